@@ -22,7 +22,7 @@ from archive.frames import cut_ranges
 from archive.history import BranchView, Piece, covering_base, newest_branch, view_of
 from archive.path_filter import build_filter, keys_of
 from archive.restoring import fetch_segment
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.names import VERSION, image_name, inprogress_name, parse_image, segment_name
 from hadoop_common.storage_info import parse_version
 from image_format.errors import DigestMismatchError
@@ -91,7 +91,7 @@ def add_directory(
         images = sorted(path for path in current.iterdir() if parse_image(path.name) and md5_path(path).is_file())
     except OSError as fault:
         raise ArchiveError(
-            f"{directory} is not a storage directory that can be read: {told(fault)}",
+            f"{directory} is not a storage directory that can be read: {error_text(fault)}",
             hint="Name a NameNode's or checkpointer's storage directory, which has current/VERSION.",
         ) from fault
     archive.adopt(parse_version(version, str(current / VERSION)))

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from archive.errors import ArchiveError
 from hadoop_common.durable import fsync_directory, make_with_mode, remove_durably, removed_on_fault, sync_output
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 
 INCOMING = "incoming"
 """Folder of objects that are being written; leftovers of a crash are garbage."""
@@ -238,4 +238,4 @@ def _faults(place: Path | str, what: str) -> Iterator[None]:
     except KeyError:
         raise
     except OSError as fault:
-        raise ArchiveError(f"{place} {what}: {told(fault)}", hint=_HINT) from fault
+        raise ArchiveError(f"{place} {what}: {error_text(fault)}", hint=_HINT) from fault

@@ -25,7 +25,7 @@ from engine.observer import Observer
 from engine.settings import MergeSettings
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.durable import fsync_directory, fsync_file, write_atomically
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.names import SEEN_TXID, VERSION, image_name, segment_name
 from image_format.md5_file import format_md5, md5_path
 from image_format.reader import ImageFile
@@ -149,7 +149,7 @@ def restore(source: Source, target: Path, options: RestoreOptions, observer: Obs
         fsync_directory(target.parent)
     except OSError as fault:
         raise ArchiveError(
-            f"{target} cannot be written: {told(fault, target)}", hint="Check its disk, permissions and space."
+            f"{target} cannot be written: {error_text(fault, target)}", hint="Check its disk, permissions and space."
         ) from fault
     finally:
         shutil.rmtree(aside, ignore_errors=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from archive.errors import ArchiveError, NoSuchMomentError
 from archive.restoring import Source, last_removal
 from engine.in_progress_segments import read_in_progress_segments
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.names import VERSION, parse_image
 from image_format.md5_file import md5_path
 from journal.op_times import clean_path
@@ -29,7 +29,7 @@ def source_before_deletion(directory: Path, path: str) -> tuple[Source, int]:
         images = [each for each in current.iterdir() if parse_image(each.name) and md5_path(each).is_file()]
     except OSError as fault:
         raise ArchiveError(
-            f"{directory} is not a storage directory that can be read: {told(fault)}",
+            f"{directory} is not a storage directory that can be read: {error_text(fault)}",
             hint="Name the storage directory of a stopped NameNode, which has current/VERSION.",
         ) from fault
     wanted = clean_path(path)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.scene import CONSOLE, machine, make_image
-from hadoop_common.cores import available_cores
+from hadoop_common.process_tuning import available_cores
 from image_format.codecs import codec_class_name
 from image_format.output import DigestingFileSet
 from image_format.reader import ImageFile

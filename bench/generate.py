@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.variety import MOST_BLOCKS, Variety, skewed_homes
-from hadoop_common.inode_ids import ROOT_INODE_ID
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from hadoop_common.names import VERSION, image_name, segment_name
 from hadoop_common.storage_info import StorageInfo, format_version
 from image_format.inode_table import DIRECTORY, FILE

@@ -16,7 +16,7 @@ from pathlib import Path
 from checkpointer.merging.offline import merge_directory, plan_directory
 from engine.observer import SilentObserver
 from engine.warm_up import warm_up
-from hadoop_common.garbage import collect_seldom
+from hadoop_common.process_tuning import collect_garbage_rarely
 
 
 class _Stopwatch(SilentObserver):
@@ -53,7 +53,7 @@ def _touched(size: int) -> mmap.mmap:
 
 def main() -> None:
     # as the program does
-    collect_seldom()
+    collect_garbage_rarely()
     # The first calls load the compiled kernels, which a daemon does once in its life.
     warm_up()
     plan = plan_directory(Path(sys.argv[1]).parent)

@@ -10,7 +10,7 @@ import numpy as np
 
 from bench.generate import BLOCK_SIZE, CLOCK, FIRST_BLOCK, LAYOUT, encode_rows, inode_rows
 from bench.shape_layout import Ids, Layout
-from hadoop_common.inode_ids import ROOT_INODE_ID
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from hadoop_common.names import SEEN_TXID, VERSION, image_name
 from hadoop_common.storage_info import StorageInfo, format_version
 from image_format.inode_table import DIRECTORY, FILE

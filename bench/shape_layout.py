@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.snapshots import NO_SNAPSHOTS, SnapshotBuilder, SnapshotSections, Snapshotted
-from hadoop_common.inode_ids import ROOT_INODE_ID
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 
 _SHORT, _LONG = 5, 200
 _MOST_CHANGES = 10

@@ -25,8 +25,8 @@ from bench.scene import machine, make_image, read_all
 from engine.observer import SilentObserver
 from engine.warm_namespace import WarmNamespace
 from engine.warm_up import warm_up
-from hadoop_common.garbage import collect_seldom
 from hadoop_common.names import image_name
+from hadoop_common.process_tuning import collect_garbage_rarely
 from image_format.md5_file import md5_path
 from journal.segment_file import EditLogSegment, list_segments, read_transactions
 
@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument("--behind", type=int, default=10_000, help="of them, those that a checkpoint finds unapplied")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    collect_seldom()
+    collect_garbage_rarely()
     warm_up()
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, WarmNamespace() as namespace:
         base = make_image(Path(folder), arguments.inodes, snapshots=False, seed=1)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from checkpointer.transfer import UploadResult, download_image, upload_image
-from hadoop_common.names import image_name
+from hadoop_common.names import ImageKind, image_name
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.tls.process import ServerTls, use_client
 from hadoop_common.tls.settings import TlsConfig
@@ -25,7 +25,6 @@ from image_format.md5_file import read_md5_file
 from servlets.application import create_application
 from servlets.http_server import HttpServer
 from servlets.image_transfer import TransferOptions, image_transfer_blueprint
-from servlets.parameters import ImageKind
 
 NAMESPACE = StorageInfo(-63, 1, 0, "CID-bench", "BP-bench")
 _LOOPBACK = "127.0.0.1"

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from bench.kernels.names import MOST_DEPTH, NAME_ROOM, PATH_ROOM, TreeArrays, put_file_name, put_path
 from bench.styles import EDIT_TEXTS, GROUPS, TOPS, USERS, Pool, build_styles
-from hadoop_common.inode_ids import ROOT_INODE_ID
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 
 GAP = 8
 """After so many inodes the id of one that was deleted is left out."""

@@ -51,7 +51,7 @@ from engine.section_delta import (
     runs,
     spliced,
 )
-from hadoop_common.priority import let_others_go_first
+from hadoop_common.process_tuning import lower_thread_priority
 from image_format.index import DirectoryChanges, Ids, ImageIndex
 from image_format.index_arrays import IndexArrays
 from image_format.index_update import SectionUpdate, updated_arrays
@@ -357,7 +357,7 @@ class Compaction:
 @contextmanager
 def _background() -> Iterator[Executor]:
     """Provide one thread; work that is not started when the body fails is dropped."""
-    with ThreadPoolExecutor(1, "image-directories", let_others_go_first) as executor:
+    with ThreadPoolExecutor(1, "image-directories", lower_thread_priority) as executor:
         try:
             yield executor
         except BaseException:

@@ -14,7 +14,7 @@ from typing import Self
 from engine.errors import CheckpointCancelledError
 from engine.settings import ReplayRules
 from hadoop_common.errors import HdfsError, StorageError
-from hadoop_common.priority import let_others_go_first
+from hadoop_common.process_tuning import lower_thread_priority
 from image_format.known_digests import FileIdentity, identity_at
 from image_format.md5_file import md5_path
 from image_format.reader import ImageFile
@@ -51,7 +51,7 @@ class ImageVerification:
     def _verify_beside(self) -> None:
         try:
             # The digest of the new image is more urgent.
-            let_others_go_first()
+            lower_thread_priority()
             self._image.verify_md5(self._check_wanted)
             if self.then is not None:
                 self.then(self._check_wanted)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hadoop_common.errors import StorageError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from journal.errors import CorruptOpError, SegmentError, TransactionGapError
 from journal.primitives import Buffer
 from journal.salvage import examine_segment
@@ -48,7 +48,7 @@ def read_in_progress_segments(segments: Iterable[EditLogSegment]) -> list[InProg
         examined = [_examine(segment) for segment in segments if segment.path.stat().st_size > 0]
     except OSError as error:
         raise StorageError(
-            f"a segment in progress cannot be read: {told(error)}", hint="Check its disk and permissions."
+            f"a segment in progress cannot be read: {error_text(error)}", hint="Check its disk and permissions."
         ) from error
     return [found for found in examined if found is not None]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from engine.errors import CheckpointInProgressError
 from engine.healing import HealedFault
 from hadoop_common.errors import StorageError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.names import checkpoint_name, image_name
 from image_format.errors import DigestMismatchError, ImageFormatError, ImageStorageError
 from image_format.known_digests import remember_digest
@@ -104,7 +104,7 @@ def save_image(
                 confirm()
         except ImageStorageError as error:
             raise StorageError(error.message, hint=error.hint or _HINT) from error
-        failures = [SaveFailure(each.path.parent, told(each.error)) for each in written.failures]
+        failures = [SaveFailure(each.path.parent, error_text(each.error)) for each in written.failures]
         paths = list(_place_all(written.paths, txid, rollback, written.md5, failures))
     if not paths:
         reasons = "; ".join(map(str, failures))
@@ -166,8 +166,8 @@ def _withdraw(path: Path, fault: Exception) -> str:
     try:
         path.unlink(missing_ok=True)
     except OSError as second:
-        return f"{told(fault)}; and it could not be cleaned up: {told(second)}"
-    return told(fault)
+        return f"{error_text(fault)}; and it could not be cleaned up: {error_text(second)}"
+    return error_text(fault)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,8 +38,8 @@ from engine.saving import cancellable, image_warnings, write_verified
 from engine.settings import MergeSettings
 from engine.txn_runs import TxnRecorder
 from hadoop_common.errors import HdfsError
-from hadoop_common.file_faults import told
-from hadoop_common.inode_ids import ROOT_INODE_ID
+from hadoop_common.file_faults import error_text
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from hadoop_common.names import image_name
 from image_format.codec_choice import codec_to_write
 from image_format.errors import ImageFormatError, InconsistentHistoryError, RecordError
@@ -464,7 +464,9 @@ class WarmNamespace:
         try:
             self._load(path, arrays, SilentObserver())
         except (HdfsError, OSError, MemoryError) as error:
-            _LOG.warning("%s was saved, but cannot be opened again now; it will be loaded later: %s", path, told(error))
+            _LOG.warning(
+                "%s was saved, but cannot be opened again now; it will be loaded later: %s", path, error_text(error)
+            )
 
     @contextmanager
     def _step(self, source: _OpSource | SegmentTransactions | None = None) -> Iterator[_OpenedImage]:

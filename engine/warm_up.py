@@ -16,7 +16,7 @@ from numba.core.event import Listener, install_listener
 from engine.replay.kernels.frames import NO_END, check_frames
 from engine.settings import MergeSettings
 from engine.warm_namespace import WarmNamespace
-from hadoop_common.inode_ids import ROOT_INODE_ID
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from hadoop_common.names import image_name, segment_name
 from image_format.codecs import codec_class_name
 from image_format.md5_file import format_md5, md5_of_file, md5_path

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from failover.active_node_info import ActiveNodeInfo
 from failover.settings import FailoverSettings
 from failover.target import Target, same_host
-from hadoop_common.endpoint import host_port
+from hadoop_common.addresses import host_port
 from hadoop_common.errors import HdfsError
 
 _CLEAR = "`checkpointer zkfc clear-breadcrumb`"

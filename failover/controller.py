@@ -32,10 +32,10 @@ from failover.settings import FailoverSettings
 from failover.target import Target
 from failover.transitions import TransitionError, Transitions
 from hadoop_common.errors import HdfsError
-from hadoop_common.file_faults import explained
+from hadoop_common.file_faults import as_hdfs_error
+from hadoop_rpc.client import NO_RETRY
 from hadoop_rpc.errors import RpcError, ServiceFailedError
 from hadoop_rpc.ha_protocol import HAState
-from hadoop_rpc.retry import NO_RETRY
 from hadoop_rpc.zkfc_protocol import ZKFCClient
 
 _LOG = logging.getLogger(__name__)
@@ -318,7 +318,7 @@ class Controller:
 
     def _tried(self, fault: Exception | None) -> None:
         """Record the result of an attempt to become active."""
-        known = None if fault is None else explained(fault)
+        known = None if fault is None else as_hdfs_error(fault)
         problem = "" if fault is None else known.message if known is not None else f"{type(fault).__name__}: {fault}"
         self.transitions["active", RESULTS[bool(problem)]] += 1
         with self._news:

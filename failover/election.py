@@ -61,9 +61,17 @@ from failover.election_events import (
 )
 from failover.elector import Elector, ElectorState
 from hadoop_common.errors import HdfsError
-from hadoop_common.file_faults import explained
+from hadoop_common.file_faults import as_hdfs_error
 from hadoop_common.zookeeper.address import ZooKeeperAddress
-from hadoop_common.zookeeper.client import Grants, given_timeout, new_client, on_end, refused, told, was_refused
+from hadoop_common.zookeeper.client import (
+    ZnodeAcl,
+    as_zookeeper_error,
+    granted_timeout,
+    new_client,
+    on_end,
+    refused_error,
+    was_refused,
+)
 from hadoop_common.zookeeper.errors import NoNodeError
 from hadoop_common.zookeeper.kazoo_znodes import KazooZNodes
 
@@ -300,7 +308,7 @@ class Election:
         try:
             getattr(self._callbacks, name)(*arguments)
         except Exception as fault:
-            known = explained(fault)
+            known = as_hdfs_error(fault)
             if known is None:
                 _LOG.exception("%s failed", name)
                 return f"{name}: {type(fault).__name__}: {fault}"
@@ -400,11 +408,11 @@ class _Session:
         if not self._ended:
             _LOG.info("the election's session with ZooKeeper at %s is %s", self._address.hosts, state.lower())
         if state == KazooState.CONNECTED:
-            self._events.put(Connected(self._number, self._client.client_id[0], given_timeout(self._client)))
+            self._events.put(Connected(self._number, self._client.client_id[0], granted_timeout(self._client)))
         elif state == KazooState.SUSPENDED:
             self._events.put(Disconnected(self._number))
         elif was_refused(self._client):
-            self._events.put(SessionRefused(self._number, refused(self._address, self._parent).message))
+            self._events.put(SessionRefused(self._number, refused_error(self._address, self._parent).message))
         else:
             self._events.put(Expired(self._number))
 
@@ -424,7 +432,7 @@ class _Session:
 
         def shown(acl: Any) -> None:
             entries = None if acl.exception is not None else acl.value[0]
-            known = refused(self._address, path, Grants(decides, entries))
+            known = refused_error(self._address, path, ZnodeAcl(decides, entries))
             self._events.put(_other_failure(request, known))
 
         self._client.get_acls_async(decides).rawlink(shown)
@@ -453,7 +461,7 @@ class _Session:
         kind = next((ours for theirs, ours in _FAILURES.items() if isinstance(fault, theirs)), Failure.OTHER)
         if not isinstance(fault, KazooException):
             return Reply(request, kind, f"{type(fault).__name__}: {fault}")
-        return _other_failure(request, told(fault, self._address, self._path(request)), kind)
+        return _other_failure(request, as_zookeeper_error(fault, self._address, self._path(request)), kind)
 
 
 def _other_failure(request: Request, known: HdfsError, kind: Failure = Failure.OTHER) -> Reply:

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from failover.health import NameNodeHealth
 from hadoop_rpc.ha_protocol import HAState
 from servlets.metrics import collector_blueprint, login_families, refused_family, tls_families
-from servlets.status import Health
+from servlets.status import ProbeResult
 
 _PREFIX = "hdfs_zkfc"
 
@@ -51,26 +51,28 @@ class ControllerFacts:
         }
 
 
-def readiness(facts: ControllerFacts) -> Health:
+def readiness(facts: ControllerFacts) -> ProbeResult:
     """Return whether an automatic failover is possible, with the reason."""
     state, election = facts.controller, str(facts.election.get("state", ""))
     details = {"state": state["state"], "election": election}
     if state["fatal"]:
-        return Health(False, f"the election has failed: {state['fatal']}", details)
+        return ProbeResult(False, f"the election has failed: {state['fatal']}", details)
     if state["health"] != NameNodeHealth.HEALTHY.name.lower():
         reason = f": {state['healthReason']}" if state["healthReason"] else ""
-        return Health(False, f"{state['namenode']} is {NameNodeHealth[state['health'].upper()].value}{reason}", details)
+        return ProbeResult(
+            False, f"{state['namenode']} is {NameNodeHealth[state['health'].upper()].value}{reason}", details
+        )
     if state["state"] == HAState.OBSERVER.name.lower():
-        return Health(True, f"{state['namenode']} is an observer, which takes no part in the election", details)
+        return ProbeResult(True, f"{state['namenode']} is an observer, which takes no part in the election", details)
     if not state["takesPart"]:
-        return Health(False, f"{state['namenode']} {state['decision']}", details)
+        return ProbeResult(False, f"{state['namenode']} {state['decision']}", details)
     doing = str(facts.election.get("doing", ""))
     if doing:
-        return Health(False, f"{state['namenode']} has the lock, and {doing}", details)
+        return ProbeResult(False, f"{state['namenode']} has the lock, and {doing}", details)
     problem = str(facts.election.get("problem", ""))
     if problem or election not in ("active", "standby"):
-        return Health(False, problem or "the owner of the lock in ZooKeeper is not known yet", details)
-    return Health(True, f"{state['namenode']} is {state['state']}, and takes part in the election", details)
+        return ProbeResult(False, problem or "the owner of the lock in ZooKeeper is not known yet", details)
+    return ProbeResult(True, f"{state['namenode']} is {state['state']}, and takes part in the election", details)
 
 
 def metrics_blueprint(facts: Callable[[], ControllerFacts]) -> Blueprint:

@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 
 from failover.settings import HealthSettings
 from failover.target import Target
-from hadoop_common.file_faults import explained, network_reason
+from hadoop_common.cluster_http import send_request
+from hadoop_common.file_faults import as_hdfs_error, network_reason
+from hadoop_rpc.client import RetryPolicy
 from hadoop_rpc.errors import HealthCheckFailedError
 from hadoop_rpc.ha_protocol import HAServiceClient, ServiceStatus
-from hadoop_rpc.retry import RetryPolicy
 from hadoop_rpc.spnego import Spnego
-from servlets.bounded_answer import ask
 
 _LOG = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ def judge(status: ServiceStatus | None, fault: Exception | None) -> HealthReport
     """Judge the answer of getServiceStatus, and the fault of that call or of monitorHealth."""
     if fault is None:
         return HealthReport(NameNodeHealth.HEALTHY, "", status)
-    known = explained(fault)
+    known = as_hdfs_error(fault)
     if isinstance(fault, HealthCheckFailedError):
         return HealthReport(NameNodeHealth.UNHEALTHY, fault.text, status)
     return HealthReport(
@@ -117,7 +117,7 @@ class HealthMonitor:
             client.monitor_health()
         except Exception as fault:
             report = judge(status, fault)
-            if explained(fault) is None:
+            if as_hdfs_error(fault) is None:
                 _LOG.exception("the health check of %s failed", self._target)
             if report.health is NameNodeHealth.NOT_RESPONDING:
                 self._close()
@@ -155,7 +155,9 @@ class HealthMonitor:
         url = f"{self._target.web}/stacks"
         try:
             spnego = Spnego(urlsplit(url).hostname or "")
-            answer = ask("GET", spnego.named(url), headers=spnego.headers, timeout=self._settings.stacks_timeout)
+            answer = send_request(
+                "GET", spnego.named(url), headers=spnego.headers, timeout=self._settings.stacks_timeout
+            )
         except Exception as fault:
             _LOG.warning("the stacks of %s cannot be fetched: %s", self._target, network_reason(fault))
             return

@@ -19,21 +19,21 @@ from failover.errors import (
 from failover.facts import ControllerFacts, metrics_blueprint, readiness
 from failover.health import HealthMonitor
 from failover.settings import FailoverSettings
-from hadoop_common.access import Door
+from hadoop_common.access import Resource
 from hadoop_common.port_limits import Refusals
 from hadoop_common.process_control import Command, Control
 from hadoop_common.sd_notify import Notifier
-from hadoop_common.tls.process import look_at_files
+from hadoop_common.tls.process import reload_changed_stores
 from hadoop_common.zookeeper.errors import ZooKeeperError
-from hadoop_rpc.access import guarded
 from hadoop_rpc.errors import RpcError
 from hadoop_rpc.server import RpcServer
+from hadoop_rpc.service import access_checked
 from hadoop_rpc.zkfc_protocol import right_of, zkfc_service
-from servlets.access import restrict
 from servlets.application import create_application
-from servlets.status import Health, health_blueprint
+from servlets.http_authenticator import restrict
+from servlets.status import ProbeResult, health_blueprint
 from servlets.web_servers import WebServers
-from site_config.kerberos import open_doors
+from site_config.kerberos import open_security
 
 _LOG = logging.getLogger(__name__)
 
@@ -52,28 +52,28 @@ class FailoverServer:
         self.controller.begin(self.election)
         self._monitor = HealthMonitor(settings.own, settings.health, settings.user, self.controller.heard)
         self._refusals = Refusals()
-        doors = open_doors(settings.access, settings.kerberos, self._refusals)
+        security = open_security(settings.access, settings.kerberos, self._refusals)
         self._rpc = RpcServer(
-            [guarded(zkfc_service(self.controller), doors.access, right_of)],
+            [access_checked(zkfc_service(self.controller), security.access, right_of)],
             *settings.bind,
             handlers=_HANDLERS,
             limits=settings.port_limits,
             refusals=self._refusals,
-            security=doors.security,
+            security=security.rpc_security,
         )
         state = (
             health_blueprint(status=lambda: self.facts().as_dict(), live=self.live, ready=self.ready),
             metrics_blueprint(self.facts),
         )
         application = create_application(
-            *(restrict(each, doors.access, Door.STATE) for each in state), entrance=doors.entrance
+            *(restrict(each, security.access, Resource.STATE) for each in state), authenticator=security.authenticator
         )
         self._http = WebServers(
             application,
             settings.web,
             limits=settings.port_limits,
             refusals=self._refusals,
-            header_bytes=doors.header_bytes,
+            header_bytes=security.header_bytes,
         )
         self._started_at = time.time()
 
@@ -136,10 +136,10 @@ class FailoverServer:
             started_at=self._started_at,
         )
 
-    def live(self) -> Health:
-        return Health(True, "the controller answers")
+    def live(self) -> ProbeResult:
+        return ProbeResult(True, "the controller answers")
 
-    def ready(self) -> Health:
+    def ready(self) -> ProbeResult:
         return readiness(self.facts())
 
 
@@ -174,7 +174,7 @@ def run_controller(
         notifier.ready(server.ready().message)
         while not control.stopping():
             if control.wait(seconds) is Command.RELOAD:
-                look_at_files()
+                reload_changed_stores()
                 _LOG.warning("a controller reloads only its TLS stores; the rest of the configuration needs a restart")
             notifier.watchdog()
             if notifier.enabled:

@@ -11,15 +11,15 @@ from failover.fencing.environment import fencing_environment
 from failover.fencing.fencer import Fencer, SshSettings
 from failover.fencing.methods import FencingMethod, parse_methods
 from failover.target import Target, java_host_name
-from hadoop_common.access import ANYBODY, AccessRules, Acl
+from hadoop_common.access import ANYBODY, AccessControlList, AccessRules
+from hadoop_common.addresses import is_local
 from hadoop_common.config_key import ConfigKey, bound, take_bound
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
-from hadoop_common.local_address import is_local
 from hadoop_common.port_limits import PortLimits
 from hadoop_common.tls.settings import HTTP_POLICY, WebAddresses, tls_config
 from hadoop_common.zookeeper.address import ZooKeeperAddress
 from hadoop_common.zookeeper.settings import QUORUM, zookeeper_address
-from hadoop_rpc.user import caller, process_user
+from hadoop_rpc.user import configured_user, process_user
 from site_config import failover_keys as own_keys
 from site_config import keys
 from site_config.access import access_rules
@@ -143,7 +143,7 @@ class _Reader:
         own = next((each for each in targets if each.namenode == who.own_id), None)
         if own is None:
             return None
-        user = self._faults.take(lambda: caller(settings), "")
+        user = self._faults.take(lambda: configured_user(settings), "")
         return FailoverSettings(
             configuration=settings,
             automatic=self._get(own_keys.AUTOMATIC_FAILOVER),
@@ -241,7 +241,9 @@ class _Reader:
     def _access(self) -> AccessRules:
         """As for the other servers; administrators may ask for a failover too."""
         rules = access_rules(self._settings)
-        listed = Acl.parse(keys.CLUSTER_ADMINISTRATORS.name, keys.CLUSTER_ADMINISTRATORS.read(self._settings))
+        listed = AccessControlList.parse(
+            keys.CLUSTER_ADMINISTRATORS.name, keys.CLUSTER_ADMINISTRATORS.read(self._settings)
+        )
         return replace(rules, users=rules.users | listed.users | ({ANYBODY} if listed.anybody else set()))
 
     # ---- reading -------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import socket
 from dataclasses import dataclass
 from ipaddress import ip_address
 
-from hadoop_common.endpoint import host_port
+from hadoop_common.addresses import host_port
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from failover.settings import TransitionSettings
 from failover.target import Target
 from hadoop_common.errors import HdfsError
+from hadoop_rpc.client import NO_RETRY, RetryPolicy
 from hadoop_rpc.errors import AccessControlError, RpcConnectionError, RpcError, ServiceFailedError
 from hadoop_rpc.ha_protocol import HAServiceClient, HAState, RequestSource
-from hadoop_rpc.retry import NO_RETRY, RetryPolicy
 
 _LOG = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ from failover.election import Election
 from failover.server import connect
 from failover.settings import FailoverSettings
 from failover.target import Target
-from hadoop_common.endpoint import host_port
+from hadoop_common.addresses import host_port
+from hadoop_rpc.client import NO_RETRY
 from hadoop_rpc.errors import RpcError
 from hadoop_rpc.ha_protocol import HAServiceClient
-from hadoop_rpc.retry import NO_RETRY
 
 
 class _Bystander:

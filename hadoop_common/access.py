@@ -37,7 +37,7 @@ class Right(StrEnum):
     CHANGE = "change"
 
 
-class Door(StrEnum):
+class Resource(StrEnum):
     """Kinds of HTTP paths. An RPC protocol is a resource under its Java name."""
 
     IMAGES = "/imagetransfer"
@@ -47,7 +47,7 @@ class Door(StrEnum):
 
 
 # without authentication, the change guard decides about changes over HTTP
-_OPEN_DOORS = (Door.STATE, Door.CONTROL)
+_OPEN_RESOURCES = (Resource.STATE, Resource.CONTROL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +75,13 @@ class Grant:
 
 
 def admit(
-    admission: Admission,
+    policy: AccessPolicy,
     caller: Caller,
     own_user: str = "",
     *,
     is_host_of: Callable[[str, str], bool],
     groups_of: Callable[[str], frozenset[str]],
-) -> Verdict:
+) -> AccessDecision:
     """Decide about a caller with a principal. The reason names the caller, the allowed principals and their keys.
 
     Args:
@@ -89,21 +89,25 @@ def admit(
     """
     user = caller.users[0] if caller.users else ""
     who = f"{caller.principal or 'nobody'} (user {user})" if user else caller.principal or "nobody"
-    limited = bool(admission.principals or admission.own or admission.lists)
+    limited = bool(policy.principals or policy.own or policy.lists)
     if limited and not (
-        any(_is_principal(each, caller, is_host_of) for each in admission.principals)
-        or (admission.own and user and user == own_user)
-        or any(acl.holds(user, groups_of) for acl in admission.lists)
+        any(_is_principal(each, caller, is_host_of) for each in policy.principals)
+        or (policy.own and user and user == own_user)
+        or any(acl.holds(user, groups_of) for acl in policy.lists)
     ):
-        named = [f"{principal} ({key})" for principal, key in admission.principals.items()]
-        named += [f"user {own_user}"] * admission.own + [str(acl) for acl in admission.lists]
-        return Verdict(False, f"{admission.refusal}; {who} is none of: {', '.join(named)}")
-    for wanted, listed in ((True, admission.needed), (False, admission.blocked)):
+        named = [f"{principal} ({key})" for principal, key in policy.principals.items()]
+        named += [f"user {own_user}"] * policy.own + [str(acl) for acl in policy.lists]
+        return AccessDecision(False, f"{policy.refusal}; {who} is none of: {', '.join(named)}")
+    for wanted, listed in ((True, policy.needed), (False, policy.blocked)):
         for each in listed:
-            held = each.holds(user, groups_of) if isinstance(each, Acl) else each.holds(caller.host, is_host_of)
+            held = (
+                each.holds(user, groups_of)
+                if isinstance(each, AccessControlList)
+                else each.holds(caller.host, is_host_of)
+            )
             if held != wanted:
-                return Verdict(False, f"{admission.refusal}: {who} at {caller.host} is denied by {each}")
-    return Verdict(True)
+                return AccessDecision(False, f"{policy.refusal}: {who} at {caller.host} is denied by {each}")
+    return AccessDecision(True)
 
 
 def _is_principal(wanted: str, caller: Caller, is_host_of: Callable[[str, str], bool]) -> bool:
@@ -116,27 +120,27 @@ def _is_principal(wanted: str, caller: Caller, is_host_of: Callable[[str, str], 
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AccessDecision:
     """The answer to an access check, with the reason for a refusal."""
 
     allowed: bool
     reason: str = ""
 
 
-def decide(grant: Grant, caller: Caller, action: str) -> Verdict:
+def decide(grant: Grant, caller: Caller, action: str) -> AccessDecision:
     """Decide whether `caller` may do `action` under `grant`."""
     if grant.networks is not None:
         address = _address(caller.host)
         if address is None or not any(address in network for network in grant.networks):
-            return Verdict(False, f"{action} is not allowed from {caller.host}")
+            return AccessDecision(False, f"{action} is not allowed from {caller.host}")
     strangers = [] if grant.users is None else [user for user in caller.users if user not in grant.users]
     if strangers:
-        return Verdict(False, f"{action} is not allowed to user {strangers[0][:80]!a}")
-    return Verdict(True)
+        return AccessDecision(False, f"{action} is not allowed to user {strangers[0][:80]!a}")
+    return AccessDecision(True)
 
 
 @dataclass(frozen=True, slots=True)
-class Acl:
+class AccessControlList:
     """Users and groups (AccessControlList); `key` is the configuration key that lists them.
 
     Attributes:
@@ -149,7 +153,7 @@ class Acl:
     anybody: bool = False
 
     @classmethod
-    def parse(cls, key: str, text: str) -> Acl:
+    def parse(cls, key: str, text: str) -> AccessControlList:
         """Parse `users groups`: comma-separated lists, separated by the first blank; `*` means anybody."""
         if text.strip() == ANYBODY:
             return cls(key, anybody=True)
@@ -165,14 +169,14 @@ class Acl:
 
 
 @dataclass(frozen=True, slots=True)
-class HostList:
+class MachineList:
     """Hosts, addresses and networks (MachineList); `key` is the configuration key that lists them."""
 
     key: str
     hosts: frozenset[str]
 
     @classmethod
-    def parse(cls, key: str, text: str) -> HostList:
+    def parse(cls, key: str, text: str) -> MachineList:
         return cls(key, _items(text))
 
     def __str__(self) -> str:
@@ -187,7 +191,7 @@ class HostList:
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
+class AccessPolicy:
     """The callers that may use a resource.
 
     A caller must match one of `principals`, `own` and `lists` (anybody if all are empty), and pass `needed` and
@@ -204,9 +208,9 @@ class Admission:
 
     principals: Mapping[str, str] = field(default_factory=dict)
     own: bool = False
-    lists: tuple[Acl, ...] = ()
-    needed: tuple[Acl | HostList, ...] = ()
-    blocked: tuple[Acl | HostList, ...] = ()
+    lists: tuple[AccessControlList, ...] = ()
+    needed: tuple[AccessControlList | MachineList, ...] = ()
+    blocked: tuple[AccessControlList | MachineList, ...] = ()
     refusal: str = ""
 
 
@@ -223,7 +227,7 @@ class AccessRules:
 
     hosts: tuple[str, ...] = (ANYBODY,)
     users: frozenset[str] = frozenset({ANYBODY})
-    doors: Mapping[str, Admission] | None = None
+    policies: Mapping[str, AccessPolicy] | None = None
     own_user: str = ""
 
 
@@ -232,28 +236,30 @@ def changes(old: AccessRules, new: AccessRules) -> list[str]:
     before, after = _members(old), _members(new)
     differing = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
     lines = [f"{key} {before.get(key, '(unset)')} → {after.get(key, '(unset)')}" for key in differing]
-    then, now = old.doors or {}, new.doors or {}
-    for door in sorted({*then, *now}):
-        if then.get(door) != now.get(door) and not {*_lists(then.get(door)), *_lists(now.get(door))} & {*differing}:
-            lines.append(f"which lists count for {door}")
+    then, now = old.policies or {}, new.policies or {}
+    for resource in sorted({*then, *now}):
+        if then.get(resource) != now.get(resource) and not {*_lists(then.get(resource)), *_lists(now.get(resource))} & {
+            *differing
+        }:
+            lines.append(f"the lists that apply to {resource}")
     return lines
 
 
 def _members(rules: AccessRules) -> dict[str, str]:
-    if rules.doors is None:
+    if rules.policies is None:
         named = {"the hosts that may call": rules.hosts, "the users that may change something": rules.users}
         return {name: f"({', '.join(sorted(members))})" for name, members in named.items()}
-    return {key: text for door in rules.doors.values() for key, text in _lists(door).items()}
+    return {key: text for policy in rules.policies.values() for key, text in _lists(policy).items()}
 
 
-def _lists(admission: Admission | None) -> dict[str, str]:
+def _lists(policy: AccessPolicy | None) -> dict[str, str]:
     """Return the members that each key of a policy lists."""
-    if admission is None:
+    if policy is None:
         return {}
-    found = {each.key: str(each).removeprefix(f"{each.key} ") for each in admission.lists}
-    found |= {each.key: str(each).removeprefix(f"{each.key} ") for each in (*admission.needed, *admission.blocked)}
-    for key in admission.principals.values():
-        found[key] = f"({', '.join(sorted(name for name, by in admission.principals.items() if by == key))})"
+    found = {each.key: str(each).removeprefix(f"{each.key} ") for each in policy.lists}
+    found |= {each.key: str(each).removeprefix(f"{each.key} ") for each in (*policy.needed, *policy.blocked)}
+    for key in policy.principals.values():
+        found[key] = f"({', '.join(sorted(name for name, by in policy.principals.items() if by == key))})"
     return found
 
 
@@ -285,7 +291,7 @@ class AccessControl:
         self._logged = float("-inf")
         self._adopt(rules)
 
-    def take_over(self, rules: AccessRules) -> list[str]:
+    def replace_rules(self, rules: AccessRules) -> list[str]:
         """Replace the rules; return the differences as `changes` does."""
         with self._lock:
             lines = changes(self._rules, rules)
@@ -308,18 +314,18 @@ class AccessControl:
     @property
     def by_name(self) -> bool:
         """Whether callers have to authenticate."""
-        return self._rules.doors is not None
+        return self._rules.policies is not None
 
-    def check(self, caller: Caller, right: Right, action: str, door: str = "") -> Verdict:
+    def check(self, caller: Caller, right: Right, action: str, resource: str = "") -> AccessDecision:
         """Decide about a call. Refusals are counted, and logged at most once a second."""
         rules = self._rules
-        if rules.doors is not None:
-            verdict = self._by_door(rules, caller, door or action)
+        if rules.policies is not None:
+            verdict = self._by_policy(rules, caller, resource or action)
             if not verdict.allowed:
                 self._note(right, f"{action}: {verdict.reason}")
             return verdict
-        if door in _OPEN_DOORS:
-            return Verdict(True)
+        if resource in _OPEN_RESOURCES:
+            return AccessDecision(True)
         verdict = decide(self._grant(right), caller, action)
         if not verdict.allowed and self._renew():
             verdict = decide(self._grant(right), caller, action)
@@ -327,11 +333,11 @@ class AccessControl:
             self._note(right, verdict.reason)
         return verdict
 
-    def _by_door(self, rules: AccessRules, caller: Caller, door: str) -> Verdict:
-        admission = None if rules.doors is None else rules.doors.get(door)
-        if admission is None:
-            return Verdict(False, f"Unknown protocol: {door[:200]}")
-        return admit(admission, caller, rules.own_user, is_host_of=self._is_host_of, groups_of=self._groups_of)
+    def _by_policy(self, rules: AccessRules, caller: Caller, resource: str) -> AccessDecision:
+        policy = None if rules.policies is None else rules.policies.get(resource)
+        if policy is None:
+            return AccessDecision(False, f"Unknown protocol: {resource[:200]}")
+        return admit(policy, caller, rules.own_user, is_host_of=self._is_host_of, groups_of=self._groups_of)
 
     def _is_host_of(self, host: str, address: str) -> bool:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 # far beyond any limit, and safe from overflow
-_MOST_DOUBLINGS = 64
+_MAX_DOUBLINGS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,4 +17,4 @@ class BackOff:
 
     def wait(self, failures: int) -> float:
         """Return the seconds to wait after `failures` (1 or more) in a row."""
-        return min(self.longest, self.first * 2.0 ** min(failures - 1, _MOST_DOUBLINGS))
+        return min(self.longest, self.first * 2.0 ** min(failures - 1, _MAX_DOUBLINGS))

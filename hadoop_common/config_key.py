@@ -27,7 +27,7 @@ ABSENT = "(absent)"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind(Generic[T]):
+class ValueType(Generic[T]):
     """The type of a key's values.
 
     Attributes:
@@ -39,29 +39,29 @@ class Kind(Generic[T]):
     read: Callable[[Configuration, str, str], T]
 
 
-def parsed(unit: str, parse: Callable[[str], T]) -> Kind[T]:
+def parsed(unit: str, parse: Callable[[str], T]) -> ValueType[T]:
     """Return a type whose values `parse` converts from text; it raises ValueError."""
-    return Kind(unit, lambda settings, name, default: settings.parsed(name, default, parse))
+    return ValueType(unit, lambda settings, name, default: settings.parsed(name, default, parse))
 
 
-def _optional(unit: str, parse: Callable[[str], T]) -> Kind[T | None]:
+def _optional(unit: str, parse: Callable[[str], T]) -> ValueType[T | None]:
     def read(settings: Configuration, name: str, default: str) -> T | None:
         return settings.parsed(name, default, parse) if settings.get(name, default) else None
 
-    return Kind(unit, read)
+    return ValueType(unit, read)
 
 
-def text(unit: str) -> Kind[str]:
+def text(unit: str) -> ValueType[str]:
     """Any text; "" if unset."""
-    return Kind(unit, lambda settings, name, default: settings.get(name, default))
+    return ValueType(unit, lambda settings, name, default: settings.get(name, default))
 
 
-def paths(unit: str) -> Kind[list[Path]]:
+def paths(unit: str) -> ValueType[list[Path]]:
     """Local paths without duplicates; an empty list if unset."""
-    return Kind(unit, lambda settings, name, default: settings.get_path_list(name, default))
+    return ValueType(unit, lambda settings, name, default: settings.get_path_list(name, default))
 
 
-def count_of(unit: str) -> Kind[int]:
+def count_of(unit: str) -> ValueType[int]:
     """A number of something."""
     return parsed(unit, parse_int)
 
@@ -80,7 +80,7 @@ BYTES, RATE = parsed("bytes", parse_size), parsed("bytes/s", parse_size)
 OPTIONAL_BYTES = _optional("bytes", parse_size)
 MEGABYTES = parsed("MB", lambda value: parse_int(value) << 20)
 """Read in bytes."""
-NAMES: Kind[list[str]] = Kind("names", lambda settings, name, default: settings.get_list(name, default))
+NAMES: ValueType[list[str]] = ValueType("names", lambda settings, name, default: settings.get_list(name, default))
 DIRECTORIES = paths("directories")
 
 
@@ -107,7 +107,7 @@ class ConfigKey(Generic[T]):
 
     name: str
     default: str
-    kind: Kind[T]
+    kind: ValueType[T]
     meaning: str
     status: KeyStatus = KeyStatus.SUPPORTED
     reason: str = ""

@@ -10,8 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from hadoop_common.configuration_errors import HIDDEN, ConfigurationError, ConfigurationFault, FaultCollector, is_secret
 from hadoop_common.configuration_xml import Property, read_properties
-from hadoop_common.deprecations import current_name
-from hadoop_common.hdfs_default import SET_BY_HDFS_DEFAULT
+from hadoop_common.hadoop_keys import SET_BY_HDFS_DEFAULT, current_name
 from hadoop_common.substitution import has_variable, substitute, system_properties
 
 __all__ = ["RESOURCES", "Configuration", "ConfigurationError", "ConfigurationFault", "FaultCollector", "local_path"]

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from hadoop_common.errors import EXIT_TRANSFER, HdfsError, StorageError
-from hadoop_common.tls.errors import HandshakeError
-from hadoop_common.tls.reasons import tls_reason
+from hadoop_common.tls.errors import HandshakeError, tls_reason
 
 _SPACE = "Free space on its disk, then try again."
 _RIGHTS = "Give the user of this process the right to it, then try again."
@@ -68,7 +67,7 @@ def file_faults(path: PathLike[str], problem: str) -> Iterator[None]:
         raise FileFaultError(fault, path, problem) from fault
 
 
-def explained(error: BaseException) -> HdfsError | None:
+def as_hdfs_error(error: BaseException) -> HdfsError | None:
     """Return `error` as an error with cause and hint; None if it is a bug in this program."""
     if isinstance(error, HdfsError):
         return error
@@ -89,11 +88,11 @@ def explained(error: BaseException) -> HdfsError | None:
     return FileFaultError(error, error.filename, "cannot be used")
 
 
-def told(error: BaseException | None, path: PathLike[str] | None = None) -> str:
+def error_text(error: BaseException | None, path: PathLike[str] | None = None) -> str:
     """Return the sentence of `error` without its hint, for use in a message that already names `path`."""
     if isinstance(error, OSError) and (error.filename is None or Path(error.filename) == path):
         return _reason(error)
-    known = None if error is None else explained(error)
+    known = None if error is None else as_hdfs_error(error)
     return str(error) if known is None else known.message
 
 

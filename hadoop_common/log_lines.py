@@ -14,7 +14,7 @@ from hadoop_common.printable import escaped
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 _BURST = 10
-_MOST_KINDS = 1000
+_MAX_MESSAGES = 1000
 
 
 def log_to_stderr(level: int) -> None:
@@ -44,7 +44,7 @@ def _indented(text: str) -> str:
 
 
 @dataclass(slots=True)
-class _Kind:
+class _RepeatedMessage:
     """Repetitions of one log message: how many may pass now, the time of that count, and how many were suppressed."""
 
     allowed: float
@@ -63,16 +63,16 @@ class RepeatFilter(logging.Filter):
         super().__init__()
         self._clock = clock
         self._lock = threading.Lock()
-        self._kinds: dict[tuple[str, str], _Kind] = {}
+        self._kinds: dict[tuple[str, str], _RepeatedMessage] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno < logging.WARNING:
             return True
         now = self._clock()
         with self._lock:
-            if len(self._kinds) >= _MOST_KINDS:
+            if len(self._kinds) >= _MAX_MESSAGES:
                 self._kinds.clear()
-            kind = self._kinds.setdefault((record.name, str(record.msg)), _Kind(_BURST, now))
+            kind = self._kinds.setdefault((record.name, str(record.msg)), _RepeatedMessage(_BURST, now))
             kind.allowed = min(_BURST, kind.allowed + now - kind.at)
             kind.at = now
             if kind.allowed < 1:

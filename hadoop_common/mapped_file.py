@@ -44,7 +44,7 @@ class MappedFile(mmap.mmap):
 
     status: os.stat_result
     _path: Path
-    _lost: _Lost
+    _lost: _GuardedMapping
 
     @property
     def lost(self) -> int:
@@ -103,14 +103,14 @@ def map_regular(path: Path, *, follow: bool = True) -> MappedFile | None:
         mapped = MappedFile(source.fileno(), size, access=mmap.ACCESS_READ)
     mapped.status = status
     mapped._path = path
-    mapped._lost = _Lost(_address(mapped), size)
+    mapped._lost = _GuardedMapping(_address(mapped), size)
     _guarded[id(mapped._lost)] = mapped._lost
     weakref.finalize(mapped, _guarded.pop, id(mapped._lost)).atexit = False
     return mapped
 
 
 @dataclass
-class _Lost:
+class _GuardedMapping:
     """A mapping, and the offset of its first byte that could not be read; -1 if none."""
 
     start: int
@@ -118,7 +118,7 @@ class _Lost:
     offset: int = -1
 
 
-_guarded: dict[int, _Lost] = {}
+_guarded: dict[int, _GuardedMapping] = {}
 _once = threading.Lock()
 _kept: list[Any] = []
 """References that must outlive the process's last mapping: the installed signal handler."""

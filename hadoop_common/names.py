@@ -4,6 +4,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ImageKind(StrEnum):
+    """Purpose of an image (NNStorage.NameNodeFile); the value is the `imageFile` parameter."""
+
+    IMAGE = "IMAGE"
+    ROLLBACK = "IMAGE_ROLLBACK"
+
+    @property
+    def rollback(self) -> bool:
+        return self is ImageKind.ROLLBACK
+
 
 VERSION = "VERSION"
 SEEN_TXID = "seen_txid"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import faulthandler
+import math
 import signal
 from enum import Enum
 from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Self
-
-from hadoop_common.process_end import end_within
 
 
 class Command(Enum):
@@ -35,7 +35,7 @@ class Control:
         """Handle SIGTERM and SIGINT as stop, SIGHUP as reload; call in the main thread."""
 
         def stop(number: int, frame: FrameType | None) -> None:
-            end_within(self._stop_within)
+            exit_within(self._stop_within)
             self.stop()
 
         def reload(number: int, frame: FrameType | None) -> None:
@@ -50,7 +50,7 @@ class Control:
         return self
 
     def __exit__(self, *_: object) -> None:
-        end_within(self._stop_within)
+        exit_within(self._stop_within)
 
     def stop(self) -> None:
         self._stopping = True
@@ -69,3 +69,19 @@ class Control:
             return self._commands.get(timeout=seconds)
         except Empty:
             return None
+
+
+_STDERR = 2
+
+
+def exit_within(seconds: float) -> None:
+    """End this process after at most `seconds`, with exit code 1 and the stacks of its threads on stderr.
+
+    This works without the main thread and the interpreter, since a thread may hang in any way. If no thread can be
+    created, SIGALRM ends the process.
+    """
+    try:
+        faulthandler.dump_traceback_later(seconds, exit=True, file=_STDERR)
+    except RuntimeError:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(max(1, math.ceil(seconds)))

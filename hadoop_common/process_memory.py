@@ -57,7 +57,7 @@ def bounded_memory(size: int) -> Iterator[None]:
 
 
 @contextmanager
-def beside_bound() -> Iterator[None]:
+def unbounded_memory() -> Iterator[None]:
     """Exempt allocations inside from `bounded_memory`: a compiler without memory would end the process."""
     _BOUND.lift()
     try:
@@ -66,7 +66,7 @@ def beside_bound() -> Iterator[None]:
         _BOUND.lower()
 
 
-class _Bound:
+class _MemoryBound:
     """The current bound and the number of exemptions; thread-safe."""
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class _Bound:
         resource.setrlimit(resource.RLIMIT_DATA, (bounded, hard))
 
 
-_BOUND = _Bound()
+_BOUND = _MemoryBound()
 
 
 def return_large_blocks() -> None:

@@ -97,7 +97,7 @@ class RecurringFault:
                 self._since = self._clock()
             self.count += 1
             self.text, self.hint = text, hint
-            line = (level, same_but_numbers(text))
+            line = (level, without_numbers(text))
             if line == self._logged:
                 return
             self._logged = line
@@ -148,7 +148,7 @@ class PeerFaults:
                 success = f"{self._peer} reports its {question} again"
                 fault = self._faults[question] = RecurringFault(self._log, success, clock=self._clock)
             known = not fault.count and self._is_known(question, cause)
-            self._causes[question], self._failed[question] = same_but_numbers(cause), next(self._events)
+            self._causes[question], self._failed[question] = without_numbers(cause), next(self._events)
         if not known:
             fault.occurred(f"{self._peer} does not report its {question}: {cause}", hint=hint, level=level)
 
@@ -165,12 +165,12 @@ class PeerFaults:
         """Return whether another query failed with this cause, and logged it, since this one was last answered."""
         since = self._answered.get(question, -1)
         return any(
-            self._faults[each].count and known == same_but_numbers(cause) and self._failed[each] > since
+            self._faults[each].count and known == without_numbers(cause) and self._failed[each] > since
             for each, known in self._causes.items()
         )
 
 
-def same_but_numbers(text: str) -> str:
+def without_numbers(text: str) -> str:
     """Return `text` with `#` for each number, for comparison."""
     return _NUMBERS.sub("#", text)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hadoop_common.file_faults import FileFaultError
 
-_MOST_HOLES = 64 * 1024 * 1024
+_MAX_HOLES = 64 * 1024 * 1024
 
 _KINDS = (
     (stat.S_ISDIR, "a directory"),
@@ -83,7 +83,7 @@ def refuse_holes(path: Path, source: BufferedReader) -> None:
     descriptor, size = source.fileno(), os.fstat(source.fileno()).st_size
     holes = end = 0
     try:
-        while end < size and holes <= _MOST_HOLES:
+        while end < size and holes <= _MAX_HOLES:
             start = os.lseek(descriptor, end, os.SEEK_HOLE)
             if start < size:
                 try:
@@ -98,6 +98,6 @@ def refuse_holes(path: Path, source: BufferedReader) -> None:
     except OSError:
         # the file system does not report holes
         return
-    if holes > _MOST_HOLES:
+    if holes > _MAX_HOLES:
         text = f"it is sparse: of its {size} bytes at least {holes} were never written"
         raise SparseFileError(path, text, "Use another copy; this one was cut, or its disk lost parts of it.")

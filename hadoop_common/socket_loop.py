@@ -67,11 +67,11 @@ class Channel:
         """Return why the connection must be closed now, for the count of refusals; "" if it may stay."""
         raise NotImplementedError
 
-    def standing(self) -> int:
+    def priority(self) -> int:
         """Return BUSY, IDLE or UNPROVEN."""
         raise NotImplementedError
 
-    def let_go(self) -> bool:
+    def may_evict(self) -> bool:
         """Return whether another connection may replace this one; False if a thread has just begun to work on it."""
         return True
 
@@ -213,15 +213,15 @@ class SocketLoop:
         channel.ended()
         channel.socket.close()
 
-    def make_room(self, peer: str | None = None) -> bool:
+    def evict(self, peer: str | None = None) -> bool:
         """Close the connection with the lowest priority, of `peer` or of all; return False if all are busy."""
         peers = [self._peers[peer]] if peer is not None else sorted(self._peers.values(), key=len, reverse=True)
         for channels in peers:
             # usually the oldest connection that never made a request comes first
-            worst = next((each for each in channels if each.standing() == UNPROVEN), None) or min(
-                (each for each in channels if each.standing() == IDLE), key=lambda each: each.since, default=None
+            worst = next((each for each in channels if each.priority() == UNPROVEN), None) or min(
+                (each for each in channels if each.priority() == IDLE), key=lambda each: each.since, default=None
             )
-            if worst is not None and worst.let_go():
+            if worst is not None and worst.may_evict():
                 self.discard(worst, "made room")
                 return True
         return False
@@ -300,7 +300,7 @@ class SocketLoop:
 
     def _exhausted(self, fault: OSError) -> None:
         self._refusals.count("no descriptors")
-        if not self.make_room():
+        if not self.evict():
             _LOG.error("no connection can be accepted now: %s", fault)
             self._accepts_from = time.monotonic() + _EXHAUSTED_SECONDS
 
@@ -325,8 +325,8 @@ class SocketLoop:
 
     def _has_room(self, peer: str) -> bool:
         if len(self._peers.get(peer, ())) >= self._limits.peer_connections:
-            return self.make_room(peer)
-        return len(self._channels) < self._limits.connections or self.make_room()
+            return self.evict(peer)
+        return len(self._channels) < self._limits.connections or self.evict()
 
     def _close_listener(self) -> None:
         if self._listener is None:

@@ -13,7 +13,7 @@ from hadoop_common.regular_file import read_regular
 
 NAME_NODE = "NAME_NODE"
 JOURNAL_NODE = "JOURNAL_NODE"
-_MOST_BYTES = 64 * 1024
+_MAX_BYTES = 64 * 1024
 
 
 class VersionFileError(HdfsError):
@@ -67,7 +67,7 @@ def read_version(path: Path) -> StorageInfo:
         NotRegularError: it is not a regular file, or larger than 64 KiB.
         OSError: it cannot be read.
     """
-    return parse_version(read_regular(path, _MOST_BYTES), str(path))
+    return parse_version(read_regular(path, _MAX_BYTES), str(path))
 
 
 def format_version(info: StorageInfo, now: datetime) -> bytes:

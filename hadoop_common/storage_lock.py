@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from hadoop_common.errors import StorageError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 
 LOCK_FILE = "in_use.lock"
 _MAX_HOLDER = 256
@@ -78,7 +78,9 @@ class StorageLock:
             try:
                 step()
             except OSError as fault:
-                _LOG.warning("%s cannot be removed, which does not block other processes: %s", self.path, told(fault))
+                _LOG.warning(
+                    "%s cannot be removed, which does not block other processes: %s", self.path, error_text(fault)
+                )
         self._unreserve()
 
     def __enter__(self) -> Self:

@@ -22,7 +22,7 @@ _ONE_SIDED = re.compile(r"\\[pPQEGhHvVRXkcexNzZ0]|&&|\[[^\]]*\[|\(\?[^:=!<imsx]|
 
 
 @dataclass(frozen=True, slots=True)
-class _Rule:
+class _NameRule:
     """One rule; DEFAULT if `components` is None."""
 
     text: str
@@ -90,7 +90,7 @@ class NameRules:
             return principal
         raise ValueError(f"No rules applied to {principal}")
 
-    def _apply(self, rule: _Rule, parts: list[str]) -> str | None:
+    def _apply(self, rule: _NameRule, parts: list[str]) -> str | None:
         name: str | None = None
         if rule.components is None:
             name = parts[1] if parts[0] == self._realm else None
@@ -107,7 +107,7 @@ class NameRules:
         return name.lower() if rule.lower else name
 
 
-def _parse(text: str) -> tuple[_Rule, ...]:
+def _parse(text: str) -> tuple[_NameRule, ...]:
     rules, position = [], 0
     while position < len(text):
         found = _RULE.match(text, position)
@@ -118,12 +118,12 @@ def _parse(text: str) -> tuple[_Rule, ...]:
     return tuple(rules)
 
 
-def _rule(found: re.Match[str]) -> _Rule:
+def _rule(found: re.Match[str]) -> _NameRule:
     if found[2]:
-        return _Rule(found[2], None, "", None, None, None, every=False, lower=False)
+        return _NameRule(found[2], None, "", None, None, None, every=False, lower=False)
     if not found[4]:
         raise ValueError(f"Invalid rule: {found[1]} has no number of components")
-    return _Rule(
+    return _NameRule(
         found[0].strip(),
         int(found[4]),
         found[5],

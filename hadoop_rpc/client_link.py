@@ -13,13 +13,13 @@ from typing import Self
 from google.protobuf.message import Message
 
 from hadoop_rpc.client_state import (
+    CallFailure,
+    CallResponse,
     ClientConnection,
     ClientState,
     ConnectionReady,
     Event,
-    Failure,
     NegotiationStep,
-    Response,
 )
 from hadoop_rpc.errors import KerberosError, RpcConnectionError, RpcError, RpcProtocolError, RpcTimeoutError
 from hadoop_rpc.security import ClientSecurity
@@ -225,7 +225,7 @@ class ClientLink:
         if isinstance(event, NegotiationStep | ConnectionReady):
             raise RpcProtocolError(f"{self._address} continues a finished negotiation")
         with self._lock:
-            if isinstance(event, Failure) and event.call_id is None:
+            if isinstance(event, CallFailure) and event.call_id is None:
                 self._refused = event.error
                 self._fail(event.error)
                 return
@@ -233,7 +233,7 @@ class ClientLink:
             waiting = self._waiting.pop(call_id, None)
         if waiting is None:
             _LOG.debug("%s answered call %d, which has no waiting caller", self._address, call_id)
-        elif isinstance(event, Response):
+        elif isinstance(event, CallResponse):
             waiting.end(event.body, None)
         else:
             waiting.end(b"", event.error)
@@ -251,7 +251,7 @@ def _open(peer: socket.socket, state: ClientConnection, address: str) -> None:
         for event in state.receive(data):
             if isinstance(event, NegotiationStep | ConnectionReady):
                 peer.sendall(event.data)
-            elif isinstance(event, Failure):
+            elif isinstance(event, CallFailure):
                 raise event.error
 
 

@@ -24,7 +24,7 @@ from hadoop_rpc.errors import (
     SaslError,
     remote_error,
 )
-from hadoop_rpc.framing import MAX_FRAME, DelimitedReader, FrameBuffer, delimited
+from hadoop_rpc.framing import MAX_FRAME, DelimitedReader, RpcFrameBuffer, delimited
 from hadoop_rpc.proto import rpc_pb2 as pb
 from hadoop_rpc.sasl import MAX_HANDSHAKE_FRAME, SaslClient, unwrap_frames, wrap_steps
 from hadoop_rpc.security import ClientSecurity, Protection
@@ -69,7 +69,7 @@ class ConnectionReady:
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class CallResponse:
     """A call succeeded; `body` is the response message."""
 
     call_id: int
@@ -77,14 +77,14 @@ class Response:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class CallFailure:
     """The server answered with an exception; `call_id` None ends the connection and all its calls."""
 
     call_id: int | None
     error: RpcError
 
 
-Event = NegotiationStep | ConnectionReady | Response | Failure
+Event = NegotiationStep | ConnectionReady | CallResponse | CallFailure
 
 
 class ClientConnection:
@@ -118,8 +118,8 @@ class ClientConnection:
         self._auth = AuthProtocol.SASL if security is not None else auth
         self._sasl = SaslClient(security)
         self._max_frame = max_frame
-        self._frames = FrameBuffer(max_frame)
-        self._inner = FrameBuffer(max_frame)
+        self._frames = RpcFrameBuffer(max_frame)
+        self._inner = RpcFrameBuffer(max_frame)
         self.state = ClientState.NEW
 
     # ---- sending ---------------------------------------------------------------------------------------------
@@ -228,12 +228,12 @@ class ClientConnection:
                 return self._negotiated(reader.read(pb.RpcSaslProto))
             if self.state is ClientState.NEGOTIATING:
                 raise RpcProtocolError("the server answered a call before the SASL negotiation was over")
-            return Response(call_id, reader.read_bytes())
+            return CallResponse(call_id, reader.read_bytes())
         error = self._error(header)
         if header.status == pb.RpcResponseHeaderProto.FATAL or call_id < 0:
             self.state = ClientState.CLOSED
-            return Failure(None, error)
-        return Failure(call_id, error)
+            return CallFailure(None, error)
+        return CallFailure(call_id, error)
 
     def _negotiated(self, step: pb.RpcSaslProto) -> NegotiationStep | ConnectionReady:
         if self.state is not ClientState.NEGOTIATING:

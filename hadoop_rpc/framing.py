@@ -60,7 +60,7 @@ def _check_strings(message: Message) -> None:
                 raise DecodeError(f"{field.name} is not UTF-8: {each[:100]!r}")
 
 
-class FrameBuffer:
+class RpcFrameBuffer:
     """A buffer that reassembles frames from received bytes.
 
     Attributes:

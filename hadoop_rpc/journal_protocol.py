@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.client import NO_RETRY
 from hadoop_rpc.proto import journal_protocol_pb2 as pb
 from hadoop_rpc.protocol_client import ProtocolClient
-from hadoop_rpc.retry import NO_RETRY
 from hadoop_rpc.rpc_protocol import RpcProtocol
 from hadoop_rpc.service import CallContext, Handler, Service
 

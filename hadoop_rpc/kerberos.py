@@ -32,7 +32,7 @@ _LOG = logging.getLogger(__name__)
 
 _SPNEGO = "1.3.6.1.5.5.2"
 # hadoop.kerberos.min.seconds.before.relogin
-_LEAST_SECONDS_BETWEEN = 60.0
+_MIN_SECONDS_BETWEEN_RENEWALS = 60.0
 
 _HINTS = {
     2529638918: "Add the principal to the KDC, or correct its configuration key.",
@@ -269,7 +269,7 @@ def renew(login: KerberosLogin, clock: Callable[[], float] = time.monotonic) -> 
     with _cache_lock:
         now = clock()
         last = _renewed_at.get(whose)
-        if last is not None and now - last < _LEAST_SECONDS_BETWEEN:
+        if last is not None and now - last < _MIN_SECONDS_BETWEEN_RENEWALS:
             return False
         _renewed_at[whose] = now
         _cache_names.pop(whose, None)
@@ -283,7 +283,7 @@ def acquire_ticket(login: KerberosLogin) -> None:
         KerberosError: no ticket can be obtained.
     """
     credentials = _credentials(login)
-    with _told(login):
+    with _as_kerberos_errors(login):
         if not credentials.lifetime:
             raise KerberosError(f"the ticket of {login.principal or 'this user'} has ended", hint=_HINTS[_EXPIRED])
 
@@ -297,14 +297,14 @@ def own_name(login: KerberosLogin) -> str:
     if login.principal:
         return login.principal
     credentials = _credentials(login)
-    with _told(login):
+    with _as_kerberos_errors(login):
         return str(credentials.name)
 
 
 def _credentials(login: KerberosLogin) -> Any:
     """Return new credentials for one context; this only reads the cache, and stored credentials would expire."""
     gssapi = _library()
-    with _told(login):
+    with _as_kerberos_errors(login):
         if login.keytab is None:
             return gssapi.Credentials(usage="initiate")
         store = {"client_keytab": f"FILE:{login.keytab}", "ccache": _cache_name(login.principal, login.keytab)}
@@ -316,7 +316,7 @@ def _credentials(login: KerberosLogin) -> Any:
 # ---- servers ----
 
 
-class RpcDoor:
+class KerberosRpcSecurity:
     """The `ServerSecurity` of a server whose protocols are resources of `access`.
 
     Args:
@@ -355,22 +355,22 @@ class _Context:
     def __init__(self) -> None:
         self._lock = threading.Lock()
 
-    def _told(self) -> AbstractContextManager[None]:
+    def _as_kerberos_errors(self) -> AbstractContextManager[None]:
         raise NotImplementedError
 
     @property
     def complete(self) -> bool:
         # a failed step may become visible only here
-        with self._lock, self._told():
+        with self._lock, self._as_kerberos_errors():
             return bool(self._context.complete)
 
     @property
     def initiator(self) -> str:
-        with self._lock, self._told():
+        with self._lock, self._as_kerberos_errors():
             return str(self._context.initiator_name)
 
     def step(self, token: bytes | None) -> bytes:
-        with self._lock, self._told():
+        with self._lock, self._as_kerberos_errors():
             answer = bytes(self._context.step(token) or b"")
             if self._context.complete:
                 self._check()
@@ -381,11 +381,11 @@ class _Context:
         raise NotImplementedError
 
     def wrap(self, data: bytes, *, encrypt: bool) -> bytes:
-        with self._lock, self._told():
+        with self._lock, self._as_kerberos_errors():
             return bytes(self._context.wrap(data, encrypt).message)
 
     def unwrap(self, token: bytes) -> Unwrapped:
-        with self._lock, self._told():
+        with self._lock, self._as_kerberos_errors():
             found = self._context.unwrap(token)
             return Unwrapped(bytes(found.message), bool(found.encrypted))
 
@@ -398,7 +398,7 @@ class _Initiator(_Context):
         self._login = login
         self._target = target
         credentials = _credentials(login)
-        with self._told():
+        with self._as_kerberos_errors():
             self._context = gssapi.SecurityContext(
                 name=_name(target),
                 creds=credentials,
@@ -411,8 +411,8 @@ class _Initiator(_Context):
                 | flag.out_of_sequence_detection,
             )
 
-    def _told(self) -> AbstractContextManager[None]:
-        return _told(self._login, self._target)
+    def _as_kerberos_errors(self) -> AbstractContextManager[None]:
+        return _as_kerberos_errors(self._login, self._target)
 
     def _check(self) -> None:
         if _library().RequirementFlag.mutual_authentication not in self._context.actual_flags:
@@ -424,19 +424,19 @@ class _Acceptor(_Context):
         super().__init__()
         gssapi = _library()
         self._key = key
-        with self._told():
+        with self._as_kerberos_errors():
             name = None if key.principal.endswith("*") else _name(key.principal)
             store = {"keytab": f"FILE:{key.keytab}"}
             credentials = gssapi.Credentials(name=name, usage="accept", store=store)
             self._context = gssapi.SecurityContext(creds=credentials, usage="accept")
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _as_kerberos_errors(self) -> Iterator[None]:
         gssapi = _library()
         try:
             yield
         except gssapi.exceptions.GSSError as error:
-            raise KerberosError(_said(error), hint=_HINTS.get(error.min_code, "")) from error
+            raise KerberosError(_cause(error), hint=_HINTS.get(error.min_code, "")) from error
 
     def _check(self) -> None:
         target = str(self._context.target_name)
@@ -461,14 +461,14 @@ def _name(principal: str) -> Any:
     return gssapi.Name(principal, gssapi.NameType.kerberos_principal)
 
 
-def _said(error: Any) -> str:
+def _cause(error: Any) -> str:
     said = "; ".join(error.get_all_statuses(error.min_code, False))
     # errors of GSSAPI itself have only a major code
     return "; ".join(error.get_all_statuses(error.maj_code, True)) if said in ("", "Success") else said
 
 
 @contextmanager
-def _told(login: KerberosLogin, target: str = "") -> Iterator[None]:
+def _as_kerberos_errors(login: KerberosLogin, target: str = "") -> Iterator[None]:
     """Convert errors of GSSAPI to ours, with what was attempted, Kerberos' cause, and what to do."""
     gssapi = _library()
     try:
@@ -478,7 +478,7 @@ def _told(login: KerberosLogin, target: str = "") -> Iterator[None]:
         if code == _NO_CREDENTIALS and login.keytab is not None:
             # also reported for a keytab that is unreadable or lacks the principal
             login.own_keys()
-        said = _said(error)
+        said = _cause(error)
         who, at = login.principal or "this user", f" at {target}" if target else ""
         ended = (gssapi.exceptions.ExpiredCredentialsError, gssapi.exceptions.ExpiredContextError)
         hint = _HINTS.get(_EXPIRED if isinstance(error, ended) else code, "")

@@ -20,10 +20,10 @@ from hadoop_rpc.namenode_values import (
     CheckpointCommand,
     CheckpointSignature,
     EditLogManifest,
-    ErrorCode,
     NamenodeRegistration,
     NamenodeRole,
     NamespaceInfo,
+    NodeErrorCode,
     RemoteEditLog,
 )
 from hadoop_rpc.proto import namenode_protocol_pb2 as pb
@@ -36,15 +36,15 @@ __all__ = [
     "CheckpointCommand",
     "CheckpointSignature",
     "EditLogManifest",
-    "ErrorCode",
     "NamenodeClient",
     "NamenodeProtocol",
-    "NamenodeQuestions",
+    "NamenodeQueries",
     "NamenodeRegistration",
     "NamenodeRole",
     "NamespaceInfo",
+    "NodeErrorCode",
     "RemoteEditLog",
-    "namenode_questions",
+    "namenode_queries",
     "namenode_service",
 ]
 
@@ -116,7 +116,7 @@ class NamenodeClient(ProtocolClient):
         )
         self._call("endCheckpoint", request, idempotent=False)
 
-    def error_report(self, registration: NamenodeRegistration, code: ErrorCode, text: str) -> None:
+    def error_report(self, registration: NamenodeRegistration, code: NodeErrorCode, text: str) -> None:
         """Report a fault of this node; FATAL makes the NameNode forget the node."""
         request = pb.ErrorReportRequestProto(
             registration=registration_message(registration), errorCode=code.value, msg=text
@@ -124,7 +124,7 @@ class NamenodeClient(ProtocolClient):
         self._call("errorReport", request)
 
 
-class NamenodeQuestions(Protocol):
+class NamenodeQueries(Protocol):
     """The queries that a NameNode answers in any state; called from many threads; methods raise `RemoteError`."""
 
     def transaction_id(self, caller: CallContext) -> int: ...
@@ -134,7 +134,7 @@ class NamenodeQuestions(Protocol):
     def version_request(self, caller: CallContext) -> NamespaceInfo: ...
 
 
-class NamenodeProtocol(NamenodeQuestions, Protocol):
+class NamenodeProtocol(NamenodeQueries, Protocol):
     """The methods of an active NameNode, called in the same way."""
 
     def roll_edit_log(self, caller: CallContext) -> CheckpointSignature: ...
@@ -157,12 +157,12 @@ class NamenodeProtocol(NamenodeQuestions, Protocol):
     def error_report(self, registration: NamenodeRegistration, code: int, text: str, caller: CallContext) -> None: ...
 
 
-def namenode_questions(node: NamenodeQuestions) -> Service:
+def namenode_queries(node: NamenodeQueries) -> Service:
     """Return the part of NamenodeProtocol that a standby serves (OperationCategory.UNCHECKED in NameNodeRpcServer)."""
-    return NAMENODE_PROTOCOL.served_by(_questions(node))
+    return NAMENODE_PROTOCOL.served_by(_queries(node))
 
 
-def _questions(node: NamenodeQuestions) -> dict[str, Handler]:
+def _queries(node: NamenodeQueries) -> dict[str, Handler]:
     return {
         "getTransactionId": lambda _, caller: pb.GetTransactionIdResponseProto(
             txId=unsigned(node.transaction_id(caller), 64)
@@ -210,7 +210,7 @@ def namenode_service(node: NamenodeProtocol) -> Service:
         return pb.GetEditLogManifestResponseProto(manifest=manifest_message(found))
 
     methods: dict[str, Handler] = {
-        **_questions(node),
+        **_queries(node),
         "rollEditLog": lambda _, caller: pb.RollEditLogResponseProto(
             signature=signature_message(node.roll_edit_log(caller))
         ),

@@ -17,7 +17,7 @@ class NamenodeRole(Enum):
     CHECKPOINT = pb.NamenodeRegistrationProto.CHECKPOINT
 
 
-class ErrorCode(Enum):
+class NodeErrorCode(Enum):
     """Meaning of an errorReport (NamenodeProtocol)."""
 
     NOTIFY = 0

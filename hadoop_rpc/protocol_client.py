@@ -7,9 +7,8 @@ from typing import Any, ClassVar, Self
 
 from google.protobuf.message import Message
 
-from hadoop_rpc.client import DEFAULT_CONNECT_TIMEOUT, DEFAULT_TIMEOUT, RpcClient
+from hadoop_rpc.client import DEFAULT_CONNECT_TIMEOUT, DEFAULT_TIMEOUT, RetryPolicy, RpcClient
 from hadoop_rpc.kerberos import security_for
-from hadoop_rpc.retry import RetryPolicy
 from hadoop_rpc.rpc_protocol import RpcProtocol
 
 

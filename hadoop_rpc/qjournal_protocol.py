@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hadoop_common.storage_info import StorageInfo
-from hadoop_rpc.client import DEFAULT_CONNECT_TIMEOUT, DEFAULT_TIMEOUT
+from hadoop_rpc.client import DEFAULT_CONNECT_TIMEOUT, DEFAULT_TIMEOUT, NO_RETRY
 from hadoop_rpc.namenode_messages import signed, storage_message, unsigned
 from hadoop_rpc.proto import qjournal_protocol_pb2 as pb
 from hadoop_rpc.protocol_client import ProtocolClient
@@ -34,7 +34,6 @@ from hadoop_rpc.qjournal_values import (
     RequestInfo,
     SegmentState,
 )
-from hadoop_rpc.retry import NO_RETRY
 
 __all__ = [
     "INTER_QJOURNAL_PROTOCOL",

@@ -31,7 +31,7 @@ from hadoop_rpc.errors import (
     SaslError,
 )
 from hadoop_rpc.proto import rpc_pb2 as pb
-from hadoop_rpc.security import ClientSecurity, Protection, SecurityContext, ServerSecurity
+from hadoop_rpc.security import ClientSecurity, Protection, RpcServerSecurity, SecurityContext
 
 _SIMPLE = "SIMPLE"
 _KERBEROS = ("KERBEROS", "GSSAPI")
@@ -39,14 +39,14 @@ _LAYERS = struct.Struct(">I")
 # announced by Java; Hadoop's servers ignore it
 _MAX_TOKEN = 1 << 16
 # frame bytes per token: with the overhead of any encryption type, below the 64 KiB of Java's clients
-_PIECE = 60 << 10
+_TOKEN_PIECE = 60 << 10
 MAX_HANDSHAKE_FRAME: Final = 1 << 18
 """Maximum frame size during negotiation: tokens with the groups of a large directory reach 64 KiB."""
 MAX_TOKEN_FRAME: Final = 1 << 20
 """Maximum size of a token frame at a server: a token is decrypted as a whole, and clients expect a limit of 64 KiB."""
 
 
-class _Stage(Enum):
+class _SaslStage(Enum):
     OFFERS = "offers"
     TOKENS = "tokens"
     LAYER = "layer"
@@ -66,13 +66,13 @@ class SaslClient:
 
     def __init__(self, security: ClientSecurity | None) -> None:
         self._security = security
-        self._stage = _Stage.OFFERS
+        self._stage = _SaslStage.OFFERS
         self.context: SecurityContext | None = None
         self.protection = Protection.AUTHENTICATION
 
     @property
     def done(self) -> bool:
-        return self._stage is _Stage.DONE
+        return self._stage is _SaslStage.DONE
 
     def begin(self) -> pb.RpcSaslProto:
         """Return the client's first step."""
@@ -87,18 +87,22 @@ class SaslClient:
             RpcProtocolError: the step is invalid at this stage.
         """
         context = self.context
-        if step.state == pb.RpcSaslProto.NEGOTIATE and self._stage is _Stage.OFFERS:
+        if step.state == pb.RpcSaslProto.NEGOTIATE and self._stage is _SaslStage.OFFERS:
             return self._choose(step)
-        if step.state == pb.RpcSaslProto.CHALLENGE and self._stage is _Stage.TOKENS and context is not None:
+        if step.state == pb.RpcSaslProto.CHALLENGE and self._stage is _SaslStage.TOKENS and context is not None:
             return self._layer(context, step) if context.complete else self._token(context, step)
-        if step.state == pb.RpcSaslProto.SUCCESS and self._stage in (_Stage.OFFERS, _Stage.LAYER) and not step.token:
-            if self._stage is _Stage.OFFERS and not self._goes_without:
+        if (
+            step.state == pb.RpcSaslProto.SUCCESS
+            and self._stage in (_SaslStage.OFFERS, _SaslStage.LAYER)
+            and not step.token
+        ):
+            if self._stage is _SaslStage.OFFERS and not self._goes_without:
                 raise AuthenticationRequiredError(
                     "the server has no security, and this side is configured for Kerberos",
                     hint="Check the server's hadoop.security.authentication; only "
                     "ipc.client.fallback-to-simple-auth-allowed allows a server without security.",
                 )
-            self._stage = _Stage.DONE
+            self._stage = _SaslStage.DONE
             return None
         name = pb.RpcSaslProto.SaslState.Name(step.state)
         raise RpcProtocolError(f"the server sent {name} to a SASL negotiation at the stage {self._stage.value}")
@@ -108,13 +112,13 @@ class SaslClient:
         for offered in step.auths:
             if (offered.method, offered.mechanism) == _KERBEROS and self._security is not None:
                 self.context = self._security.context(offered.protocol, offered.serverId)
-                self._stage = _Stage.TOKENS
+                self._stage = _SaslStage.TOKENS
                 chosen = pb.RpcSaslProto.SaslAuth()
                 chosen.CopyFrom(offered)
                 chosen.ClearField("challenge")
                 return _step(pb.RpcSaslProto.INITIATE, self.context.step(None), chosen)
             if offered.method == _SIMPLE and self._goes_without:
-                self._stage = _Stage.DONE
+                self._stage = _SaslStage.DONE
                 return _step(pb.RpcSaslProto.INITIATE, None, offered)
         wanted = ", ".join(_described(offered) for offered in step.auths) or "nothing"
         ours = "KERBEROS" if self._security is not None else _SIMPLE
@@ -144,7 +148,7 @@ class SaslClient:
                 hint="Set hadoop.rpc.protection in core-site.xml as in the cluster.",
             )
         self.protection = chosen
-        self._stage = _Stage.LAYER
+        self._stage = _SaslStage.LAYER
         size = 0 if chosen is Protection.AUTHENTICATION else _MAX_TOKEN
         return _step(pb.RpcSaslProto.RESPONSE, context.wrap(_LAYERS.pack(chosen.value << 24 | size), encrypt=False))
 
@@ -161,9 +165,9 @@ class SaslServer:
         principal, user: the authenticated client and its short name; "" without Kerberos.
     """
 
-    def __init__(self, security: ServerSecurity | None) -> None:
+    def __init__(self, security: RpcServerSecurity | None) -> None:
         self._security = security
-        self._stage = _Stage.OFFERS
+        self._stage = _SaslStage.OFFERS
         self._offered = False
         self.context: SecurityContext | None = None
         self.protection = Protection.AUTHENTICATION
@@ -172,7 +176,7 @@ class SaslServer:
 
     @property
     def done(self) -> bool:
-        return self._stage is _Stage.DONE
+        return self._stage is _SaslStage.DONE
 
     def answer(self, step: pb.RpcSaslProto) -> pb.RpcSaslProto | None:
         """Return the answer to a step of the client; None if it needs none.
@@ -181,16 +185,16 @@ class SaslServer:
             AccessControlError: the client insists on another authentication method, or has no short name.
             SaslError: its tokens prove nothing, or the step is invalid at this stage.
         """
-        if self._stage is _Stage.OFFERS and step.state == pb.RpcSaslProto.NEGOTIATE and not self._offered:
+        if self._stage is _SaslStage.OFFERS and step.state == pb.RpcSaslProto.NEGOTIATE and not self._offered:
             self._offered = True
             return self._offers()
-        if self._stage is _Stage.OFFERS and step.state == pb.RpcSaslProto.INITIATE:
+        if self._stage is _SaslStage.OFFERS and step.state == pb.RpcSaslProto.INITIATE:
             return self._initiate(step)
         try:
             if step.state == pb.RpcSaslProto.RESPONSE and self.context is not None and step.HasField("token"):
-                if self._stage is _Stage.TOKENS:
+                if self._stage is _SaslStage.TOKENS:
                     return self._token(self.context, step.token)
-                if self._stage is _Stage.LAYER:
+                if self._stage is _SaslStage.LAYER:
                     return self._layer(self.context, step.token)
         except KerberosError as fault:
             raise SaslError(f"GSS initiate failed: {fault.message}") from fault
@@ -200,11 +204,11 @@ class SaslServer:
     def _offers(self) -> pb.RpcSaslProto:
         if self._security is None:
             # Hadoop's clients interpret SUCCESS at this point as "continue without authentication"
-            self._stage = _Stage.DONE
+            self._stage = _SaslStage.DONE
             return pb.RpcSaslProto(version=0, state=pb.RpcSaslProto.SUCCESS)
         return _step(pb.RpcSaslProto.NEGOTIATE, None, self._own_offer(self._security))
 
-    def _own_offer(self, security: ServerSecurity) -> pb.RpcSaslProto.SaslAuth:
+    def _own_offer(self, security: RpcServerSecurity) -> pb.RpcSaslProto.SaslAuth:
         method, mechanism = _KERBEROS
         return pb.RpcSaslProto.SaslAuth(
             method=method, mechanism=mechanism, protocol=security.service, serverId=security.host
@@ -215,7 +219,7 @@ class SaslServer:
         if self._security is None:
             if methods != [_SIMPLE]:
                 raise AccessControlError(not_enabled(", ".join(methods) or "INITIATE", _SIMPLE))
-            self._stage = _Stage.DONE
+            self._stage = _SaslStage.DONE
             return None
         if len(step.auths) != 1:
             raise SaslError("Client mechanism is malformed")
@@ -231,7 +235,7 @@ class SaslServer:
             raise SaslError(f"GSS initiate failed: {fault.message}") from fault
 
     def _token(self, context: SecurityContext, token: bytes) -> pb.RpcSaslProto:
-        self._stage = _Stage.TOKENS
+        self._stage = _SaslStage.TOKENS
         if not context.complete:
             answer = context.step(token)
             if answer or not context.complete:
@@ -240,7 +244,7 @@ class SaslServer:
             raise SaslError("a token arrived after the last one")
         assert self._security is not None
         mask = sum(each.value for each in set(self._security.protections))
-        self._stage = _Stage.LAYER
+        self._stage = _SaslStage.LAYER
         return _step(pb.RpcSaslProto.CHALLENGE, context.wrap(_LAYERS.pack(mask << 24 | _MAX_TOKEN), encrypt=False))
 
     def _layer(self, context: SecurityContext, token: bytes) -> pb.RpcSaslProto:
@@ -257,7 +261,7 @@ class SaslServer:
             raise AccessControlError(f"Illegal principal name {principal}: {fault}") from fault
         self.principal = principal
         self.protection = wanted
-        self._stage = _Stage.DONE
+        self._stage = _SaslStage.DONE
         return _step(pb.RpcSaslProto.SUCCESS, None)
 
 
@@ -284,8 +288,8 @@ def unwrap_frames(context: SecurityContext, protection: Protection, step: pb.Rpc
 
 def wrap_steps(context: SecurityContext, protection: Protection, data: bytes) -> Iterator[pb.RpcSaslProto]:
     """Yield `data`, a part of the frame stream, as WRAP steps."""
-    for start in range(0, len(data), _PIECE):
-        piece = data[start : start + _PIECE]
+    for start in range(0, len(data), _TOKEN_PIECE):
+        piece = data[start : start + _TOKEN_PIECE]
         yield _step(pb.RpcSaslProto.WRAP, context.wrap(piece, encrypt=protection is Protection.PRIVACY))
 
 

@@ -86,7 +86,7 @@ class ClientSecurity(Protocol):
         """Discard all tickets after one was refused; return False if that was done recently."""
 
 
-class ServerSecurity(Protocol):
+class RpcServerSecurity(Protocol):
     """A server's authentication of clients, and access to its protocols.
 
     Attributes:

@@ -16,23 +16,22 @@ from hadoop_common.file_faults import MORE_THREADS
 from hadoop_common.port_limits import PortLimits, Refusals
 from hadoop_common.process_memory import return_large_blocks
 from hadoop_common.socket_loop import SocketLoop
-from hadoop_rpc.activity import RpcActivity
 from hadoop_rpc.errors import RetriableError, RpcError
 from hadoop_rpc.framing import MAX_FRAME
-from hadoop_rpc.logins import LOGINS, LoginCounts
-from hadoop_rpc.security import ServerSecurity
+from hadoop_rpc.security import RpcServerSecurity
 from hadoop_rpc.server_connection import RpcChannel
+from hadoop_rpc.server_counts import LOGINS, LoginCounts, RpcActivity
 from hadoop_rpc.server_state import Call
 from hadoop_rpc.service import Dispatcher, Service
-from hadoop_rpc.wire import ErrorCode
+from hadoop_rpc.wire import RpcErrorCode
 
 _LOG = logging.getLogger(__name__)
 
 _FLUSH_SECONDS = 0.01
-_BESIDE_A_FRAME = 1 << 20
+_FRAME_OVERHEAD = 1 << 20
 # with busy peers, each of a call's threads may wait this long for the interpreter lock
 _SWITCH_SECONDS = 0.0005
-_REFUSAL = RetriableError("this server is stopping"), ErrorCode.APPLICATION
+_REFUSAL = RetriableError("this server is stopping"), RpcErrorCode.APPLICATION
 
 
 class RpcServer:
@@ -68,7 +67,7 @@ class RpcServer:
         refusals: Refusals | None = None,
         shutdown_timeout: float = 5.0,
         max_frame: int = MAX_FRAME,
-        security: ServerSecurity | None = None,
+        security: RpcServerSecurity | None = None,
         logins: LoginCounts | None = None,
     ) -> None:
         self._requested = (host, port)
@@ -81,7 +80,7 @@ class RpcServer:
         self.max_frame = max_frame
         self._shutdown_timeout = shutdown_timeout
         # a frame of the maximum size must fit
-        self._memory = max(self.limits.memory, max_frame + _BESIDE_A_FRAME)
+        self._memory = max(self.limits.memory, max_frame + _FRAME_OVERHEAD)
         # login data waits for a handler as calls do
         self._calls: FairQueue[tuple[RpcChannel, Call | bytes, float]] = FairQueue(max(1, handlers - 1))
         self._handlers = [

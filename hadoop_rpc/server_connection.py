@@ -22,10 +22,10 @@ from google.protobuf.message import EncodeError, Message
 
 from hadoop_common.socket_loop import BUSY, IDLE, UNPROVEN, Channel
 from hadoop_rpc.errors import KerberosError, RemoteError
-from hadoop_rpc.logins import ACCEPTED, FAILED, REFUSED
-from hadoop_rpc.server_state import Call, Closing, Reply, ServerConnection, ServerState
+from hadoop_rpc.server_counts import ACCEPTED, FAILED, REFUSED
+from hadoop_rpc.server_state import Call, ConnectionEnd, HandshakeReply, ServerConnection, ServerState
 from hadoop_rpc.service import CallContext, Dispatcher
-from hadoop_rpc.wire import ErrorCode
+from hadoop_rpc.wire import RpcErrorCode
 
 if TYPE_CHECKING:
     from hadoop_rpc.server import RpcServer
@@ -93,7 +93,7 @@ class RpcChannel(Channel):
             with self._lock:
                 self._running -= 1
 
-    def answer(self, call: Call, answer: Message | tuple[RemoteError, ErrorCode]) -> None:
+    def answer(self, call: Call, answer: Message | tuple[RemoteError, RpcErrorCode]) -> None:
         """Send the result of a call; a disconnected client is not an error."""
         data = self._encode(call, answer)
         with self._lock:
@@ -194,7 +194,7 @@ class RpcChannel(Channel):
                 return "too slow" if owed > self._limits.stall else ""
             return "idle" if not (opening or self._calls) and now > self.since + self._limits.idle else ""
 
-    def standing(self) -> int:
+    def priority(self) -> int:
         if self._state.state is not ServerState.OPEN:
             return UNPROVEN
         return BUSY if self._running else IDLE
@@ -228,8 +228,8 @@ class RpcChannel(Channel):
                 self._server.enqueue(self, event)
                 continue
             with self._lock:
-                self._send(event.data, sealed=isinstance(event, Reply))
-            if isinstance(event, Closing):
+                self._send(event.data, sealed=isinstance(event, HandshakeReply))
+            if isinstance(event, ConnectionEnd):
                 self._server.refusals.count("malformed")
                 _LOG.warning("connection of %s is closed: %s", self.peer, event.reason)
                 self._read_all = True
@@ -291,7 +291,7 @@ class RpcChannel(Channel):
             self._unsent_bytes += len(data) - sent
             self._watch(0, completed=False)
 
-    def _encode(self, call: Call, answer: Message | tuple[RemoteError, ErrorCode]) -> bytes:
+    def _encode(self, call: Call, answer: Message | tuple[RemoteError, RpcErrorCode]) -> bytes:
         if isinstance(answer, tuple):
             return self._state.fail(call, *answer)
         try:
@@ -299,7 +299,7 @@ class RpcChannel(Channel):
         except EncodeError as fault:
             _LOG.error("the answer of %s cannot be encoded: %s", call.method, fault)
             error = RemoteError(f"the answer of {call.method} cannot be encoded")
-            return self._state.fail(call, error, ErrorCode.SERIALIZING_RESPONSE)
+            return self._state.fail(call, error, RpcErrorCode.SERIALIZING_RESPONSE)
 
     def _close_when_done(self) -> None:
         """Close once reading has ended, every call is answered, and the peer has received all answers."""

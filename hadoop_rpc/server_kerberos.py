@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hadoop_common.access import Admission
+from hadoop_common.access import AccessPolicy
 from hadoop_rpc.auth_to_local import NameRules
 from hadoop_rpc.kerberos import ServiceKey
 from hadoop_rpc.security import Protection
@@ -30,7 +30,7 @@ class ServerKerberos:
     http: ServiceKey
     protections: tuple[Protection, ...]
     rules: NameRules
-    doors: Mapping[str, Admission]
+    policies: Mapping[str, AccessPolicy]
     secret_file: Path | None
     validity: float
     open_paths: frozenset[str]

@@ -27,10 +27,10 @@ from hadoop_rpc.errors import (
     SaslError,
     VersionMismatchError,
 )
-from hadoop_rpc.framing import MAX_FRAME, DelimitedReader, FrameBuffer, delimited, frame
+from hadoop_rpc.framing import MAX_FRAME, DelimitedReader, RpcFrameBuffer, delimited, frame
 from hadoop_rpc.proto import rpc_pb2 as pb
 from hadoop_rpc.sasl import MAX_HANDSHAKE_FRAME, MAX_TOKEN_FRAME, SaslServer, not_enabled, unwrap_frames, wrap_steps
-from hadoop_rpc.security import Protection, ServerSecurity
+from hadoop_rpc.security import Protection, RpcServerSecurity
 from hadoop_rpc.wire import (
     CONTEXT_CALL_ID,
     FATAL_CALL_ID,
@@ -39,7 +39,7 @@ from hadoop_rpc.wire import (
     PING_CALL_ID,
     SASL_CALL_ID,
     AuthProtocol,
-    ErrorCode,
+    RpcErrorCode,
 )
 
 _HEADER_LENGTH = len(MAGIC) + 3
@@ -71,14 +71,14 @@ class ServerState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HandshakeReply:
     """`data` must be sent; the connection continues."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Closing:
+class ConnectionEnd:
     """`data` must be sent, then the connection closed; `reason` is for the log."""
 
     data: bytes
@@ -104,7 +104,7 @@ _WITHOUT_FRAMES = (ServerState.HEADER, ServerState.CLOSED)
 class _RefusedError(Exception):
     """The connection cannot continue; `error` is sent to the client."""
 
-    def __init__(self, error: RemoteError, code: ErrorCode, call_id: int = FATAL_CALL_ID) -> None:
+    def __init__(self, error: RemoteError, code: RpcErrorCode, call_id: int = FATAL_CALL_ID) -> None:
         super().__init__(error.message)
         self.error = error
         self.code = code
@@ -125,12 +125,14 @@ class ServerConnection:
         sasl: the negotiation, with the principal and the protection of frames.
     """
 
-    def __init__(self, *, security: ServerSecurity | None = None, peer: str = "", max_frame: int = MAX_FRAME) -> None:
+    def __init__(
+        self, *, security: RpcServerSecurity | None = None, peer: str = "", max_frame: int = MAX_FRAME
+    ) -> None:
         self._security = security
         self._peer = peer
         first = min(max_frame, MAX_HANDSHAKE_FRAME if security is not None else _FIRST_FRAMES)
-        self._frames = FrameBuffer(first)
-        self._inner = FrameBuffer(first)
+        self._frames = RpcFrameBuffer(first)
+        self._inner = RpcFrameBuffer(first)
         self._max_frame = max_frame
         self.sasl = SaslServer(security)
         self.state = ServerState.HEADER
@@ -147,10 +149,10 @@ class ServerConnection:
     def _sealed(self) -> bool:
         return self.sasl.done and self.sasl.protection is not Protection.AUTHENTICATION
 
-    def receive(self, data: bytes) -> list[Call | Reply | Closing]:
-        """Return the events that `data` completes, in order; a `Closing` is the last event of a connection."""
+    def receive(self, data: bytes) -> list[Call | HandshakeReply | ConnectionEnd]:
+        """Return the events that `data` completes, in order; a `ConnectionEnd` is the last event of a connection."""
         self._frames.feed(data)
-        events: list[Call | Reply | Closing] = []
+        events: list[Call | HandshakeReply | ConnectionEnd] = []
         try:
             if self.state is ServerState.HEADER and (refusal := self._read_header()) is not None:
                 return [refusal]
@@ -162,14 +164,14 @@ class ServerConnection:
         except KerberosError as fault:
             # as in Hadoop: nothing on this connection can be trusted any more
             self.state = ServerState.CLOSED
-            events.append(Closing(b"", fault.message))
+            events.append(ConnectionEnd(b"", fault.message))
         except RpcProtocolError as fault:
-            events.append(self._close(RpcServerError(fault.message), ErrorCode.FATAL_DESERIALIZING_REQUEST))
+            events.append(self._close(RpcServerError(fault.message), RpcErrorCode.FATAL_DESERIALIZING_REQUEST))
         except _RefusedError as refused:
             events.append(self._close(refused.error, refused.code, refused.call_id))
         return events
 
-    def _unseal(self, body: bytes, events: list[Call | Reply | Closing]) -> None:
+    def _unseal(self, body: bytes, events: list[Call | HandshakeReply | ConnectionEnd]) -> None:
         """Decode a token of the frame stream: a token may hold several frames, and a frame may span several tokens."""
         reader = DelimitedReader(body)
         if self._request_header(reader).callId != SASL_CALL_ID:
@@ -184,7 +186,7 @@ class ServerConnection:
     # ---- answers -------------------------------------------------------------------------------------------
 
     def seal(self, data: bytes) -> bytes:
-        """Return frames (except a `Reply`) as sent over the network; tokens must be sent in the order of their
+        """Return frames (except a `HandshakeReply`) as sent over the network; tokens must be sent in the order of their
         creation.
 
         Raises:
@@ -204,7 +206,7 @@ class ServerConnection:
         header = self._header(call, pb.RpcResponseHeaderProto.SUCCESS)
         return frame(delimited(header), delimited(response))
 
-    def fail(self, call: Call, error: RemoteError, code: ErrorCode = ErrorCode.APPLICATION) -> bytes:
+    def fail(self, call: Call, error: RemoteError, code: RpcErrorCode = RpcErrorCode.APPLICATION) -> bytes:
         """Encode the answer to a failed call."""
         header = self._header(call, pb.RpcResponseHeaderProto.ERROR)
         return _failed(header, error, code)
@@ -218,44 +220,44 @@ class ServerConnection:
             retryCount=call.retry,
         )
 
-    def _close(self, error: RemoteError, code: ErrorCode, call_id: int = FATAL_CALL_ID) -> Closing:
+    def _close(self, error: RemoteError, code: RpcErrorCode, call_id: int = FATAL_CALL_ID) -> ConnectionEnd:
         self.state = ServerState.CLOSED
         header = pb.RpcResponseHeaderProto(
             callId=call_id & 0xFFFFFFFF, status=pb.RpcResponseHeaderProto.FATAL, serverIpcVersionNum=IPC_VERSION
         )
-        return Closing(_failed(header, error, code), error.message)
+        return ConnectionEnd(_failed(header, error, code), error.message)
 
     # ---- receiving -------------------------------------------------------------------------------------------
 
-    def _read_header(self) -> Closing | None:
+    def _read_header(self) -> ConnectionEnd | None:
         if self._frames.peek(len(_HTTP_METHOD)) == _HTTP_METHOD:
             self.state = ServerState.CLOSED
-            return Closing(_HTTP_ANSWER, "an HTTP request arrived at the RPC port")
+            return ConnectionEnd(_HTTP_ANSWER, "an HTTP request arrived at the RPC port")
         begin = self._frames.peek(len(MAGIC))
         if begin != MAGIC[: len(begin)] and begin != _HTTP_METHOD[: len(begin)]:
             self.state = ServerState.CLOSED
-            return Closing(b"", f"the connection begins with {begin!r}, expected {MAGIC!r}")
+            return ConnectionEnd(b"", f"the connection begins with {begin!r}, expected {MAGIC!r}")
         header = self._frames.take(_HEADER_LENGTH)
         if header is None:
             return None
         version, auth = header[len(MAGIC)], header[-1]
         if version != IPC_VERSION:
             problem = f"Server IPC version {IPC_VERSION} cannot communicate with client version {version}"
-            return self._close(VersionMismatchError(problem), ErrorCode.FATAL_VERSION_MISMATCH)
+            return self._close(VersionMismatchError(problem), RpcErrorCode.FATAL_VERSION_MISMATCH)
         if auth == AuthProtocol.NONE.value:
             if self._security is not None:
                 refusal = AccessControlError(not_enabled("SIMPLE", "KERBEROS"))
-                return self._close(refusal, ErrorCode.FATAL_UNAUTHORIZED)
+                return self._close(refusal, RpcErrorCode.FATAL_UNAUTHORIZED)
             self.state = ServerState.CONTEXT
         elif auth == AuthProtocol.SASL.value:
             self.state = ServerState.NEGOTIATING
         else:
             return self._close(
-                RpcServerError(f"authentication protocol {auth} is unknown"), ErrorCode.FATAL_INVALID_RPC_HEADER
+                RpcServerError(f"authentication protocol {auth} is unknown"), RpcErrorCode.FATAL_INVALID_RPC_HEADER
             )
         return None
 
-    def _understand(self, body: bytes) -> Call | Reply | None:
+    def _understand(self, body: bytes) -> Call | HandshakeReply | None:
         reader = DelimitedReader(body)
         header = self._request_header(reader)
         if header.callId >= 0:
@@ -267,29 +269,33 @@ class ServerConnection:
             return None
         if header.callId == SASL_CALL_ID:
             return self._negotiate(reader)
-        raise _RefusedError(RpcServerError(f"call id {header.callId} is unknown"), ErrorCode.FATAL_INVALID_RPC_HEADER)
+        raise _RefusedError(
+            RpcServerError(f"call id {header.callId} is unknown"), RpcErrorCode.FATAL_INVALID_RPC_HEADER
+        )
 
     def _request_header(self, reader: DelimitedReader) -> pb.RpcRequestHeaderProto:
         header = reader.read(pb.RpcRequestHeaderProto)
         if header.rpcOp != pb.RpcRequestHeaderProto.RPC_FINAL_PACKET or not header.HasField("rpcOp"):
             raise _RefusedError(
-                RpcServerError("the request has no rpcOp, or an unknown one"), ErrorCode.FATAL_INVALID_RPC_HEADER
+                RpcServerError("the request has no rpcOp, or an unknown one"), RpcErrorCode.FATAL_INVALID_RPC_HEADER
             )
         if header.rpcKind != pb.RPC_PROTOCOL_BUFFER:
             problem = f"rpcKind {header.rpcKind} is not supported, only protobuf requests are"
-            raise _RefusedError(RpcServerError(problem), ErrorCode.FATAL_UNSUPPORTED_SERIALIZATION)
+            raise _RefusedError(RpcServerError(problem), RpcErrorCode.FATAL_UNSUPPORTED_SERIALIZATION)
         if len(header.clientId) > _CLIENT_ID_LENGTH:
             problem = f"the client's id has {len(header.clientId)} bytes, expected {_CLIENT_ID_LENGTH} at most"
-            raise _RefusedError(RpcServerError(problem), ErrorCode.FATAL_INVALID_RPC_HEADER)
+            raise _RefusedError(RpcServerError(problem), RpcErrorCode.FATAL_INVALID_RPC_HEADER)
         return header
 
-    def _negotiate(self, reader: DelimitedReader) -> Reply | None:
+    def _negotiate(self, reader: DelimitedReader) -> HandshakeReply | None:
         if self.state is not ServerState.NEGOTIATING:
-            raise _RefusedError(RpcServerError("SASL has ended or was never begun"), ErrorCode.FATAL_INVALID_RPC_HEADER)
+            raise _RefusedError(
+                RpcServerError("SASL has ended or was never begun"), RpcErrorCode.FATAL_INVALID_RPC_HEADER
+            )
         try:
             answer = self.sasl.answer(reader.read(pb.RpcSaslProto))
         except (AccessControlError, SaslError) as error:
-            raise _RefusedError(error, ErrorCode.FATAL_UNAUTHORIZED, SASL_CALL_ID) from error
+            raise _RefusedError(error, RpcErrorCode.FATAL_UNAUTHORIZED, SASL_CALL_ID) from error
         if self.sasl.done:
             self.state = ServerState.CONTEXT
             if self._sealed:
@@ -299,12 +305,12 @@ class ServerConnection:
         header = pb.RpcResponseHeaderProto(
             callId=SASL_CALL_ID & 0xFFFFFFFF, status=pb.RpcResponseHeaderProto.SUCCESS, serverIpcVersionNum=IPC_VERSION
         )
-        return Reply(frame(delimited(header), delimited(answer)))
+        return HandshakeReply(frame(delimited(header), delimited(answer)))
 
     def _read_context(self, reader: DelimitedReader) -> None:
         if self.state is not ServerState.CONTEXT:
             problem = "Connection context already processed" if self.state is ServerState.OPEN else "SASL comes first"
-            raise _RefusedError(RpcServerError(problem), ErrorCode.FATAL_INVALID_RPC_HEADER)
+            raise _RefusedError(RpcServerError(problem), RpcErrorCode.FATAL_INVALID_RPC_HEADER)
         context = reader.read(pb.IpcConnectionContextProto)
         self.user = context.userInfo.effectiveUser
         self.real_user = context.userInfo.realUser
@@ -312,12 +318,12 @@ class ServerConnection:
         if self._security is not None:
             self._admit(self._security)
         if not self.user:
-            raise _RefusedError(AccessControlError("the connection names no user"), ErrorCode.FATAL_UNAUTHORIZED)
+            raise _RefusedError(AccessControlError("the connection names no user"), RpcErrorCode.FATAL_UNAUTHORIZED)
         # the content of tokens is bounded by the token limit and by this one
         (self._inner if self._sealed else self._frames).limit = self._max_frame
         self.state = ServerState.OPEN
 
-    def _admit(self, security: ServerSecurity) -> None:
+    def _admit(self, security: RpcServerSecurity) -> None:
         """Accept the principal; a client that names another user wants to impersonate that user."""
         principal, self.real_user = self.sasl.principal, ""
         if self.user not in ("", principal):
@@ -325,18 +331,18 @@ class ServerConnection:
         else:
             problem = security.refusal(Caller(self._peer, (self.sasl.user,), principal), self.protocol)
         if problem:
-            raise _RefusedError(NotAuthorizedError(problem), ErrorCode.FATAL_UNAUTHORIZED, CONTEXT_CALL_ID)
+            raise _RefusedError(NotAuthorizedError(problem), RpcErrorCode.FATAL_UNAUTHORIZED, CONTEXT_CALL_ID)
         self.user = self.sasl.user
 
     def _read_call(self, header: pb.RpcRequestHeaderProto, reader: DelimitedReader) -> Call:
         if self.state is not ServerState.OPEN:
             raise _RefusedError(
-                RpcServerError("Connection context not established"), ErrorCode.FATAL_INVALID_RPC_HEADER
+                RpcServerError("Connection context not established"), RpcErrorCode.FATAL_INVALID_RPC_HEADER
             )
         request = reader.read(pb.RequestHeaderProto, _MAX_REQUEST_HEADER)
         if self._security is not None and request.declaringClassProtocolName != self.protocol:
             problem = f"a call of {request.declaringClassProtocolName} arrived at a connection for {self.protocol}"
-            raise _RefusedError(NotAuthorizedError(problem), ErrorCode.FATAL_UNAUTHORIZED)
+            raise _RefusedError(NotAuthorizedError(problem), RpcErrorCode.FATAL_UNAUTHORIZED)
         return Call(
             call_id=header.callId,
             client_id=header.clientId,
@@ -348,7 +354,7 @@ class ServerConnection:
         )
 
 
-def _failed(header: pb.RpcResponseHeaderProto, error: RemoteError, code: ErrorCode) -> bytes:
+def _failed(header: pb.RpcResponseHeaderProto, error: RemoteError, code: RpcErrorCode) -> bytes:
     header.exceptionClassName = error.class_name
     text = error.text
     if len(text) > _MAX_TEXT:

@@ -9,8 +9,10 @@ from typing import Any
 
 from google.protobuf.message import DecodeError, Message
 
-from hadoop_common.file_faults import explained
+from hadoop_common.access import AccessControl, Caller, Right
+from hadoop_common.file_faults import as_hdfs_error
 from hadoop_rpc.errors import (
+    AccessControlError,
     NoSuchProtocolError,
     NoSuchRpcMethodError,
     RemoteError,
@@ -19,7 +21,7 @@ from hadoop_rpc.errors import (
 )
 from hadoop_rpc.framing import parse
 from hadoop_rpc.server_state import Call
-from hadoop_rpc.wire import ErrorCode
+from hadoop_rpc.wire import RpcErrorCode
 
 _LOG = logging.getLogger(__name__)
 
@@ -66,7 +68,7 @@ class Dispatcher:
     def __init__(self, services: Iterable[Service]) -> None:
         self._services = {service.protocol: service for service in services}
 
-    def perform(self, call: Call, context: CallContext) -> Message | tuple[RemoteError, ErrorCode]:
+    def perform(self, call: Call, context: CallContext) -> Message | tuple[RemoteError, RpcErrorCode]:
         """Return the response message, or the error of the call."""
         found = self._find(call)
         if not isinstance(found, Method):
@@ -75,29 +77,57 @@ class Dispatcher:
             request = parse(found.request, call.body)
         except DecodeError as fault:
             problem = f"the request of {call.method} cannot be read: {fault}"
-            return RpcServerError(problem), ErrorCode.RPC_SERVER
+            return RpcServerError(problem), RpcErrorCode.RPC_SERVER
         try:
             return found.handler(request, context)
         except RemoteError as error:
-            return error, ErrorCode.APPLICATION
+            return error, RpcErrorCode.APPLICATION
         except Exception as error:
-            known = explained(error)
+            known = as_hdfs_error(error)
             if known is not None:
                 _LOG.warning("%s of %s failed: %s", call.method, context.user, known)
-                return RemoteError(known.message), ErrorCode.APPLICATION
+                return RemoteError(known.message), RpcErrorCode.APPLICATION
             _LOG.exception("%s of %s failed because of a bug", call.method, context.user)
             text = f"the call failed because of a bug in this server, see its log ({type(error).__name__})"
-            return RemoteError(text), ErrorCode.APPLICATION
+            return RemoteError(text), RpcErrorCode.APPLICATION
 
-    def _find(self, call: Call) -> Method | tuple[RemoteError, ErrorCode]:
+    def _find(self, call: Call) -> Method | tuple[RemoteError, RpcErrorCode]:
         service = self._services.get(call.protocol)
         if service is None:
-            return NoSuchProtocolError(f"Unknown protocol: {call.protocol}"), ErrorCode.NO_SUCH_PROTOCOL
+            return NoSuchProtocolError(f"Unknown protocol: {call.protocol}"), RpcErrorCode.NO_SUCH_PROTOCOL
         if service.version != call.version:
             problem = f"{call.protocol} is served in version {service.version}, the client uses {call.version}"
-            return VersionMismatchError(problem), ErrorCode.RPC_VERSION_MISMATCH
+            return VersionMismatchError(problem), RpcErrorCode.RPC_VERSION_MISMATCH
         method = service.methods.get(call.method)
         if method is None:
             problem = f"Unknown method {call.method} called on {call.protocol} protocol."
-            return NoSuchRpcMethodError(problem), ErrorCode.NO_SUCH_METHOD
+            return NoSuchRpcMethodError(problem), RpcErrorCode.NO_SUCH_METHOD
         return method
+
+
+def access_checked(service: Service, access: AccessControl, right_of: Callable[[str], Right]) -> Service:
+    """Return `service` with each call checked; a refused call raises AccessControlError.
+
+    With Kerberos, access was already checked when the connection was opened.
+
+    Args:
+        right_of: returns the right that a method requires.
+    """
+    if access.by_name:
+        return service
+    methods = {
+        name: Method(method.request, _checked(method.handler, name, right_of(name), access))
+        for name, method in service.methods.items()
+    }
+    return Service(service.protocol, methods, service.version)
+
+
+def _checked(handler: Handler, name: str, right: Right, access: AccessControl) -> Handler:
+    def checked(request: Any, context: CallContext) -> Message:
+        users = tuple(filter(None, (context.user, context.real_user)))
+        verdict = access.check(Caller(context.peer, users), right, name)
+        if not verdict.allowed:
+            raise AccessControlError(verdict.reason)
+        return handler(request, context)
+
+    return checked

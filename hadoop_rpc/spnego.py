@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from hadoop_rpc.errors import KerberosError
 from hadoop_rpc.kerberos import KerberosLogin, current_login, http_context, own_name, renew
-from hadoop_rpc.login_keys import SENDS_USER_NAME
+from hadoop_rpc.login_settings import SENDS_USER_NAME
 
 _SCHEME = "Negotiate"
 # PseudoAuthenticationHandler

@@ -29,7 +29,7 @@ def process_user() -> str:
     return pwd.getpwuid(os.geteuid()).pw_name
 
 
-def caller(configuration: Configuration) -> str:
+def configured_user(configuration: Configuration) -> str:
     """Return `hadoop.user.name`, or the user of this process: the user name of calls without Kerberos.
 
     Raises:

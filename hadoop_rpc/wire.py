@@ -26,7 +26,7 @@ class AuthProtocol(Enum):
     SASL = 0xDF
 
 
-class ErrorCode(Enum):
+class RpcErrorCode(Enum):
     """Reason for a failed call (RpcErrorCodeProto)."""
 
     APPLICATION = pb.RpcResponseHeaderProto.ERROR_APPLICATION

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from image_format.errors import ImageStorageError
 
 M = TypeVar("M", bound=mmap.mmap)
@@ -135,7 +135,7 @@ class ArrayAllocator:
         where = self._folder or tempfile.gettempdir()
         hint = "Free space there, choose another folder (checkpointer.memory.dir) or allow more memory."
         return ImageStorageError(
-            f"cannot put {size} bytes beyond the memory limit into {where}: {told(error)}", hint=hint
+            f"cannot put {size} bytes beyond the memory limit into {where}: {error_text(error)}", hint=hint
         )
 
 
@@ -180,7 +180,7 @@ def memory(size: int, kind: type[M], *, large_pages: bool = True) -> M:
     try:
         block = kind(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:
-        raise MemoryError(f"no memory for {size} bytes: {told(error)}") from error
+        raise MemoryError(f"no memory for {size} bytes: {error_text(error)}") from error
     if large_pages:
         _like_numpy(block)
     return block

@@ -13,7 +13,7 @@ from struct import Struct
 import cramjam
 import zstandard
 
-from hadoop_common.cores import available_cores
+from hadoop_common.process_tuning import available_cores
 from image_format.errors import CodecError
 
 Buffer = bytes | bytearray | memoryview

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from image_format.array_allocator import ArrayAllocator, GrowableArray
 from image_format.errors import ImageStorageError, RecordError
 from image_format.inode_scan import inode_section, scan_inode_section, scanners
@@ -156,7 +156,7 @@ def load_array(folder: Path, name: str) -> npt.NDArray[Any]:
         return array
     except (OSError, ValueError, EOFError) as error:
         hint = f"Run the command again; what lies in {folder} is temporary."
-        raise ImageStorageError(f"cannot read {path}: {told(error, path)}", hint=hint) from error
+        raise ImageStorageError(f"cannot read {path}: {error_text(error, path)}", hint=hint) from error
 
 
 def _damaged(image: ImageFile, section: str, offset: int, what: str) -> RecordError:

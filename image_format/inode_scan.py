@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hadoop_common.cores import available_cores
+from hadoop_common.process_tuning import available_cores
 from image_format.array_allocator import ArrayAllocator, memory
 from image_format.errors import MissingSectionError, RecordError
 from image_format.kernels.scan import find_record, scan_inodes, strictly_increasing

@@ -6,7 +6,7 @@ import hashlib
 import re
 from pathlib import Path
 
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.names import md5_name
 from hadoop_common.regular_file import open_regular, read_regular, refuse_holes
 from image_format.errors import DigestMismatchError, ImageStorageError, MissingDigestError
@@ -60,7 +60,7 @@ def read_md5_file(image: Path) -> bytes:
         raise MissingDigestError(text, file=str(image), hint=_HINT) from error
     except OSError as error:
         raise ImageStorageError(
-            f"cannot read {path}: {told(error, path)}", hint="Check the disk and permissions."
+            f"cannot read {path}: {error_text(error, path)}", hint="Check the disk and permissions."
         ) from error
     return parse_md5(content, image.name, str(path))
 
@@ -77,5 +77,5 @@ def md5_of_file(path: Path) -> bytes:
             return hashlib.file_digest(stream, "md5").digest()
     except OSError as error:
         raise ImageStorageError(
-            f"cannot read {path}: {told(error, path)}", hint="Check the disk and permissions."
+            f"cannot read {path}: {error_text(error, path)}", hint="Check the disk and permissions."
         ) from error

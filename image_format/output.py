@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from image_format.codecs import Buffer
 from image_format.direct_file import DirectFile
 from image_format.errors import ImageStorageError
@@ -152,7 +152,7 @@ class DigestingFileSet:
         for worker in whole:
             worker.guard(worker.remove)
         if left := [worker for worker in whole if worker.error is not None]:
-            reasons = "; ".join(f"{worker.path}: {told(worker.error)}" for worker in left)
+            reasons = "; ".join(f"{worker.path}: {error_text(worker.error)}" for worker in left)
             raise ImageStorageError(f"unfinished files could not be removed: {reasons}", hint=_HINT)
 
     def _check_alive(self) -> None:
@@ -162,7 +162,7 @@ class DigestingFileSet:
         if not self._done:
             self._end()
             self._join()
-        reasons = "; ".join(f"{failure.path}: {told(failure.error, failure.path)}" for failure in failures)
+        reasons = "; ".join(f"{failure.path}: {error_text(failure.error, failure.path)}" for failure in failures)
         raise ImageStorageError(f"the image could not be written in any directory: {reasons}", hint=_HINT)
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from struct import Struct
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from hadoop_common.cores import available_cores
+from hadoop_common.process_tuning import available_cores
 
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hadoop_common.storage_policies import STORAGE_POLICIES, UNSPECIFIED_POLICY
+from hadoop_common.hdfs_constants import STORAGE_POLICIES, UNSPECIFIED_POLICY
 from image_format.layout import LayoutVersion, supports
 from image_format.proto import fsimage_pb2 as pb
 

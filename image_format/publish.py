@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hadoop_common.durable import TEMPORARY_SUFFIX, rename_durably, write_atomically
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from image_format.errors import ImageStorageError
 from image_format.md5_file import format_md5, md5_path
 from image_format.output import DigestingFileSet, WrittenFiles
@@ -70,7 +70,7 @@ def publish_image(path: Path, write: Callable[[Sink], None], confirm: Callable[[
         place_image(temporary, path, written.md5)
     except OSError as error:
         hint = "Free space there, or check its permissions, and try again."
-        raise ImageStorageError(f"{path} could not be written: {told(error, path)}", hint=hint) from error
+        raise ImageStorageError(f"{path} could not be written: {error_text(error, path)}", hint=hint) from error
     finally:
         temporary.unlink(missing_ok=True)
     return WrittenFiles(written.md5, written.size, (path,), ())

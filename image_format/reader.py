@@ -14,10 +14,10 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from hadoop_common.cores import available_cores
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.mapped_file import MappedFile, ShrunkFileError, map_regular
 from hadoop_common.names import parse_image
+from hadoop_common.process_tuning import available_cores
 from image_format.codecs import expand, find_codec
 from image_format.errors import (
     BufferOrigin,
@@ -356,4 +356,4 @@ def map_image(path: Path) -> MappedFile | None:
         return map_regular(path)
     except OSError as error:
         hint = "Check the path and the disk, and that the file is a readable regular file."
-        raise ImageStorageError(f"cannot read {path}: {told(error, path)}", hint=hint) from error
+        raise ImageStorageError(f"cannot read {path}: {error_text(error, path)}", hint=hint) from error

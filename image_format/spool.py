@@ -15,8 +15,8 @@ from typing import BinaryIO, cast
 import numpy as np
 import numpy.typing as npt
 
-from hadoop_common.cores import available_cores
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
+from hadoop_common.process_tuning import available_cores
 from image_format.errors import ImageStorageError
 
 SPOOL_LIMIT = 64 * 1024 * 1024
@@ -83,7 +83,7 @@ class Spool:
     def _failure(self, error: OSError) -> ImageStorageError:
         where = self._directory or tempfile.gettempdir()
         hint = "Free space there or choose another spool directory."
-        return ImageStorageError(f"cannot spool a decompressed section to {where}: {told(error)}", hint=hint)
+        return ImageStorageError(f"cannot spool a decompressed section to {where}: {error_text(error)}", hint=hint)
 
 
 Stream = Callable[[], Iterator[bytes | memoryview]]

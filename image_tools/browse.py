@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hadoop_common.inode_ids import ROOT_INODE_ID
-from hadoop_common.storage_policies import UNSPECIFIED_POLICY
+from hadoop_common.hdfs_constants import ROOT_INODE_ID, UNSPECIFIED_POLICY
 from image_format.array_allocator import ArrayAllocator
 from image_format.errors import RecordError
 from image_format.index import ImageIndex

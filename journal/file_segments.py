@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from journal.errors import JournalStorageError
 from journal.open_scan import OpenExtent, scan_open_file
 from journal.operation import EditOp
@@ -41,7 +41,7 @@ class FileSegment:
             yield from read_ops(segment, from_txid=from_txid)
         except OSError as error:
             raise JournalStorageError(
-                f"the segment cannot be read: {told(error, self.path)}", file=self.name
+                f"the segment cannot be read: {error_text(error, self.path)}", file=self.name
             ) from error
 
     def _finalized(self) -> EditLogSegment | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.storage_info import StorageInfo
 from journal.binary_codec import check_layout, encode_op
 from journal.bookkeeper.ledger_segments import LedgerSegment
@@ -271,5 +271,5 @@ def _layout_of(segment: ReadableSegment) -> int | None:
             with map_file(segment.path) as content:
                 return decode_header(content, file=segment.name)
         except OSError as error:
-            raise JournalStorageError(f"the segment cannot be read: {told(error)}", file=segment.name) from error
+            raise JournalStorageError(f"the segment cannot be read: {error_text(error)}", file=segment.name) from error
     return None

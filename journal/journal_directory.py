@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hadoop_common.errors import HdfsError, StorageError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.storage_lock import StorageInUseError, StorageLock
 from journal.errors import JournalError, JournalInUseError, JournalStorageError
@@ -72,7 +72,7 @@ def journal_faults(folder: Path, what: str) -> Iterator[None]:
     except HdfsError as error:
         raise JournalError(f"the journal {what}: {error.message}", file=str(folder), hint=error.hint) from error
     except OSError as error:
-        raise JournalStorageError(f"the journal {what}: {told(error, folder)}", file=str(folder)) from error
+        raise JournalStorageError(f"the journal {what}: {error_text(error, folder)}", file=str(folder)) from error
 
 
 def check_same_namespace(ours: StorageInfo, theirs: StorageInfo, file: Path | str) -> None:
@@ -93,5 +93,5 @@ def remove_files(folder: Path, paths: Sequence[Path], kind: str) -> None:
         except OSError as error:
             failures.append(error)
     if failures:
-        problem = f"{len(failures)} of {len(paths)} old {kind} cannot be removed: {told(failures[0])}"
+        problem = f"{len(failures)} of {len(paths)} old {kind} cannot be removed: {error_text(failures[0])}"
         raise JournalStorageError(problem, file=str(folder)) from failures[0]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from journal.binary_codec import check_layout
 from journal.errors import EditsTextError, JournalStorageError, SegmentError, TransactionGapError
 from journal.json_records import JsonRecord, decode_record
@@ -89,7 +89,7 @@ def read_records(file: JsonFile) -> Iterator[JsonRecord]:
                 expected += 1
     except OSError as error:
         raise JournalStorageError(
-            f"the file cannot be read: {told(error, path)}", file=str(path), txid=expected
+            f"the file cannot be read: {error_text(error, path)}", file=str(path), txid=expected
         ) from error
     if expected <= file.last:
         problem = f"the file ends before txid {expected}; by its name it ends with txid {file.last}"

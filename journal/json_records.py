@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from hadoop_common.inode_ids import ROOT_INODE_ID
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from journal.edits_text import check_txid
 from journal.errors import EditsTextError
 from journal.json_codec import BAD_JSON, field_from_json, fields_to_json

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hadoop_common.durable import remove_durably, rename_durably, written_atomically
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.names import segment_name
 from journal.errors import JournalError, JournalStorageError
 from journal.file_segments import FileSegment
@@ -48,7 +48,7 @@ def copy_missing_segments(folder: Path, segments: Iterable[SegmentCopies], layou
                 _put_away(copy, segment.last)
     except OSError as error:
         raise JournalStorageError(
-            f"the missing segments cannot be restored: {told(error)}", file=str(folder)
+            f"the missing segments cannot be restored: {error_text(error)}", file=str(folder)
         ) from error
     return taken
 
@@ -90,7 +90,7 @@ def _is_whole(copy: FileSegment) -> bool:
     try:
         check_segment_file(copy.path, copy.first, copy.last, name=copy.name)
     except (JournalError, OSError) as error:
-        _LOG.warning("%s is not copied: %s", copy.name, told(error))
+        _LOG.warning("%s is not copied: %s", copy.name, error_text(error))
         return False
     return True
 

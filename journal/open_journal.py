@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from hadoop_common.endpoint import uri_scheme
+from hadoop_common.addresses import uri_scheme
 from hadoop_common.storage_lock import StorageLock
 from journal.bookkeeper.open_bookkeeper import BookKeeperOptions, open_bookkeeper_journal
 from journal.errors import JournalError

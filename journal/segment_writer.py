@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from journal.errors import JournalError, JournalInUseError, JournalStorageError, SegmentError, TransactionGapError
 from journal.journal import RecordBatch, SegmentWriter
 
@@ -143,7 +143,7 @@ class StoreWriter(Generic[S_co]):
             yield
         except OSError as error:
             self.abort()
-            problem = f"the segment {what}: {told(error, Path(self._place))}"
+            problem = f"the segment {what}: {error_text(error, Path(self._place))}"
             raise JournalStorageError(problem, file=self._place, txid=txid) from error
         except BaseException:
             self.abort()

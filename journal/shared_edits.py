@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from hadoop_common.addresses import uri_scheme
 from hadoop_common.config_key import ABSENT, OPTIONAL_SWITCH, ConfigKey, KeyStatus
 from hadoop_common.configuration import Configuration, ConfigurationError, local_path
-from hadoop_common.endpoint import uri_scheme
 from journal.errors import JournalError
 from journal.quorum.address import SCHEME, QuorumAddress
 

@@ -12,7 +12,7 @@ from hadoop_common.config_key import ConfigKey, take_bound
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from hadoop_common.port_limits import PortLimits
 from hadoop_common.tls.settings import HTTP_POLICY, WebAddresses, tls_config
-from hadoop_rpc.user import caller
+from hadoop_rpc.user import configured_user
 from journal.errors import JournalError
 from journal.quorum.address import NodeAddress, QuorumAddress
 from journal.quorum.settings import TAIL_IN_PROGRESS
@@ -131,7 +131,7 @@ class _ConfigReader:
             cache_bytes=self._take(self._cache_bytes, None),
             transfer_timeout=self._get(node.EDIT_LOG_TRANSFER_TIMEOUT),
             transfer_bandwidth=self._get(node.EDIT_LOG_TRANSFER_BANDWIDTH_PER_SEC),
-            rpc_user=self._take(lambda: caller(settings), ""),
+            rpc_user=self._take(lambda: configured_user(settings), ""),
             stop_timeout=self._get(keys.STOP_TIMEOUT),
             port_limits=PortLimits(**take_bound(PortLimits, settings, self._faults)),
             journals=journals,

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import requests
 
-from hadoop_common.cluster_session import ClusterSession
+from hadoop_common.cluster_http import ClusterSession
 from hadoop_common.file_faults import network_reason
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import JavaIOError, KerberosError

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from hadoop_common.addresses import host_port
 from hadoop_common.configuration import Configuration
-from hadoop_common.endpoint import host_port
 from hadoop_common.errors import StorageError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.storage_lock import StorageInUseError
+from hadoop_rpc.client import NO_RETRY
 from hadoop_rpc.errors import RemoteError, RpcError
 from hadoop_rpc.namenode_protocol import NamenodeClient
-from hadoop_rpc.retry import NO_RETRY
-from hadoop_rpc.user import caller
+from hadoop_rpc.user import configured_user
 from journal_node.config import ConfiguredJournal, JournalNodeConfig
 from journal_node.node import JournalNode
 from journal_node.places import JournalPlaces
@@ -93,7 +93,7 @@ def _folder_faults() -> Iterator[None]:
         ) from fault
     except OSError as fault:
         raise StorageError(
-            f"the journal cannot be formatted: {told(fault)}", hint="Check the disk and its space."
+            f"the journal cannot be formatted: {error_text(fault)}", hint="Check the disk and its space."
         ) from fault
 
 
@@ -106,7 +106,7 @@ def namespace_of_namenode(configuration: Configuration, nameservice: str | None)
     """
     settings = configuration.with_defaults(DEFAULTS)
     namenodes = tuple(namenode_ids(settings, nameservice)) if nameservice else ()
-    user = caller(settings)
+    user = configured_user(settings)
     faults: list[str] = []
     hint = ""
     for host, port in namenode_rpc(settings, Identity(nameservice or "", namenodes)):

@@ -10,14 +10,13 @@ from flask import Blueprint, Response, request
 from werkzeug.exceptions import HTTPException
 
 from hadoop_common.errors import HdfsError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.storage_info import StorageInfo
+from hadoop_common.transfer import UNLIMITED, Throttle
 from journal.quorum.address import NO_SEGMENT
-from servlets.application import sentence_response
-from servlets.errors import JournalMismatchError, NoSuchSegmentError, ServletError
-from servlets.file_answer import file_answer
-from servlets.parameters import JournalRequest, parse_journal
-from servlets.throttle import UNLIMITED, Throttle
+from servlets.errors import JournalMismatchError, NoSuchSegmentError, ServletError, sentence_response
+from servlets.file_body import file_answer
+from servlets.transfer_requests import JournalRequest, parse_journal
 
 _LOG = logging.getLogger(__name__)
 _CHUNK_BYTES = 65536
@@ -86,8 +85,8 @@ def _answer_fault(fault: Exception) -> Response:
     if isinstance(fault, HTTPException):
         return sentence_response(fault.code or 500, f"{fault.name}: {fault.description}")
     if isinstance(fault, (HdfsError, OSError)):
-        _LOG.error("%s failed: %s", request.full_path, told(fault))
-        return sentence_response(HTTPStatus.INTERNAL_SERVER_ERROR, f"the segment cannot be sent: {told(fault)}")
+        _LOG.error("%s failed: %s", request.full_path, error_text(fault))
+        return sentence_response(HTTPStatus.INTERNAL_SERVER_ERROR, f"the segment cannot be sent: {error_text(fault)}")
     _LOG.error("%s failed unexpectedly", request.full_path, exc_info=fault)
     sentence = "the request failed because of an internal error, see the server's log"
     return sentence_response(HTTPStatus.INTERNAL_SERVER_ERROR, sentence)

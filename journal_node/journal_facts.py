@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hadoop_common.storage_info import StorageInfo
-from hadoop_rpc.activity import RpcCounts
 from hadoop_rpc.qjournal_values import INVALID_TXID
+from hadoop_rpc.server_counts import RpcCounts
 from journal_node.counters import WINDOWS, JournalCounters, SyncSummary
 from journal_node.hosted_journal import HostedJournal
 

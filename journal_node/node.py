@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from hadoop_common.errors import HdfsError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import IllegalArgumentRemoteError, JavaIOError, RemoteError, RpcError
 from hadoop_rpc.qjournal_values import (
@@ -160,7 +160,7 @@ class JournalNode:
                 try:
                     journal.open()
                 except BaseException as fault:
-                    slot.failure = told(fault) if isinstance(fault, Exception) else ""
+                    slot.failure = error_text(fault) if isinstance(fault, Exception) else ""
                     journal.close()
                     if isinstance(fault, RemoteError) and _is_damaged(journal):
                         slot.failure = f"{fault.text}; next: {_replace_hint(journal_id)}"
@@ -202,7 +202,7 @@ class JournalNode:
             try:
                 yield journal
             except OSError as fault:
-                journal.failure = told(fault)
+                journal.failure = error_text(fault)
                 raise
 
     def is_formatted(self, journal_id: str) -> bool:
@@ -333,5 +333,5 @@ def _refusals(journal_id: str) -> Iterator[None]:
     except HdfsError as fault:
         raise JavaIOError(f"journal {journal_id}: {fault.message}") from fault
     except OSError as fault:
-        _LOG.error("the folder of journal %s fails: %s", journal_id, told(fault))
-        raise JavaIOError(f"the folder of journal {journal_id} fails: {told(fault)}") from fault
+        _LOG.error("the folder of journal %s fails: %s", journal_id, error_text(fault))
+        raise JavaIOError(f"the folder of journal {journal_id} fails: {error_text(fault)}") from fault

@@ -61,7 +61,7 @@ def _get(url: str, timeout: float) -> tuple[int, bytes, str]:
 
     Most clusters leave /jmx open, and its server has no principal.
     """
-    from hadoop_common.cluster_session import ClusterSession
+    from hadoop_common.cluster_http import ClusterSession
 
     with ClusterSession() as session:
         with session.get(url, timeout=timeout, stream=True) as answer:

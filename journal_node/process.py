@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable
 
 from hadoop_common.errors import HdfsError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.process_control import Command, Control
 from hadoop_common.recurring_fault import with_next
 from hadoop_common.sd_notify import Notifier
-from hadoop_common.tls.process import look_at_files
+from hadoop_common.tls.process import reload_changed_stores
 from journal_node.config import JournalNodeConfig
 from journal_node.server import JournalNodeServer
 
@@ -53,12 +53,12 @@ def run_journal_node(
 
 
 def _reload(server: JournalNodeServer, reload: Callable[[], JournalNodeConfig]) -> None:
-    look_at_files()
+    reload_changed_stores()
     try:
         read = reload()
         changed = server.use_lists_of(read)
     except (HdfsError, OSError) as error:
-        fault = f"the configuration on disk is faulty, the previous one still applies: {told(error)}"
+        fault = f"the configuration on disk is faulty, the previous one still applies: {error_text(error)}"
         _LOG.error("%s", with_next(fault, "Correct it and reload again; a restart would fail."))
         return
     _LOG.info("the access lists were reloaded: %s", ", ".join(changed) or "nothing changed")

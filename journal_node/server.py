@@ -9,16 +9,17 @@ import time
 from pathlib import Path
 from typing import Self
 
-from hadoop_common.access import ANYBODY, AccessControl, AccessRules, Door
+from hadoop_common.access import ANYBODY, AccessControl, AccessRules, Resource
+from hadoop_common.addresses import is_local
 from hadoop_common.durable import make_with_mode
 from hadoop_common.errors import StorageError
-from hadoop_common.local_address import is_local
 from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_lock import StorageInUseError
-from hadoop_rpc.access import guarded
+from hadoop_common.transfer import Throttle
 from hadoop_rpc.errors import RemoteError
 from hadoop_rpc.qjournal_protocol import inter_qjournal_service, qjournal_service, right_of
 from hadoop_rpc.server import RpcServer
+from hadoop_rpc.service import access_checked
 from journal_node.config import ConfiguredJournal, JournalNodeConfig
 from journal_node.fetch import HttpFetch
 from journal_node.get_journal import get_journal_blueprint
@@ -30,13 +31,12 @@ from journal_node.node import JournalNode
 from journal_node.peers import RpcPeer
 from journal_node.places import JournalPlaces
 from journal_node.sync import SyncThread
-from servlets.access import restrict
 from servlets.application import create_application
+from servlets.http_authenticator import restrict
 from servlets.jmx import jmx_blueprint
-from servlets.status import Health, health_blueprint
-from servlets.throttle import Throttle
+from servlets.status import ProbeResult, health_blueprint
 from servlets.web_servers import WebServers
-from site_config.kerberos import open_doors
+from site_config.kerberos import open_security
 
 _LOG = logging.getLogger(__name__)
 
@@ -64,8 +64,8 @@ class JournalNodeServer:
         self._config = config
         throttle = Throttle(config.transfer_bandwidth)
         self._refusals = Refusals()
-        doors = self._doors = open_doors(config.access, config.kerberos, self._refusals)
-        self._access = doors.access
+        security = self._security = open_security(config.access, config.kerberos, self._refusals)
+        self._access = security.access
         self._peers = AccessControl(_peers(config))
         self._fetch = HttpFetch(config.transfer_timeout, throttle.acquire, self._peers.may_be_asked)
         self._places = JournalPlaces(config)
@@ -79,7 +79,7 @@ class JournalNodeServer:
         )
         heard = self._places.heard
         services = [
-            guarded(service, self._access, right_of)
+            access_checked(service, self._access, right_of)
             for service in (qjournal_service(self.node, heard), inter_qjournal_service(self.node, heard))
         ]
         self._rpc = RpcServer(
@@ -88,7 +88,7 @@ class JournalNodeServer:
             handlers=config.handlers,
             limits=config.port_limits,
             refusals=self._refusals,
-            security=doors.security,
+            security=security.rpc_security,
         )
         segments = get_journal_blueprint(self.node, Throttle(config.transfer_bandwidth))
         state = (
@@ -97,12 +97,16 @@ class JournalNodeServer:
             journal_metrics_blueprint(self.facts),
         )
         application = create_application(
-            restrict(segments, self._access, Door.JOURNAL),
-            *(restrict(each, self._access, Door.STATE) for each in state),
-            entrance=doors.entrance,
+            restrict(segments, self._access, Resource.JOURNAL),
+            *(restrict(each, self._access, Resource.STATE) for each in state),
+            authenticator=security.authenticator,
         )
         self._http = WebServers(
-            application, config.web, limits=config.port_limits, refusals=self._refusals, header_bytes=doors.header_bytes
+            application,
+            config.web,
+            limits=config.port_limits,
+            refusals=self._refusals,
+            header_bytes=security.header_bytes,
         )
         self._syncs: list[SyncThread] = []
         self._started_at = time.time()
@@ -165,9 +169,9 @@ class JournalNodeServer:
             KerberosSetupError: logins could not be accepted; nothing changed.
         """
         config = self._config.with_lists_of(read)
-        changed = self._doors.take_over(config.access, None if config.kerberos is None else config.kerberos.server)
+        changed = self._security.reconfigure(config.access, None if config.kerberos is None else config.kerberos.server)
         self._config = config
-        self._peers.take_over(_peers(config))
+        self._peers.replace_rules(_peers(config))
         return changed
 
     def needs_restart(self, read: JournalNodeConfig) -> bool:
@@ -186,18 +190,18 @@ class JournalNodeServer:
             rpc=RpcFacts(port, self._rpc.activity.counts(), self._rpc.open_connections, self._rpc.queue_length),
         )
 
-    def live(self) -> Health:
-        return Health(True, "the JournalNode answers")
+    def live(self) -> ProbeResult:
+        return ProbeResult(True, "the JournalNode answers")
 
-    def ready(self) -> Health:
+    def ready(self) -> ProbeResult:
         """Whether at least one journal is served, and all requested ones work."""
         failing = self.node.failures()
         if failing:
-            return Health(False, "; ".join(f"journal {name}: {text}" for name, text in failing.items()))
+            return ProbeResult(False, "; ".join(f"journal {name}: {text}" for name, text in failing.items()))
         formatted = sum(journal.is_formatted for journal in self.node.journals())
         if not formatted:
-            return Health(False, "no journal is formatted here: a NameNode formats it, or `journalnode format`")
-        return Health(True, f"{formatted} journals are served", {"journals": formatted})
+            return ProbeResult(False, "no journal is formatted here: a NameNode formats it, or `journalnode format`")
+        return ProbeResult(True, f"{formatted} journals are served", {"journals": formatted})
 
     def _check_directories(self) -> None:
         for directory in {self._config.edits_directory, *self._config.edits_directories.values()}:

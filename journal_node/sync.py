@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 
 from hadoop_common.errors import HdfsError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from journal_node.node import JournalNode
 from journal_node.peers import PeerNode
 from journal_node.recovery import SegmentFetch
@@ -62,7 +62,7 @@ class SyncThread:
                 self.round()
             except (HdfsError, OSError) as error:
                 # Log a lasting fault once, not each round.
-                reason = told(error)
+                reason = error_text(error)
                 level = logging.DEBUG if reason == last else logging.WARNING
                 _LOG.log(level, "%s: no sync now: %s", self._journal_id, reason)
                 last = reason

@@ -22,7 +22,7 @@ import logging
 from collections.abc import Sequence
 
 from hadoop_common.errors import HdfsError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_rpc.namenode_values import RemoteEditLog
 from hadoop_rpc.qjournal_values import NodeManifest
 from journal_node import names
@@ -67,7 +67,7 @@ class JournalSyncer:
                 taken += 1
         except (HdfsError, OSError) as error:
             # Log an absent peer once, not each round.
-            reason = told(error)
+            reason = error_text(error)
             level = logging.DEBUG if self._logged.get(peer.name) == reason else logging.WARNING
             _LOG.log(level, "%s: no sync with %s: %s", self._journal.journal_id, peer.name, reason)
             self._logged[peer.name] = reason

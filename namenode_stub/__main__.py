@@ -13,11 +13,11 @@ import click
 import requests
 import urllib3
 
-from hadoop_common.cli.existing_path import EXISTING_FOLDER
-from hadoop_common.cli.output import load_configuration
+from hadoop_common.addresses import host_port
+from hadoop_common.cli.output import EXISTING_FOLDER, load_configuration
+from hadoop_common.cluster_http import send_request
 from hadoop_common.configuration import Configuration
-from hadoop_common.endpoint import host_port
-from hadoop_common.file_faults import explained, network_reason
+from hadoop_common.file_faults import as_hdfs_error, network_reason
 from hadoop_common.log_lines import log_to_stderr
 from hadoop_common.printable import escaped
 from hadoop_common.process_control import Control
@@ -28,7 +28,6 @@ from namenode_stub.config import StubConfig, stub_config
 from namenode_stub.edit_journals import open_other_journals
 from namenode_stub.formatting import format_storage, new_storage_info
 from namenode_stub.node import NameNodeStub
-from servlets.bounded_answer import ask
 
 _DEFAULT_LAYOUT = -67
 # recovery of a quorum may wait for a slow JournalNode (dfs.qjournal.*.timeout.ms) several times
@@ -147,7 +146,7 @@ def transition_command(conf_dir: Path, state: str, force: bool) -> None:
     url = f"{_own_url(_config(conf_dir))}/transition/{state}{'?force=true' if force else ''}"
     try:
         headers = Spnego(urlsplit(url).hostname or "").headers
-        answer = ask("POST", url, headers=headers, timeout=_TRANSITION_SECONDS)
+        answer = send_request("POST", url, headers=headers, timeout=_TRANSITION_SECONDS)
     except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as fault:
         raise click.ClickException(f"{url}: no NameNode answers there: {network_reason(fault)}") from fault
     reply = answer.json
@@ -174,7 +173,7 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except Exception as fault:
-        known = explained(fault)
+        known = as_hdfs_error(fault)
         if known is None:
             raise
         click.echo(escaped(f"namenode-stub: {known.message}", keep="\n"), err=True)

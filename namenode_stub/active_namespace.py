@@ -8,8 +8,8 @@ from namenode_stub.fail_stop import FailStop
 from namenode_stub.file_status import FileStatus, file_status, listing, walk
 from namenode_stub.names.attributes import Attributes
 from namenode_stub.names.caching import Caching
-from namenode_stub.names.caller import Caller
-from namenode_stub.names.directories import Directories
+from namenode_stub.names.caller import ClientCall
+from namenode_stub.names.directories import TreeOperations
 from namenode_stub.names.files import MIN_BLOCK_SIZE, Files
 from namenode_stub.names.paths import existing
 from namenode_stub.names.snapshot_diff import SnapshotDiffs
@@ -52,7 +52,7 @@ class ActiveNamespace:
         min_block_size: int = MIN_BLOCK_SIZE,
     ) -> None:
         self.transactions = Transactions(namespace, log, layout_version, fail_stop or FailStop())
-        self.directories = Directories(self.transactions)
+        self.directories = TreeOperations(self.transactions)
         self.files = Files(self.transactions, min_block_size)
         self.attributes = Attributes(self.transactions)
         self.snapshots = SnapshotOperations(self.transactions)
@@ -74,7 +74,7 @@ class ActiveNamespace:
 
     def mkdirs(self, path: str, *, mode: int = 0o755, user: str = "hdfs", group: str = "supergroup") -> bool:
         """Create a directory and its missing parents; return False if it exists already."""
-        return self.directories.mkdirs(path, mode, Caller(user, group))
+        return self.directories.mkdirs(path, mode, ClientCall(user, group))
 
     def create(
         self,
@@ -88,7 +88,7 @@ class ActiveNamespace:
         client: str = "DFSClient_stub",
     ) -> None:
         """Open a new file for writing."""
-        caller = Caller(user, group)
+        caller = ClientCall(user, group)
         self.files.create(path, mode, caller, holder=client, replication=replication, overwrite=overwrite)
 
     def add_block(self, path: str) -> int:

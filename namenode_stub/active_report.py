@@ -13,7 +13,7 @@ from namenode_stub.image_store import StubImages
 from namenode_stub.names.transactions import Transactions
 from namenode_stub.node_resources import NodeResources
 from namenode_stub.status_pages import first_listing
-from servlets.node_state import NodeState, RoleDetails
+from node_state.state import NodeState, RoleDetails
 
 
 class ActiveReport:

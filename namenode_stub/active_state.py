@@ -11,7 +11,7 @@ from flask import Blueprint
 
 from checkpointer.storage.usable_images import latest_image
 from engine.loaded_image import LoadedImage
-from hadoop_common.access import Door
+from hadoop_common.access import Resource
 from hadoop_rpc.ha_protocol import HAState
 from hadoop_rpc.journal_protocol import JournalInfo
 from hadoop_rpc.namenode_protocol import namenode_service
@@ -24,8 +24,7 @@ from namenode_stub.administration import Administration
 from namenode_stub.backup_streams import BackupStreams
 from namenode_stub.fail_stop import NotServingError, ShuttingDownError
 from namenode_stub.http_api import namespace_blueprint
-from namenode_stub.image_store import StubImages
-from namenode_stub.manifest import local_segments
+from namenode_stub.image_store import StubImages, local_segments
 from namenode_stub.node_resources import NodeResources
 from namenode_stub.purger import Purger
 from namenode_stub.rebase import Rebaser
@@ -34,7 +33,7 @@ from namenode_stub.rpc.services import client_service
 from namenode_stub.segment_roller import SegmentRoller
 from namenode_stub.status_pages import StatusPages
 from namenode_stub.storage import write_seen_txid
-from servlets.access import restrict
+from servlets.http_authenticator import restrict
 from servlets.image_transfer import image_transfer_blueprint
 
 _LOG = logging.getLogger(__name__)
@@ -181,7 +180,7 @@ class ActiveState:
             self.administration,
             self.images,
             self._backups,
-            resources.gate,
+            resources.switch,
             segments=lambda: local_segments(resources.edits_folders),
             addresses=resources.addresses,
         )
@@ -189,7 +188,7 @@ class ActiveState:
             self.namespace,
             self.administration,
             resources.retry_cache,
-            resources.gate,
+            resources.switch,
             resources.config.server_defaults,
             resources.info.blockpool_id,
         )
@@ -202,7 +201,7 @@ class ActiveState:
         pages = StatusPages(self._resources, self.images, self._report)
         access = self._resources.access
         return [
-            restrict(transfer, access, Door.IMAGES),
-            restrict(namespace_blueprint(self.namespace, self.roll), access, Door.CONTROL),
-            *(restrict(each, access, Door.STATE) for each in pages.blueprints()),
+            restrict(transfer, access, Resource.IMAGES),
+            restrict(namespace_blueprint(self.namespace, self.roll), access, Resource.CONTROL),
+            *(restrict(each, access, Resource.STATE) for each in pages.blueprints()),
         ]

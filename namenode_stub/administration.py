@@ -11,13 +11,13 @@ from pathlib import Path
 from checkpointer.storage.rollback_images import latest_rollback_image, promote_rollback_images
 from engine.merge import LoadedImage
 from engine.saver import SaveResult, save_image
+from hadoop_common.names import ImageKind
 from journal import ops
 from namenode_stub.image_store import StubImages
 from namenode_stub.names.block_report import block_report
 from namenode_stub.names.transactions import Transactions, now
 from namenode_stub.refusals import IllegalArgumentError, OperationRefusedError
-from servlets.parameters import ImageKind
-from servlets.reservations import UploadReservations
+from servlets.image_admission import UploadReservations
 
 _LOG = logging.getLogger(__name__)
 

@@ -13,12 +13,11 @@ from hadoop_common.hadoop_releases import Release
 from hadoop_common.port_limits import PortLimits
 from hadoop_common.quantities import Network
 from hadoop_common.tls.settings import HTTP_POLICY, WebAddresses, tls_config
-from hadoop_rpc.user import caller, process_user
+from hadoop_rpc.user import configured_user, process_user
 from journal.bookkeeper.settings import BookKeeperSettings
 from journal.quorum.settings import QuorumSettings
 from journal.shared_edits import directory_of, journal_uris
-from namenode_stub.releases import configured_release
-from namenode_stub.server_defaults import ServerDefaults
+from namenode_stub.server_settings import ServerDefaults, configured_release
 from namenode_stub.standby_settings import StandbySettings, standby_settings
 from site_config import keys
 from site_config.access import access_rules
@@ -136,12 +135,12 @@ def stub_config(configuration: Configuration) -> StubConfig:
         ConfigurationError: values are unusable; reports all faults at once.
     """
     faults = FaultCollector()
-    result = _Reader(configuration.with_defaults(keys.DEFAULTS), faults).read()
+    result = _StubConfigReader(configuration.with_defaults(keys.DEFAULTS), faults).read()
     faults.raise_if_any()
     return result
 
 
-class _Reader:
+class _StubConfigReader:
     """Reader of the keys; faulty values are replaced, and their faults are raised at the end."""
 
     def __init__(self, settings: Configuration, faults: FaultCollector) -> None:
@@ -173,7 +172,7 @@ class _Reader:
             minimum_edits=self._get(EDITS_MINIMUM),
             restore_edits=self._get(keys.NAME_DIR_RESTORE),
             rpc_address=self._faults.take(self._rpc_address, None),
-            rpc_user=self._faults.take(lambda: caller(self._settings), ""),
+            rpc_user=self._faults.take(lambda: configured_user(self._settings), ""),
             nameservice=self._who.nameservice,
             quorum=self._faults.take(lambda: QuorumSettings.from_configuration(self._settings), QuorumSettings()),
             bookkeeper=self._faults.take(

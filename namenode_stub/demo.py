@@ -19,9 +19,9 @@ from typing import Any
 import requests
 
 from namenode_stub.demo_conf import DemoPorts, free_ports, write_configuration
-from namenode_stub.demo_stage import HTTP_SECONDS, DemoError, Stage, kill, tell, tree
+from namenode_stub.demo_stage import HTTP_SECONDS, DemoError, DemoStage, kill, run_demo, tree
 from namenode_stub.demo_tables import begin_report, merge_on_spark, print_report
-from servlets.node_state import NodeState, from_json
+from node_state.state import NodeState, from_json
 
 _CLIENTS = 4
 _DIRECTORIES = 120
@@ -32,7 +32,7 @@ _REFUSALS = ("too recent", "refused", "failed", "nobody")
 
 
 @dataclass
-class Demo(Stage):
+class Demo(DemoStage):
     """One run of the demo with a stub and a daemon."""
 
     ports: DemoPorts = field(default_factory=free_ports)
@@ -226,7 +226,7 @@ def _report(demo: Demo, state: NodeState) -> None:
 
 def main() -> None:
     """Run the demo; exit with 1 on failure."""
-    tell(Demo, run, "two checkpoints made, uploaded, verified")
+    run_demo(Demo, run, "two checkpoints made, uploaded, verified")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from journal.errors import JournalError
 from journal.ops import MkdirOp
 from namenode_stub.demo import Demo
 from namenode_stub.demo_conf import free_numbers, write_configuration
-from namenode_stub.demo_stage import DemoError, kill, tell, tree
+from namenode_stub.demo_stage import DemoError, kill, run_demo, tree
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
 
 _BOOKIES = 4
@@ -37,7 +37,7 @@ _PATIENCE = {
 }
 
 
-class _Load:
+class _ClientLoad:
     """Clients that create directories until they are stopped or the stub ends; records acknowledged ones."""
 
     def __init__(self, demo: Demo, label: str) -> None:
@@ -97,7 +97,7 @@ def run(demo: Demo) -> None:
         say(f"[bold]2. A NameNode stub[/] with {uri} as its required journal, and {_CLIENTS} clients")
         demo.run_process("namenode_stub", "format", "--conf", str(demo.scratch / "conf-nn1"))
         stub = demo.start_stub()
-        load = _Load(demo, "first")
+        load = _ClientLoad(demo, "first")
         load.reach(_ENOUGH, stub)
         say("[bold]3. A bookie is killed[/] with SIGKILL amid the load")
         # the bookie with most data holds the open ledger
@@ -109,7 +109,7 @@ def run(demo: Demo) -> None:
         kill(stub)
         acknowledged = list(load.end())
         stub = demo.start_stub()
-        second = _Load(demo, "second")
+        second = _ClientLoad(demo, "second")
         second.reach(_ENOUGH, stub)
         acknowledged += second.end()
         present = {inode["path"] for inode in tree(demo.ports.stub_url)}
@@ -165,7 +165,7 @@ def _check(where: str, acknowledged: list[str], present: set[str]) -> None:
 
 def main() -> None:
     """Run the demo; exit with 1 on failure."""
-    tell(Demo, run, "a bookie and the writer killed amid load, nothing lost")
+    run_demo(Demo, run, "a bookie and the writer killed amid load, nothing lost")
 
 
 if __name__ == "__main__":

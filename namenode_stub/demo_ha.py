@@ -28,15 +28,14 @@ from functools import partial
 import requests
 from rich.table import Table
 
-from hadoop_rpc.client import RpcClient
+from hadoop_rpc.client import NO_RETRY, RpcClient
 from hadoop_rpc.client_protocol import CLIENT_PROTOCOL
 from hadoop_rpc.errors import RpcError
 from hadoop_rpc.ha_protocol import HAServiceClient, HAState
 from hadoop_rpc.proto import client_namenode_pb2 as pb
-from hadoop_rpc.retry import NO_RETRY
 from hadoop_rpc.user import process_user
 from namenode_stub.demo_conf import HaSite
-from namenode_stub.demo_stage import DemoError, Stage, kill, tell, tree
+from namenode_stub.demo_stage import DemoError, DemoStage, kill, run_demo, tree
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
 
 _HERE = "127.0.0.1"
@@ -52,7 +51,7 @@ _NOT_ACTIVE = 7
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class FailoverGap:
     """Result of a failover: the longest time without an acknowledgement, and the number of acknowledged directories."""
 
     what: str
@@ -123,7 +122,7 @@ class Clients:
 
 
 @dataclass
-class HaDemo(Stage):
+class HaDemo(DemoStage):
     """The two NameNodes with their processes.
 
     Attributes:
@@ -133,7 +132,7 @@ class HaDemo(Stage):
 
     site: HaSite = field(init=False)
     clients: Clients = field(init=False)
-    gaps: list[Gap] = field(default_factory=list)
+    gaps: list[FailoverGap] = field(default_factory=list)
     down: str = ""
     nodes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     controllers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -262,7 +261,7 @@ class HaDemo(Stage):
         missing = promised - self.present()
         if missing:
             raise DemoError(f"{other} lost {len(missing)} of {len(promised)} directories, such as {min(missing)}")
-        gap = Gap(what, other, round(self.clients.longest_gap(since) * 1000), len(promised))
+        gap = FailoverGap(what, other, round(self.clients.longest_gap(since) * 1000), len(promised))
         self.gaps.append(gap)
         self.console.print(
             f"  {other} is active; {gap.milliseconds} ms without an acknowledgement; all {gap.acknowledged} exist"
@@ -294,9 +293,9 @@ class HaDemo(Stage):
         self.settled()
 
 
-Happening = tuple[str, str, Callable[[HaDemo, str], None]]
+Failure = tuple[str, str, Callable[[HaDemo, str], None]]
 
-HAPPENINGS: tuple[Happening, ...] = (
+FAILURES: tuple[Failure, ...] = (
     ("killed", "The active NameNode is killed[/] with SIGKILL", lambda demo, node: kill(demo.nodes[node])),
     ("hangs", "It hangs[/] (SIGSTOP): its controller reports it, and the other one fences it by force", HaDemo.hang),
     (
@@ -309,7 +308,7 @@ HAPPENINGS: tuple[Happening, ...] = (
 """Failures of the active NameNode: a word for the report, a sentence, and the action."""
 
 
-def run(demo: HaDemo, happenings: Sequence[Happening] = HAPPENINGS) -> None:
+def run(demo: HaDemo, happenings: Sequence[Failure] = FAILURES) -> None:
     """Run all steps of the demo.
 
     Raises:
@@ -367,7 +366,7 @@ def _listens(port: int) -> bool:
 
 def main() -> None:
     """Run the demo; exit with 1 on failure."""
-    tell(HaDemo, run, "four failovers by themselves, nothing acknowledged is lost")
+    run_demo(HaDemo, run, "four failovers by themselves, nothing acknowledged is lost")
 
 
 if __name__ == "__main__":

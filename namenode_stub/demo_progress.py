@@ -17,12 +17,12 @@ SILENCE_SECONDS = 60.0
 # processor time that an idle process does not reach in that time
 _WORK_SECONDS = 4.0
 # interval of checks
-_LOOK_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
-class Silence:
+class ProgressWatch:
     """Measurement of the time without progress in a folder and a set of processes.
 
     Time counts only while the demo itself runs, not while the machine is suspended.
@@ -49,10 +49,10 @@ class Silence:
         """Return the seconds since the last progress."""
         now = self.clock()
         passed = now - self._looked_at
-        if passed < _LOOK_SECONDS:
+        if passed < _CHECK_SECONDS:
             return self._seconds
         self._looked_at = now
-        self._seconds += min(passed, 2 * _LOOK_SECONDS)
+        self._seconds += min(passed, 2 * _CHECK_SECONDS)
         files, spent = _changes(self.folder), _spent(self.processes())
         worked = sum(seconds - self._spent.get(process, 0.0) for process, seconds in spent.items())
         if files != self._files or worked > _WORK_SECONDS or spent.keys() - self._spent.keys():

@@ -24,7 +24,7 @@ import requests
 from rich.console import Console
 
 from hadoop_common.errors import HdfsError
-from namenode_stub.demo_progress import SILENCE_SECONDS, Silence
+from namenode_stub.demo_progress import SILENCE_SECONDS, ProgressWatch
 
 _POLL_SECONDS = 0.1
 # interval of messages during a wait
@@ -53,7 +53,7 @@ class RunningModule:
 
 
 @dataclass
-class Stage:
+class DemoStage:
     """The scratch directory, console and processes of one demo run."""
 
     scratch: Path
@@ -132,7 +132,7 @@ class Stage:
             DemoError: there was no progress for a minute, or `process` ended.
         """
         started = said = time.monotonic()
-        silence = Silence(self.scratch, lambda: [each.pid for each in self.processes], time.monotonic)
+        silence = ProgressWatch(self.scratch, lambda: [each.pid for each in self.processes], time.monotonic)
         while not reached():
             if process is not None and process.poll() is not None:
                 raise DemoError(f"waited for {what}, but the process ended with {process.returncode}")
@@ -161,10 +161,10 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-S = TypeVar("S", bound=Stage)
+S = TypeVar("S", bound=DemoStage)
 
 
-def tell(stage: Callable[[Path, Console], S], story: Callable[[S], None], end: str) -> None:
+def run_demo(stage: Callable[[Path, Console], S], story: Callable[[S], None], end: str) -> None:
     """Run a demo in a scratch directory and print `end`; on failure, print a sentence and the logs' place and exit
     with 1.
     """

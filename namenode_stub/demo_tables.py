@@ -6,12 +6,12 @@ import shutil
 from pathlib import Path
 
 from hadoop_common.names import MD5_SUFFIX, parse_image
-from namenode_stub.demo_stage import DemoError, RunningModule, Stage
+from namenode_stub.demo_stage import DemoError, DemoStage, RunningModule
 
 REPORT = Path("demo-report.html")
 
 
-def merge_on_spark(current: Path, stage: Stage) -> None:
+def merge_on_spark(current: Path, stage: DemoStage) -> None:
     """Merge the older image and its edits with both engines, and compare the digests.
 
     Raises:
@@ -31,7 +31,7 @@ def merge_on_spark(current: Path, stage: Stage) -> None:
     stage.console.print(f"  {older.name} and the edits after it: {made.name}, identical to the local engine's image")
 
 
-def begin_report(current: Path, stage: Stage) -> RunningModule:
+def begin_report(current: Path, stage: DemoStage) -> RunningModule:
     """Start writing the report: a page, and its summary on standard output."""
     *_, older, newest = _images(current)
     sources = (str(newest), "--edits", str(current), "--before", str(older), "--master", "local[2]")
@@ -39,7 +39,7 @@ def begin_report(current: Path, stage: Stage) -> RunningModule:
     return _begin(stage, "report", *sources, "--small-files", "64m", *formats)
 
 
-def print_report(report: RunningModule, stage: Stage) -> None:
+def print_report(report: RunningModule, stage: DemoStage) -> None:
     """Wait for the report, and print its summary.
 
     Raises:
@@ -55,5 +55,5 @@ def _images(current: Path) -> list[Path]:
     return [path for _, path in sorted(named)]
 
 
-def _begin(stage: Stage, *arguments: str) -> RunningModule:
+def _begin(stage: DemoStage, *arguments: str) -> RunningModule:
     return stage.begin("checkpointer", *arguments, environment={"COLUMNS": "110"})

@@ -28,7 +28,7 @@ class ShuttingDownError(NotServingError):
         )
 
 
-class NotActiveError(NotServingError):
+class StandbyRefusalError(NotServingError):
     """The NameNode is a standby, or becomes one; this is not a fault."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from engine.saver import save_image
 from hadoop_common.durable import write_atomically
 from hadoop_common.errors import StorageError
-from hadoop_common.inode_ids import ROOT_INODE_ID
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from hadoop_common.names import SEEN_TXID, VERSION
 from hadoop_common.storage_info import StorageInfo, format_version
 from hadoop_common.storage_lock import StorageLock

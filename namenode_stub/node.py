@@ -11,11 +11,12 @@ from dataclasses import replace
 from functools import partial
 
 from engine.loaded_image import LoadedImage
-from hadoop_common.access import Door
-from hadoop_common.endpoint import host_port
+from hadoop_common.access import Resource
+from hadoop_common.addresses import host_port
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
+from hadoop_common.transfer import TransferCounter
 from hadoop_rpc.ha_protocol import HAState, ha_service
 from hadoop_rpc.server import RpcServer
 from journal.errors import JournalError
@@ -25,25 +26,24 @@ from namenode_stub.active_namespace import ActiveNamespace
 from namenode_stub.active_state import ActiveState
 from namenode_stub.administration import Administration
 from namenode_stub.config import StubConfig
-from namenode_stub.fail_stop import FailStop, NotActiveError, ShuttingDownError
+from namenode_stub.fail_stop import FailStop, ShuttingDownError, StandbyRefusalError
 from namenode_stub.http_api import shutdown_blueprint, transition_blueprint
 from namenode_stub.image_store import StubImages
 from namenode_stub.names.retry_cache import RetryCache
 from namenode_stub.node_resources import Addresses, NodeResources
 from namenode_stub.rebase import Rebaser
-from namenode_stub.rpc.gate import Gate
 from namenode_stub.rpc.ha_calls import HaCalls, check_source
+from namenode_stub.rpc.service_switch import ServiceSwitch
 from namenode_stub.rpc.services import PROTOCOLS
 from namenode_stub.standby_state import StandbyState
+from namenode_stub.status_pages import SwitchableApplication
 from namenode_stub.storage import StorageLocks, check_storage
-from namenode_stub.switchable_application import SwitchableApplication
-from servlets.access import restrict
 from servlets.application import create_application
 from servlets.change_guard import ChangeGuard
-from servlets.reservations import UploadReservations
-from servlets.transfer_counter import TransferCounter
+from servlets.http_authenticator import restrict
+from servlets.image_admission import UploadReservations
 from servlets.web_servers import WebServers
-from site_config.kerberos import open_doors
+from site_config.kerberos import open_security
 
 _LOG = logging.getLogger(__name__)
 
@@ -73,9 +73,9 @@ class NameNodeStub:
         self._changing = threading.RLock()
         self._locks = StorageLocks()
         self._refusals = Refusals()
-        self._doors = open_doors(config.access, config.kerberos, self._refusals)
-        self._gate = Gate(self._doors.own_user or config.rpc_user, config.supergroup)
-        self._doorway = SwitchableApplication()
+        self._security = open_security(config.access, config.kerberos, self._refusals)
+        self._switch = ServiceSwitch(self._security.own_user or config.rpc_user, config.supergroup)
+        self._application = SwitchableApplication()
         self.shutdown_requested = threading.Event()
         self.fail_stop = FailStop()
         self.retry_cache = RetryCache(clock)
@@ -83,7 +83,7 @@ class NameNodeStub:
         self.rpc_server: RpcServer | None = None
         self._node: NodeResources
         self._state: ActiveState | StandbyState
-        self._ha = ha_service(HaCalls(self, self._gate, automatic=config.automatic_failover))
+        self._ha = ha_service(HaCalls(self, self._switch, automatic=config.automatic_failover))
 
     # ---- parts -------------------------------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class NameNodeStub:
     def active(self) -> ActiveState:
         """The active state; raises NotActiveError on a standby."""
         if isinstance(self._state, StandbyState):
-            raise NotActiveError()
+            raise StandbyRefusalError()
         return self._state
 
     @property
@@ -166,7 +166,7 @@ class NameNodeStub:
     def request_shutdown(self) -> None:
         """Refuse changes from now on, with an answer that says so; the owner of this object then stops it."""
         self.shutdown_requested.set()
-        self._gate.narrow([], ShuttingDownError().message)
+        self._switch.narrow([], ShuttingDownError().message)
         if isinstance(self._state, ActiveState):
             self._state.refuse_changes()
 
@@ -192,13 +192,17 @@ class NameNodeStub:
         started.callback(self._close_state)
         limits, refusals = config.port_limits, self._refusals
         if config.rpc_address is not None:
-            doors = self._gate.doors(PROTOCOLS)
-            security = self._doors.security
-            rpc = RpcServer(doors, *config.rpc_address, limits=limits, refusals=refusals, security=security)
+            services = self._switch.services(PROTOCOLS)
+            security = self._security.rpc_security
+            rpc = RpcServer(services, *config.rpc_address, limits=limits, refusals=refusals, security=security)
             self.rpc_server = started.enter_context(rpc)
         self.server = started.enter_context(
             WebServers(
-                self._doorway, config.web, limits=limits, refusals=refusals, header_bytes=self._doors.header_bytes
+                self._application,
+                config.web,
+                limits=limits,
+                refusals=refusals,
+                header_bytes=self._security.header_bytes,
             )
         )
         started.callback(self._end_state)
@@ -214,18 +218,18 @@ class NameNodeStub:
             info,
             self.fail_stop,
             self.retry_cache,
-            self._gate,
+            self._switch,
             UploadReservations(),
             TransferCounter(),
             self._refusals,
             addresses=self._addresses,
             clock=self._clock,
             started_at=time.time(),
-            access=self._doors.access,
+            access=self._security.access,
         )
 
     def _end_state(self) -> None:
-        self._gate.narrow([], ShuttingDownError().message)
+        self._switch.narrow([], ShuttingDownError().message)
         if isinstance(self._state, ActiveState):
             self._state.end()
 
@@ -245,17 +249,17 @@ class NameNodeStub:
         guard = ChangeGuard(self._config.control_hosts, self._refusals)
         check = partial(check_source, automatic=self._config.automatic_failover)
         own = [transition_blueprint(transitions, check), shutdown_blueprint(self.request_shutdown)]
-        own = [restrict(each, self._doors.access, Door.CONTROL) for each in own]
-        self._doorway.application = create_application(
-            *state.blueprints(), *own, guard=guard, entrance=self._doors.entrance
+        own = [restrict(each, self._security.access, Resource.CONTROL) for each in own]
+        self._application.application = create_application(
+            *state.blueprints(), *own, guard=guard, authenticator=self._security.authenticator
         )
         services = [*state.services(), self._ha]
         if self.shutdown_requested.is_set():
             return
         if isinstance(state, ActiveState):
-            self._gate.open(services)
+            self._switch.open(services)
         else:
-            self._gate.narrow(services, NotActiveError().message)
+            self._switch.narrow(services, StandbyRefusalError().message)
         where = self._node.addresses()
         _LOG.info("%s, HTTP on %s, RPC on %s", state.state.name.lower(), where.http, where.rpc or "no address")
 
@@ -333,7 +337,7 @@ class NameNodeStub:
         state = self._state
         try:
             if isinstance(state, ActiveState):
-                state.end(NotActiveError)
+                state.end(StandbyRefusalError)
         except JournalError as error:
             _LOG.warning("the log ends without unacknowledged operations: %s", error)
             return False

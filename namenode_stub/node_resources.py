@@ -10,13 +10,13 @@ from hadoop_common.access import AccessControl
 from hadoop_common.hadoop_releases import Release
 from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
+from hadoop_common.transfer import TransferCounter
 from namenode_stub.config import StubConfig
 from namenode_stub.fail_stop import FailStop
 from namenode_stub.names.retry_cache import RetryCache
-from namenode_stub.releases import release_of
-from namenode_stub.rpc.gate import Gate
-from servlets.reservations import UploadReservations
-from servlets.transfer_counter import TransferCounter
+from namenode_stub.rpc.service_switch import ServiceSwitch
+from namenode_stub.server_settings import release_of
+from servlets.image_admission import UploadReservations
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class NodeResources:
     info: StorageInfo
     fail_stop: FailStop
     retry_cache: RetryCache
-    gate: Gate
+    switch: ServiceSwitch
     reservations: UploadReservations
     counter: TransferCounter
     refusals: Refusals

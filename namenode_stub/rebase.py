@@ -101,7 +101,7 @@ class Rebaser:
             return False
         with ExitStack() as opened:
             fresh = load_image(opened.enter_context(ImageFile.open(newest.path)))
-            if not self._take_over(fresh):
+            if not self._replace_base(fresh):
                 return False
             old, self.loaded = self.loaded, fresh
             opened.pop_all()
@@ -110,7 +110,7 @@ class Rebaser:
         _LOG.info("the namespace's base is now the image at txid %d", newest.txid)
         return True
 
-    def _take_over(self, fresh: LoadedImage) -> bool:
+    def _replace_base(self, fresh: LoadedImage) -> bool:
         namespace, log = fresh.namespace, self._transactions.log
         for _ in range(_ROUNDS):
             if log.durable_txid - namespace.last_txid <= _CATCH_UP or self._stopping.is_set():

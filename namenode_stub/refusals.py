@@ -37,7 +37,7 @@ class NotEmptyError(OperationRefusedError):
     java_class: ClassVar[str] = "org.apache.hadoop.fs.PathIsNotEmptyDirectoryException"
 
 
-class InvalidPathError(OperationRefusedError):
+class InvalidPathRefusalError(OperationRefusedError):
     """A path or one of its components is not a valid name."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.fs.InvalidPathException"
@@ -67,19 +67,19 @@ class SnapshotPathError(OperationRefusedError):
     java_class: ClassVar[str] = "org.apache.hadoop.hdfs.protocol.SnapshotAccessControlException"
 
 
-class AlreadyBeingCreatedError(OperationRefusedError):
+class BeingWrittenRefusalError(OperationRefusedError):
     """Another client is writing the file."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.hdfs.protocol.AlreadyBeingCreatedException"
 
 
-class LeaseExpiredError(OperationRefusedError):
+class LeaseExpiredRefusalError(OperationRefusedError):
     """The client does not hold the file's lease."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.hdfs.server.namenode.LeaseExpiredException"
 
 
-class QuotaExceededError(OperationRefusedError):
+class QuotaRefusalError(OperationRefusedError):
     """A directory would exceed its quota of names."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.hdfs.protocol.NSQuotaExceededException"

@@ -12,8 +12,8 @@ from namenode_stub.fail_stop import NotServingError
 from namenode_stub.names.transactions import Transactions
 
 _LOG = logging.getLogger(__name__)
-_LONGEST_INTERVAL, _SHORTEST_INTERVAL = 1.0, 0.05
-_LOOKS_A_PERIOD = 4
+_MAX_INTERVAL, _MIN_INTERVAL = 1.0, 0.05
+_CHECKS_PER_PERIOD = 4
 
 
 class SegmentRoller:
@@ -58,9 +58,9 @@ class SegmentRoller:
         self._rolled_at = self._clock()
 
     def _run(self) -> None:
-        interval = _LONGEST_INTERVAL
+        interval = _MAX_INTERVAL
         if self._period > 0:
-            interval = min(interval, max(_SHORTEST_INTERVAL, self._period / _LOOKS_A_PERIOD))
+            interval = min(interval, max(_MIN_INTERVAL, self._period / _CHECKS_PER_PERIOD))
         while not self._stopping.wait(interval):
             if self._journals.lagging:
                 self._copy_missing()

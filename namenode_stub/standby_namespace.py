@@ -16,7 +16,7 @@ from engine.loaded_image import LoadedImage
 from engine.observer import Observer, SilentObserver
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.errors import HdfsError, StorageError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from journal.errors import TransactionGapError
 from journal.ops import EditOp
 from namenode_stub.names.retry_cache import RetryCache
@@ -43,7 +43,7 @@ class StandbyNamespace:
         self._source = source
         # with 0, as in Hadoop's guide for observers, the stub could do nothing else
         self._period = max(settings.tail_period, _MIN_PERIOD)
-        self._warm = _NotingCalls(resources.retry_cache)
+        self._warm = _CallRecordingNamespace(resources.retry_cache)
         self._tailer = EditTailer(
             self._warm,
             source,
@@ -119,7 +119,7 @@ class StandbyNamespace:
                 self._tailer.catch_up(self._observer)
             except OSError as fault:
                 raise StorageError(
-                    f"{self._source.location} cannot be read: {told(fault)}",
+                    f"{self._source.location} cannot be read: {error_text(fault)}",
                     hint="Check that dfs.namenode.shared.edits.dir is mounted here and readable.",
                 ) from fault
             except TransactionGapError as gap:
@@ -168,7 +168,7 @@ class StandbyNamespace:
         except CheckpointCancelledError:
             return
         except (HdfsError, OSError) as error:
-            self._report(told(error))
+            self._report(error_text(error))
         except Exception as error:
             _LOG.exception("following edits failed because of a bug")
             self._report(f"{type(error).__name__}: {error}")
@@ -203,7 +203,7 @@ class StandbyNamespace:
             _LOG.warning("%s", warning)
 
 
-class _NotingCalls(WarmNamespace):
+class _CallRecordingNamespace(WarmNamespace):
     """A warm namespace that records the calls of edits, for clients that repeat them after a failover."""
 
     def __init__(self, calls: RetryCache) -> None:

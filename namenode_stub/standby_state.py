@@ -11,20 +11,20 @@ from checkpointer.roles.standby.namenodes import NameNodes
 from checkpointer.roles.standby.open_source import open_edit_source
 from checkpointer.storage.usable_images import latest_image
 from engine.loaded_image import LoadedImage
-from hadoop_common.access import Door
+from hadoop_common.access import Resource
 from hadoop_rpc.ha_protocol import HAState
-from hadoop_rpc.namenode_protocol import namenode_questions
+from hadoop_rpc.namenode_protocol import namenode_queries
 from hadoop_rpc.service import Service
-from namenode_stub.fail_stop import NotActiveError
+from namenode_stub.fail_stop import StandbyRefusalError
 from namenode_stub.http_api import refusing_blueprint
 from namenode_stub.image_store import StubImages
 from namenode_stub.node_resources import NodeResources
-from namenode_stub.rpc.questions import Questions
+from namenode_stub.rpc.checkpoint_calls import NodeQueries
 from namenode_stub.standby_namespace import StandbyNamespace
 from namenode_stub.status_pages import StatusPages
-from servlets.access import restrict
+from node_state.state import NodeState, RoleDetails
+from servlets.http_authenticator import restrict
 from servlets.image_transfer import image_transfer_blueprint
-from servlets.node_state import NodeState, RoleDetails
 
 
 class StandbyState:
@@ -105,15 +105,15 @@ class StandbyState:
 
     def services(self) -> list[Service]:
         """Return the RPC services; all other calls are for the active NameNode."""
-        questions = Questions(
+        questions = NodeQueries(
             self._resources.info,
             self._resources.release,
             self.state,
             self.images,
-            self._resources.gate,
+            self._resources.switch,
             last_txid=lambda: self.namespace.applied_txid,
         )
-        return [namenode_questions(questions)]
+        return [namenode_queries(questions)]
 
     def blueprints(self) -> list[Blueprint]:
         transfer = image_transfer_blueprint(
@@ -122,9 +122,9 @@ class StandbyState:
         pages = StatusPages(self._resources, self.images, self)
         access = self._resources.access
         return [
-            restrict(transfer, access, Door.IMAGES),
-            restrict(refusing_blueprint(NotActiveError), access, Door.CONTROL),
-            *(restrict(each, access, Door.STATE) for each in pages.blueprints()),
+            restrict(transfer, access, Resource.IMAGES),
+            restrict(refusing_blueprint(StandbyRefusalError), access, Resource.CONTROL),
+            *(restrict(each, access, Resource.STATE) for each in pages.blueprints()),
         ]
 
     def report(self) -> dict[str, Any]:

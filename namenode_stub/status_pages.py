@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from flask import Blueprint, Response, jsonify
 
@@ -17,10 +17,25 @@ from checkpointer.storage.inspector import list_images
 from hadoop_common.errors import HdfsError
 from namenode_stub.image_store import StubImages
 from namenode_stub.node_resources import NodeResources
-from servlets.hadoop_beans import NodeFacts, fs_namesystem_bean, namenode_info_bean, namenode_status_bean
+from node_state.beans import NodeFacts, fs_namesystem_bean, namenode_info_bean, namenode_status_bean
+from node_state.metrics import MetricsSnapshot, metrics_blueprint
+from node_state.state import NodeState
+from servlets.application import create_application
 from servlets.jmx import Bean, jmx_blueprint
-from servlets.metrics import MetricsSnapshot, metrics_blueprint
-from servlets.node_state import NodeState
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+
+class SwitchableApplication:
+    """Forwards each request to the current `application`, initially one without routes."""
+
+    def __init__(self) -> None:
+        self.application: WSGIApplication = create_application()
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        return self.application(environ, start_response)
+
 
 _LOG = logging.getLogger(__name__)
 _PACKAGE = "hdfs-checkpointer"

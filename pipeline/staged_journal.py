@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
+from hadoop_common.addresses import uri_scheme
 from hadoop_common.configuration import Configuration
 from hadoop_common.durable import written_atomically
-from hadoop_common.endpoint import uri_scheme
 from hadoop_common.names import segment_name
 from journal.binary_codec import NEWEST_LAYOUT, encode_op
 from journal.bookkeeper.open_bookkeeper import BookKeeperOptions

@@ -3,43 +3,27 @@
 from __future__ import annotations
 
 import logging
-import re
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 from flask import Blueprint, Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
-from hadoop_common.file_faults import explained
+from hadoop_common.file_faults import as_hdfs_error
 from servlets.change_guard import ChangeGuard
-from servlets.errors import ServletError
-
-if TYPE_CHECKING:
-    from servlets.entrance import Entrance
+from servlets.errors import ServletError, sentence_response
+from servlets.http_authenticator import HttpAuthenticator
 
 _LOG = logging.getLogger(__name__)
 
-_MAX_REASON = 250
-_UNPRINTABLE = re.compile(r"[^\x20-\x7e]+")
-
-
-def sentence_response(status: int, sentence: str) -> Response:
-    """Return an answer with `sentence` and a newline as plain text.
-
-    A refusal also has the sentence in its status line, since Hadoop's clients log only that.
-    """
-    line: int | str = status if status < 400 else f"{int(status)} {_reason(sentence)}"
-    return Response(sentence + "\n", status=line, content_type="text/plain; charset=utf-8")
-
 
 def create_application(
-    *blueprints: Blueprint, guard: ChangeGuard | None = None, entrance: Entrance | None = None
+    *blueprints: Blueprint, guard: ChangeGuard | None = None, authenticator: HttpAuthenticator | None = None
 ) -> Flask:
     """Make an application of `blueprints` that answers any fault with one plain sentence and no traceback.
 
     Args:
         guard: decides which hosts may request changes; by default only this host.
-        entrance: authenticates callers, if required.
+        authenticator: authenticates callers, if required.
     """
     guard = guard or ChangeGuard()
     application = Flask("servlets", static_folder=None, template_folder=None)
@@ -47,8 +31,8 @@ def create_application(
     for blueprint in blueprints:
         application.register_blueprint(blueprint)
 
-    if entrance is not None:
-        entrance.guard(application)
+    if authenticator is not None:
+        authenticator.guard(application)
 
     @application.before_request
     def check() -> Response | None:
@@ -72,7 +56,7 @@ def create_application(
 
     @application.errorhandler(Exception)
     def unexpected(fault: Exception) -> Response:
-        known = explained(fault)
+        known = as_hdfs_error(fault)
         if known is not None:
             _LOG.error("a request failed: %s", known)
             return sentence_response(500, known.message)
@@ -80,8 +64,3 @@ def create_application(
         return sentence_response(500, "the request failed because of a bug in this server, see its log")
 
     return application
-
-
-def _reason(sentence: str) -> str:
-    text = " ".join(_UNPRINTABLE.sub(" ", sentence.encode("ascii", "replace").decode("ascii")).split())
-    return text if len(text) <= _MAX_REASON else text[: _MAX_REASON - 3] + "..."

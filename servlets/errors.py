@@ -1,11 +1,26 @@
-"""Errors of the servlets, with the HTTP status of their answers."""
+"""Errors of the servlets, with the HTTP status of their answers, and answers of one sentence."""
 
 from __future__ import annotations
 
+import re
 from http import HTTPStatus
 from typing import ClassVar
 
+from flask import Response
+
 from hadoop_common.errors import EXIT_TRANSFER, HdfsError
+
+_MAX_REASON = 250
+_UNPRINTABLE = re.compile(r"[^\x20-\x7e]+")
+
+
+def sentence_response(status: int, sentence: str) -> Response:
+    """Return an answer with `sentence` and a newline as plain text.
+
+    A refusal also has the sentence in its status line, since Hadoop's clients log only that.
+    """
+    line: int | str = status if status < 400 else f"{int(status)} {_reason(sentence)}"
+    return Response(sentence + "\n", status=line, content_type="text/plain; charset=utf-8")
 
 
 class ServletError(HdfsError):
@@ -67,3 +82,8 @@ class HttpServerError(HdfsError):
     """The server could not bind its address or was used in the wrong order."""
 
     exit_code: ClassVar[int] = EXIT_TRANSFER
+
+
+def _reason(sentence: str) -> str:
+    text = " ".join(_UNPRINTABLE.sub(" ", sentence.encode("ascii", "replace").decode("ascii")).split())
+    return text if len(text) <= _MAX_REASON else text[: _MAX_REASON - 3] + "..."

@@ -1,12 +1,14 @@
-"""File bodies of answers, sent by the kernel if possible and paced by a throttle."""
+"""File bodies of answers, sent by the kernel if possible and paced by a throttle (ImageServlet)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import BinaryIO, Protocol
 
+from flask import Response
+
+from hadoop_common.transfer import NAME_HEADER, Throttle
 from servlets.errors import ImageRejectedError
-from servlets.throttle import Throttle
 
 _PIECE = 1 << 20
 
@@ -64,3 +66,16 @@ class FileBody:
                     raise ImageRejectedError(
                         f"{self._name} ended at byte {before} while it was sent, expected {self.size} bytes"
                     )
+
+
+def file_answer(file: BinaryIO, name: str, size: int, *, chunk_size: int, throttle: Throttle) -> Response:
+    """Return an answer with the first `size` bytes of `file`, which has the name `name` and is closed at the end.
+
+    `chunk_size` is the minimum sent at once under a limit, in bytes.
+    """
+    body = FileBody(file, name, size, throttle, chunk_size)
+    answer = Response(body, content_type="application/octet-stream", direct_passthrough=True)
+    answer.headers["Content-Length"] = str(size)
+    answer.headers["Content-Disposition"] = f"attachment; filename={name}"
+    answer.headers[NAME_HEADER] = name
+    return answer

@@ -22,16 +22,16 @@ import h11
 
 from hadoop_common.port_limits import PortLimits
 from hadoop_common.socket_loop import BUSY, IDLE, UNPROVEN, Channel, SocketLoop
+from hadoop_common.tls.errors import tls_label, tls_reason
 from hadoop_common.tls.process import HANDSHAKES
-from hadoop_common.tls.reasons import tls_label, tls_reason
 from hadoop_common.tls.sockets import TlsSocket
-from servlets.wsgi_environment import target_problem
+from servlets.http_request import target_problem
 
 _LOG = logging.getLogger(__name__)
 
 _RECEIVE_BYTES = 65536
 DEFAULT_HEADER_BYTES = 16 << 10
-_LONGEST_DRAIN = 3600.0
+_MAX_DRAIN = 3600.0
 _MAX_PROBLEM = 200
 _SPEAK_TLS = (
     b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 24\r\n\r\n"
@@ -40,7 +40,7 @@ _SPEAK_TLS = (
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 
 
-class _Stage(Enum):
+class _ChannelStage(Enum):
     GREETING = auto()
     READING = auto()
     WORKING = auto()
@@ -69,7 +69,7 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class WorkResult:
     """Result of a thread's work: unsent bytes, and how the connection continues.
 
     Attributes:
@@ -89,7 +89,7 @@ class HttpChannel(Channel):
     def __init__(self, port: Port, connection: socket.socket, peer: str) -> None:
         super().__init__(connection, peer)
         self._port = port
-        self._stage = _Stage.GREETING if isinstance(connection, TlsSocket) else _Stage.READING
+        self._stage = _ChannelStage.GREETING if isinstance(connection, TlsSocket) else _ChannelStage.READING
         # event that the handshake waits for; None without a handshake, and after it
         self._greeting = selectors.EVENT_READ if isinstance(connection, TlsSocket) else None
         self._refused = False
@@ -102,7 +102,7 @@ class HttpChannel(Channel):
         # when the headers began to arrive; None while the connection waits for a request
         self._begun: float | None = self.since
         self._unsent = memoryview(b"")
-        self._after = Answered()
+        self._after = WorkResult()
         # start of the stage, start of the current progress interval, and bytes moved in it
         self._entered = self._waiting = self.since
         self._moved = 0
@@ -110,28 +110,28 @@ class HttpChannel(Channel):
     # ---- the loop's thread ---------------------------------------------------------------------------------
 
     def interest(self) -> int:
-        if self._stage is _Stage.WORKING:
+        if self._stage is _ChannelStage.WORKING:
             return 0
-        if self._stage is _Stage.GREETING and self._greeting is not None:
+        if self._stage is _ChannelStage.GREETING and self._greeting is not None:
             return self._greeting
-        return selectors.EVENT_WRITE if self._stage is _Stage.SENDING else selectors.EVENT_READ
+        return selectors.EVENT_WRITE if self._stage is _ChannelStage.SENDING else selectors.EVENT_READ
 
     def readable(self) -> None:
-        if self._stage is _Stage.GREETING:
-            self._enter(_Stage.WORKING)
+        if self._stage is _ChannelStage.GREETING:
+            self._enter(_ChannelStage.WORKING)
             self._port.greet(self)
             return
         data = self.socket.recv(_RECEIVE_BYTES)
         if not data:
             self._port.loop.discard(self)
-        elif self._stage is _Stage.DRAINING:
+        elif self._stage is _ChannelStage.DRAINING:
             self._progress(len(data), self._port.linger)
         else:
             self._parse(data)
 
     def writable(self) -> None:
-        if self._stage is _Stage.GREETING:
-            self._enter(_Stage.WORKING)
+        if self._stage is _ChannelStage.GREETING:
+            self._enter(_ChannelStage.WORKING)
             self._port.greet(self)
             return
         sent = self.socket.send(self._unsent)
@@ -142,27 +142,27 @@ class HttpChannel(Channel):
 
     def overdue(self, now: float) -> str:
         limits = self._port.limits
-        if self._stage is _Stage.GREETING:
+        if self._stage is _ChannelStage.GREETING:
             return "slow handshake" if now > self.since + limits.opening else ""
-        if self._stage is _Stage.READING:
+        if self._stage is _ChannelStage.READING:
             if self._begun is None:
                 return "idle" if now > self.since + limits.idle else ""
             return "slow headers" if now > self._begun + limits.opening else ""
-        if self._stage is _Stage.SENDING:
+        if self._stage is _ChannelStage.SENDING:
             return "too slow" if now > self._waiting + limits.stall else ""
-        if self._stage is _Stage.DRAINING:
+        if self._stage is _ChannelStage.DRAINING:
             if self._refused:
                 return "slow handshake" if now > self.since + limits.opening else ""
-            late = now > min(self._waiting + self._port.linger, self._entered + _LONGEST_DRAIN)
+            late = now > min(self._waiting + self._port.linger, self._entered + _MAX_DRAIN)
             return "did not end its request" if late else ""
         return ""
 
-    def standing(self) -> int:
+    def priority(self) -> int:
         if self._taken:
             return BUSY
         return IDLE if self._proven else UNPROVEN
 
-    def let_go(self) -> bool:
+    def may_evict(self) -> bool:
         with self._lock:
             self._ended = not self._taken
             return self._ended
@@ -175,13 +175,13 @@ class HttpChannel(Channel):
         elif not self._refused:
             self.socket.farewell()
 
-    def done(self, answered: Answered) -> None:
+    def done(self, answered: WorkResult) -> None:
         """Continue after a thread has finished its work."""
         self._taken = False
         self.since = time.monotonic()
         self._after = answered
         self._unsent = memoryview(answered.unsent)
-        self._enter(_Stage.SENDING)
+        self._enter(_ChannelStage.SENDING)
         if not answered.unsent:
             self._next()
         self._port.loop.update(self)
@@ -190,9 +190,9 @@ class HttpChannel(Channel):
         """Continue after a thread has performed a handshake step."""
         self._taken = False
         if self._greeting is not None:
-            self._enter(_Stage.GREETING)
+            self._enter(_ChannelStage.GREETING)
         else:
-            self._enter(_Stage.DRAINING if self._refused else _Stage.READING)
+            self._enter(_ChannelStage.DRAINING if self._refused else _ChannelStage.READING)
         self._port.loop.update(self)
 
     # ---- for any thread ------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ class HttpChannel(Channel):
     @property
     def sending(self) -> bool:
         """Whether an answer is not completely sent."""
-        return self._stage is _Stage.SENDING
+        return self._stage is _ChannelStage.SENDING
 
     # ---- parts ---------------------------------------------------------------------------------------------
 
@@ -254,7 +254,7 @@ class HttpChannel(Channel):
         if problem := target_problem(event):
             self._refuse(400, problem)
             return
-        self._enter(_Stage.WORKING)
+        self._enter(_ChannelStage.WORKING)
         self._port.loop.update(self)
         self._port.work(self, self._http, event)
 
@@ -273,19 +273,19 @@ class HttpChannel(Channel):
         body = f"{problem}\n".encode()
         headers = [("Content-Length", str(len(body))), ("Content-Type", "text/plain"), ("Connection", "close")]
         answer = self._http.send(h11.Response(status_code=status, headers=headers, reason=b"Refused"))
-        self.done(Answered((answer or b"") + body, drain=True))
+        self.done(WorkResult((answer or b"") + body, drain=True))
 
     def _next(self) -> None:
         """Continue after the answer is sent."""
         if self._after.drain:
             self._shut(socket.SHUT_WR)
             self.polite = True
-            self._enter(_Stage.DRAINING)
+            self._enter(_ChannelStage.DRAINING)
         elif self._after.reuse:
             self._http = _new_parser(self._port.header_bytes)
             self._in_first_line = True
             self._begun = None
-            self._enter(_Stage.READING)
+            self._enter(_ChannelStage.READING)
             if self._after.rest:
                 self._parse(self._after.rest)
         else:
@@ -295,7 +295,7 @@ class HttpChannel(Channel):
             # bytes already decrypted are not reported by the system
             self._port.loop.read_soon(self)
 
-    def _enter(self, stage: _Stage) -> None:
+    def _enter(self, stage: _ChannelStage) -> None:
         self._stage = stage
         self._entered = self._waiting = time.monotonic()
         self._moved = 0

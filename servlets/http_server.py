@@ -19,20 +19,18 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
 
 import h11
 
-from hadoop_common.endpoint import host_port
+from hadoop_common.addresses import host_port
 from hadoop_common.fair_queue import FairQueue
 from hadoop_common.file_faults import MORE_THREADS
 from hadoop_common.paced_socket import PacedSocket
 from hadoop_common.port_limits import PortLimits, Refusals
 from hadoop_common.socket_loop import SocketLoop
-from hadoop_common.tls.process import ServerTls, serves
+from hadoop_common.tls.process import ServerTls, set_in_use
 from hadoop_common.tls.sockets import TlsSocket
-from servlets.connection_reader import BufferedConnection
 from servlets.errors import HttpServerError
 from servlets.file_body import FileBody
-from servlets.http_connection import DEFAULT_HEADER_BYTES, Answered, HttpChannel, Port
-from servlets.request_body import ChunkedBody, SizedBody
-from servlets.wsgi_environment import body_length, environment
+from servlets.http_connection import DEFAULT_HEADER_BYTES, HttpChannel, Port, WorkResult
+from servlets.http_request import BufferedConnection, ChunkedBody, SizedBody, body_length, environment
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -241,25 +239,25 @@ class HttpServer:
                 self._greetings.done(peer)
 
     def _follow(self, tls: ServerTls) -> None:
-        serves(tls, now=True)
+        set_in_use(tls, now=True)
         while not self._ends.wait(tls.interval):
-            tls.look()
-        serves(tls, now=False)
+            tls.reload_if_changed()
+        set_in_use(tls, now=False)
 
-    def _perform(self, exchange: _Exchange, channel: HttpChannel) -> Answered:
+    def _perform(self, exchange: _Exchange, channel: HttpChannel) -> WorkResult:
         try:
             return exchange.perform(self._application, channel)
         except OSError as fault:
             _LOG.warning("a request of %s is aborted: %s", channel.peer, fault)
         except Exception:
             _LOG.exception("a request of %s failed because of a bug", channel.peer)
-        return Answered()
+        return WorkResult()
 
 
 class _Done:
     """A callback that returns a connection to the loop."""
 
-    def __init__(self, channel: HttpChannel, answered: Answered) -> None:
+    def __init__(self, channel: HttpChannel, answered: WorkResult) -> None:
         self._channel = channel
         self._answered = answered
 
@@ -294,7 +292,7 @@ class _Exchange:
         self._status = ""
         self._headers: list[tuple[str, str]] = []
 
-    def perform(self, application: WSGIApplication, channel: HttpChannel) -> Answered:
+    def perform(self, application: WSGIApplication, channel: HttpChannel) -> WorkResult:
         """Let `application` answer.
 
         Raises:
@@ -320,7 +318,7 @@ class _Exchange:
         self._status, self._headers = status, headers
         return self._connection.sendall
 
-    def _answer(self, content: Iterable[bytes]) -> Answered:
+    def _answer(self, content: Iterable[bytes]) -> WorkResult:
         if isinstance(content, FileBody) and self._request.method != b"HEAD":
             self._connection.sendall(self._head())
             self._http.send_with_data_passthrough(h11.Data(data=cast(bytes, _Sized(content.size))))
@@ -353,9 +351,9 @@ class _Exchange:
             return b""
         return self._http.send(h11.Data(data=data)) or b""
 
-    def _left(self, unsent: bytes) -> Answered:
+    def _left(self, unsent: bytes) -> WorkResult:
         """Finish the answer; the loop sends `unsent`."""
         end = self._http.send(h11.EndOfMessage()) or b""
         complete = self._body.complete
         reuse = complete and self._http.our_state is h11.DONE
-        return Answered(unsent + end, reuse=reuse, rest=self._reader.rest() if reuse else b"", drain=not complete)
+        return WorkResult(unsent + end, reuse=reuse, rest=self._reader.rest() if reuse else b"", drain=not complete)

@@ -3,17 +3,107 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
 
 from hadoop_common.errors import HdfsError
-from hadoop_common.names import image_name
+from hadoop_common.names import ImageKind, image_name
 from hadoop_common.storage_info import StorageInfo
+from hadoop_common.transfer import UNLIMITED
 from servlets.errors import AlreadyHaveImageError, NotActiveError, StorageMismatchError
 from servlets.image_receiver import ReceivedFile
-from servlets.image_store import ImageStore
-from servlets.parameters import ImageKind
-from servlets.reservations import UploadReservations
+
+DEFAULT_CHUNK_SIZE = 65536
+
+
+class ImageStore(Protocol):
+    """The process of the transfer servlet; called from many threads."""
+
+    def storage_info(self) -> StorageInfo:
+        """Return the namespace of this process; an HdfsError says why there is none yet (answered with 403)."""
+
+    def find_image(self, txid: int) -> Path | None:
+        """Return `fsimage_TXID` or `fsimage_rollback_TXID`, None if missing."""
+
+    def latest_image(self) -> Path | None:
+        """Return the newest `fsimage_TXID`, None if there is none."""
+
+    def find_segment(self, first: int, last: int) -> Path | None:
+        """Return the finalized segment with exactly these transaction ids, None if missing."""
+
+    def image_directories(self) -> list[Path]:
+        """Return the directories that contain images (`.../current`)."""
+
+    def is_active(self) -> bool:
+        """Return whether checkpoints may be uploaded here (Hadoop 3: to an active or an observer)."""
+
+    def checkpoint_rejection(self, txid: int, kind: ImageKind) -> str | None:
+        """Return why a checkpoint is not wanted now (too recent, ...), None if it is wanted."""
+
+    def image_received(self, txid: int, kind: ImageKind, md5: str, size: int) -> None:
+        """Record an upload of `size` bytes, stored in every directory that accepted it, under its final name."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransferOptions:
+    """Limits of the servlet: bytes per second over all transfers of one direction (0 = off), minimum bytes at once.
+
+    `bandwidth` is dfs.image.transfer.bandwidthPerSec, `bootstrap_bandwidth`, for a standby that bootstraps,
+    dfs.image.transfer-bootstrap-standby.bandwidthPerSec, `chunk_size` dfs.image.transfer.chunksize.
+    """
+
+    bandwidth: int = UNLIMITED
+    bootstrap_bandwidth: int = UNLIMITED
+    chunk_size: int = DEFAULT_CHUNK_SIZE
+
+
+class UploadReservations:
+    """Uploads in progress; an upload may start if it is newer than all others of its kind.
+
+    Hadoop reserves a transaction id for all kinds of images (ImageServlet), and its clients interpret the 409 as "has
+    it already": a rollback image that meets an ordinary upload would never arrive. Here each kind is separate.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: set[tuple[int, ImageKind]] = set()
+
+    @property
+    def held(self) -> tuple[tuple[int, ImageKind], ...]:
+        """The uploads in progress, in ascending order."""
+        with self._lock:
+            return tuple(sorted(self._held))
+
+    @property
+    def txids(self) -> tuple[int, ...]:
+        """The transaction ids of `held`."""
+        return tuple(txid for txid, _ in self.held)
+
+    @contextmanager
+    def reserve(self, txid: int, kind: ImageKind = ImageKind.IMAGE) -> Iterator[None]:
+        """Hold `txid` inside the `with`, however that ends.
+
+        Raises:
+            AlreadyHaveImageError: an upload of this kind with this or a higher transaction id is in progress.
+        """
+        with self._lock:
+            newest = max((held for held, held_kind in self._held if held_kind is kind), default=-1)
+            if newest >= txid:
+                raise AlreadyHaveImageError(
+                    f"an upload of {kind} at txid {newest} is in progress, expected a higher one than {txid}",
+                    hint="Upload a newer checkpoint, or wait until the other upload has ended.",
+                )
+            self._held.add((txid, kind))
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._held.discard((txid, kind))
+
 
 _LOG = logging.getLogger(__name__)
 

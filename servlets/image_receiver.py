@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from hadoop_common.durable import rename_durably
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.names import checkpoint_name, image_name
 from image_format.array_allocator import BufferPool
 from image_format.errors import ImageFormatError, ImageStorageError, UnsupportedCodecError
@@ -114,13 +114,13 @@ class FileReceiver:
             )
         for path in self._complete:
             self._check(path)
-        failures = [f"{failure.path}: {told(failure.error, failure.path)}" for failure in written.failures]
+        failures = [f"{failure.path}: {error_text(failure.error, failure.path)}" for failure in written.failures]
         placed = []
         for path in self._complete:
             try:
                 placed.append(self._place(path, written.md5))
             except OSError as fault:
-                failures.append(f"{path}: {told(fault, path)}")
+                failures.append(f"{path}: {error_text(fault, path)}")
         if not placed:
             raise ImageStorageError(
                 f"{self._final} could not be stored anywhere: {'; '.join(failures)}",

@@ -13,18 +13,16 @@ from flask import Blueprint, Response, request
 from werkzeug.exceptions import ClientDisconnected, HTTPException
 
 from hadoop_common.errors import HdfsError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.regular_file import open_regular
+from hadoop_common.transfer import DIGEST_HEADER, Throttle, TransferCounter
 from image_format.errors import MissingDigestError
 from image_format.md5_file import read_md5_file
-from servlets.application import sentence_response
-from servlets.errors import ImageRejectedError, NotFoundError, ServletError
-from servlets.file_answer import file_answer
-from servlets.image_admission import ImageAdmission
+from servlets.errors import ImageRejectedError, NotFoundError, ServletError, sentence_response
+from servlets.file_body import file_answer
+from servlets.image_admission import DEFAULT_CHUNK_SIZE, ImageAdmission, ImageStore, TransferOptions, UploadReservations
 from servlets.image_receiver import ImageReceiver
-from servlets.image_store import DEFAULT_CHUNK_SIZE, ImageStore, TransferOptions
-from servlets.parameters import (
-    DIGEST_HEADER,
+from servlets.transfer_requests import (
     GetEditRequest,
     GetImageRequest,
     PutImageRequest,
@@ -32,9 +30,6 @@ from servlets.parameters import (
     parse_get,
     parse_put,
 )
-from servlets.reservations import UploadReservations
-from servlets.throttle import Throttle
-from servlets.transfer_counter import TransferCounter
 
 __all__ = ["DEFAULT_CHUNK_SIZE", "ImageStore", "ServingLimits", "TransferOptions", "image_transfer_blueprint"]
 
@@ -194,8 +189,8 @@ def _answer_fault(fault: Exception) -> Response:
     if isinstance(fault, HTTPException):
         return sentence_response(fault.code or 500, f"{fault.name}: {fault.description}")
     if isinstance(fault, (HdfsError, OSError)):
-        _LOG.error("%s %s failed: %s", request.method, request.path, told(fault), extra=_who(410))
-        return sentence_response(410, f"the transfer failed: {told(fault)}")
+        _LOG.error("%s %s failed: %s", request.method, request.path, error_text(fault), extra=_who(410))
+        return sentence_response(410, f"the transfer failed: {error_text(fault)}")
     _LOG.error("%s %s failed because of a bug", request.method, request.path, exc_info=fault)
     return sentence_response(410, "the transfer failed because of a bug in this server, see its log")
 

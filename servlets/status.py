@@ -62,7 +62,7 @@ class TriggerResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class ProbeResult:
     """Whether a probe passes, with the reason in one sentence."""
 
     ok: bool
@@ -95,8 +95,8 @@ def status_blueprint(
     status: Callable[[], Mapping[str, Any]],
     checkpoint: CheckpointTrigger,
     cancel: CancelTrigger,
-    live: Callable[[], Health],
-    ready: Callable[[], Health],
+    live: Callable[[], ProbeResult],
+    ready: Callable[[], ProbeResult],
 ) -> Blueprint:
     """Make the blueprint of /status, /checkpoint, /cancel, /health/live and /health/ready on a daemon's callbacks."""
     blueprint = health_blueprint(status=status, live=live, ready=ready)
@@ -127,7 +127,7 @@ def status_blueprint(
 
 
 def health_blueprint(
-    *, status: Callable[[], Mapping[str, Any]], live: Callable[[], Health], ready: Callable[[], Health]
+    *, status: Callable[[], Mapping[str, Any]], live: Callable[[], ProbeResult], ready: Callable[[], ProbeResult]
 ) -> Blueprint:
     """Make the blueprint of /status, /health/live and /health/ready on a server's callbacks."""
     blueprint = Blueprint("status", __name__)
@@ -148,7 +148,7 @@ def health_blueprint(
     return blueprint
 
 
-def _probe(health: Health) -> Response:
+def _probe(health: ProbeResult) -> Response:
     if health.ok:
         return _json(HTTPStatus.OK, "ok", health.message, health.details)
     return _json(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", health.message, health.details)

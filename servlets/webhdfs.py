@@ -15,8 +15,7 @@ from flask.blueprints import BlueprintSetupState
 from werkzeug.routing import PathConverter
 
 from hadoop_common.errors import HdfsError
-from hadoop_common.inode_ids import ROOT_INODE_ID
-from hadoop_common.storage_policies import DEFAULT_POLICY, UNSPECIFIED_POLICY, storage_policy
+from hadoop_common.hdfs_constants import DEFAULT_POLICY, ROOT_INODE_ID, UNSPECIFIED_POLICY, storage_policy
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.browse import ImageBrowser, LocatedInode, SnapshotFolder
 from image_tools.dump.values import Owner, java_text, signed32, signed64

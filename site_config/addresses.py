@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 from urllib.parse import urlsplit
 
+from hadoop_common.addresses import host_port, is_local
 from hadoop_common.config_key import ConfigKey
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
-from hadoop_common.endpoint import host_port
-from hadoop_common.local_address import is_local
 from hadoop_common.tls.settings import HttpPolicy
 from site_config import keys
 

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple, TypeVar
 
 from engine.settings import MergeSettings, ReplayRules
 from hadoop_common.access import AccessRules
+from hadoop_common.addresses import host_port
 from hadoop_common.config_key import ConfigKey, bound, take_bound
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector, local_path
-from hadoop_common.endpoint import host_port
 from hadoop_common.port_limits import PortLimits
 from hadoop_common.quantities import Network
 from hadoop_common.tls.settings import HTTP_POLICY, HttpPolicy, WebAddresses, tls_config
-from hadoop_rpc.user import caller
+from hadoop_rpc.user import configured_user
 from image_format.memory_limit import MemoryLimit
 from journal.bookkeeper.settings import BookKeeperSettings
 from journal.quorum import settings as quorum_keys
@@ -219,7 +219,7 @@ class _Reader:
             namenode_ids=tuple(self._who.others) if self._who.is_ha else (),
             namenode_http_addresses=http,
             namenode_rpc_addresses=rpc,
-            rpc_user=self._take(lambda: caller(self._settings), ""),
+            rpc_user=self._take(lambda: configured_user(self._settings), ""),
             kerberos=self._take(self._kerberos, None),
             web=self._web(policy),
             rpc_bind_address=self._take(lambda: self._address(keys.BACKUP_ADDRESS), ("", 0)),

@@ -10,11 +10,11 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hadoop_common.access import AccessRules, Acl, Admission, Door, HostList
+from hadoop_common.access import AccessControlList, AccessPolicy, AccessRules, MachineList, Resource
 from hadoop_common.config_key import ConfigKey
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from hadoop_common.port_limits import Refusals
-from hadoop_rpc import login_keys
+from hadoop_rpc import login_settings
 from hadoop_rpc.auth_to_local import NameRules
 from hadoop_rpc.client_protocol import CLIENT_PROTOCOL
 from hadoop_rpc.errors import KerberosSetupError
@@ -34,7 +34,7 @@ from site_config import security_keys as own_keys
 from site_config.addresses import WILDCARDS, Identity, address, default_fs, namenode_ids, namenode_rpc, scoped_key
 
 if TYPE_CHECKING:
-    from servlets.doors import Doors
+    from servlets.server_security import ServerSecurity
 
 _KERBEROS = "kerberos"
 
@@ -46,13 +46,13 @@ class Part(Enum):
     """The kind of a process, with the keys of its principal, its keytab and its web server's principal."""
 
     SECONDARY = ("secondary", keys.SECONDARY_PRINCIPAL, keys.SECONDARY_KEYTAB, own_keys.SECONDARY_SPNEGO)
-    STANDBY = ("standby", login_keys.NAMENODE_PRINCIPAL, login_keys.NAMENODE_KEYTAB, own_keys.NAMENODE_SPNEGO)
-    BACKUP = ("backup", login_keys.NAMENODE_PRINCIPAL, login_keys.NAMENODE_KEYTAB, own_keys.NAMENODE_SPNEGO)
-    FAILOVER = ("zkfc", login_keys.NAMENODE_PRINCIPAL, login_keys.NAMENODE_KEYTAB, own_keys.NAMENODE_SPNEGO)
-    NAMENODE = ("namenode", login_keys.NAMENODE_PRINCIPAL, login_keys.NAMENODE_KEYTAB, own_keys.NAMENODE_SPNEGO)
+    STANDBY = ("standby", login_settings.NAMENODE_PRINCIPAL, login_settings.NAMENODE_KEYTAB, own_keys.NAMENODE_SPNEGO)
+    BACKUP = ("backup", login_settings.NAMENODE_PRINCIPAL, login_settings.NAMENODE_KEYTAB, own_keys.NAMENODE_SPNEGO)
+    FAILOVER = ("zkfc", login_settings.NAMENODE_PRINCIPAL, login_settings.NAMENODE_KEYTAB, own_keys.NAMENODE_SPNEGO)
+    NAMENODE = ("namenode", login_settings.NAMENODE_PRINCIPAL, login_settings.NAMENODE_KEYTAB, own_keys.NAMENODE_SPNEGO)
     JOURNALNODE = (
         "journalnode",
-        login_keys.JOURNALNODE_PRINCIPAL,
+        login_settings.JOURNALNODE_PRINCIPAL,
         own_keys.JOURNALNODE_KEYTAB,
         own_keys.JOURNALNODE_SPNEGO,
     )
@@ -99,7 +99,7 @@ class KerberosSettings:
             read = other.server
             server = replace(
                 server,
-                doors=read.doors,
+                policies=read.policies,
                 rules=read.rules,
                 secret_file=read.secret_file,
                 validity=read.validity,
@@ -129,12 +129,12 @@ def kerberos_settings(settings: Configuration, who: Identity, part: Part) -> Ker
     if AUTHENTICATION.read(settings).lower() != _KERBEROS:
         return None
     faults = FaultCollector()
-    of_namenodes = _principal(settings, login_keys.NAMENODE_PRINCIPAL, who, faults)
+    of_namenodes = _principal(settings, login_settings.NAMENODE_PRINCIPAL, who, faults)
     principal = _principal(settings, part.principal, who, faults)
     none: tuple[Protection, ...] = ()
-    protections = faults.take(lambda: login_keys.RPC_PROTECTION.read(settings), none)
-    fallback = faults.take(lambda: login_keys.FALLBACK_TO_SIMPLE.read(settings), False)
-    sends_user_name = faults.take(lambda: login_keys.SENDS_USER_NAME.read(settings), False)
+    protections = faults.take(lambda: login_settings.RPC_PROTECTION.read(settings), none)
+    fallback = faults.take(lambda: login_settings.FALLBACK_TO_SIMPLE.read(settings), False)
+    sends_user_name = faults.take(lambda: login_settings.SENDS_USER_NAME.read(settings), False)
     host, web_host = faults.take(lambda: _own_hosts(settings, who, part), ("", ""))
     takes = faults.take(lambda: dict(_takes_images(settings, who, of_namenodes)), dict[str, str]())
     scoped_keytab = scoped_key(settings, part.keytab.name, who.nameservice, who.own_id)
@@ -151,12 +151,12 @@ def kerberos_settings(settings: Configuration, who: Identity, part: Part) -> Ker
         # without a keytab, the principal is that of the ticket cache, which may be any
         principal=principal if file else "",
         keytab=Path(file) if file else None,
-        namenode=_server(settings, login_keys.NAMENODE_PRINCIPAL, of_namenodes, login_keys.NAMENODE_PATTERN),
+        namenode=_server(settings, login_settings.NAMENODE_PRINCIPAL, of_namenodes, login_settings.NAMENODE_PATTERN),
         journalnode=_server(
             settings,
-            login_keys.JOURNALNODE_PRINCIPAL,
-            login_keys.JOURNALNODE_PRINCIPAL.read(settings),
-            login_keys.JOURNALNODE_PATTERN,
+            login_settings.JOURNALNODE_PRINCIPAL,
+            login_settings.JOURNALNODE_PRINCIPAL.read(settings),
+            login_settings.JOURNALNODE_PATTERN,
         ),
         protections=protections,
         fallback=fallback,
@@ -165,16 +165,16 @@ def kerberos_settings(settings: Configuration, who: Identity, part: Part) -> Ker
     return KerberosSettings(login, takes, keys.CLUSTER_ADMINISTRATORS.read(settings).strip(), server)
 
 
-def open_doors(rules: AccessRules, kerberos: KerberosSettings | None, refusals: Refusals) -> Doors:
+def open_security(rules: AccessRules, kerberos: KerberosSettings | None, refusals: Refusals) -> ServerSecurity:
     """Return the access control of this process's servers.
 
     Raises:
-        KerberosSetupError: see `Doors` and `KerberosSettings.require_server`.
+        KerberosSetupError: see `ServerSecurity` and `KerberosSettings.require_server`.
     """
     # commands without a server do not load it
-    from servlets.doors import Doors
+    from servlets.server_security import ServerSecurity
 
-    return Doors(rules, None if kerberos is None else kerberos.require_server(), refusals)
+    return ServerSecurity(rules, None if kerberos is None else kerberos.require_server(), refusals)
 
 
 def for_operator(login: KerberosLogin) -> KerberosLogin:
@@ -226,7 +226,7 @@ def _own_hosts(settings: Configuration, who: Identity, part: Part) -> tuple[str,
 
 def _takes_images(settings: Configuration, who: Identity, of_namenodes: str) -> list[tuple[str, str]]:
     hosts = _namenode_hosts(settings, who).values()
-    found = [(with_host(of_namenodes, host), login_keys.NAMENODE_PRINCIPAL.name) for host in hosts]
+    found = [(with_host(of_namenodes, host), login_settings.NAMENODE_PRINCIPAL.name) for host in hosts]
     theirs, host = keys.SECONDARY_PRINCIPAL.read(settings), _secondary_host(settings, who)
     if theirs and (host not in WILDCARDS or not names_host(theirs)):
         found.append((with_host(theirs, host), keys.SECONDARY_PRINCIPAL.name))
@@ -253,11 +253,11 @@ _SERVED: Mapping[Part, tuple[tuple[str, ConfigKey[str], ConfigKey[str] | None], 
         (HA_PROTOCOL.name, own_keys.HA_SERVICE_ACL, None),
     ),
     Part.JOURNALNODE: (
-        (QJOURNAL_PROTOCOL.name, own_keys.QJOURNAL_ACL, login_keys.NAMENODE_PRINCIPAL),
-        (INTER_QJOURNAL_PROTOCOL.name, own_keys.INTERQJOURNAL_ACL, login_keys.JOURNALNODE_PRINCIPAL),
+        (QJOURNAL_PROTOCOL.name, own_keys.QJOURNAL_ACL, login_settings.NAMENODE_PRINCIPAL),
+        (INTER_QJOURNAL_PROTOCOL.name, own_keys.INTERQJOURNAL_ACL, login_settings.JOURNALNODE_PRINCIPAL),
     ),
     Part.FAILOVER: ((ZKFC_PROTOCOL.name, own_keys.ZKFC_ACL, None),),
-    Part.BACKUP: ((JOURNAL_PROTOCOL.name, own_keys.DEFAULT_ACL, login_keys.NAMENODE_PRINCIPAL),),
+    Part.BACKUP: ((JOURNAL_PROTOCOL.name, own_keys.DEFAULT_ACL, login_settings.NAMENODE_PRINCIPAL),),
 }
 """By kind of process: its protocols, with the keys of their access list and of the required client principal."""
 
@@ -285,7 +285,7 @@ def _server_kerberos(
         http=ServiceKey(web, Path(own_keys.WEB_KEYTAB.read(settings) or key.keytab)),
         protections=protections,
         rules=_name_rules(settings),
-        doors=_doors(settings, part, takes_images),
+        policies=_policies(settings, part, takes_images),
         secret_file=Path(secret) if secret else None,
         validity=own_keys.TOKEN_VALIDITY.read(settings),
         open_paths=frozenset(own_keys.ENDPOINT_WHITELIST.read(settings)),
@@ -301,12 +301,14 @@ def _name_rules(settings: Configuration) -> NameRules:
         raise ConfigurationError([settings.fault(own_keys.AUTH_TO_LOCAL.name, str(fault))]) from fault
 
 
-def _doors(settings: Configuration, part: Part, takes_images: Mapping[str, str]) -> dict[str, Admission]:
-    administrators = Acl.parse(keys.CLUSTER_ADMINISTRATORS.name, keys.CLUSTER_ADMINISTRATORS.read(settings))
-    state = Admission()
+def _policies(settings: Configuration, part: Part, takes_images: Mapping[str, str]) -> dict[str, AccessPolicy]:
+    administrators = AccessControlList.parse(
+        keys.CLUSTER_ADMINISTRATORS.name, keys.CLUSTER_ADMINISTRATORS.read(settings)
+    )
+    state = AccessPolicy()
     if own_keys.REQUIRES_ADMIN.read(settings):
         refusal = f"Only administrators may read this ({own_keys.REQUIRES_ADMIN.name})"
-        state = Admission(lists=(administrators,), refusal=refusal)
+        state = AccessPolicy(lists=(administrators,), refusal=refusal)
     protocols = {
         protocol: _protocol(settings, protocol, acl, principal) for protocol, acl, principal in _SERVED.get(part, ())
     }
@@ -314,34 +316,36 @@ def _doors(settings: Configuration, part: Part, takes_images: Mapping[str, str])
         found = protocols[ZKFC_PROTOCOL.name]
         protocols[ZKFC_PROTOCOL.name] = replace(found, own=True, lists=(administrators,))
     return {
-        Door.IMAGES: Admission(
+        Resource.IMAGES: AccessPolicy(
             takes_images,
             lists=(administrators,),
             refusal="Only Namenode, Secondary Namenode, and administrators may access this servlet",
         ),
-        Door.JOURNAL: Admission(
+        Resource.JOURNAL: AccessPolicy(
             dict(_readers(settings)), own=True, refusal="Only Namenode and another JournalNode may access this servlet"
         ),
-        Door.STATE: state,
-        Door.CONTROL: Admission(own=True, lists=(administrators,), refusal="Only administrators may ask for changes"),
+        Resource.STATE: state,
+        Resource.CONTROL: AccessPolicy(
+            own=True, lists=(administrators,), refusal="Only administrators may ask for changes"
+        ),
         **protocols,
     }
 
 
 def _protocol(
     settings: Configuration, protocol: str, acl: ConfigKey[str], principal: ConfigKey[str] | None
-) -> Admission:
+) -> AccessPolicy:
     """Return the admission to a protocol. Unlike Hadoop, it requires the principal also without authorization."""
     wanted = "" if principal is None else principal.read(settings)
     refusal = f"Not authorized for protocol interface {protocol}"
     principals = {wanted: principal.name} if wanted and principal is not None else {}
     if not own_keys.AUTHORIZATION.read(settings):
-        return Admission(principals, refusal=refusal)
+        return AccessPolicy(principals, refusal=refusal)
 
-    def lists(blocked: str) -> Iterator[Acl | HostList]:
-        parsers: tuple[tuple[str, Callable[[str, str], Acl | HostList]], ...] = (
-            (acl.name, Acl.parse),
-            (f"{acl.name.removesuffix('.acl')}.hosts", HostList.parse),
+    def lists(blocked: str) -> Iterator[AccessControlList | MachineList]:
+        parsers: tuple[tuple[str, Callable[[str, str], AccessControlList | MachineList]], ...] = (
+            (acl.name, AccessControlList.parse),
+            (f"{acl.name.removesuffix('.acl')}.hosts", MachineList.parse),
         )
         for name, parse in parsers:
             found = next(
@@ -350,7 +354,7 @@ def _protocol(
             if found:
                 yield parse(found, settings.get(found, ""))
 
-    return Admission(principals, needed=tuple(lists("")), blocked=tuple(lists(".blocked")), refusal=refusal)
+    return AccessPolicy(principals, needed=tuple(lists("")), blocked=tuple(lists(".blocked")), refusal=refusal)
 
 
 def _default(name: str) -> str:
@@ -362,7 +366,7 @@ def _readers(settings: Configuration) -> Iterator[tuple[str, str]]:
     services = [*keys.INTERNAL_NAMESERVICES.read(settings), *keys.NAMESERVICES.read(settings)]
     for service in services or [""]:
         who = Identity(service, tuple(namenode_ids(settings, service)) if service else ())
-        principal = login_keys.NAMENODE_PRINCIPAL.read(
-            settings, scoped_key(settings, login_keys.NAMENODE_PRINCIPAL.name, service, "")
+        principal = login_settings.NAMENODE_PRINCIPAL.read(
+            settings, scoped_key(settings, login_settings.NAMENODE_PRINCIPAL.name, service, "")
         )
         yield from _takes_images(settings, who, principal)

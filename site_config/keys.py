@@ -25,7 +25,7 @@ from hadoop_common.config_key import (
     SWITCH,
     TRANSACTIONS,
     ConfigKey,
-    Kind,
+    ValueType,
     count_of,
     keys_in,
     paths,
@@ -34,7 +34,7 @@ from hadoop_common.config_key import (
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.port_limits import PORT_KEYS
 from hadoop_common.tls.settings import TLS_KEYS
-from hadoop_rpc.login_keys import LOGIN_KEYS
+from hadoop_rpc.login_settings import LOGIN_KEYS
 from hadoop_rpc.user import USER_KEYS
 from journal.bookkeeper.settings import READER_KEYS as BOOKKEEPER_KEYS
 from journal.quorum.settings import READER_KEYS
@@ -413,7 +413,7 @@ ENGINE_SPARK_MASTER = ConfigKey(
 ENGINE_SPARK_DRIVER_MEMORY = ConfigKey(
     "checkpoint.engine.spark.driver-memory",
     "1g",
-    Kind("memory", _heap),
+    ValueType("memory", _heap),
     "Heap of Spark's driver. Specific to the checkpointer.",
 )
 ENGINE_SPARK_SHARED_STORAGE = ConfigKey(

@@ -9,8 +9,7 @@ from pathlib import Path
 import click
 
 from archive.cli.options import archive_options
-from hadoop_common.cli.existing_path import EXISTING_FOLDER
-from hadoop_common.cli.output import PRIVATE_UMASK, echo, echo_json, json_option
+from hadoop_common.cli.output import EXISTING_FOLDER, PRIVATE_UMASK, echo, echo_json, json_option
 
 
 @click.command("add")

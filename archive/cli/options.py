@@ -15,8 +15,7 @@ from archive.archive import Archive, open_archive
 from archive.history import BranchView, newest_branch, view_of
 from archive.restoring import txid_at
 from engine.settings import MergeSettings
-from hadoop_common.cli.existing_path import EXISTING_FILE
-from hadoop_common.cli.output import load_configuration
+from hadoop_common.cli.output import EXISTING_FILE, load_configuration
 from site_config.merge_settings import image_codec, max_op_size, replay_rules, sub_section_rule
 
 F = TypeVar("F", bound=Callable[..., Any])

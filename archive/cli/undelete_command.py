@@ -9,8 +9,7 @@ import click
 
 from archive.cli.options import configured_settings
 from archive.cli.restore_command import change_content, print_changes
-from hadoop_common.cli.existing_path import EXISTING_FOLDER
-from hadoop_common.cli.output import PRIVATE_UMASK, conf_option, echo, echo_json, json_option
+from hadoop_common.cli.output import EXISTING_FOLDER, PRIVATE_UMASK, conf_option, echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
 
 

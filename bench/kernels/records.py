@@ -6,7 +6,7 @@ import numpy as np
 
 from bench.kernels.hashing import below, mixed, share
 from bench.kernels.names import NAME_ROOM, put_decimal, put_directory_name, put_file_name
-from hadoop_common.inode_ids import ROOT_INODE_ID
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.wire import put_varint, varint_size
 

@@ -17,13 +17,13 @@ from checkpointer.transfer.common import never
 from checkpointer.transfer.download import download_image
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.storage_info import StorageInfo
+from hadoop_common.transfer import Throttle
 from hadoop_rpc.errors import RpcError
 from hadoop_rpc.namenode_protocol import NamenodeClient
 from image_format.errors import ImageFormatError
 from image_format.reader import ImageFile
 from image_tools.verify.catalogue import Severity
 from image_tools.verify.checker import verify_image
-from servlets.throttle import Throttle
 from site_config.cluster import NameNodeAddress
 
 _MAX_LISTED_ERRORS = 5

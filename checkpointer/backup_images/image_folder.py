@@ -13,7 +13,7 @@ from checkpointer.storage.inspector import StoredImage, list_images
 from checkpointer.storage.usable_images import usable_images
 from hadoop_common.durable import fsync_directory, write_atomically
 from hadoop_common.errors import StorageError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.names import MD5_SUFFIX, VERSION, image_name, md5_name, parse_image, parse_segment
 from hadoop_common.storage_info import StorageInfo, format_version, read_version
 from hadoop_common.storage_lock import StorageLock
@@ -187,7 +187,7 @@ class ImageFolder:
 
     def _failure(self, fault: OSError) -> StorageError:
         return StorageError(
-            f"{self.root} cannot be used: {told(fault, self.root)}",
+            f"{self.root} cannot be used: {error_text(fault, self.root)}",
             hint="Check the space and the permissions of that directory.",
         )
 

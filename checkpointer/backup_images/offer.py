@@ -10,12 +10,13 @@ import urllib3
 
 from checkpointer.errors import TransferError
 from checkpointer.transfer.common import MAX_SENTENCE_BYTES, login_faults, refusal, servlet_url
-from hadoop_common.cluster_session import ClusterSession
+from hadoop_common.cluster_http import ClusterSession
 from hadoop_common.file_faults import network_reason
 from hadoop_common.names import parse_image
+from hadoop_common.transfer import DIGEST_HEADER, LATEST, NAME_HEADER
 from hadoop_rpc.spnego import Spnego
 from servlets.errors import BadRequestParametersError
-from servlets.parameters import DIGEST_HEADER, LATEST, NAME_HEADER, parse_digest
+from servlets.transfer_requests import parse_digest
 
 
 @dataclass(frozen=True, slots=True)

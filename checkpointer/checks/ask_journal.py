@@ -9,7 +9,7 @@ from checkpointer.checks.bounded import ask_all
 from checkpointer.checks.facts import Answer, JournalFacts, TxidRange
 from checkpointer.roles.standby.folder_edits import list_journal
 from checkpointer.storage.inspector import read_storage_info
-from hadoop_common.endpoint import uri_scheme
+from hadoop_common.addresses import uri_scheme
 from hadoop_common.storage_info import StorageInfo
 from journal.bookkeeper.open_bookkeeper import BookKeeperOptions
 from journal.errors import TransactionGapError

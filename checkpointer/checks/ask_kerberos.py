@@ -11,16 +11,16 @@ import urllib3
 
 from checkpointer.checks.facts import LoginStep
 from checkpointer.transfer.common import IMAGE_SERVLET
+from hadoop_common.cluster_http import send_request
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import network_reason
+from hadoop_rpc.client import NO_RETRY
 from hadoop_rpc.errors import AccessControlError, NotAuthorizedError, RpcError, StandbyError
 from hadoop_rpc.kerberos import KerberosLogin, acquire_ticket, log_in, security_for
 from hadoop_rpc.namenode_protocol import NamenodeClient
 from hadoop_rpc.principals import with_host
-from hadoop_rpc.retry import NO_RETRY
 from hadoop_rpc.rpc_protocol import ServerKind
 from hadoop_rpc.spnego import Spnego
-from servlets.bounded_answer import ask
 from site_config.checkpoint_config import CheckpointConfig
 from site_config.kerberos import for_operator
 
@@ -85,7 +85,7 @@ def _http_steps(login: KerberosLogin, url: str, timeout: float) -> Iterator[Logi
     def get() -> None:
         # without a query, an accepted client gets an error about the missing query
         try:
-            answer = ask("GET", made[0].named(url + IMAGE_SERVLET), headers=made[0].headers, timeout=timeout)
+            answer = send_request("GET", made[0].named(url + IMAGE_SERVLET), headers=made[0].headers, timeout=timeout)
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as fault:
             raise RpcError(
                 f"no answer: {network_reason(fault)}", hint="Check that the server runs and listens there."

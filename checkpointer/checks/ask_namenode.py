@@ -14,15 +14,14 @@ import urllib3
 from checkpointer.checks.facts import Answer, DaemonFacts, NameNodeFacts, TxidRange
 from checkpointer.errors import TransferError
 from checkpointer.transfer.common import login_faults, refusal
+from hadoop_common.cluster_http import HttpAnswer, send_request
 from hadoop_common.file_faults import network_reason
+from hadoop_rpc.client import NO_RETRY
 from hadoop_rpc.errors import AuthenticationRequiredError, KerberosError, RpcConnectionError, RpcError
 from hadoop_rpc.ha_protocol import HAServiceClient
 from hadoop_rpc.namenode_protocol import NamenodeClient
-from hadoop_rpc.retry import NO_RETRY
 from hadoop_rpc.spnego import Spnego
-from servlets.bounded_answer import Answer as HttpAnswer
-from servlets.bounded_answer import ask
-from servlets.node_state import NodeState, from_json
+from node_state.state import NodeState, from_json
 
 T = TypeVar("T")
 
@@ -140,7 +139,7 @@ def _logged_in(url: str, timeout: float) -> HttpAnswer:
 
 def _get(url: str, timeout: float, headers: Mapping[str, str] | None = None) -> HttpAnswer:
     try:
-        return ask("GET", url, headers=headers, timeout=timeout)
+        return send_request("GET", url, headers=headers, timeout=timeout)
     except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as fault:
         raise TransferError(
             url,

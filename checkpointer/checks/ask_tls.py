@@ -16,8 +16,8 @@ from checkpointer.transfer.connection import connection_for
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import network_reason
 from hadoop_common.tls.contexts import checks_host, client_context, server_context
-from hadoop_common.tls.material import Material, client_material, server_material
-from hadoop_common.tls.reasons import tls_reason
+from hadoop_common.tls.errors import tls_reason
+from hadoop_common.tls.material import TlsMaterial, client_material, server_material
 from site_config.addresses import WILDCARDS
 from site_config.checkpoint_config import CheckpointConfig
 
@@ -33,7 +33,7 @@ def ask_files(config: CheckpointConfig, now: float) -> tuple[TlsStep, ...]:
 def _files(config: CheckpointConfig, now: float) -> Iterator[TlsStep]:
     tls = config.web.tls
     found: dict[str, ssl.SSLContext] = {}
-    sides: dict[str, tuple[Path, Callable[[], Material], Callable[[Material], ssl.SSLContext]]] = {
+    sides: dict[str, tuple[Path, Callable[[], TlsMaterial], Callable[[TlsMaterial], ssl.SSLContext]]] = {
         "server": (tls.server_file, lambda: server_material(tls), lambda made: server_context(made, tls)),
         "client": (
             tls.client_file,
@@ -59,7 +59,7 @@ def _own_host(config: CheckpointConfig) -> str:
     return socket.getfqdn() if host in WILDCARDS else host
 
 
-def _dates(side: str, path: Path, material: Material, now: float) -> Iterator[TlsStep]:
+def _dates(side: str, path: Path, material: TlsMaterial, now: float) -> Iterator[TlsStep]:
     own = () if material.pair is None else material.pair.chain
     for kind, certificates in (("our", own), ("trusted", material.anchors or ())):
         for each in certificates:
@@ -80,7 +80,7 @@ def _dates(side: str, path: Path, material: Material, now: float) -> Iterator[Tl
             )
 
 
-def _modes(side: str, material: Material) -> Iterator[TlsStep]:
+def _modes(side: str, material: TlsMaterial) -> Iterator[TlsStep]:
     if material.pair_file is not None and material.pair_file.stat().st_mode & _OTHERS_READ:
         problem = f"{side}: other users may read the key store {material.pair_file}"
         yield TlsStep("mode of the key store", problem, f"chmod 600 {material.pair_file}", minor=True)

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from checkpointer.checks.facts import Answer
 from hadoop_common.errors import HdfsError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -23,7 +23,7 @@ def ask(question: Callable[[], T]) -> Answer[T]:
     except HdfsError as fault:
         return Answer(error=fault.message, hint=fault.hint)
     except OSError as fault:
-        return Answer(error=told(fault))
+        return Answer(error=error_text(fault))
 
 
 def ask_all(questions: Mapping[K, Callable[[], T]], limit: float) -> dict[K, Answer[T]]:

@@ -9,7 +9,7 @@ from checkpointer.checks.facts import Facts, TxidRange, active_of
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import Metric, State, Verdict, worst
 from hadoop_common.quantities import counted, duration
-from servlets.node_state import Cancelled, Record
+from node_state.state import CheckpointBlock, CheckpointRecord
 
 # the daemon's readiness alarms after three periods, too
 _WARNING_PERIODS, _CRITICAL_PERIODS = 2, 3
@@ -180,7 +180,7 @@ def check_daemon(facts: Facts, thresholds: Thresholds) -> Verdict:
     return Verdict(worst(states), "; ".join(problems) or f"{daemon.url} is ready", tuple(details), metrics, hint=hint)
 
 
-def _cancellation(held: Cancelled | None) -> str:
+def _cancellation(held: CheckpointBlock | None) -> str:
     """Report that checkpoints are blocked by a cancellation, "" if they are not."""
     if held is None:
         return ""
@@ -188,7 +188,7 @@ def _cancellation(held: Cancelled | None) -> str:
     return f"checkpoints are cancelled and blocked for {duration(held.seconds_left)}: {reason}"
 
 
-def _last_error(now: float, record: Record) -> str:
+def _last_error(now: float, record: CheckpointRecord) -> str:
     """Return the daemon's newest error, "" if a checkpoint or an upload succeeded after it."""
     at = record.last_error_at
     if not record.last_error or at is None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from checkpointer.leadership.lock_backend import LockHolder
     from checkpointer.storage.inspector import StorageDirectory
     from journal.quorum.node_answers import NodeAnswer
-    from servlets.node_state import NodeState
+    from node_state.state import NodeState
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -19,8 +19,8 @@ from checkpointer.checks.facts import Answer, DaemonFacts, DirectoryFacts, Facts
 from checkpointer.checks.registry import Part
 from checkpointer.daemon.daemon_address import daemon_url
 from checkpointer.leadership.lock_backend import LockHolder, lock_holder
+from hadoop_common.addresses import host_port
 from hadoop_common.configuration import Configuration
-from hadoop_common.endpoint import host_port
 from hadoop_common.storage_info import StorageInfo
 from site_config.checkpoint_config import CheckpointConfig, Role, identity_of
 from site_config.keys import DEFAULTS, RESOURCE_DU_RESERVED

@@ -8,11 +8,11 @@ import sys
 
 import click
 
-from hadoop_common.cli.json_failure import as_failure, failure, one_object
 from hadoop_common.cli.lazy_group import LazyGroup
-from hadoop_common.file_faults import explained
-from hadoop_common.garbage import collect_seldom
+from hadoop_common.cli.output import as_failure, failure, one_object
+from hadoop_common.file_faults import as_hdfs_error
 from hadoop_common.printable import escaped
+from hadoop_common.process_tuning import collect_garbage_rarely
 
 _COMMANDS = {
     "run": "Run as a daemon: checkpoint when one is due, upload, serve HTTP.",
@@ -66,7 +66,7 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command. A known error prints its message and its next step, and with --json an object."""
-    collect_seldom()
+    collect_garbage_rarely()
     # otherwise, the interpreter's exit collects all imported modules
     atexit.register(gc.freeze)
     with one_object() as fail:
@@ -82,7 +82,7 @@ def main() -> None:
         except click.exceptions.Exit as leave:
             sys.exit(leave.exit_code)
         except Exception as fault:
-            known = explained(fault)
+            known = as_hdfs_error(fault)
             if known is None:
                 raise
             click.echo(escaped(f"checkpointer: {known.message}", keep="\n"), err=True)

@@ -12,8 +12,7 @@ import click
 from checkpointer.checks.registry import CHECKS, Outcome, Part, perform, state_of
 from checkpointer.checks.thresholds import MEASURED, Thresholds, parse_thresholds
 from checkpointer.checks.verdict import State
-from hadoop_common.cli.json_failure import as_failure
-from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, load_configuration
+from hadoop_common.cli.output import as_failure, conf_option, echo, echo_json, json_option, load_configuration
 from hadoop_common.errors import HdfsError
 from site_config.checkpoint_config import Role
 from site_config.report import likely_role

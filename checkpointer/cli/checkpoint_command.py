@@ -13,8 +13,7 @@ from checkpointer.cli.daemon_client import NoAnswerError, ask_daemon, known_answ
 from checkpointer.cli.operator_login import log_in_as_operator
 from checkpointer.daemon.daemon_address import candidate_urls
 from checkpointer.errors import TransferError
-from hadoop_common.cli.json_failure import as_failure, failure
-from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, load_configuration
+from hadoop_common.cli.output import as_failure, conf_option, echo, echo_json, failure, json_option, load_configuration
 from hadoop_common.errors import EXIT_FAILURE
 from site_config.checkpoint_config import Role
 
@@ -139,7 +138,7 @@ def _refusing(urls: dict[str, Role], limit: float) -> dict[str, float]:
     Raises:
         NoAnswerError: the daemon does not answer, so the request for a checkpoint would wait for ever.
     """
-    from servlets.node_state import NodeState, from_json
+    from node_state.state import NodeState, from_json
 
     try:
         targets = from_json(NodeState, ask_daemon(urls, "GET", "status", {}, limit)[2]).targets

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from hadoop_common.cli.json_failure import as_failure
 from hadoop_common.cli.output import (
+    as_failure,
     coloured,
     conf_option,
     echo,

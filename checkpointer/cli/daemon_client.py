@@ -75,12 +75,12 @@ def _call(method: str, url: str, query: dict[str, str], timeout: float | None) -
     import requests
     import urllib3
 
+    from hadoop_common.cluster_http import send_request
     from hadoop_rpc.spnego import Spnego
-    from servlets.bounded_answer import ask
 
     spnego = Spnego(_name_of(urlsplit(url).hostname or ""))
     try:
-        answer = ask(method, url, query=query, headers=spnego.headers, timeout=(_CONNECT_TIMEOUT, timeout))
+        answer = send_request(method, url, query=query, headers=spnego.headers, timeout=(_CONNECT_TIMEOUT, timeout))
     except (requests.ReadTimeout, urllib3.exceptions.ReadTimeoutError) as error:
         hint = _FROZEN_HINT if method == "GET" else _SLOW_HINT
         raise NoAnswerError(url, f"no answer within {timeout:g} s", hint=hint) from error

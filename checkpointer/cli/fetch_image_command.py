@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING
 import click
 
 from checkpointer.cli.operator_login import log_in_as_operator
-from hadoop_common.cli.json_failure import as_failure
-from hadoop_common.cli.output import PRIVATE_UMASK, conf_option, echo, echo_json, json_option, load_configuration
+from hadoop_common.cli.output import (
+    PRIVATE_UMASK,
+    as_failure,
+    conf_option,
+    echo,
+    echo_json,
+    json_option,
+    load_configuration,
+)
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.configuration import Configuration
 from hadoop_common.errors import HdfsError

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from hadoop_common.cli.existing_path import EXISTING_FILE
-from hadoop_common.cli.output import echo
+from hadoop_common.cli.output import EXISTING_FILE, echo
 from hadoop_common.cli.service_logging import logging_options, set_up_logging
 from image_format.memory_limit import MemoryLimit
 from image_tools.cli.image_file import open_image

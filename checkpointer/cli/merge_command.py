@@ -13,8 +13,7 @@ import click
 from checkpointer.cli.dry_run_report import dry_run_content, dry_run_text, ignored_text
 from engine.healing import HealingMode
 from engine.settings import MergeSettings
-from hadoop_common.cli.existing_path import EXISTING_FOLDER
-from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, load_configuration
+from hadoop_common.cli.output import EXISTING_FOLDER, conf_option, echo, echo_json, json_option, load_configuration
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.configuration import Configuration
 from hadoop_common.storage_lock import StorageLock
@@ -30,7 +29,7 @@ _BESIDE_TABLES = 136 << 20
 if TYPE_CHECKING:
     from checkpointer.merging.offline import MergePlan
     from engine.saver import MergeResult
-    from hadoop_common.disk_room import DiskRoom
+    from hadoop_common.disk_space import DiskSpace
 
 
 @click.command("merge")
@@ -175,7 +174,7 @@ def _dry_run(plan: MergePlan, settings: MergeSettings, *, as_json: bool) -> None
 
 
 def _merge(
-    plan: MergePlan, settings: MergeSettings, engine: EngineSettings, room: DiskRoom, *, show: bool
+    plan: MergePlan, settings: MergeSettings, engine: EngineSettings, room: DiskSpace, *, show: bool
 ) -> MergeResult:
     from checkpointer.merging.dry_run import dry_run
     from checkpointer.merging.offline import merge_directory

@@ -14,7 +14,7 @@ from checkpointer.cli.operator_login import log_in_as_operator
 from checkpointer.daemon.daemon_address import candidate_urls
 from checkpointer.errors import TransferError
 from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, load_configuration, terminal_width
-from servlets.status_text import status_lines
+from node_state.text import status_lines
 from site_config.checkpoint_config import Role
 
 _TIMEOUT = 10.0

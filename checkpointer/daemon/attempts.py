@@ -31,11 +31,11 @@ from checkpointer.storage.disk_space import SPACE_HINT
 from engine.errors import CheckpointCancelledError
 from engine.merge import MergeResult
 from hadoop_common.errors import HdfsError
-from hadoop_common.file_faults import explained
+from hadoop_common.file_faults import as_hdfs_error
+from hadoop_common.names import ImageKind
 from hadoop_common.quantities import duration
 from hadoop_common.recurring_fault import RecurringFault
 from hadoop_rpc.errors import RpcError
-from servlets.parameters import ImageKind
 from servlets.status import TriggerResult, TriggerState
 
 _LOG = logging.getLogger(__name__)
@@ -333,7 +333,7 @@ class CheckpointAttempts:
 
 def describe_fault(fault: Exception) -> tuple[HdfsError, Exception | None]:
     """Return an error to report for a fault, and the fault itself if it is a bug of this program."""
-    known = explained(fault)
+    known = as_hdfs_error(fault)
     if known is not None:
         return known, None
     return HdfsError(f"{type(fault).__name__}: {fault}", hint=_REPORT), fault

@@ -11,17 +11,16 @@ from flask import Blueprint
 
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.roles.role import CheckpointRole
-from hadoop_common.access import AccessControl, Door
-from hadoop_common.endpoint import host_port
-from hadoop_common.names import image_name
+from hadoop_common.access import AccessControl, Resource
+from hadoop_common.addresses import host_port
+from hadoop_common.names import ImageKind, image_name
 from hadoop_common.storage_info import StorageInfo
-from servlets.access import restrict
-from servlets.hadoop_beans import NodeFacts, daemon_beans
-from servlets.image_store import TransferOptions
+from node_state.beans import NodeFacts, daemon_beans
+from node_state.metrics import MetricsSnapshot, metrics_blueprint
+from servlets.http_authenticator import restrict
+from servlets.image_admission import TransferOptions
 from servlets.image_transfer import ServingLimits, image_transfer_blueprint
 from servlets.jmx import jmx_blueprint
-from servlets.metrics import MetricsSnapshot, metrics_blueprint
-from servlets.parameters import ImageKind
 from servlets.status import status_blueprint
 from site_config.checkpoint_config import CheckpointConfig
 
@@ -67,7 +66,7 @@ def daemon_blueprints(
         ),
     ]
     images = image_transfer_blueprint(RoleImages(role), options=transfer_options(config), limits=limits)
-    return [restrict(images, access, Door.IMAGES), *(restrict(each, access, Door.STATE) for each in state)]
+    return [restrict(images, access, Resource.IMAGES), *(restrict(each, access, Resource.STATE) for each in state)]
 
 
 def _facts(config: CheckpointConfig) -> NodeFacts:

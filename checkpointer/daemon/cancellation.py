@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 
 from hadoop_common.quantities import duration
-from servlets.node_state import Cancelled
+from node_state.state import CheckpointBlock
 
 _LOG = logging.getLogger(__name__)
 
@@ -41,10 +41,10 @@ class Cancellation:
         return self._stopping_checkpoint or self.stopped
 
     @property
-    def state(self) -> Cancelled | None:
+    def state(self) -> CheckpointBlock | None:
         """The cancellation in effect, None without one."""
         left = self._prevented_until - self._clock()
-        return Cancelled(reason=self.reason, seconds_left=round(left, 3)) if left > 0 else None
+        return CheckpointBlock(reason=self.reason, seconds_left=round(left, 3)) if left > 0 else None
 
     def stop(self) -> None:
         """Cancel for good."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from checkpointer.errors import TransferError
+from hadoop_common.addresses import host_port
 from hadoop_common.configuration import Configuration, ConfigurationError
-from hadoop_common.endpoint import host_port
 from site_config.checkpoint_config import CheckpointConfig, Role
 from site_config.report import likely_role
 

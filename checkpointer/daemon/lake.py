@@ -21,9 +21,9 @@ from pathlib import Path
 
 from checkpointer.roles.role import CheckpointRole
 from hadoop_common.errors import HdfsError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.recurring_fault import Alarm, with_next
-from servlets.node_state import LakeState
+from node_state.state import LakeState
 from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class LakeAppender:
         try:
             arguments = self._arguments(role.latest_image(), self._folders(role))
         except (HdfsError, OSError) as error:
-            self._failed(told(error))
+            self._failed(error_text(error))
             return
         with self._changed:
             if self._stopped:
@@ -132,7 +132,7 @@ class LakeAppender:
             try:
                 self._append(arguments)
             except OSError as error:
-                self._failed(told(error))
+                self._failed(error_text(error))
 
     def _next(self) -> list[str] | None:
         with self._changed:

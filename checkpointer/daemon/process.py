@@ -25,20 +25,20 @@ from checkpointer.daemon.service import CONFIGURATION_HINT, CheckpointService
 from checkpointer.leadership.leadership import Leadership
 from checkpointer.roles.role import CheckpointRole, Job
 from engine.errors import CheckpointCancelledError
-from hadoop_common.endpoint import host_port
+from hadoop_common.addresses import host_port
 from hadoop_common.errors import HdfsError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.process_control import Command, Control
 from hadoop_common.recurring_fault import with_next
 from hadoop_common.sd_notify import Notifier
-from hadoop_common.tls.process import look_at_files
+from hadoop_common.tls.process import reload_changed_stores
 from servlets.application import create_application
 from servlets.change_guard import ChangeGuard
-from servlets.doors import Doors
 from servlets.image_transfer import ServingLimits
+from servlets.server_security import ServerSecurity
 from servlets.web_servers import WebServers
 from site_config.checkpoint_config import CheckpointConfig
-from site_config.kerberos import open_doors
+from site_config.kerberos import open_security
 
 _LOG = logging.getLogger(__name__)
 _STATUS_SECONDS = 5.0
@@ -110,14 +110,14 @@ def serve(
     limits = ServingLimits(transfer_options(config), role.counter)
     notifier = notifier or Notifier("")
     guard = ChangeGuard(config.control_hosts, role.refusals)
-    doors = open_doors(config.access, config.kerberos, role.refusals)
+    security = open_security(config.access, config.kerberos, role.refusals)
     daemon = _Daemon(
-        role, service, config, limits, doors, reload=reload, notifier=notifier, heartbeat=heartbeat, clocks=clocks
+        role, service, config, limits, security, reload=reload, notifier=notifier, heartbeat=heartbeat, clocks=clocks
     )
-    blueprints = daemon_blueprints(role, service, config, limits, doors.access)
-    application = create_application(*blueprints, guard=guard, entrance=doors.entrance)
+    blueprints = daemon_blueprints(role, service, config, limits, security.access)
+    application = create_application(*blueprints, guard=guard, authenticator=security.authenticator)
     with WebServers(
-        application, config.web, limits=config.port_limits, refusals=role.refusals, header_bytes=doors.header_bytes
+        application, config.web, limits=config.port_limits, refusals=role.refusals, header_bytes=security.header_bytes
     ) as servers:
         _LOG.info(
             "%s checkpointer on %s: every %g s or %d transactions, polling every %g s",
@@ -145,7 +145,7 @@ class _Daemon:
         service: CheckpointService,
         config: CheckpointConfig,
         limits: ServingLimits,
-        doors: Doors,
+        security: ServerSecurity,
         *,
         reload: Callable[[], CheckpointConfig] | None,
         notifier: Notifier,
@@ -157,7 +157,7 @@ class _Daemon:
         self._service = service
         self._config = config
         self._limits = limits
-        self._doors = doors
+        self._security = security
         self._read = reload
         self._notifier = notifier
         self._heartbeat = _STATUS_SECONDS if heartbeat is None else min(heartbeat, _STATUS_SECONDS)
@@ -230,13 +230,13 @@ class _Daemon:
         try:
             config, changed, kept = merged(self._config, self._read())
             kerberos = config.kerberos
-            changed += self._doors.take_over(config.access, None if kerberos is None else kerberos.server)
+            changed += self._security.reconfigure(config.access, None if kerberos is None else kerberos.server)
         except (HdfsError, OSError) as error:
-            fault = f"the configuration on disk is invalid, the previous one still applies: {told(error)}"
+            fault = f"the configuration on disk is invalid, the previous one still applies: {error_text(error)}"
             _LOG.error("%s", with_next(fault, CONFIGURATION_HINT))
             self._service.configuration_fault = fault
             return
-        look_at_files()
+        reload_changed_stores()
         self._service.configuration_fault = ""
         self._config = config
         self._service.reconfigure(self._config)

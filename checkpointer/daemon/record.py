@@ -11,7 +11,7 @@ from typing import Any
 from checkpointer.roles.role import Upload
 from checkpointer.transfer import UploadResult
 from engine.merge import MergeResult
-from servlets.node_state import Record
+from node_state.state import CheckpointRecord
 
 _FETCH = "fetch"
 
@@ -22,7 +22,7 @@ class RecordStore:
     def __init__(self, wall: Callable[[], float] = time.time) -> None:
         self._wall = wall
         self._lock = threading.Lock()
-        self._record = Record()
+        self._record = CheckpointRecord()
         # start of the present phase, and duration of the fetch of the present checkpoint
         self._phase_at = wall()
         self._fetch_seconds: dict[str, float] = {}
@@ -30,7 +30,7 @@ class RecordStore:
         self._upload_seconds: dict[str, float] = {}
 
     @property
-    def now(self) -> Record:
+    def now(self) -> CheckpointRecord:
         """The present record."""
         with self._lock:
             return self._record
@@ -46,7 +46,7 @@ class RecordStore:
         self._update(lambda record: {"looked_at": self._wall()})
 
     def saved(self, result: MergeResult, reason: str, latency: float) -> None:
-        """Record a checkpoint; `latency` is in seconds, see `Record`."""
+        """Record a checkpoint; `latency` is in seconds, see `CheckpointRecord`."""
         timings = result.timings
         fetch, self._fetch_seconds = self._fetch_seconds, {}
         self._update(
@@ -100,6 +100,6 @@ class RecordStore:
     def _error(self, message: str) -> dict[str, Any]:
         return {"last_error": message, "last_error_at": self._wall()}
 
-    def _update(self, changes: Callable[[Record], dict[str, Any]]) -> None:
+    def _update(self, changes: Callable[[CheckpointRecord], dict[str, Any]]) -> None:
         with self._lock:
             self._record = replace(self._record, **changes(self._record))

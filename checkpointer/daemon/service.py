@@ -28,11 +28,11 @@ from checkpointer.errors import RoleGaveUpError
 from checkpointer.leadership.leadership import Leadership
 from checkpointer.roles.role import CheckpointRole, Job
 from hadoop_common.errors import HdfsError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.quantities import duration
 from hadoop_common.recurring_fault import Alarm
-from servlets.node_state import NodeState, as_json
-from servlets.status import Health, TriggerResult, TriggerState
+from node_state.state import NodeState, as_json
+from servlets.status import ProbeResult, TriggerResult, TriggerState
 from site_config.checkpoint_config import CheckpointConfig, Role
 from site_config.keys import HA_STANDBY_CHECKPOINTS
 
@@ -238,26 +238,26 @@ class CheckpointService:
         values: dict[str, Any] = as_json(self.state())
         return values
 
-    def live(self) -> Health:
+    def live(self) -> ProbeResult:
         """Return whether the daemon works at all: True until it is asked to stop."""
         stopping = self._cancellation.stopped
-        return Health(not stopping, "stopping" if stopping else "running")
+        return ProbeResult(not stopping, "stopping" if stopping else "running")
 
-    def ready(self) -> Health:
+    def ready(self) -> ProbeResult:
         """Return whether nothing needs an operator.
 
         The daemon is not ready while storage or journal cannot be read, the role raises an alarm, or attempts fail
         repeatedly. The same holds after several periods with new transactions and no checkpoint.
         """
         state = self.state()
-        return Health(state.ready, state.message)
+        return ProbeResult(state.ready, state.message)
 
     def _observe(self) -> str | None:
         """Read the role's progress; return why it cannot be read, None if it can."""
         try:
             self._attempts.observe()
         except (HdfsError, OSError) as error:
-            return told(error)
+            return error_text(error)
         return None
 
     def _checkpoint_status(self, fault: str | None) -> CheckpointStatus:

@@ -10,10 +10,10 @@ from checkpointer.daemon.upload_forecast import UploadForecast
 from checkpointer.roles.role import IN_USE, CheckpointRole, Progress, UploadTarget
 from checkpointer.storage.disk_space import SPACE_HINT
 from hadoop_common.errors import HdfsError
+from hadoop_common.names import ImageKind
 from hadoop_common.quantities import duration
 from hadoop_common.recurring_fault import Alarm
-from servlets.node_state import Cancelled, LeaderState, NodeState, Record, TargetState
-from servlets.parameters import ImageKind
+from node_state.state import CheckpointBlock, CheckpointRecord, LeaderState, NodeState, TargetState
 
 _MISSED_PERIODS = 3
 LATE_HINT = "Check what failed before; `checkpointer checkpoint --force` makes a checkpoint now."
@@ -44,7 +44,7 @@ class CheckpointStatus:
     fault: str | None
     checkpoint_at: float | None
     switched_off: str
-    cancelled: Cancelled | None
+    cancelled: CheckpointBlock | None
     failures: int
     failing_for: float
     failure: Alarm
@@ -74,7 +74,11 @@ def lateness(status: CheckpointStatus) -> str:
 
 
 def daemon_state(
-    role: CheckpointRole, record: Record, lake: LakeAppender, forecast: UploadForecast, status: CheckpointStatus
+    role: CheckpointRole,
+    record: CheckpointRecord,
+    lake: LakeAppender,
+    forecast: UploadForecast,
+    status: CheckpointStatus,
 ) -> NodeState:
     """Return the present state."""
     progress = status.progress
@@ -156,7 +160,7 @@ def _unused(role: CheckpointRole) -> list[str]:
     ]
 
 
-def _healed_alarm(record: Record) -> list[str]:
+def _healed_alarm(record: CheckpointRecord) -> list[str]:
     if not record.healed:
         return []
     text = Alarm(

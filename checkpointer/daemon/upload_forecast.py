@@ -14,7 +14,7 @@ from checkpointer.roles.role import Upload
 from checkpointer.transfer import UploadResult
 from checkpointer.transfer.common import TransferCancelledError
 from checkpointer.transfer.image_acceptance import ImageAcceptance, ask_acceptance, min_image_age, too_recent
-from servlets.parameters import ImageKind
+from hadoop_common.names import ImageKind
 from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from checkpointer.roles.role import STANDBY, Upload, UploadTarget
 from checkpointer.transfer import UploadResult
 from checkpointer.transfer.image_acceptance import too_recent
 from hadoop_common.errors import EXIT_NOT_TAKEN, EXIT_TRANSFER
-from servlets.parameters import ImageKind
+from hadoop_common.names import ImageKind
 
 
 class Acceptance(Enum):

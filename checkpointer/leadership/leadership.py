@@ -23,8 +23,8 @@ from checkpointer.leadership.leadership_state import (
 )
 from checkpointer.leadership.lock_backend import LockBackend, LockOutcome, open_lock_backend
 from hadoop_common.errors import HdfsError
-from hadoop_common.file_faults import explained
-from servlets.node_state import LeaderState
+from hadoop_common.file_faults import as_hdfs_error
+from node_state.state import LeaderState
 from site_config.leadership import LeaderSettings
 
 _LOG = logging.getLogger(__name__)
@@ -192,7 +192,7 @@ class Leadership:
         try:
             held, leader = self._backend.ask(self._me)
         except Exception as fault:
-            known = explained(fault)
+            known = as_hdfs_error(fault)
             if known is None:
                 _LOG.exception("the request for the leadership lock failed")
                 known = HdfsError(f"{type(fault).__name__}: {fault}")

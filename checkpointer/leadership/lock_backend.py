@@ -16,7 +16,7 @@ from typing import Protocol
 
 from checkpointer.leadership.leadership_state import Leader
 from hadoop_common.errors import StorageError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.zookeeper.address import ZooKeeperAddress
 from hadoop_common.zookeeper.errors import NodeExistsError, NoNodeError
 from site_config.leadership import LeaderSettings
@@ -112,7 +112,7 @@ class FileLock:
             return self._lock(self._descriptor, me)
         except OSError as fault:
             self.close()
-            raise StorageError(f"the leadership lock cannot be acquired: {told(fault)}", hint=_HINT) from fault
+            raise StorageError(f"the leadership lock cannot be acquired: {error_text(fault)}", hint=_HINT) from fault
 
     def _lock(self, descriptor: int, me: Leader) -> tuple[LockOutcome, Leader | None]:
         try:
@@ -201,7 +201,7 @@ def _of_file(path: Path) -> LockHolder | None:
     except FileNotFoundError:
         return None
     except OSError as fault:
-        raise StorageError(f"the leadership lock cannot be read: {told(fault)}", hint=_READ_HINT) from fault
+        raise StorageError(f"the leadership lock cannot be read: {error_text(fault)}", hint=_READ_HINT) from fault
     try:
         wanted = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
         kind = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, wanted))[0]
@@ -209,6 +209,6 @@ def _of_file(path: Path) -> LockHolder | None:
             return None
         return LockHolder(Leader.from_bytes(os.pread(descriptor, _MAX_BYTES, 0)), os.fstat(descriptor).st_mtime)
     except OSError as fault:
-        raise StorageError(f"the leadership lock cannot be read: {told(fault)}", hint=_READ_HINT) from fault
+        raise StorageError(f"the leadership lock cannot be read: {error_text(fault)}", hint=_READ_HINT) from fault
     finally:
         os.close(descriptor)

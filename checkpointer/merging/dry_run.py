@@ -13,7 +13,7 @@ from engine.observer import Observer
 from engine.saving import image_warnings
 from engine.settings import MergeSettings
 from engine.warm_namespace import WarmNamespace
-from hadoop_common.disk_room import DiskRoom, disk_room
+from hadoop_common.disk_space import DiskSpace, disk_space
 from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name
 from image_format.md5_file import format_md5
@@ -58,7 +58,7 @@ class DryRun:
     inodes: InodeChanges
     size: int
     layout_version: int
-    room: DiskRoom
+    room: DiskSpace
     warnings: tuple[str, ...] = ()
     healed: tuple[str, ...] = ()
     ignored: int = 0
@@ -98,7 +98,7 @@ def dry_run(plan: MergePlan, settings: MergeSettings = MergeSettings(), *, obser
         )
 
 
-def expected_room(plan: MergePlan) -> DiskRoom:
+def expected_room(plan: MergePlan) -> DiskSpace:
     """Estimate the space for the new image by the sizes of the old image and the edits.
 
     Raises:
@@ -120,6 +120,6 @@ def _changes(namespace: Namespace) -> InodeChanges:
     )
 
 
-def _room(folder: Path, txid: int, size: int) -> DiskRoom:
+def _room(folder: Path, txid: int, size: int) -> DiskSpace:
     """Return the space for an image of `size` bytes and its digest; raises StorageError for an unreadable folder."""
-    return disk_room(folder, size + len(format_md5(bytes(16), image_name(txid))))
+    return disk_space(folder, size + len(format_md5(bytes(16), image_name(txid))))

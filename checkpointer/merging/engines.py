@@ -18,7 +18,7 @@ from engine.observer import Observer
 from engine.saver import MergeResult
 from engine.settings import MergeSettings
 from hadoop_common.errors import EXIT_USAGE, HdfsError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from journal.segment_file import EditLogSegment, read_transactions
 from site_config.engine_settings import EngineChoice, EngineSettings, SparkSettings
 
@@ -60,7 +60,7 @@ def load_ahead() -> None:
     try:
         _LOG.info("the merge code was loaded in %.1f s", warm_up(first=True))
     except (HdfsError, OSError) as fault:
-        _LOG.warning("the merge code could not be loaded ahead, the next merge loads it: %s", told(fault))
+        _LOG.warning("the merge code could not be loaded ahead, the next merge loads it: %s", error_text(fault))
 
 
 class MergeEngine(Protocol):

@@ -16,7 +16,7 @@ from checkpointer.errors import TransferError
 from checkpointer.storage.usable_images import content_fault
 from engine.txn_runs import ImageId, RunOpening, TxnRun
 from hadoop_common.errors import HdfsError, StorageError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_rpc.namenode_protocol import RemoteEditLog
 from journal.journal import ReadableSegment
 from journal.segment_file import EditLogSegment
@@ -120,7 +120,7 @@ def prove(
         found = [_compare(run, witness, deep=deep) for run in _pair(runs, witness)]
         held = images() if deep else ()
     except (HdfsError, OSError) as fault:
-        return PastVerdict(PastFinding.UNKNOWN, f"edits and images cannot be compared: {told(fault)}")
+        return PastVerdict(PastFinding.UNKNOWN, f"edits and images cannot be compared: {error_text(fault)}")
     for verdict in found:
         if verdict.finding in (PastFinding.LOST, PastFinding.UNKNOWN):
             return verdict
@@ -273,7 +273,7 @@ def _same_opening(run: TxnRun, segment: ReadableSegment, witness: Witness) -> Pa
                 break
             opening.take(op)
     except (HdfsError, OSError) as fault:
-        return PastVerdict(PastFinding.UNKNOWN, f"{segment.name} cannot be compared: {told(fault)}")
+        return PastVerdict(PastFinding.UNKNOWN, f"{segment.name} cannot be compared: {error_text(fault)}")
     if opening.opening_end < run.opening_end:
         verdict = _beyond(run, witness)
         return verdict if not verdict.holds else _not_there_yet(run.opening_end)

@@ -10,12 +10,12 @@ from typing import Protocol
 from checkpointer.transfer import UploadResult
 from checkpointer.transfer.image_acceptance import has_image, too_recent
 from engine.merge import MergeResult, Observer
+from hadoop_common.names import ImageKind
 from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
+from hadoop_common.transfer import TransferCounter
 from journal.segment_file import EditLogSegment
-from servlets.node_state import RoleDetails
-from servlets.parameters import ImageKind
-from servlets.transfer_counter import TransferCounter
+from node_state.state import RoleDetails
 from site_config.checkpoint_config import CheckpointConfig
 
 # largest difference in seconds between two clocks' readings of the end of one upload

@@ -32,10 +32,10 @@ from checkpointer.roles.role import STANDBY, Upload, UploadTarget
 from checkpointer.transfer import UploadResult, upload_image
 from engine.errors import CheckpointCancelledError
 from hadoop_common.back_off import BackOff
+from hadoop_common.names import ImageKind
 from hadoop_common.storage_info import StorageInfo
+from hadoop_common.transfer import Throttle
 from image_format.md5_file import read_md5_file
-from servlets.parameters import ImageKind
-from servlets.throttle import Throttle
 from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)

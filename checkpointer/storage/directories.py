@@ -56,7 +56,7 @@ from checkpointer.storage.usable_images import (
 )
 from checkpointer.storage.usage_record import remove_record
 from hadoop_common.errors import HdfsError, StorageError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.names import VERSION
 from hadoop_common.recurring_fault import Alarm, RecurringFault
 from hadoop_common.storage_info import StorageInfo, VersionFileError
@@ -465,7 +465,7 @@ class StorageDirectories:
                 self._history.refuse_older(found, self._readable())
                 self._bring_up_to_date(found, info, seen)
         except (OSError, HdfsError) as fault:
-            self._drop(root, told(fault), fault.hint if isinstance(fault, HdfsError) else "")
+            self._drop(root, error_text(fault), fault.hint if isinstance(fault, HdfsError) else "")
             self._require_one()
             return False
         self._use_again(root)
@@ -510,7 +510,7 @@ class StorageDirectories:
             try:
                 step(root)
             except OSError as fault:
-                self.drop(root, told(fault))
+                self.drop(root, error_text(fault))
 
 
 def _no_directory(faults: Mapping[Path, HdfsError]) -> HdfsError:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hadoop_common.errors import StorageError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.names import parse_checkpoint
 
 # for VERSION, digests and names, and for a first image of unknown size
@@ -44,7 +44,7 @@ def space_fault(root: Path, image: Path | None) -> str:
         # unfinished images become part of the needed space
         free = shutil.disk_usage(root).free + _unfinished(root / "current")
     except OSError as fault:
-        return f"{root} cannot be used: {told(fault, root)}"
+        return f"{root} cannot be used: {error_text(fault, root)}"
     if not os.access(root, os.W_OK | os.X_OK):
         return f"{root} cannot be written"
     return "" if free >= needed else f"{root} has {free} bytes free, {needed} are needed"

@@ -9,7 +9,7 @@ from enum import Enum
 from pathlib import Path
 
 from hadoop_common.errors import HdfsError, StorageError
-from hadoop_common.file_faults import file_faults, told
+from hadoop_common.file_faults import error_text, file_faults
 from hadoop_common.names import SEEN_TXID, VERSION, md5_name, parse_checkpoint, parse_image, parse_segment
 from hadoop_common.regular_file import read_regular
 from hadoop_common.storage_info import StorageInfo, read_version
@@ -88,7 +88,7 @@ def inspect(directory: Path, *, allow_unknown_layout: bool = False) -> StorageDi
         return _inspect(directory, allow_unknown_layout)
     except (OSError, UnicodeDecodeError) as fault:
         raise StorageError(
-            f"{directory} cannot be read: {told(fault, directory)}", hint="Check its disk and permissions."
+            f"{directory} cannot be read: {error_text(fault, directory)}", hint="Check its disk and permissions."
         ) from fault
 
 

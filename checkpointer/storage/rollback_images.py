@@ -9,7 +9,7 @@ from checkpointer.storage.inspector import StoredImage, list_images
 from checkpointer.storage.usable_images import ImageCopy, usable_images
 from hadoop_common.durable import rename_durably
 from hadoop_common.errors import HdfsError, StorageError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.names import image_name
 from image_format.md5_file import md5_path, read_md5_file
 from image_format.publish import place_image
@@ -26,7 +26,7 @@ def latest_rollback_image(folders: Sequence[Path]) -> ImageCopy | None:
         images = [image for folder in folders for image in _rollback_images(folder) if image.has_md5]
     except OSError as fault:
         raise StorageError(
-            f"a storage directory cannot be read: {told(fault)}", hint="Check its disk and permissions."
+            f"a storage directory cannot be read: {error_text(fault)}", hint="Check its disk and permissions."
         ) from fault
     best = max(images, key=lambda image: image.txid, default=None)
     return None if best is None else ImageCopy(best.path, best.txid)
@@ -55,7 +55,7 @@ def promote_rollback_images(folders: Sequence[Path], before_txid: int) -> list[s
                 if image.txid < before_txid:
                     _promote(image)
         except (OSError, HdfsError) as fault:
-            warnings.append(f"a rollback image in {folder} could not be renamed: {told(fault)}")
+            warnings.append(f"a rollback image in {folder} could not be renamed: {error_text(fault)}")
     return warnings
 
 

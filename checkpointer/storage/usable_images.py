@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from checkpointer.storage.inspector import StorageDirectory, StoredImage, list_images, newest_copies
 from hadoop_common.errors import HdfsError, StorageError
-from hadoop_common.file_faults import file_faults, told
+from hadoop_common.file_faults import error_text, file_faults
 from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError
 from image_format.known_digests import FileIdentity, identity_of
 from image_format.md5_file import read_md5_file
@@ -60,7 +60,7 @@ def frame_fault(image: Path) -> str:
         known = _faults.get(key)
         return _remember(key, _frame(image)) if known is None else known
     except (HdfsError, OSError) as error:
-        return told(error, image)
+        return error_text(error, image)
 
 
 def content_fault(image: Path) -> str:
@@ -76,7 +76,7 @@ def content_fault(image: Path) -> str:
     except ImageFormatError as error:
         return _remember(key, error.message)
     except (HdfsError, OSError) as fault:
-        return told(fault, image)
+        return error_text(fault, image)
     return ""
 
 
@@ -124,7 +124,7 @@ def latest_image(folders: Sequence[Path]) -> ImageCopy:
         found = [image for folder in folders for image in list_images(folder) if not image.rollback]
     except OSError as fault:
         raise StorageError(
-            f"a storage directory cannot be read: {told(fault)}", hint="Check its disk and permissions."
+            f"a storage directory cannot be read: {error_text(fault)}", hint="Check its disk and permissions."
         ) from fault
     images = usable_images(found)
     if not images:

@@ -14,9 +14,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult
 
-from hadoop_common.tls.errors import HandshakeError
+from hadoop_common.tls.errors import HandshakeError, tls_label, tls_reason
 from hadoop_common.tls.process import HANDSHAKES, context_for
-from hadoop_common.tls.reasons import tls_label, tls_reason
 
 _TLS_PIECE = 65536
 # how often a waiting transfer checks for its cancellation

@@ -24,13 +24,13 @@ from checkpointer.transfer.common import (
 )
 from checkpointer.transfer.connection import WaitCancelled, connection_for
 from hadoop_common.errors import EXIT_STORAGE, HdfsError, StorageError
-from hadoop_common.file_faults import told
-from hadoop_common.names import parse_image, segment_name, temporary_segment_name
+from hadoop_common.file_faults import error_text
+from hadoop_common.names import ImageKind, parse_image, segment_name, temporary_segment_name
 from hadoop_common.storage_info import StorageInfo
+from hadoop_common.transfer import DIGEST_HEADER, LATEST, NAME_HEADER, UNLIMITED, Throttle
 from hadoop_rpc.spnego import Spnego, challenges
 from servlets.image_receiver import FileReceiver, ImageReceiver
-from servlets.parameters import DIGEST_HEADER, LATEST, NAME_HEADER, ImageKind, parse_digest
-from servlets.throttle import UNLIMITED, Throttle
+from servlets.transfer_requests import parse_digest
 
 _LOG = logging.getLogger(__name__)
 
@@ -208,7 +208,7 @@ def _stored(what: str, url: str) -> Iterator[None]:
         raise TransferError(url, f"{what} cannot be accepted: {fault}", hint=fault.hint) from fault
     except OSError as fault:
         hint = "Check the space and the permissions of the target directories."
-        raise StorageError(f"{what} cannot be stored: {told(fault)}", hint=hint) from fault
+        raise StorageError(f"{what} cannot be stored: {error_text(fault)}", hint=hint) from fault
 
 
 class _Download:

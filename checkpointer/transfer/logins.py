@@ -10,9 +10,9 @@ import requests
 import urllib3
 
 from checkpointer.transfer.common import IMAGE_SERVLET
+from hadoop_common.cluster_http import send_request
 from hadoop_rpc.errors import KerberosError
 from hadoop_rpc.spnego import Spnego
-from servlets.bounded_answer import ask
 
 
 def takes_no_logins(base_url: str, *, timeout: float) -> bool:
@@ -22,7 +22,7 @@ def takes_no_logins(base_url: str, *, timeout: float) -> bool:
     """
     try:
         spnego = Spnego(urlsplit(base_url).hostname or "")
-        answer = ask("OPTIONS", base_url + IMAGE_SERVLET, headers=spnego.headers, timeout=timeout)
+        answer = send_request("OPTIONS", base_url + IMAGE_SERVLET, headers=spnego.headers, timeout=timeout)
     except (KerberosError, requests.RequestException, urllib3.exceptions.HTTPError, OSError):
         return False
     # a missing proof of the server's identity is expected here

@@ -35,11 +35,11 @@ from checkpointer.transfer.common import (
 from checkpointer.transfer.connection import WaitCancelled, connection_for
 from checkpointer.transfer.send_loop import BodySender, EarlyAnswer
 from hadoop_common.file_faults import FileFaultError, file_faults
+from hadoop_common.names import ImageKind
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.tls.errors import HandshakeError
+from hadoop_common.transfer import DIGEST_HEADER, Throttle
 from hadoop_rpc.spnego import Spnego, challenges
-from servlets.parameters import DIGEST_HEADER, ImageKind
-from servlets.throttle import Throttle
 
 _LOG = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from engine.namespace.diff_codec import DiffDecoder, DiffEncoder, Diffs, newest_
 from engine.namespace.diffs import LARGEST_ID, NO_SNAPSHOT, DirectoryDiff, DirectoryDiffs, FileDiffs
 from engine.namespace.references import Hub, Numbering, References, WithName
 from engine.namespace.snapshots import SnapshotManager
-from hadoop_common.inode_ids import ROOT_INODE_ID
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.index import BaseImage, Ids
 from image_format.inode_table import FILE, NO_ROW, InodeTable
 from image_format.kernels.inode import COPIED, SPECIAL

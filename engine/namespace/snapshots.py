@@ -8,7 +8,7 @@ import numpy as np
 
 from engine.errors import NamespaceError, UnsupportedNamespaceError
 from engine.namespace.tree import MAX_QUOTA
-from hadoop_common.inode_ids import ROOT_INODE_ID
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.errors import RecordError
 from image_format.index import BaseImage, Ids
 from image_format.inode_table import has_unknown_fields

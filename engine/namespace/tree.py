@@ -13,7 +13,7 @@ from engine.namespace.links import ChildLinks
 from engine.namespace.path_resolver import ROOT_ROW, PathResolver
 from engine.namespace.paths import join_names
 from engine.namespace.references import Hub, References, WithName
-from hadoop_common.inode_ids import ROOT_INODE_ID
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.errors import ImageFormatError, RecordError
 from image_format.index import BaseImage, Ids
 from image_format.inode_table import DIRECTORY, NO_ROW, InodeTable

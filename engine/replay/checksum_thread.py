@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 
 from engine.replay.kernels.frames import NO_END, check_frames
-from hadoop_common.cores import available_cores
+from hadoop_common.process_tuning import available_cores
 from journal.segment import SegmentCursor
 
 _WORTH_A_THREAD = 1 << 20

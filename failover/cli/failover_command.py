@@ -25,7 +25,7 @@ def command(conf_dir: Path, namenode: str, as_json: bool) -> None:
     controller does not answer
     """
     from failover.cli.logged_in import load_and_log_in
-    from hadoop_rpc.retry import NO_RETRY
+    from hadoop_rpc.client import NO_RETRY
     from hadoop_rpc.zkfc_protocol import ZKFCClient
 
     settings = load_and_log_in(conf_dir, operator=True)

@@ -6,17 +6,81 @@ import json
 import os
 import pwd
 import shutil
+import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from hadoop_common.cli.existing_path import EXISTING_FOLDER
-from hadoop_common.cli.json_failure import printed
 from hadoop_common.configuration import Configuration, FaultCollector
+from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import FileFaultError
 from hadoop_common.printable import escaped
+
+
+class _ExistingPath(click.Path):
+    """Click's path type, except that a failing disk is reported as such and not as wrong usage."""
+
+    def __init__(self, *, file_okay: bool = True, dir_okay: bool = True) -> None:
+        super().__init__(exists=True, file_okay=file_okay, dir_okay=dir_okay, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        try:
+            mode = os.stat(value).st_mode  # noqa: PTH116 - the value is not a path yet
+        except (FileNotFoundError, NotADirectoryError):
+            self.fail(f"{self.name.capitalize()} {os.fspath(value)!r} does not exist.", param, ctx)
+        except OSError as fault:
+            raise FileFaultError(fault, value, "cannot be read") from fault
+        if not (self.dir_okay if stat.S_ISDIR(mode) else self.file_okay):
+            is_a = "directory" if stat.S_ISDIR(mode) else "file"
+            self.fail(f"{self.name.capitalize()} {os.fspath(value)!r} is a {is_a}.", param, ctx)
+        return Path(value)
+
+
+EXISTING = _ExistingPath()
+EXISTING_FILE = _ExistingPath(dir_okay=False)
+EXISTING_FOLDER = _ExistingPath(file_okay=False)
+
+
+printed: ContextVar[bool] = ContextVar("printed", default=False)
+"""Whether this command has printed its JSON object."""
+
+
+@contextmanager
+def one_object() -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Yield a function that prints the failure of the command inside as JSON.
+
+    The function prints nothing unless `--json` was given, or if the command has already printed its object.
+    """
+    token = printed.set(False)
+
+    def fail(failure: dict[str, Any]) -> None:
+        if "--json" in sys.argv[1:] and not printed.get():
+            click.echo(json.dumps(failure, sort_keys=True))
+
+    try:
+        yield fail
+    finally:
+        printed.reset(token)
+
+
+def as_failure(error: HdfsError) -> dict[str, Any]:
+    """Return the JSON of an error; txid and file are null if the error concerns none."""
+    file = getattr(error, "file", "") or getattr(error, "filename", "")
+    txid = getattr(error, "txid", None)
+    return failure(error.message, error.exit_code, next_step=error.hint, file=str(file) if file else None, txid=txid)
+
+
+def failure(
+    message: str, code: int, *, next_step: str, file: str | None = None, txid: int | None = None
+) -> dict[str, Any]:
+    """Return the JSON of a failure that is not one of our errors."""
+    return {"error": message, "code": code, "txid": txid, "file": file, "next": next_step}
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 

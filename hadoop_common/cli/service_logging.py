@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from hadoop_common.cli.existing_path import EXISTING_FILE
+from hadoop_common.cli.output import EXISTING_FILE
 from hadoop_common.configuration import Configuration
 from hadoop_common.log_lines import log_to_stderr
 

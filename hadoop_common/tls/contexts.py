@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from hadoop_common.tls.errors import TlsSetupError
 from hadoop_common.tls.key_store import KeyPair
-from hadoop_common.tls.material import Material
+from hadoop_common.tls.material import TlsMaterial
 from hadoop_common.tls.settings import TlsConfig, Verifier
 from hadoop_common.tls.sockets import TlsSocket
 
@@ -21,7 +21,7 @@ _LOCALHOST = ("localhost", "localhost.localdomain")
 _LOOPBACK = ("127.0.0.1", "::1")
 
 
-def server_context(material: Material, config: TlsConfig) -> ssl.SSLContext:
+def server_context(material: TlsMaterial, config: TlsConfig) -> ssl.SSLContext:
     """Make the context for our servers; its sockets are `TlsSocket`.
 
     Raises:
@@ -40,7 +40,7 @@ def server_context(material: Material, config: TlsConfig) -> ssl.SSLContext:
     return context
 
 
-def client_context(material: Material, config: TlsConfig, *, check_host: bool) -> ssl.SSLContext:
+def client_context(material: TlsMaterial, config: TlsConfig, *, check_host: bool) -> ssl.SSLContext:
     """Make a context for connections to servers; without a trust store it trusts the system's authorities.
 
     Raises:
@@ -69,7 +69,7 @@ def checks_host(verifier: Verifier, host: str) -> bool:
     return not (verifier is Verifier.DEFAULT_AND_LOCALHOST and host in _LOCALHOST)
 
 
-def _trust(context: ssl.SSLContext, material: Material) -> None:
+def _trust(context: ssl.SSLContext, material: TlsMaterial) -> None:
     from cryptography.hazmat.primitives.serialization import Encoding
 
     assert material.anchors is not None
@@ -79,7 +79,7 @@ def _trust(context: ssl.SSLContext, material: Material) -> None:
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
 
 
-def _load(context: ssl.SSLContext, material: Material) -> None:
+def _load(context: ssl.SSLContext, material: TlsMaterial) -> None:
     """Load the key pair. `ssl` reads keys only from files: an in-memory file is used, encrypted with a one-time
     password.
     """

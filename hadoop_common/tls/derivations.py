@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from hadoop_common.tls.errors import KeyStoreError
-from hadoop_common.tls.java_protection import MOST_ITERATIONS
+from hadoop_common.tls.java_protection import MAX_ITERATIONS
 
 _INTEGER, _OCTETS, _OBJECT, _SEQUENCE = 0x02, 0x04, 0x06, 0x30
 _CONSTRUCTED, _CONTEXT_0 = 0x20, 0xA0
@@ -19,7 +19,7 @@ _DATA = bytes.fromhex("2a864886f70d010701")
 _ENCRYPTED_DATA = bytes.fromhex("2a864886f70d010706")
 _SHROUDED_KEY = bytes.fromhex("2a864886f70d010c0a0102")
 _SAFE_CONTENTS = bytes.fromhex("2a864886f70d010c0a0106")
-_DEEPEST = 32
+_MAX_DEPTH = 32
 
 
 class _Value(NamedTuple):
@@ -60,8 +60,8 @@ def _check(what: str, counts: Callable[[], list[int]]) -> None:
         total = sum(counts())
     except (IndexError, ValueError) as fault:
         raise KeyStoreError(f"it is not a {what}: a part of it is missing") from fault
-    if total > MOST_ITERATIONS:
-        raise KeyStoreError(f"it needs {total} iterations to open, expected at most {MOST_ITERATIONS}")
+    if total > MAX_ITERATIONS:
+        raise KeyStoreError(f"it needs {total} iterations to open, expected at most {MAX_ITERATIONS}")
 
 
 def _of_store(data: bytes) -> Iterator[int]:
@@ -88,8 +88,8 @@ def _of_contents(contents: Iterable[_Value], depth: int = 0) -> Iterator[int]:
 
 
 def _of_bags(bags: Iterable[_Value], depth: int) -> Iterator[int]:
-    if depth > _DEEPEST:
-        raise KeyStoreError(f"its parts are nested more than {_DEEPEST} times")
+    if depth > _MAX_DEPTH:
+        raise KeyStoreError(f"its parts are nested more than {_MAX_DEPTH} times")
     for bag in bags:
         kind, *rest = bag.values(_SEQUENCE)
         if kind == (_OBJECT, _SHROUDED_KEY):
@@ -107,7 +107,7 @@ def _integers(values: Iterable[_Value], depth: int = 0) -> Iterator[int]:
     for each in values:
         if each.tag == _INTEGER:
             yield _integer(each)
-        elif each.tag & _CONSTRUCTED and depth < _DEEPEST:
+        elif each.tag & _CONSTRUCTED and depth < _MAX_DEPTH:
             yield from _integers(_values(each.content), depth + 1)
 
 
@@ -135,7 +135,7 @@ def _extent(data: bytes, start: int, depth: int = 0) -> tuple[int, int, int, int
         raise KeyStoreError(f"a value of DER begins with {head.hex() or 'nothing'}")
     tag, size, begin = head[0], head[1], start + 2
     if size == 0x80:
-        if not tag & _CONSTRUCTED or depth > _DEEPEST:
+        if not tag & _CONSTRUCTED or depth > _MAX_DEPTH:
             raise KeyStoreError("a value of DER has no length")
         end = begin
         while data[end : end + 2] != _END:

@@ -16,7 +16,7 @@ _NULL, _REFERENCE, _CLASS, _OBJECT, _STRING, _ARRAY, _END = 0x70, 0x71, 0x72, 0x
 _FIRST_HANDLE = 0x7E0000
 _SERIALIZABLE = 2
 _SIZES = {"B": 1, "C": 2, "D": 8, "F": 4, "I": 4, "J": 8, "S": 2, "Z": 1}
-_MOST_DEPTH = 16
+_MAX_DEPTH = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +93,8 @@ class _Objects:
 
     def read(self) -> Any:
         self._depth += 1
-        if self._depth > _MOST_DEPTH:
-            raise self._fault(f"Java objects within one another more than {_MOST_DEPTH} deep")
+        if self._depth > _MAX_DEPTH:
+            raise self._fault(f"Java objects within one another more than {_MAX_DEPTH} deep")
         tag = self._reader.number("B")
         if tag == _NULL:
             found = None
@@ -138,8 +138,8 @@ class _Objects:
     def _class(self) -> _Class | None:
         """Read a class description with its superclasses."""
         self._depth += 1
-        if self._depth > _MOST_DEPTH:
-            raise self._fault(f"more than {_MOST_DEPTH} Java superclasses")
+        if self._depth > _MAX_DEPTH:
+            raise self._fault(f"more than {_MAX_DEPTH} Java superclasses")
         tag = self._reader.number("B")
         if tag == _CLASS:
             found = self._described()

@@ -17,7 +17,7 @@ _DIGEST = 20
 _SALT = 8
 _BLOCK = 8
 # Java's limit; it does not open a store with more
-MOST_ITERATIONS = 5_000_000
+MAX_ITERATIONS = 5_000_000
 _SEQUENCE, _OCTETS, _INTEGER, _OBJECT = 0x30, 0x04, 0x02, 0x06
 
 
@@ -55,8 +55,8 @@ def parse_parameters(data: bytes) -> PbeParameters:
     salt, count = inner.value(_OCTETS), int.from_bytes(inner.value(_INTEGER))
     if len(salt) != _SALT:
         raise KeyStoreError(f"the salt of a key has {len(salt)} bytes, expected {_SALT}")
-    if not 0 < count <= MOST_ITERATIONS:
-        raise KeyStoreError(f"a key needs {count} iterations, expected 1 to {MOST_ITERATIONS}")
+    if not 0 < count <= MAX_ITERATIONS:
+        raise KeyStoreError(f"a key needs {count} iterations, expected 1 to {MAX_ITERATIONS}")
     return PbeParameters(salt, count)
 
 

@@ -27,7 +27,7 @@ _PEM = b"-----BEGIN "
 _ENCRYPTED_KEY = re.compile(rb"-----BEGIN ENCRYPTED PRIVATE KEY-----([^-]*)-----END")
 _DER = b"\x30"
 _INTEGER = 0x02
-_MOST_SAID = 200
+_MAX_REASON = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def decode_key_store(data: bytes, password: str | None, key_password: str | None
             f"it begins with {data[:4].hex() or 'nothing'}: neither a JKS, JCEKS or PKCS12 store nor PEM"
         )
 
-    return _told(decode)
+    return _decoded(decode)
 
 
 def decode_anchors(data: bytes, password: str | None) -> tuple[Certificate, ...]:
@@ -83,14 +83,14 @@ def decode_anchors(data: bytes, password: str | None) -> tuple[Certificate, ...]
     if data[:4] in (JKS_MAGIC, JCEKS_MAGIC):
         java = parse_java_store(data, password)
         of_keys = [each.chain[0] for each in java.keys if each.chain]
-        return _told(lambda: _certificates([*java.certificates, *of_keys]))
+        return _decoded(lambda: _certificates([*java.certificates, *of_keys]))
     if data[:1] != _DER and _PEM in data:
-        return _told(lambda: _pem_certificates(data))
+        return _decoded(lambda: _pem_certificates(data))
     store = decode_key_store(data, password)
     return (*store.certificates, *(each.chain[0] for each in store.keys))
 
 
-def _told(decode: Callable[[], T]) -> T:
+def _decoded(decode: Callable[[], T]) -> T:
     """Return the result of `decode`; the various errors of the library become KeyStoreError."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.x509 import InvalidVersion
@@ -98,7 +98,7 @@ def _told(decode: Callable[[], T]) -> T:
     try:
         return decode()
     except (ValueError, TypeError, UnsupportedAlgorithm, InvalidVersion) as fault:
-        said = (str(fault).splitlines() or [""])[0][:_MOST_SAID]
+        said = (str(fault).splitlines() or [""])[0][:_MAX_REASON]
         raise KeyStoreError(f"its content is malformed, or of an unknown kind: {said}") from fault
 
 

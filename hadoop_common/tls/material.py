@@ -12,18 +12,17 @@ from hadoop_common.configuration import Configuration, local_path
 from hadoop_common.configuration_xml import read_properties
 from hadoop_common.quantities import parse_time
 from hadoop_common.regular_file import read_regular
-from hadoop_common.tls.client_stores import ClientStores
 from hadoop_common.tls.errors import KeyStoreError, TlsSetupError
 from hadoop_common.tls.key_store import KeyPair, decode_anchors, decode_key_store
 from hadoop_common.tls.passwords import Passwords
-from hadoop_common.tls.settings import TlsConfig
+from hadoop_common.tls.settings import ClientStores, TlsConfig
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
 T = TypeVar("T")
 
-_LARGEST_STORE = 16 << 20
+_MAX_STORE_BYTES = 16 << 20
 _DEFAULT_INTERVAL = 10.0
 
 # identifies a version of a file; None if the file is missing
@@ -31,7 +30,7 @@ Stamp = tuple[int, int, int] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Material:
+class TlsMaterial:
     """The inputs of a TLS context at one moment.
 
     Attributes:
@@ -64,7 +63,7 @@ def stamp_of(path: Path) -> Stamp:
     return found.st_ctime_ns, found.st_size, found.st_ino
 
 
-def server_material(config: TlsConfig) -> Material:
+def server_material(config: TlsConfig) -> TlsMaterial:
     """Load the files for our servers: a key is required; trusted issuers only if client certificates are required.
 
     Raises:
@@ -73,18 +72,18 @@ def server_material(config: TlsConfig) -> Material:
     return _SslFile(config.server_file, "server", config).material(key=True, trust=config.need_client_certificate)
 
 
-def client_material(config: TlsConfig) -> Material:
+def client_material(config: TlsConfig) -> TlsMaterial:
     """Load the files for connections to servers; the system's authorities are trusted if no trust store is configured.
 
     Raises:
         TlsSetupError: a file cannot be used, with the reason.
     """
     if not config.client_file.exists() and not config.offer_certificate:
-        return Material(stamps={config.client_file: None})
+        return TlsMaterial(stamps={config.client_file: None})
     return _SslFile(config.client_file, "client", config).material(key=config.offer_certificate, trust=True)
 
 
-def stores_material(stores: ClientStores) -> Material:
+def stores_material(stores: ClientStores) -> TlsMaterial:
     """Load separately named stores.
 
     Raises:
@@ -105,13 +104,13 @@ def stores_material(stores: ClientStores) -> Material:
     if stores.trust_store is not None:
         name, other = f"{stores.keys}.truststore.password", stores.trust_password
         anchors = _read_store(stores.trust_store, lambda data: decode_anchors(data, other), where, name)
-    return Material(pair=pair, pair_file=stores.key_store, anchors=anchors, stamps=stamps)
+    return TlsMaterial(pair=pair, pair_file=stores.key_store, anchors=anchors, stamps=stamps)
 
 
 def _read_store(path: Path, decode: Callable[[bytes], T], named: str, passwords: str) -> T:
     """Decode a store; `named` and `passwords` name the places of its path and passwords in error hints."""
     try:
-        return decode(read_regular(path, _LARGEST_STORE))
+        return decode(read_regular(path, _MAX_STORE_BYTES))
     except OSError as fault:
         raise TlsSetupError(
             f"the store {path} cannot be read: {fault.strerror or fault}",
@@ -145,10 +144,10 @@ class _SslFile:
         self._passwords = Passwords(self._settings, config.folder or path.parent, os.environ)
         self._stamps |= {file: stamp_of(file) for file in self._passwords.files}
 
-    def material(self, *, key: bool, trust: bool) -> Material:
+    def material(self, *, key: bool, trust: bool) -> TlsMaterial:
         pair_file, pair = self._key() if key else (None, None)
         anchors = self._anchors() if trust else None
-        return Material(
+        return TlsMaterial(
             pair=pair,
             pair_file=pair_file,
             anchors=anchors,

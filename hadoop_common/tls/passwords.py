@@ -26,8 +26,8 @@ _PASSWORD_FILE = ConfigKey(
 )
 _PASSWORD_VARIABLE = "HADOOP_CREDSTORE_PASSWORD"
 _DEFAULT_PASSWORD = "none"
-_LARGEST_STORE = 16 << 20
-_LARGEST_PASSWORD = 4096
+_MAX_STORE_BYTES = 16 << 20
+_MAX_PASSWORD_BYTES = 4096
 
 
 class Passwords:
@@ -63,7 +63,7 @@ class Passwords:
 
     def _from(self, file: Path, name: str) -> str | None:
         try:
-            data = read_regular(file, _LARGEST_STORE)
+            data = read_regular(file, _MAX_STORE_BYTES)
         except FileNotFoundError:
             # Hadoop would create an empty one
             return None
@@ -86,7 +86,7 @@ class Passwords:
             return _DEFAULT_PASSWORD
         file = self._folder / name
         try:
-            return read_regular(file, _LARGEST_PASSWORD).decode("utf-8", "replace").strip()
+            return read_regular(file, _MAX_PASSWORD_BYTES).decode("utf-8", "replace").strip()
         except OSError as fault:
             raise _unreadable(file, fault) from fault
 

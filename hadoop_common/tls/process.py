@@ -18,14 +18,14 @@ from hadoop_common.errors import HdfsError
 from hadoop_common.recurring_fault import with_next
 from hadoop_common.tls.contexts import checks_host, client_context, server_context
 from hadoop_common.tls.errors import HandshakeError
-from hadoop_common.tls.material import Material, client_material, server_material
+from hadoop_common.tls.material import TlsMaterial, client_material, server_material
 from hadoop_common.tls.settings import TlsConfig
 
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class StoreState:
+class TlsStoreState:
     """State of one set of files. `side` is server or client; times are in seconds since the epoch.
 
     Attributes:
@@ -40,10 +40,10 @@ class StoreState:
     fault: str
 
 
-class _Followed:
+class _ReloadingTls:
     """TLS material that is reloaded when its files change, with the contexts made from it; thread-safe."""
 
-    def __init__(self, side: str, load: Callable[[], Material]) -> None:
+    def __init__(self, side: str, load: Callable[[], TlsMaterial]) -> None:
         self._side = side
         self._load = load
         self._lock = threading.Lock()
@@ -53,7 +53,7 @@ class _Followed:
         self._adopt(self.material)
         self._tell()
 
-    def look(self, *, now: bool = False) -> None:
+    def reload_if_changed(self, *, now: bool = False) -> None:
         """Reload changed files if their interval has passed, or `now`."""
         with self._lock:
             if not now and time.monotonic() < self._looked_at + self.material.interval:
@@ -79,13 +79,13 @@ class _Followed:
         return self.material.interval
 
     @property
-    def state(self) -> StoreState:
+    def state(self) -> TlsStoreState:
         pair, anchors = self.material.pair, self.material.anchors
         ends = [each.not_valid_after_utc.timestamp() for each in anchors or ()]
         own = None if pair is None else pair.chain[0].not_valid_after_utc.timestamp()
-        return StoreState(self._side, own, min(ends, default=None), self.fault)
+        return TlsStoreState(self._side, own, min(ends, default=None), self.fault)
 
-    def _adopt(self, material: Material) -> None:
+    def _adopt(self, material: TlsMaterial) -> None:
         """Build what is needed from the material; raises TlsSetupError if that fails."""
         raise NotImplementedError
 
@@ -96,7 +96,7 @@ class _Followed:
             _LOG.info("TLS as %s: the certificate of %s in %s ends %s", self._side, name, self.material.pair_file, end)
 
 
-class ServerTls(_Followed):
+class ServerTls(_ReloadingTls):
     """TLS of our servers.
 
     Attributes:
@@ -112,11 +112,11 @@ class ServerTls(_Followed):
         self._config = config
         super().__init__("server", lambda: server_material(config))
 
-    def _adopt(self, material: Material) -> None:
+    def _adopt(self, material: TlsMaterial) -> None:
         self.context = server_context(material, self._config)
 
 
-class ClientTls(_Followed):
+class ClientTls(_ReloadingTls):
     """TLS of connections to servers.
 
     Args:
@@ -126,13 +126,13 @@ class ClientTls(_Followed):
         TlsSetupError: the files cannot be used.
     """
 
-    def __init__(self, config: TlsConfig, load: Callable[[], Material] | None = None) -> None:
+    def __init__(self, config: TlsConfig, load: Callable[[], TlsMaterial] | None = None) -> None:
         self.config = config
         super().__init__("client", load or (lambda: client_material(config)))
 
     def context(self, host: str, sockets: type[ssl.SSLSocket]) -> ssl.SSLContext:
         """Return the context for a connection to `host` whose socket is of the class `sockets`."""
-        self.look()
+        self.reload_if_changed()
         with self._lock:
             which = (checks_host(self.config.verifier, host), sockets)
             found = self._contexts.get(which)
@@ -140,11 +140,11 @@ class ClientTls(_Followed):
                 found = self._contexts[which] = self._made(self.material, *which)
             return found
 
-    def _adopt(self, material: Material) -> None:
+    def _adopt(self, material: TlsMaterial) -> None:
         which = (True, ssl.SSLSocket)
         self._contexts = {which: self._made(material, *which)}
 
-    def _made(self, material: Material, check_host: bool, sockets: type[ssl.SSLSocket]) -> ssl.SSLContext:
+    def _made(self, material: TlsMaterial, check_host: bool, sockets: type[ssl.SSLSocket]) -> ssl.SSLContext:
         made = client_context(material, self.config, check_host=check_host)
         made.sslsocket_class = sockets
         return made
@@ -186,7 +186,7 @@ def context_for(host: str, sockets: type[ssl.SSLSocket] = ssl.SSLSocket) -> ssl.
         raise HandshakeError(f"TLS cannot be used: {fault.message}; {fault.hint}") from fault
 
 
-def serves(server: ServerTls, *, now: bool) -> None:
+def set_in_use(server: ServerTls, *, now: bool) -> None:
     """Record whether `server` is in use `now`."""
     with _lock:
         if now:
@@ -195,18 +195,18 @@ def serves(server: ServerTls, *, now: bool) -> None:
             _servers.remove(server)
 
 
-def look_at_files() -> None:
+def reload_changed_stores() -> None:
     """Reload all changed files now."""
     for each in _in_use():
-        each.look(now=True)
+        each.reload_if_changed(now=True)
 
 
-def states() -> list[StoreState]:
+def store_states() -> list[TlsStoreState]:
     """Return the states of all sets of files in use."""
     return [each.state for each in _in_use()]
 
 
-def _in_use() -> list[_Followed]:
+def _in_use() -> list[_ReloadingTls]:
     with _lock:
         return [*_servers, *([_client] if isinstance(_client, ClientTls) else [])]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
@@ -174,3 +174,20 @@ def _read_versions(settings: Configuration) -> tuple[str, ...]:
     if not found:
         raise ConfigurationError([settings.fault(PROTOCOLS.name, f"names none of {', '.join(VERSIONS)}")])
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientStores:
+    """Stores that are named one by one, not in ssl-client.xml.
+
+    Attributes:
+        key_store: None if the client shows no certificate.
+        trust_store: None to use the system's certificate authorities.
+        keys: common prefix of the configuration keys, for hints.
+    """
+
+    key_store: Path | None = None
+    key_password: str | None = field(default=None, repr=False)
+    trust_store: Path | None = None
+    trust_password: str | None = field(default=None, repr=False)
+    keys: str = ""

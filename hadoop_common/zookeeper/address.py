@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hadoop_common.tls.client_stores import ClientStores
+from hadoop_common.tls.settings import ClientStores
 
 DIGEST_MD5, GSSAPI = "DIGEST-MD5", "GSSAPI"
 

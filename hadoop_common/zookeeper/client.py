@@ -21,10 +21,9 @@ from kazoo.protocol.serialization import Connect
 from kazoo.protocol.states import KeeperState
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, Id, Permissions
 
-from hadoop_common.tls.client_stores import ClientStores
 from hadoop_common.tls.material import stores_material
 from hadoop_common.tls.process import ClientTls
-from hadoop_common.tls.settings import TlsConfig
+from hadoop_common.tls.settings import ClientStores, TlsConfig
 from hadoop_common.zookeeper import errors
 from hadoop_common.zookeeper.address import DIGEST_MD5, SaslLogin, ZooKeeperAddress
 
@@ -33,11 +32,11 @@ _LOG = logging.getLogger(__name__)
 logging.getLogger("kazoo").addHandler(logging.NullHandler())
 
 _BETWEEN_TRIES = 0.05
-_MOST_BETWEEN_TRIES = 1.0
-_TRIES_A_SESSION = 10
+_MAX_BETWEEN_TRIES = 1.0
+_TRIES_PER_SESSION = 10
 # all servers can be tried this often within a session timeout, but each for at least the minimum
-_ROUNDS_A_SESSION = 3
-_LEAST_SECONDS = 0.5
+_ROUNDS_PER_SESSION = 3
+_MIN_SECONDS = 0.5
 _LETTERS = {
     "r": Permissions.READ,
     "w": Permissions.WRITE,
@@ -59,7 +58,7 @@ def new_client(address: ZooKeeperAddress) -> KazooClient:
         ZooKeeperError: a package that the login needs is not installed.
         TlsSetupError: a store cannot be used.
     """
-    handler = _Handler(address.tls)
+    handler = _KazooHandler(address.tls)
     client = KazooClient(
         hosts=address.hosts,
         timeout=address.session_timeout,
@@ -71,7 +70,7 @@ def new_client(address: ZooKeeperAddress) -> KazooClient:
         connection_retry={
             "max_tries": -1,
             "delay": _BETWEEN_TRIES,
-            "max_delay": min(_MOST_BETWEEN_TRIES, address.session_timeout / _TRIES_A_SESSION),
+            "max_delay": min(_MAX_BETWEEN_TRIES, address.session_timeout / _TRIES_PER_SESSION),
         },
     )
 
@@ -79,12 +78,12 @@ def new_client(address: ZooKeeperAddress) -> KazooClient:
         handler.refused = was_refused(client)
 
     client.add_listener(changed)
-    handler.most_seconds = max(address.session_timeout / (_ROUNDS_A_SESSION * len(client.hosts)), _LEAST_SECONDS)
+    handler.most_seconds = max(address.session_timeout / (_ROUNDS_PER_SESSION * len(client.hosts)), _MIN_SECONDS)
     _watch_connecting(client)
     return client
 
 
-def given_timeout(client: KazooClient) -> float:
+def granted_timeout(client: KazooClient) -> float:
     """Return the session timeout in seconds that the servers granted, limited to 2 to 20 of their ticks."""
     timeout: float = client.handler.session_timeout
     return timeout
@@ -136,12 +135,12 @@ def acl_of(address: ZooKeeperAddress) -> list[Any]:
     return found
 
 
-def why_away(
+def unavailable_error(
     client: KazooClient | None, address: ZooKeeperAddress, seconds: float, path: str = ""
 ) -> errors.ZooKeeperError:
     """Return the error for a caller whose wait for a connection of `client` timed out."""
     if client is not None and was_refused(client):
-        return refused(address, path)
+        return refused_error(address, path)
     said = "" if client is None else client.handler.fault
     died = "" if client is None else client.handler.died
     problem = f"ZooKeeper at {address.hosts} did not answer within {seconds:g} s"
@@ -156,7 +155,7 @@ def why_away(
 
 
 @dataclass(frozen=True, slots=True)
-class Grants:
+class ZnodeAcl:
     """The ACL that refused an operation: its znode, and its entries in kazoo's form.
 
     `entries` is None if ZooKeeper does not show them: since 3.5, showing an ACL requires the right to read the znode.
@@ -171,7 +170,7 @@ class Grants:
         return f"{self.path} has the ACL {','.join(map(_entry, self.entries)) or '(nobody)'}"
 
 
-def refused(address: ZooKeeperAddress, path: str, grants: Grants | None = None) -> errors.ZooKeeperError:
+def refused_error(address: ZooKeeperAddress, path: str, grants: ZnodeAcl | None = None) -> errors.ZooKeeperError:
     """Return the error for an operation that an ACL refuses, or for a rejected login."""
     key = address.auth_key if address.sasl is None else f"{address.auth_key} or checkpointer.zookeeper.sasl.*"
     hint = f"Set {key} to what the ACL of the znode grants this to."
@@ -197,20 +196,20 @@ def _entry(entry: Any) -> str:
     return f"{entry.id.scheme}:{who}:{granted}"
 
 
-def no_chroot(address: ZooKeeperAddress, path: str) -> errors.ZooKeeperError:
+def missing_chroot_error(address: ZooKeeperAddress, path: str) -> errors.ZooKeeperError:
     """Return the error for a chroot that is missing, which neither kazoo nor Hadoop creates."""
     chroot = address.hosts[address.hosts.find("/") :]
     hint = f"Create it by ZooKeeper's zkCli.sh, or correct {address.named_by}."
     return errors.ZooKeeperError(f"the chroot {chroot} of {address.named_by} does not exist", path=path, hint=hint)
 
 
-def told(fault: Exception, address: ZooKeeperAddress, path: str) -> errors.ZooKeeperError:
+def as_zookeeper_error(fault: Exception, address: ZooKeeperAddress, path: str) -> errors.ZooKeeperError:
     """Convert an error of kazoo to ours."""
     for kind, (ours, problem) in _KINDS.items():
         if isinstance(fault, kind):
             return ours(problem, path=path)
     if isinstance(fault, NoAuthError | AuthFailedError):
-        return refused(address, path)
+        return refused_error(address, path)
     problem = f"ZooKeeper answers {type(fault).__name__} {fault}".rstrip()
     return errors.ZooKeeperError(problem, path=path, hint=f"Look into the logs of the servers in {address.named_by}.")
 
@@ -231,7 +230,7 @@ def _sasl_options(login: SaslLogin) -> dict[str, Any]:
     return found | {"principal": login.user, "keytab": login.keytab}
 
 
-class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
+class _KazooHandler(SequentialThreadingHandler):  # type: ignore[misc]
     """kazoo's threads and connections; TLS connections use our contexts, since kazoo's always trust the system's.
 
     Attributes:
@@ -280,7 +279,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
         try:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             # a handshake takes both sides longer than a connect
-            plain.settimeout(_ROUNDS_A_SESSION * reached)
+            plain.settimeout(_ROUNDS_PER_SESSION * reached)
             secured = context.wrap_socket(plain, server_hostname=name)
         except OSError as fault:
             plain.close()

@@ -31,17 +31,17 @@ from kazoo.protocol.states import KazooState
 
 from hadoop_common.zookeeper.address import ZooKeeperAddress
 from hadoop_common.zookeeper.client import (
-    Grants,
+    ZnodeAcl,
     acl_of,
-    given_timeout,
+    as_zookeeper_error,
+    granted_timeout,
     has_ended,
+    missing_chroot_error,
     new_client,
-    no_chroot,
     parent_of,
-    refused,
-    told,
+    refused_error,
+    unavailable_error,
     was_refused,
-    why_away,
 )
 from hadoop_common.zookeeper.errors import NodeExistsError, NoNodeError, ZooKeeperError
 from hadoop_common.zookeeper.znodes import ANY_VERSION, Change, Create, Delete, Set
@@ -49,7 +49,7 @@ from hadoop_common.zookeeper.znodes import ANY_VERSION, Change, Create, Delete, 
 _LOG = logging.getLogger(__name__)
 
 _GRACE = 3.0  # seconds beyond the session's timeout, as Hadoop's journal waits
-_AGAIN = 0.1
+_RETRY_SECONDS = 0.1
 _LOST = ConnectionLoss, ConnectionClosedError, SessionExpiredError, OperationTimeoutError
 
 
@@ -93,7 +93,7 @@ class KazooZNodes:
         except NoNodeError as fault:
             if not parents:
                 raise
-            raise no_chroot(self._address, path) from fault
+            raise missing_chroot_error(self._address, path) from fault
 
     def create_sequential(self, prefix: str) -> str:
         def call(client: Any) -> Any:
@@ -120,9 +120,9 @@ class KazooZNodes:
             try:
                 self.create(above, b"", parents=True)
             except NodeExistsError:
-                self._take_over(above)
+                self._set_our_acl(above)
 
-    def _take_over(self, path: str) -> None:
+    def _set_our_acl(self, path: str) -> None:
         """Give a znode our ACL if it has another, which requires the right to administer it."""
         acls, _ = self._do(path, lambda client: client.get_acls_async(path))
         if set(acls) != set(acl_of(self._address)):
@@ -164,7 +164,7 @@ class KazooZNodes:
         results = self._do(changes[0].path, call)
         for change, result in zip(changes, results, strict=True):
             if isinstance(result, Exception) and not isinstance(result, RolledBackError | RuntimeInconsistency):
-                raise told(result, self._address, change.path)
+                raise as_zookeeper_error(result, self._address, change.path)
 
     def owned(self, path: str) -> bool:
         """Return whether an ephemeral znode exists and belongs to the present session."""
@@ -192,21 +192,21 @@ class KazooZNodes:
         while True:
             client = self._reached(path, deadline)
             try:
-                found = call(client).get(timeout=max(deadline - time.monotonic(), _AGAIN))
-                self._session_timeout = given_timeout(client)
+                found = call(client).get(timeout=max(deadline - time.monotonic(), _RETRY_SECONDS))
+                self._session_timeout = granted_timeout(client)
                 self._refused = False
                 return found
             except (*_LOST, AuthFailedError) as fault:
-                if time.monotonic() + _AGAIN > deadline:
+                if time.monotonic() + _RETRY_SECONDS > deadline:
                     raise self._away(path) from fault
                 # kazoo notifies its listeners a moment later
-                time.sleep(_AGAIN)
+                time.sleep(_RETRY_SECONDS)
             except KazooTimeoutError as fault:
                 raise self._away(path) from fault
             except NoAuthError as fault:
-                raise refused(self._address, path, _grants(client, decides or path)) from fault
+                raise refused_error(self._address, path, _acl_of_znode(client, decides or path)) from fault
             except KazooException as fault:
-                raise told(fault, self._address, path) from fault
+                raise as_zookeeper_error(fault, self._address, path) from fault
 
     def _reached(self, path: str, deadline: float) -> Any:
         """Return the connected client.
@@ -246,21 +246,21 @@ class KazooZNodes:
 
     def _away(self, path: str) -> ZooKeeperError:
         if self._refused:
-            return refused(self._address, path)
-        return why_away(self._client, self._address, self._patience, path)
+            return refused_error(self._address, path)
+        return unavailable_error(self._client, self._address, self._patience, path)
 
 
-def _grants(client: Any, path: str) -> Grants:
+def _acl_of_znode(client: Any, path: str) -> ZnodeAcl:
     """Return the ACL of the znode, or of its nearest existing parent."""
     while True:
         try:
-            return Grants(path, client.get_acls_async(path).get(timeout=_GRACE)[0])
+            return ZnodeAcl(path, client.get_acls_async(path).get(timeout=_GRACE)[0])
         except KazooNoNodeError:
             if path == "/":
-                return Grants(path, None)
+                return ZnodeAcl(path, None)
             path = parent_of(path)
         except (KazooException, KazooTimeoutError):
-            return Grants(path, None)
+            return ZnodeAcl(path, None)
 
 
 def _end(client: Any) -> None:

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from hadoop_common.config_key import ABSENT, MILLISECONDS, OPTIONAL_SWITCH, SWITCH, ConfigKey, text
 from hadoop_common.configuration import Configuration, ConfigurationError, local_path
-from hadoop_common.tls.client_stores import ClientStores
 from hadoop_common.tls.passwords import Passwords
+from hadoop_common.tls.settings import ClientStores
 from hadoop_common.zookeeper.address import (
     DIGEST_MD5,
     GSSAPI,
@@ -141,8 +141,8 @@ def zookeeper_address(settings: Configuration, scoped: Callable[[ConfigKey[Any]]
         hosts,
         SESSION_TIMEOUT.read(settings, scoped(SESSION_TIMEOUT)),
         # an empty ACL gives all rights to the creator of the znode (ActiveStandbyElector)
-        taken(settings, ACL, parse_acl, acl) or (("auth", "", "cdrwa"),),
-        taken(settings, AUTH, parse_auth, auth),
+        parsed_value(settings, ACL, parse_acl, acl) or (("auth", "", "cdrwa"),),
+        parsed_value(settings, AUTH, parse_auth, auth),
         sasl_login(settings),
         client_stores(settings),
         named_by=scoped(QUORUM),
@@ -164,7 +164,7 @@ def sasl_login(settings: Configuration) -> SaslLogin | None:
     user = SASL_USER.read(settings)
     if mechanism == DIGEST_MD5 and not user:
         raise ConfigurationError([settings.fault(SASL_USER.name, f"is not set, and {DIGEST_MD5} needs a user")])
-    password = taken(settings, SASL_PASSWORD, resolved)
+    password = parsed_value(settings, SASL_PASSWORD, resolved)
     return SaslLogin(mechanism, user, password, _path(settings, SASL_KEYTAB), SASL_SERVICE.read(settings))
 
 
@@ -188,7 +188,7 @@ def client_stores(settings: Configuration) -> ClientStores | None:
     )
 
 
-def taken(settings: Configuration, key: ConfigKey[str], parse: Callable[[str], T], name: str = "") -> T:
+def parsed_value(settings: Configuration, key: ConfigKey[str], parse: Callable[[str], T], name: str = "") -> T:
     """Parse the value of `key`; a ValueError becomes a ConfigurationError that names the key."""
     try:
         return parse(key.read(settings, name))
@@ -197,4 +197,4 @@ def taken(settings: Configuration, key: ConfigKey[str], parse: Callable[[str], T
 
 
 def _path(settings: Configuration, key: ConfigKey[str]) -> Path | None:
-    return taken(settings, key, lambda value: local_path(value) if value else None)
+    return parsed_value(settings, key, lambda value: local_path(value) if value else None)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from hadoop_common.process_memory import beside_bound
+from hadoop_common.process_memory import unbounded_memory
 from image_format.compiling.background import Request
 from image_format.compiling.choice import KernelChoice
 from image_format.compiling.mode import Mode, mode
@@ -95,7 +95,7 @@ class Kernel:
     @functools.cached_property
     def dispatcher(self) -> Any:
         """Numba's own object for it."""
-        with beside_bound():
+        with unbounded_memory():
             _teach_compiler()
             dispatcher = _compiled(self.py_func, self._flags)
         if hasattr(dispatcher, _CHOOSES):
@@ -234,7 +234,7 @@ def _with_memory(dispatcher: Any) -> Any:
     compile_or_load = dispatcher.compile
 
     def unbounded(signature: Any) -> Any:
-        with beside_bound():
+        with unbounded_memory():
             return compile_or_load(signature)
 
     dispatcher.compile = unbounded

@@ -7,10 +7,9 @@ from typing import Any
 
 import click
 
-from hadoop_common.cli.existing_path import EXISTING_FILE
-from hadoop_common.cli.output import echo, echo_json, json_option
+from hadoop_common.cli.output import EXISTING_FILE, echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
-from hadoop_common.disk_room import disk_room
+from hadoop_common.disk_space import disk_space
 from hadoop_common.names import parse_image
 from image_format.codecs import CODEC_SHORT_NAMES, codec_class_name
 from image_format.md5_file import md5_path
@@ -77,7 +76,7 @@ def command(
         if not force:
             check_free(target)
         if not as_json:
-            echo(disk_room(target.absolute().parent, image.size).estimate(), err=True)
+            echo(disk_space(target.absolute().parent, image.size).estimate(), err=True)
         _verify(image)
         check_tree(image)
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from hadoop_common.cli.existing_path import EXISTING_FILE
-from hadoop_common.cli.output import echo
+from hadoop_common.cli.output import EXISTING_FILE, echo
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.hadoop_releases import HADOOP_3, RELEASES
 from hadoop_common.quantities import parse_size

@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from hadoop_common.cli.existing_path import EXISTING_FILE
-from hadoop_common.cli.output import echo, echo_json, json_option
+from hadoop_common.cli.output import EXISTING_FILE, echo, echo_json, json_option
 from image_format.proto.fsimage_pb2 import INodeSection
 from image_format.reader import ImageFile
 from image_tools.cli.image_file import open_image

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import click
 
-from hadoop_common.cli.existing_path import EXISTING_FILE
-from hadoop_common.cli.output import echo, echo_json, json_option
+from hadoop_common.cli.output import EXISTING_FILE, echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.names import parse_image
 from hadoop_common.regular_file import open_regular
 from image_format.codecs import CODEC_SHORT_NAMES, Buffer, codec_class_name
@@ -62,7 +61,7 @@ def command(source: Path, target: Path, codec: str, force: bool, as_json: bool) 
             written = _published(staged, target, txid, source)
     except OSError as fault:
         hint = "Free space there, or check its permissions, then retry."
-        raise ImageStorageError(f"{target} could not be written: {told(fault, target)}", hint=hint) from fault
+        raise ImageStorageError(f"{target} could not be written: {error_text(fault, target)}", hint=hint) from fault
     content = {"file": str(target), "size": written.size, "md5": written.md5.hex(), "txid": txid, "codec": codec_class}
     if as_json:
         echo_json(content)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from hadoop_common.cli.existing_path import EXISTING_FOLDER
+from hadoop_common.cli.output import EXISTING_FOLDER
 from hadoop_common.quantities import parse_size
 from image_format.memory_limit import MIN_MEMORY, TOO_LITTLE, MemoryLimit
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from hadoop_common.durable import written_atomically
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from image_format.errors import ImageStorageError
 
 _CHUNK = 1 << 16
@@ -43,7 +43,7 @@ def emit(pieces: Iterable[str | bytes], output: Path | None) -> None:
             out.writelines(_chunks(pieces))
     except OSError as error:
         hint = "Free space, or name another --output."
-        raise ImageStorageError(f"cannot write {output}: {told(error, output)}", hint=hint) from error
+        raise ImageStorageError(f"cannot write {output}: {error_text(error, output)}", hint=hint) from error
 
 
 def _chunks(pieces: Iterable[str | bytes]) -> Iterator[bytes]:

@@ -12,7 +12,7 @@ import click
 
 from hadoop_common.cli.output import echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
-from hadoop_common.disk_room import disk_room
+from hadoop_common.disk_space import disk_space
 from hadoop_common.file_kind import HEAD_BYTES, FileKind, file_kind
 from hadoop_common.quantities import counted
 from hadoop_common.regular_file import open_regular
@@ -85,7 +85,7 @@ def command(
     target = report or output.with_name(output.name + ".report.json")
     _check_targets(path, output, target, force=force)
     if not as_json:
-        echo(disk_room(output.absolute().parent, path.stat().st_size).estimate(), err=True)
+        echo(disk_space(output.absolute().parent, path.stat().st_size).estimate(), err=True)
     with _progress(show=not as_json) as progress:
         done = repair_image(path, output, target, drop=drop_unreachable, progress=progress)
     _show_repair(done, target, limit, as_json=as_json)

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import numpy.typing as npt
 
-from hadoop_common.inode_ids import ROOT_INODE_ID
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.array_allocator import ArrayAllocator
 from image_format.index_arrays import IndexArrays
 from image_format.reader import ImageFile

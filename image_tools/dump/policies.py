@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hadoop_common.storage_policies import UNSPECIFIED_POLICY, storage_policy
+from hadoop_common.hdfs_constants import UNSPECIFIED_POLICY, storage_policy
 from image_format.permission import XAttrNamespace
 from image_format.policies import BUILT_IN
 from image_format.proto import fsimage_pb2 as pb

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from hadoop_common.inode_ids import ROOT_INODE_ID
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.array_allocator import ArrayAllocator
 from image_format.errors import RecordError
 from image_format.inode_scan import scan_inode_section, scanners

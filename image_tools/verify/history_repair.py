@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hadoop_common.inode_ids import ROOT_INODE_ID
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.errors import InconsistentHistoryError
 from image_format.reader import ImageFile
 from image_format.spool import SPOOL_LIMIT, Spool

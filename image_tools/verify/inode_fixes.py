@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hadoop_common.inode_ids import ROOT_INODE_ID
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 from image_tools.verify.fixes import Fixes

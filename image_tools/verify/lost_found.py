@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hadoop_common.inode_ids import ROOT_INODE_ID
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.name_order import name_key
 from image_format.permission import pack_permission, unpack_permission
 from image_format.proto import fsimage_pb2 as pb

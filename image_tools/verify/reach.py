@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from hadoop_common.inode_ids import ROOT_INODE_ID
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_tools.verify.diff_lists import DiffLists
 from image_tools.verify.inodes import DIRECTORY, InodeArrays
 from image_tools.verify.kernels.tree_audit import mark_reachable

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hadoop_common.durable import TEMPORARY_SUFFIX, write_atomically
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.names import image_name, parse_image
 from image_format.errors import ImageStorageError, RecordError, TransactionIdError
 from image_format.output import DigestingFileSet, WrittenFiles
@@ -235,4 +235,4 @@ def _publish(unfinished: Path, done: Repair, report: Path) -> None:
         place_image(unfinished, done.output, bytes.fromhex(done.md5))
     except OSError as error:
         hint = "Free space there, or choose another directory, and repair again."
-        raise ImageStorageError(f"cannot write {done.output}: {told(error, done.output)}", hint=hint) from error
+        raise ImageStorageError(f"cannot write {done.output}: {error_text(error, done.output)}", hint=hint) from error

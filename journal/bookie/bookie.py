@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.storage_lock import StorageLock
 from journal.bookie.journal_file import JournalFile
 from journal.bookie.state import BookieRecord, BookieReply, BookieState, RecordPlace, with_body
@@ -108,7 +108,7 @@ class Bookie:
             try:
                 self._commit(batch)
             except OSError as fault:
-                _LOG.critical("the journal cannot be synced, the bookie stops answering: %s", told(fault))
+                _LOG.critical("the journal cannot be synced, the bookie stops answering: %s", error_text(fault))
                 with self._lock:
                     self.failure = fault
                 return
@@ -139,7 +139,7 @@ class Bookie:
 
     def _undo(self, end: int, batch: list[tuple[BookieReply, Answer]], fault: OSError) -> None:
         """Drop the failed records, and refuse later requests too, which were based on them."""
-        _LOG.error("the journal cannot be written, the bookie is read-only: %s", told(fault))
+        _LOG.error("the journal cannot be written, the bookie is read-only: %s", error_text(fault))
         self._file.cut(end)
         with self._lock:
             self._state = self._replayed()
@@ -172,11 +172,13 @@ class Bookie:
         try:
             body = self._file.read(reply.body) if isinstance(reply.body, RecordPlace) else reply.body
         except OSError as fault:
-            _LOG.error("an entry cannot be read: %s", told(fault))
+            _LOG.error("an entry cannot be read: %s", error_text(fault))
             return replace(reply.response, code=ResultCode.IO_ERROR)
         return with_body(reply.response, body)
 
 
 def storage_fault(directory: Path, fault: OSError) -> JournalStorageError:
     """Return the error of a directory that cannot be used."""
-    return JournalStorageError(f"the bookie's directory cannot be used: {told(fault, directory)}", file=str(directory))
+    return JournalStorageError(
+        f"the bookie's directory cannot be used: {error_text(fault, directory)}", file=str(directory)
+    )

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
+from hadoop_common.addresses import host_port
 from hadoop_common.cli.output import echo
-from hadoop_common.endpoint import host_port
 from hadoop_common.zookeeper.address import ZooKeeperAddress
 
 

@@ -7,9 +7,9 @@ from typing import Self
 
 from hadoop_common.config_key import BYTES, COUNT, MILLISECONDS, SECONDS, ConfigKey, bound, read_bound, text
 from hadoop_common.configuration import Configuration, ConfigurationError
-from hadoop_common.tls.client_stores import ClientStores
+from hadoop_common.tls.settings import ClientStores
 from hadoop_common.zookeeper.address import SaslLogin, ZooKeeperAddress, parse_acl, parse_auth
-from hadoop_common.zookeeper.settings import LOGIN_KEYS, client_stores, sasl_login, taken
+from hadoop_common.zookeeper.settings import LOGIN_KEYS, client_stores, parsed_value, sasl_login
 from journal.bookkeeper.ledger_options import LedgerLimits, LedgerShape
 from journal.errors import JournalError
 
@@ -138,8 +138,8 @@ class BookKeeperSettings:
         found = cls(
             **read_bound(cls, configuration),
             ack_quorum=int(ack or 0),
-            acl=taken(configuration, ACL, parse_acl),
-            auth=taken(configuration, AUTH, parse_auth),
+            acl=parsed_value(configuration, ACL, parse_acl),
+            auth=parsed_value(configuration, AUTH, parse_auth),
             sasl=sasl_login(configuration),
             tls=client_stores(configuration),
         )

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import click
 
-from hadoop_common.cli.existing_path import EXISTING_FILE
-from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
-from hadoop_common.endpoint import uri_scheme
-from hadoop_common.file_faults import told
+from hadoop_common.addresses import uri_scheme
+from hadoop_common.cli.output import EXISTING_FILE, conf_option, echo, echo_json, json_option
+from hadoop_common.file_faults import error_text
 from hadoop_common.names import VERSION
 from hadoop_common.quantities import counted
 from hadoop_common.storage_info import StorageInfo, read_version
@@ -125,7 +124,7 @@ def _version_of(path: Path) -> StorageInfo | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise JournalStorageError(f"the file cannot be read: {told(error, path)}", file=str(path)) from error
+        raise JournalStorageError(f"the file cannot be read: {error_text(error, path)}", file=str(path)) from error
 
 
 def _report(source: str, target: str, parts: list[CopiedSegment], transactions: int, *, as_json: bool) -> None:

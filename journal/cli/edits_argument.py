@@ -10,13 +10,12 @@ from typing import Any
 
 import click
 
-from hadoop_common.cli.existing_path import EXISTING_FILE
-from hadoop_common.cli.output import load_configuration
-from hadoop_common.endpoint import uri_scheme
+from hadoop_common.addresses import uri_scheme
+from hadoop_common.cli.output import EXISTING_FILE, load_configuration
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.kerberos import log_in
-from hadoop_rpc.namenode_login import namenode_login
-from hadoop_rpc.user import caller
+from hadoop_rpc.login_settings import namenode_login
+from hadoop_rpc.user import configured_user
 from journal.bookkeeper.open_bookkeeper import BookKeeperOptions
 from journal.bookkeeper.settings import BookKeeperSettings
 from journal.journal import Journal
@@ -74,7 +73,7 @@ def opened(uri: str, conf_dir: Path | None, namespace: StorageInfo | None = None
     settings = replace(QuorumSettings.from_configuration(configuration), tail_in_progress=False)
     return open_journal(
         uri,
-        quorum=QuorumOptions(user=caller(configuration), settings=settings, namespace=namespace),
+        quorum=QuorumOptions(user=configured_user(configuration), settings=settings, namespace=namespace),
         bookkeeper=BookKeeperOptions(BookKeeperSettings.from_configuration(configuration), namespace),
     )
 

@@ -9,8 +9,7 @@ from typing import BinaryIO
 
 import click
 
-from hadoop_common.cli.existing_path import EXISTING_FILE
-from hadoop_common.cli.output import echo, echo_json, json_option
+from hadoop_common.cli.output import EXISTING_FILE, echo, echo_json, json_option
 from hadoop_common.regular_file import open_regular
 from journal.edits_text import EditsDocument, fields_without_xml, fitting
 from journal.fixed_txids import renumbered

@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from hadoop_common.cli.existing_path import EXISTING_FILE, EXISTING_FOLDER
-from hadoop_common.cli.output import echo, echo_json, json_option
+from hadoop_common.cli.output import EXISTING_FILE, EXISTING_FOLDER, echo, echo_json, json_option
 from hadoop_common.names import SegmentName, parse_segment, segment_name
 from journal.cli.skip_report import print_skips, skip_report
 from journal.cli.txid_ranges import TXID_RANGES

@@ -8,7 +8,7 @@ from typing import Any
 
 from hadoop_common.cli.output import echo
 from hadoop_common.errors import HdfsError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.quantities import counted
 from journal.dependents import dependents
 from journal.operation import EditOp
@@ -84,7 +84,7 @@ class _Later:
                 if segment.first == self.last_txid + 1:
                     yield from self._read(segment)
         except (HdfsError, OSError) as error:
-            self.fault = told(error)
+            self.fault = error_text(error)
 
     def _read(self, segment: EditLogSegment) -> Iterator[EditOp]:
         with map_file(segment.path) as content:

@@ -127,7 +127,7 @@ def _of_namespace(answer: NodeAnswer, url: str, timeout: float) -> NodeAnswer:
     # Other commands start without it.
     import requests
 
-    from hadoop_common.cluster_session import ClusterSession
+    from hadoop_common.cluster_http import ClusterSession
 
     try:
         spnego = Spnego(urlsplit(url).hostname or "")

@@ -9,7 +9,7 @@ from image_format.permission import AclScope, AclType
 from journal import ops
 from namenode_stub.names.acl_rules import AclRefusedError, filtered, merged, replaced, without_defaults
 from namenode_stub.names.inode_views import AclEntryView, InodeView, view_of
-from namenode_stub.names.past_states import Place
+from namenode_stub.names.past_states import InodePlace
 from namenode_stub.names.paths import existing_for_change, is_directory
 from namenode_stub.names.transactions import Transactions
 
@@ -65,7 +65,7 @@ class AclOperations:
             row = existing_for_change(self._namespace, path)
             if not ops.SetAclOp.present_in(self._transactions.layout_version):
                 raise AclRefusedError(f"layout {self._transactions.layout_version} has no ACLs")
-            entries = change(complete_entries(view_of(self._namespace, Place(row))))
+            entries = change(complete_entries(view_of(self._namespace, InodePlace(row))))
             if not is_directory(self._namespace, row) and any(e.scope == AclScope.DEFAULT for e in entries):
                 raise AclRefusedError("Invalid ACL: only directories may have a default ACL.")
             written = tuple(ops.AclEntry(e.type, e.scope, e.permission, e.name or None) for e in entries)

@@ -6,11 +6,11 @@ from engine.namespace import Namespace
 from image_format.permission import XAttrNamespace
 from journal import ops
 from journal.ops import XAttr
-from namenode_stub.names.caller import LOCAL, Caller
+from namenode_stub.names.caller import LOCAL_CALL, ClientCall
 from namenode_stub.names.files import check_replication
 from namenode_stub.names.inode_views import xattrs_of
 from namenode_stub.names.limits import check_modes
-from namenode_stub.names.past_states import Place
+from namenode_stub.names.past_states import InodePlace
 from namenode_stub.names.paths import existing_for_change, is_directory
 from namenode_stub.names.transactions import Transactions
 from namenode_stub.refusals import NotADirectoryRefusalError, OperationRefusedError
@@ -77,12 +77,12 @@ class Attributes:
 
     # ---- extended attributes -----------------------------------------------------------------------------------
 
-    def set_xattr(self, path: str, xattr: XAttr, flags: int, caller: Caller = LOCAL) -> None:
+    def set_xattr(self, path: str, xattr: XAttr, flags: int, caller: ClientCall = LOCAL_CALL) -> None:
         """Set one attribute; `flags` say whether it may be created and whether it may be replaced."""
         self._check_xattrs(xattr)
         with self._transactions.change(f"set XAttr on {path}"):
             row = existing_for_change(self._namespace, path)
-            if any(_same(held, xattr) for held in xattrs_of(self._namespace, Place(row))):
+            if any(_same(held, xattr) for held in xattrs_of(self._namespace, InodePlace(row))):
                 if not flags & XATTR_REPLACE:
                     raise OperationRefusedError(f"XAttr: {xattr.name} already exists, the REPLACE flag is needed")
             elif not flags & XATTR_CREATE:
@@ -91,12 +91,12 @@ class Attributes:
                 ops.SetXAttrOp(src=path, xattrs=(xattr,), rpc_client_id=caller.client_id, rpc_call_id=caller.call_id)
             )
 
-    def remove_xattr(self, path: str, xattr: XAttr, caller: Caller = LOCAL) -> None:
+    def remove_xattr(self, path: str, xattr: XAttr, caller: ClientCall = LOCAL_CALL) -> None:
         """Remove one attribute; raises OperationRefusedError if the inode does not have it."""
         self._check_xattrs(xattr)
         with self._transactions.change(f"remove XAttr entry on {path}"):
             row = existing_for_change(self._namespace, path)
-            if not any(_same(held, xattr) for held in xattrs_of(self._namespace, Place(row))):
+            if not any(_same(held, xattr) for held in xattrs_of(self._namespace, InodePlace(row))):
                 raise OperationRefusedError("No matching attributes found for remove operation")
             self._transactions.perform(
                 ops.RemoveXAttrOp(src=path, xattrs=(xattr,), rpc_client_id=caller.client_id, rpc_call_id=caller.call_id)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from journal.ops import CacheDirectiveInfo, CachePoolInfo
 from namenode_stub.names.paths import checked_path
 from namenode_stub.names.transactions import now
-from namenode_stub.refusals import InvalidPathError, InvalidRequestError, OperationRefusedError
+from namenode_stub.refusals import InvalidPathRefusalError, InvalidRequestError, OperationRefusedError
 
-LONGEST = ((1 << 63) - 1) // 4
+MAX_LIFETIME = ((1 << 63) - 1) // 4
 """Maximum lifetime of a directive in ms (CacheDirectiveInfo.Expiration.MAX_RELATIVE_EXPIRY_MS)."""
 
 
@@ -45,7 +45,7 @@ def check_pool(wanted: CachePoolInfo) -> None:
         raise InvalidRequestError("Default replication is negative.")
     if wanted.max_relative_expiry is not None and wanted.max_relative_expiry < 0:
         raise InvalidRequestError("Max relative expiry is negative.")
-    if wanted.max_relative_expiry is not None and wanted.max_relative_expiry > LONGEST:
+    if wanted.max_relative_expiry is not None and wanted.max_relative_expiry > MAX_LIFETIME:
         raise InvalidRequestError("Max relative expiry is too big.")
     check_pool_name(wanted.pool_name)
 
@@ -55,7 +55,7 @@ def valid_path(path: str | None) -> str:
         raise InvalidRequestError("No path specified.")
     try:
         return checked_path(path)
-    except InvalidPathError as error:
+    except InvalidPathRefusalError as error:
         raise InvalidRequestError(f"Invalid path '{path}'.") from error
 
 
@@ -76,7 +76,7 @@ def absolute_expiry(expiration: Expiration, most: int) -> int:
     time = now()
     absolute = time + expiration.millis if expiration.is_relative else expiration.millis
     relative = absolute - time
-    if relative > LONGEST:
+    if relative > MAX_LIFETIME:
         raise InvalidRequestError(f"Expiration {expiration.millis} is too far in the future!")
     if relative > most:
         raise InvalidRequestError(

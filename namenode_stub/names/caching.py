@@ -13,7 +13,7 @@ from image_format.inode_table import DIRECTORY, FILE, NO_ROW
 from journal import ops
 from journal.ops import CacheDirectiveInfo, CachePoolInfo
 from namenode_stub.names.cache_rules import (
-    LONGEST,
+    MAX_LIFETIME,
     DirectiveRequest,
     Expiration,
     absolute_expiry,
@@ -23,7 +23,7 @@ from namenode_stub.names.cache_rules import (
     valid_path,
     valid_replication,
 )
-from namenode_stub.names.caller import LOCAL, Caller
+from namenode_stub.names.caller import LOCAL_CALL, ClientCall
 from namenode_stub.names.paths import find
 from namenode_stub.names.transactions import Transactions
 from namenode_stub.refusals import InvalidRequestError, OperationRefusedError, SymlinkInPathError
@@ -36,15 +36,15 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Needed:
+class CacheDemand:
     """Data to be cached. Only empty files count as cached, as in Hadoop."""
 
     bytes: int = 0
     files: int = 0
     empty_files: int = 0
 
-    def __add__(self, other: Needed) -> Needed:
-        return Needed(self.bytes + other.bytes, self.files + other.files, self.empty_files + other.empty_files)
+    def __add__(self, other: CacheDemand) -> CacheDemand:
+        return CacheDemand(self.bytes + other.bytes, self.files + other.files, self.empty_files + other.empty_files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class PoolView:
     """A client's view of a pool."""
 
     info: CachePoolInfo
-    needed: Needed
+    needed: CacheDemand
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class DirectiveView:
     """A client's view of a directive."""
 
     info: CacheDirectiveInfo
-    needed: Needed
+    needed: CacheDemand
     has_expired: bool
 
 
@@ -77,7 +77,7 @@ class Caching:
 
     # ---- pools ---------------------------------------------------------------------------------------------------
 
-    def add_pool(self, wanted: CachePoolInfo, caller: Caller = LOCAL) -> None:
+    def add_pool(self, wanted: CachePoolInfo, caller: ClientCall = LOCAL_CALL) -> None:
         """Add a pool; missing fields get defaults, such as the caller's name and group."""
         check_pool(wanted)
         with self._transactions.change(f"add cache pool {wanted.pool_name}"):
@@ -89,14 +89,14 @@ class Caching:
                 _primary_group(caller.user) if wanted.group_name is None else wanted.group_name,
                 _default(wanted.mode, _DEFAULT_MODE),
                 _default(wanted.limit, _UNLIMITED),
-                _default(wanted.max_relative_expiry, LONGEST),
+                _default(wanted.max_relative_expiry, MAX_LIFETIME),
                 _default(wanted.default_replication, 1) if self._namespace.hadoop3 else None,
             )
             self._transactions.perform(
                 ops.AddCachePoolOp(pool=pool, rpc_client_id=caller.client_id, rpc_call_id=caller.call_id)
             )
 
-    def modify_pool(self, wanted: CachePoolInfo, caller: Caller = LOCAL) -> None:
+    def modify_pool(self, wanted: CachePoolInfo, caller: ClientCall = LOCAL_CALL) -> None:
         """Change the given fields of a pool."""
         check_pool(wanted)
         with self._transactions.change(f"modify cache pool {wanted.pool_name}"):
@@ -108,7 +108,7 @@ class Caching:
                 ops.ModifyCachePoolOp(pool=wanted, rpc_client_id=caller.client_id, rpc_call_id=caller.call_id)
             )
 
-    def remove_pool(self, name: str, caller: Caller = LOCAL) -> None:
+    def remove_pool(self, name: str, caller: ClientCall = LOCAL_CALL) -> None:
         """Remove a pool and its directives."""
         check_pool_name(name)
         with self._transactions.change(f"remove cache pool {name}"):
@@ -139,7 +139,7 @@ class Caching:
 
     # ---- directives ----------------------------------------------------------------------------------------------
 
-    def add_directive(self, wanted: DirectiveRequest, caller: Caller = LOCAL, *, force: bool = False) -> int:
+    def add_directive(self, wanted: DirectiveRequest, caller: ClientCall = LOCAL_CALL, *, force: bool = False) -> int:
         """Add a directive for a path; return its id.
 
         Args:
@@ -164,7 +164,9 @@ class Caching:
             )
             return directive_id
 
-    def modify_directive(self, wanted: DirectiveRequest, caller: Caller = LOCAL, *, force: bool = False) -> None:
+    def modify_directive(
+        self, wanted: DirectiveRequest, caller: ClientCall = LOCAL_CALL, *, force: bool = False
+    ) -> None:
         """Change the given fields of a directive."""
         with self._transactions.change("modify cache directive"):
             if wanted.id is None:
@@ -191,7 +193,7 @@ class Caching:
                 )
             )
 
-    def remove_directive(self, directive_id: int, caller: Caller = LOCAL) -> None:
+    def remove_directive(self, directive_id: int, caller: ClientCall = LOCAL_CALL) -> None:
         with self._transactions.change("remove cache directives"):
             self._known_directive(directive_id)
             self._transactions.perform(
@@ -240,16 +242,16 @@ class Caching:
 
     def _view(self, directive: CacheDirectiveInfo) -> DirectiveView:
         expired = has_expired(directive)
-        return DirectiveView(directive, Needed() if expired else self._needed_by(directive), expired)
+        return DirectiveView(directive, CacheDemand() if expired else self._needed_by(directive), expired)
 
-    def _needed_by(self, directive: CacheDirectiveInfo) -> Needed:
-        needed = Needed()
+    def _needed_by(self, directive: CacheDirectiveInfo) -> CacheDemand:
+        needed = CacheDemand()
         for size in self._sizes(directive.path or ""):
-            needed += Needed(size * (directive.replication or 0), 1, 1 if size == 0 else 0)
+            needed += CacheDemand(size * (directive.replication or 0), 1, 1 if size == 0 else 0)
         return needed
 
-    def _needed_of(self, pool: str) -> Needed:
-        needed = Needed()
+    def _needed_of(self, pool: str) -> CacheDemand:
+        needed = CacheDemand()
         for directive in self._namespace.caches.directives():
             if directive.pool == pool and not has_expired(directive):
                 needed += self._needed_by(directive)
@@ -289,7 +291,7 @@ def _default(value: int | None, default: int | None) -> int:
 
 
 def _most(pool: CachePoolInfo) -> int:
-    return _default(pool.max_relative_expiry, LONGEST)
+    return _default(pool.max_relative_expiry, MAX_LIFETIME)
 
 
 def _page(found: Sequence[T]) -> tuple[list[T], bool]:

@@ -8,7 +8,7 @@ from journal.ops import NO_CALL_ID
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class ClientCall:
     """A client and its call.
 
     Attributes:
@@ -25,4 +25,4 @@ class Caller:
     call_id: int = NO_CALL_ID
 
 
-LOCAL = Caller()
+LOCAL_CALL = ClientCall()

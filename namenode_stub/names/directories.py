@@ -6,7 +6,7 @@ from engine.namespace import ROOT_ROW, Namespace
 from image_format.inode_table import NO_ROW, SYMLINK
 from journal import ops
 from namenode_stub.file_status import permission_status
-from namenode_stub.names.caller import LOCAL, Caller
+from namenode_stub.names.caller import LOCAL_CALL, ClientCall
 from namenode_stub.names.limits import check_modes, check_name, check_path, check_quotas, count_below
 from namenode_stub.names.paths import (
     check_changeable,
@@ -30,7 +30,7 @@ from namenode_stub.refusals import (
 _OWNER_MAY_ENTER = 0o300
 
 
-def group_for(namespace: Namespace, caller: Caller, path: str) -> str:
+def group_for(namespace: Namespace, caller: ClientCall, path: str) -> str:
     """Return the group of a new inode: the caller's, else that of the parent directory."""
     if caller.group is not None:
         return caller.group
@@ -56,7 +56,7 @@ def _make(transactions: Transactions, path: str, permissions: ops.PermissionStat
     transactions.perform(ops.MkdirOp(inode_id=inode_id, path=path, timestamp=now(), permissions=permissions))
 
 
-def make_parents(transactions: Transactions, path: str, mode: int, caller: Caller) -> None:
+def make_parents(transactions: Transactions, path: str, mode: int, caller: ClientCall) -> None:
     """Create the parents of a new inode; their owner may always enter them."""
     missing = _missing(transactions.namespace, parent_of(path))
     for each in missing:
@@ -67,7 +67,7 @@ def make_parents(transactions: Transactions, path: str, mode: int, caller: Calle
             _make(transactions, each, ops.PermissionStatus(caller.user, group, mode | _OWNER_MAY_ENTER))
 
 
-class Directories:
+class TreeOperations:
     """Changes of the tree; every method raises as `Transactions.change` and `perform`."""
 
     def __init__(self, transactions: Transactions) -> None:
@@ -78,7 +78,7 @@ class Directories:
         # not cached: a checkpoint may replace the namespace
         return self._transactions.namespace
 
-    def mkdirs(self, path: str, mode: int, caller: Caller = LOCAL, *, create_parent: bool = True) -> bool:
+    def mkdirs(self, path: str, mode: int, caller: ClientCall = LOCAL_CALL, *, create_parent: bool = True) -> bool:
         """Create a directory and its missing parents; return False if it exists already."""
         with self._transactions.change(f"create directory {path}"):
             check_modes(mode)
@@ -98,7 +98,7 @@ class Directories:
             _make(self._transactions, path, ops.PermissionStatus(caller.user, group, mode))
             return True
 
-    def delete(self, path: str, caller: Caller = LOCAL, *, recursive: bool = False) -> bool:
+    def delete(self, path: str, caller: ClientCall = LOCAL_CALL, *, recursive: bool = False) -> bool:
         """Delete a file or directory; return False if it does not exist."""
         with self._transactions.change(f"delete {path}"):
             row = find_for_change(self._namespace, path)
@@ -126,7 +126,7 @@ class Directories:
 
     # ---- rename ----------------------------------------------------------------------------------------------
 
-    def rename_into(self, source: str, target: str, caller: Caller = LOCAL) -> bool:
+    def rename_into(self, source: str, target: str, caller: ClientCall = LOCAL_CALL) -> bool:
         """Rename as the old API: moves into `target` if that is a directory; return False if it is impossible."""
         with self._transactions.change(f"rename {source}"):
             namespace = self._namespace
@@ -153,7 +153,7 @@ class Directories:
             )
             return True
 
-    def rename(self, source: str, target: str, caller: Caller = LOCAL, *, overwrite: bool = False) -> None:
+    def rename(self, source: str, target: str, caller: ClientCall = LOCAL_CALL, *, overwrite: bool = False) -> None:
         """Rename as POSIX: `target` is the new path and is replaced if `overwrite` is set."""
         with self._transactions.change(f"rename {source}"):
             self._check_rename(source, target, overwrite=overwrite)
@@ -220,7 +220,7 @@ class Directories:
     # ---- symbolic links ----------------------------------------------------------------------------------------
 
     def create_symlink(
-        self, target: str, path: str, mode: int, caller: Caller = LOCAL, *, create_parent: bool = False
+        self, target: str, path: str, mode: int, caller: ClientCall = LOCAL_CALL, *, create_parent: bool = False
     ) -> None:
         """Create a link to `target`; `mode` is that of created parents."""
         with self._transactions.change(f"create symlink {path}"):

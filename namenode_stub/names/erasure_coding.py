@@ -6,9 +6,9 @@ from engine.namespace import Namespace
 from engine.namespace.erasure_coding import ErasureCodingPolicy, policy_name
 from image_format.proto import fsimage_pb2 as pb
 from journal import ops
-from namenode_stub.names.caller import LOCAL, Caller
-from namenode_stub.names.inode_views import Policies
-from namenode_stub.names.past_states import Place
+from namenode_stub.names.caller import LOCAL_CALL, ClientCall
+from namenode_stub.names.inode_views import EffectivePolicies
+from namenode_stub.names.past_states import InodePlace
 from namenode_stub.names.paths import existing_for_change, is_directory
 from namenode_stub.names.policies_in_force import REPLICATION, erasure_coding_xattr, in_force, own_erasure_coding
 from namenode_stub.names.transactions import Transactions
@@ -79,7 +79,7 @@ class ErasureCoding:
             found = in_force(namespace, path).erasure
             return None if found is None or found.is_replication else found
 
-    def for_new_file(self, above: Policies, name: str = "") -> int:
+    def for_new_file(self, above: EffectivePolicies, name: str = "") -> int:
         """Return the policy id of a new file, 0 for replication. The caller holds the lock.
 
         Args:
@@ -92,7 +92,7 @@ class ErasureCoding:
 
     # ---- policies ------------------------------------------------------------------------------------------------
 
-    def add(self, wanted: ErasureCodingPolicy, caller: Caller = LOCAL) -> ErasureCodingPolicy:
+    def add(self, wanted: ErasureCodingPolicy, caller: ClientCall = LOCAL_CALL) -> ErasureCodingPolicy:
         """Add a disabled policy; return an existing one with this name or schema instead.
 
         Raises:
@@ -127,7 +127,7 @@ class ErasureCoding:
             )
             return known or next(policy for policy in self._policies() if _same(policy, wanted))
 
-    def remove(self, name: str, caller: Caller = LOCAL) -> None:
+    def remove(self, name: str, caller: ClientCall = LOCAL_CALL) -> None:
         """Remove a user-defined policy."""
         with self._transactions.change(f"remove erasure coding policy {name}"):
             if self._existing(name).is_system:
@@ -138,7 +138,7 @@ class ErasureCoding:
                 )
             )
 
-    def enable(self, name: str, caller: Caller = LOCAL) -> None:
+    def enable(self, name: str, caller: ClientCall = LOCAL_CALL) -> None:
         """Enable a policy; the default policy is logged even if it is enabled already."""
         with self._transactions.change(f"enable erasure coding policy {name}"):
             if self._existing(name).state == pb.ENABLED and name != DEFAULT_POLICY:
@@ -150,7 +150,7 @@ class ErasureCoding:
             )
             self._default_enabled |= name == DEFAULT_POLICY
 
-    def disable(self, name: str, caller: Caller = LOCAL) -> None:
+    def disable(self, name: str, caller: ClientCall = LOCAL_CALL) -> None:
         """Disable a policy; files and directories that have it keep it."""
         with self._transactions.change(f"disable erasure coding policy {name}"):
             if self._existing(name).state != pb.ENABLED:
@@ -164,7 +164,7 @@ class ErasureCoding:
 
     # ---- directories ---------------------------------------------------------------------------------------------
 
-    def set(self, path: str, name: str, caller: Caller = LOCAL) -> None:
+    def set(self, path: str, name: str, caller: ClientCall = LOCAL_CALL) -> None:
         """Set the policy of a directory for new files below it."""
         with self._transactions.change(f"set erasure coding policy on {path}"):
             policy = self.enabled(name or DEFAULT_POLICY)
@@ -175,13 +175,13 @@ class ErasureCoding:
                 ops.SetXAttrOp(src=path, xattrs=(xattr,), rpc_client_id=caller.client_id, rpc_call_id=caller.call_id)
             )
 
-    def unset(self, path: str, caller: Caller = LOCAL) -> None:
+    def unset(self, path: str, caller: ClientCall = LOCAL_CALL) -> None:
         """Remove the policy set on a directory."""
         with self._transactions.change(f"unset erasure coding policy on {path}"):
             row = existing_for_change(self._namespace, path)
             if not is_directory(self._namespace, row):
                 raise OperationRefusedError(f"Cannot unset an erasure coding policy on a file {path}")
-            held = own_erasure_coding(self._namespace, Place(row))
+            held = own_erasure_coding(self._namespace, InodePlace(row))
             if held is None:
                 raise NoPolicySetError(f"No erasure coding policy explicitly set on {path}")
             xattr = erasure_coding_xattr(held)

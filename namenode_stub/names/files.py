@@ -10,7 +10,7 @@ from image_format.inode_table import FILE, NO_ROW
 from journal import ops
 from namenode_stub.file_status import permission_status
 from namenode_stub.names.block_ids import full_block, new_block
-from namenode_stub.names.caller import LOCAL, Caller
+from namenode_stub.names.caller import LOCAL_CALL, ClientCall
 from namenode_stub.names.directories import group_for, make_parents
 from namenode_stub.names.erasure_coding import ErasureCoding
 from namenode_stub.names.limits import check_modes, check_name, check_quotas
@@ -18,12 +18,12 @@ from namenode_stub.names.paths import check_parent, existing, existing_for_chang
 from namenode_stub.names.policies_in_force import place_and_policies
 from namenode_stub.names.storage_policies import StoragePolicies
 from namenode_stub.names.transactions import Transactions, now
-from namenode_stub.names.truncation import Cut, block_to_recover, truncatable
+from namenode_stub.names.truncation import Truncation, block_to_recover, truncatable
 from namenode_stub.refusals import (
-    AlreadyBeingCreatedError,
     AlreadyThereError,
+    BeingWrittenRefusalError,
     IllegalArgumentError,
-    LeaseExpiredError,
+    LeaseExpiredRefusalError,
     NoDataNodesError,
     NotThereError,
     OperationRefusedError,
@@ -75,7 +75,7 @@ class Files:
         self._renewed: dict[str, float] = {}
         self._prune_at = _MANY_HOLDERS
         # by inode id: files whose last block would be truncated if a DataNode had it
-        self._cuts: dict[int, Cut] = {}
+        self._cuts: dict[int, Truncation] = {}
 
     # ---- create ------------------------------------------------------------------------------------------------
 
@@ -88,7 +88,7 @@ class Files:
         self,
         path: str,
         mode: int,
-        caller: Caller = LOCAL,
+        caller: ClientCall = LOCAL_CALL,
         *,
         holder: str,
         replication: int = 3,
@@ -163,18 +163,18 @@ class Files:
         if overwrite:
             return
         if namespace.table.is_under_construction(row):
-            self._take_over(row, path, holder)
+            self._recover_lease(row, path, holder)
         raise AlreadyThereError(f"{path} already exists")
 
-    def _take_over(self, row: int, path: str, client: str, *, force: bool = False) -> None:
+    def _recover_lease(self, row: int, path: str, client: str, *, force: bool = False) -> None:
         """Close the file of a writer whose lease has expired (FSNamesystem.recoverLeaseInternal)."""
         holder = holder_of(self._namespace, row)
         if not force and holder == client:
-            raise AlreadyBeingCreatedError(f"{path} is being written by {client} already, which holds its lease")
+            raise BeingWrittenRefusalError(f"{path} is being written by {client} already, which holds its lease")
         if not force and self._clock() - self._renewed.get(holder, self._started) < _SOFT_LIMIT:
-            raise AlreadyBeingCreatedError(f"Failed to create file {path} for {client}, since {holder} is writing it")
+            raise BeingWrittenRefusalError(f"Failed to create file {path} for {client}, since {holder} is writing it")
         if self._namespace.table.file_blocks(row):
-            raise AlreadyBeingCreatedError(f"the last block of {path} cannot be recovered: the stub has no DataNodes")
+            raise BeingWrittenRefusalError(f"the last block of {path} cannot be recovered: the stub has no DataNodes")
         self._close(row, path)
 
     # ---- writing -----------------------------------------------------------------------------------------------
@@ -199,14 +199,14 @@ class Files:
         row = find_for_change(self._namespace, path)
         what = f"No lease on {path} (inode {inode_id})"
         if row == NO_ROW or (inode_id and int(table.id[row]) != inode_id):
-            raise LeaseExpiredError(f"{what}: File does not exist. [Lease. Holder: {holder}]")
+            raise LeaseExpiredRefusalError(f"{what}: File does not exist. [Lease. Holder: {holder}]")
         if table.kind[row] != FILE:
-            raise LeaseExpiredError(f"{what}: it is not a regular file.")
+            raise LeaseExpiredRefusalError(f"{what}: it is not a regular file.")
         if not table.is_under_construction(row):
-            raise LeaseExpiredError(f"{what}: File is not open for writing. [Lease. Holder: {holder}]")
+            raise LeaseExpiredRefusalError(f"{what}: File is not open for writing. [Lease. Holder: {holder}]")
         found = holder_of(self._namespace, row)
         if holder != found:
-            raise LeaseExpiredError(f"Lease mismatch on {path} owned by {found} but is accessed by {holder}")
+            raise LeaseExpiredRefusalError(f"Lease mismatch on {path} owned by {found} but is accessed by {holder}")
         return row
 
     def check_held(self, path: str, holder: str, inode_id: int = 0) -> None:
@@ -219,7 +219,7 @@ class Files:
         with self._transactions.change(f"complete file {path}"):
             try:
                 row = self._held(path, holder, inode_id)
-            except LeaseExpiredError:
+            except LeaseExpiredRefusalError:
                 if self._is_closed(path, last_block):
                     return True
                 raise
@@ -255,7 +255,7 @@ class Files:
 
     # ---- truncate ----------------------------------------------------------------------------------------------
 
-    def truncate(self, path: str, length: int, holder: str, caller: Caller = LOCAL) -> bool:
+    def truncate(self, path: str, length: int, holder: str, caller: ClientCall = LOCAL_CALL) -> bool:
         """Truncate a file to `length` bytes (FSDirTruncateOp).
 
         Returns:
@@ -270,9 +270,9 @@ class Files:
             if cut is not None and cut.length == length:
                 return False
             if cut is not None:
-                raise AlreadyBeingCreatedError(f"Failed to TRUNCATE_FILE {path}: {path} is being truncated.")
+                raise BeingWrittenRefusalError(f"Failed to TRUNCATE_FILE {path}: {path} is being truncated.")
             if table.is_under_construction(row):
-                self._take_over(row, path, holder)
+                self._recover_lease(row, path, holder)
             blocks = table.file_blocks(row)
             size = sum(block.num_bytes for block in blocks)
             if length == size:
@@ -296,7 +296,7 @@ class Files:
                 return True
             if len(self._cuts) >= self._prune_at:
                 self._cuts = {held: cut for held, cut in self._cuts.items() if self._is_open(held)}
-            self._cuts[int(table.id[row])] = Cut(length, target.genstamp)
+            self._cuts[int(table.id[row])] = Truncation(length, target.genstamp)
             self._renew(holder)
             return False
 
@@ -356,5 +356,5 @@ class Files:
             if self._namespace.table.kind[row] != FILE:
                 raise NotThereError(f"{path} is not a file")
             if self._namespace.table.is_under_construction(row):
-                self._take_over(row, path, client, force=True)
+                self._recover_lease(row, path, client, force=True)
             return True

@@ -12,7 +12,7 @@ from image_format.permission import unpack_acl_entry, unpack_permission, unpack_
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringKind
 from journal.ops import XAttr
-from namenode_stub.names.past_states import Place, children_at, copy_at, size_at
+from namenode_stub.names.past_states import InodePlace, children_at, copy_at, size_at
 
 _FILE_ATTRIBUTES = pb.INodeFile | pb.INodeDirectory
 
@@ -28,7 +28,7 @@ class AclEntryView:
 
 
 @dataclass(frozen=True, slots=True)
-class Policies:
+class EffectivePolicies:
     """Effective policies of an inode, set on itself or on a directory above it.
 
     Attributes:
@@ -40,7 +40,7 @@ class Policies:
     erasure: ErasureCodingPolicy | None = None
 
 
-NO_POLICIES = Policies()
+NO_POLICIES = EffectivePolicies()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +71,14 @@ class InodeView:
     blocks: tuple[Block, ...] = ()
     is_open: bool = False
     snapshottable: bool = False
-    policies: Policies = NO_POLICIES
+    policies: EffectivePolicies = NO_POLICIES
 
 
 DOT_SNAPSHOT_VIEW = InodeView(kind=DIRECTORY, id=0, name=b"", owner="", group="", mode=0, mtime=0, atime=0)
 """`/dir/.snapshot` has no inode; clients get an empty directory."""
 
 
-def replication_at(namespace: Namespace, place: Place) -> int:
+def replication_at(namespace: Namespace, place: InodePlace) -> int:
     """Return the replication factor of a file, now or in a snapshot; 1 if erasure coded, as in Hadoop."""
     if namespace.table.ec_policy[place.row] >= 0:
         return 1
@@ -86,7 +86,7 @@ def replication_at(namespace: Namespace, place: Place) -> int:
     return copy.replication if isinstance(copy, pb.INodeFile) else max(0, int(namespace.table.replication[place.row]))
 
 
-def xattrs_of(namespace: Namespace, place: Place) -> list[XAttr]:
+def xattrs_of(namespace: Namespace, place: InodePlace) -> list[XAttr]:
     """Return the extended attributes of an inode, in stored order."""
     copy = copy_at(namespace, place)
     if copy is None:
@@ -100,7 +100,9 @@ def xattrs_of(namespace: Namespace, place: Place) -> list[XAttr]:
     return found
 
 
-def view_of(namespace: Namespace, place: Place, name: bytes = b"", policies: Policies = NO_POLICIES) -> InodeView:
+def view_of(
+    namespace: Namespace, place: InodePlace, name: bytes = b"", policies: EffectivePolicies = NO_POLICIES
+) -> InodeView:
     """Return a client's view of an inode."""
     table, row = namespace.table, place.row
     kind = int(table.kind[row])
@@ -141,7 +143,7 @@ def _times(namespace: Namespace, row: int, copy: _FILE_ATTRIBUTES | None) -> tup
     return to_signed(copy.modificationTime), atime
 
 
-def _child_count(namespace: Namespace, place: Place) -> int:
+def _child_count(namespace: Namespace, place: InodePlace) -> int:
     if place.snapshot_id == CURRENT_STATE:
         return namespace.tree.child_count(place.row)
     return sum(1 for _ in children_at(namespace, place))

@@ -6,7 +6,7 @@ from engine.namespace import ROOT_ROW, Namespace
 from engine.namespace.paths import encode_name
 from engine.namespace.tree import MAX_QUOTA
 from image_format.inode_table import DIRECTORY, NO_ROW
-from namenode_stub.refusals import OperationRefusedError, QuotaExceededError
+from namenode_stub.refusals import OperationRefusedError, QuotaRefusalError
 
 MAX_COMPONENT_LENGTH = 255  # dfs.namenode.fs-limits.max-component-length
 _MAX_MODE = 0o1777
@@ -72,7 +72,7 @@ def check_quotas(namespace: Namespace, directory: int, more: int, *, below: int 
         if 0 <= quota < MAX_QUOTA and more > 0:
             count = count_below(namespace, row) + more
             if count > quota:
-                raise QuotaExceededError(
+                raise QuotaRefusalError(
                     f"The NameSpace quota (directories and files) of directory {namespace.tree.path(row)} is "
                     f"exceeded: quota={quota} file count={count}"
                 )

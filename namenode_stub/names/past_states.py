@@ -17,7 +17,7 @@ from namenode_stub.refusals import SymlinkInPathError
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class InodePlace:
     """An inode as it is now, or as it was in a snapshot."""
 
     row: int
@@ -25,7 +25,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceOfSnapshots:
+class DotSnapshot:
     """`DIR/.snapshot` of the directory in `row`: not an inode, but the list of its snapshots."""
 
     row: int
@@ -36,7 +36,7 @@ def row_of(node: Node) -> int:
     return node if isinstance(node, int) else node.row
 
 
-def resolve(namespace: Namespace, path: str, *, follow: bool = False) -> Place | PlaceOfSnapshots | None:
+def resolve(namespace: Namespace, path: str, *, follow: bool = False) -> InodePlace | DotSnapshot | None:
     """Resolve a path (INodesInPath.resolve); None if it does not exist.
 
     Args:
@@ -50,22 +50,22 @@ def resolve(namespace: Namespace, path: str, *, follow: bool = False) -> Place |
     return last
 
 
-def places_along(namespace: Namespace, path: str, *, follow: bool = False) -> Iterator[Place | PlaceOfSnapshots | None]:
+def places_along(namespace: Namespace, path: str, *, follow: bool = False) -> Iterator[InodePlace | DotSnapshot | None]:
     """Yield the place of each component of a path, the root first; None at the end if it is missing. See `resolve`."""
     names = [name for name in checked_path(path).split("/") if name]
-    place = Place(ROOT_ROW)
+    place = InodePlace(ROOT_ROW)
     yield place
     at = 0
     while at < len(names):
         if names[at] == DOT_SNAPSHOT and place.snapshot_id == CURRENT_STATE and _has_dot_snapshot(namespace, place.row):
             if at + 1 == len(names):
-                yield PlaceOfSnapshots(place.row)
+                yield DotSnapshot(place.row)
                 return
             found = snapshot_names(namespace, place.row).get(encode_name(names[at + 1]))
             if found is None:
                 yield None
                 return
-            place = Place(place.row, found)
+            place = InodePlace(place.row, found)
             yield place
             at += 2
             continue
@@ -75,7 +75,7 @@ def places_along(namespace: Namespace, path: str, *, follow: bool = False) -> It
         if node is None:
             yield None
             return
-        place = Place(row_of(node), place.snapshot_id)
+        place = InodePlace(row_of(node), place.snapshot_id)
         at += 1
         if namespace.table.kind[place.row] == SYMLINK and (follow or at < len(names)):
             raise SymlinkInPathError(f"/{'/'.join(names[:at])} in {path} is a symbolic link")
@@ -86,7 +86,7 @@ def _has_dot_snapshot(namespace: Namespace, row: int) -> bool:
     return namespace.snapshots.is_snapshottable(int(namespace.table.id[row]))
 
 
-def nodes_at(namespace: Namespace, place: Place) -> dict[bytes, Node]:
+def nodes_at(namespace: Namespace, place: InodePlace) -> dict[bytes, Node]:
     """Return the nodes in a directory by name."""
     names: dict[bytes, Node] = dict(namespace.tree.children(place.row))
     if place.snapshot_id != CURRENT_STATE:
@@ -98,14 +98,14 @@ def nodes_at(namespace: Namespace, place: Place) -> dict[bytes, Node]:
     return names
 
 
-def children_at(namespace: Namespace, place: Place) -> Iterator[tuple[bytes, Place]]:
+def children_at(namespace: Namespace, place: InodePlace) -> Iterator[tuple[bytes, InodePlace]]:
     """Yield name and place of each child of a directory, in Hadoop's order of names."""
     nodes = nodes_at(namespace, place)
     for name in sorted(nodes, key=name_key):
-        yield name, Place(row_of(nodes[name]), place.snapshot_id)
+        yield name, InodePlace(row_of(nodes[name]), place.snapshot_id)
 
 
-def copy_at(namespace: Namespace, place: Place) -> pb.INodeFile | pb.INodeDirectory | None:
+def copy_at(namespace: Namespace, place: InodePlace) -> pb.INodeFile | pb.INodeDirectory | None:
     """Return the attributes that an inode had in a snapshot; None if they are the current ones."""
     if place.snapshot_id == CURRENT_STATE:
         return None
@@ -126,7 +126,7 @@ def copies(
             yield copy
 
 
-def size_at(namespace: Namespace, place: Place) -> int:
+def size_at(namespace: Namespace, place: InodePlace) -> int:
     """Return the size of a file in bytes, now or in a snapshot."""
     diffs = namespace.history.diffs.of_file(place.row)
     diff = None if diffs is None else diffs.at(place.snapshot_id)

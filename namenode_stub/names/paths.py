@@ -8,7 +8,7 @@ from engine.namespace.paths import encode_name
 from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK
 from namenode_stub.refusals import (
     IllegalArgumentError,
-    InvalidPathError,
+    InvalidPathRefusalError,
     NotADirectoryRefusalError,
     NotThereError,
     SnapshotPathError,
@@ -26,13 +26,13 @@ def checked_path(path: str) -> str:
         InvalidPathError: it is not absolute and normalized, or has an invalid component.
     """
     if not path.startswith("/") or "//" in path or (path != "/" and path.endswith("/")):
-        raise InvalidPathError(f"{path!a} is not a normalized absolute path")
+        raise InvalidPathRefusalError(f"{path!a} is not a normalized absolute path")
     if any(part in (".", "..") for part in path.split("/")):
-        raise InvalidPathError(f"{path!a} has a component that is not a name")
+        raise InvalidPathRefusalError(f"{path!a} has a component that is not a name")
     try:
         path.encode()
     except UnicodeEncodeError as error:
-        raise InvalidPathError(f"{path!a} has a lone surrogate, which a name cannot hold") from error
+        raise InvalidPathRefusalError(f"{path!a} has a lone surrogate, which a name cannot hold") from error
     return path
 
 

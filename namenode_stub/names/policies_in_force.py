@@ -10,8 +10,8 @@ from image_format.inode_table import DIRECTORY, FILE
 from image_format.permission import XAttrNamespace
 from image_format.proto import fsimage_pb2 as pb
 from journal.ops import XAttr
-from namenode_stub.names.inode_views import NO_POLICIES, Policies, xattrs_of
-from namenode_stub.names.past_states import Place, PlaceOfSnapshots, places_along
+from namenode_stub.names.inode_views import NO_POLICIES, EffectivePolicies, xattrs_of
+from namenode_stub.names.past_states import DotSnapshot, InodePlace, places_along
 from namenode_stub.refusals import NotThereError
 
 _STORAGE_XATTR = "hsm.block.storage.policy.id"
@@ -26,32 +26,32 @@ def erasure_coding_xattr(name: str) -> XAttr:
     return XAttr(XAttrNamespace.SYSTEM, _ERASURE_XATTR, struct.pack(">i", len(text)) + text)
 
 
-def _attribute(namespace: Namespace, place: Place, name: str) -> bytes | None:
+def _attribute(namespace: Namespace, place: InodePlace, name: str) -> bytes | None:
     for xattr in xattrs_of(namespace, place):
         if (xattr.namespace, xattr.name) == (XAttrNamespace.SYSTEM, name):
             return xattr.value
     return None
 
 
-def own_erasure_coding(namespace: Namespace, place: Place) -> str | None:
+def own_erasure_coding(namespace: Namespace, place: InodePlace) -> str | None:
     """Return the name of the policy set on a directory itself."""
     value = _attribute(namespace, place, _ERASURE_XATTR)
     return None if value is None else value[4:].decode("utf-8", "replace")
 
 
-def policies_at(namespace: Namespace, place: Place, above: Policies) -> Policies:
+def policies_at(namespace: Namespace, place: InodePlace, above: EffectivePolicies) -> EffectivePolicies:
     """Return the effective policies of an inode, given those of its directory."""
     table, row = namespace.table, place.row
     if table.kind[row] == FILE:
         coded = int(table.ec_policy[row])
         erasure = namespace.erasure_coding.by_id(coded) if coded >= 0 else None
-        return Policies(int(table.policy[row]) or above.storage, erasure)
+        return EffectivePolicies(int(table.policy[row]) or above.storage, erasure)
     if table.kind[row] != DIRECTORY:
         return NO_POLICIES
-    storage = _attribute(namespace, Place(row), _STORAGE_XATTR)
+    storage = _attribute(namespace, InodePlace(row), _STORAGE_XATTR)
     name = own_erasure_coding(namespace, place)
     erasure = above.erasure if name is None else _named(namespace, name)
-    return Policies(storage[0] if storage else above.storage, erasure)
+    return EffectivePolicies(storage[0] if storage else above.storage, erasure)
 
 
 def _named(namespace: Namespace, name: str) -> ErasureCodingPolicy | None:
@@ -62,7 +62,7 @@ def _named(namespace: Namespace, name: str) -> ErasureCodingPolicy | None:
 
 def place_and_policies(
     namespace: Namespace, path: str, *, follow: bool = False
-) -> tuple[Place | PlaceOfSnapshots | None, Policies]:
+) -> tuple[InodePlace | DotSnapshot | None, EffectivePolicies]:
     """Resolve a path as `resolve`, with the effective policies there or at the nearest existing directory above.
 
     Raises:
@@ -70,12 +70,12 @@ def place_and_policies(
     """
     found = NO_POLICIES
     for place in places_along(namespace, path, follow=follow):
-        if isinstance(place, Place):
+        if isinstance(place, InodePlace):
             found = policies_at(namespace, place, found)
     return place, found
 
 
-def in_force(namespace: Namespace, path: str) -> Policies:
+def in_force(namespace: Namespace, path: str) -> EffectivePolicies:
     """Return the effective policies of a path; raises NotThereError if it does not exist, and as
     `place_and_policies`.
     """

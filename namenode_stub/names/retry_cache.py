@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from journal.operation import EditOp
 from journal.ops import NO_CALL_ID
-from namenode_stub.names.caller import Caller
+from namenode_stub.names.caller import ClientCall
 
 T = TypeVar("T")
 _EXPIRY = 600.0  # seconds: dfs.namenode.retrycache.expirytime.millis
@@ -34,7 +34,7 @@ class RetryCache:
         # time and value of each answer
         self._answers: OrderedDict[_Key, tuple[float, Any]] = OrderedDict()
 
-    def once(self, caller: Caller, perform: Callable[[], T], known: Callable[[], T]) -> T:
+    def once(self, caller: ClientCall, perform: Callable[[], T], known: Callable[[], T]) -> T:
         """Return the answer of `perform`, or its earlier answer if the call is a repetition.
 
         A failed call is performed again when repeated.

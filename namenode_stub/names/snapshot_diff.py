@@ -12,7 +12,7 @@ from engine.namespace.references import WithName
 from image_format.inode_table import DIRECTORY, FILE, NO_ROW
 from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
-from namenode_stub.names.past_states import Place, copies, copy_at, nodes_at, row_of, size_at
+from namenode_stub.names.past_states import InodePlace, copies, copy_at, nodes_at, row_of, size_at
 from namenode_stub.names.paths import find, is_directory
 from namenode_stub.names.snapshot_operations import snapshot_names
 from namenode_stub.names.transactions import Transactions
@@ -23,7 +23,7 @@ Parts = tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Child:
+class ChangedName:
     """A created or deleted name.
 
     Attributes:
@@ -42,7 +42,7 @@ class Child:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SnapshotChange:
     """A changed directory or file; `created` and `deleted` are a directory's, by name.
 
     Attributes:
@@ -54,12 +54,12 @@ class Change:
     path: Parts
     is_directory: bool
     order: tuple[int, list[bytes]]
-    created: Sequence[Child] = ()
-    deleted: Sequence[Child] = ()
+    created: Sequence[ChangedName] = ()
+    deleted: Sequence[ChangedName] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class SnapshotDifference:
     """All changes, in the order of a walk through the earlier state.
 
     Attributes:
@@ -70,7 +70,7 @@ class Difference:
 
     root: str
     is_from_earlier: bool = True
-    changes: Sequence[Change] = ()
+    changes: Sequence[SnapshotChange] = ()
     targets: dict[int, Parts] = field(default_factory=dict)
 
 
@@ -80,7 +80,7 @@ class SnapshotDiffs:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    def between(self, path: str, first: str, second: str) -> Difference:
+    def between(self, path: str, first: str, second: str) -> SnapshotDifference:
         """Compare a directory and its descendants in two states.
 
         Args:
@@ -100,8 +100,10 @@ class SnapshotDiffs:
             root_path = namespace.tree.path(root)
             ids = [_snapshot_id(namespace, root, name) for name in (first, second)]
             if ids[0] == ids[1]:
-                return Difference(root_path)
-            return _Walk(namespace, top, min(ids), max(ids)).difference(root_path, is_from_earlier=ids[0] < ids[1])
+                return SnapshotDifference(root_path)
+            return _SnapshotComparison(namespace, top, min(ids), max(ids)).difference(
+                root_path, is_from_earlier=ids[0] < ids[1]
+            )
 
 
 def _snapshottable(namespace: Namespace, row: int, path: str) -> int:
@@ -122,7 +124,7 @@ def _snapshot_id(namespace: Namespace, root: int, name: str) -> int:
     return found
 
 
-class _Walk:
+class _SnapshotComparison:
     """One comparison of the tree below `top` in two states, `earlier` and `later` by snapshot id."""
 
     def __init__(self, namespace: Namespace, top: int, earlier: int, later: int) -> None:
@@ -135,11 +137,11 @@ class _Walk:
         self._targets: dict[int, Parts] = {}
         self._seen_later = False
 
-    def difference(self, root: str, *, is_from_earlier: bool) -> Difference:
+    def difference(self, root: str, *, is_from_earlier: bool) -> SnapshotDifference:
         changes = [change for change in self._walk() if change is not None]
-        return Difference(root, is_from_earlier, changes, self._targets)
+        return SnapshotDifference(root, is_from_earlier, changes, self._targets)
 
-    def _walk(self) -> Iterator[Change | None]:
+    def _walk(self) -> Iterator[SnapshotChange | None]:
         waiting: list[tuple[int, Parts]] = [(self._top, ())]
         while waiting:
             row, path = waiting.pop()
@@ -152,7 +154,7 @@ class _Walk:
 
     def _below(self, row: int, path: Parts, diff: DirectoryDiff) -> Iterator[tuple[int, Parts]]:
         """Yield children in the earlier state to compare; a removed one counts only if it moved within `top`."""
-        nodes = nodes_at(self._namespace, Place(row, self._earlier))
+        nodes = nodes_at(self._namespace, InodePlace(row, self._earlier))
         for name in sorted(nodes, key=name_key):
             node = nodes[name]
             if name in diff.deleted:
@@ -175,7 +177,7 @@ class _Walk:
 
     # ---- directories -----------------------------------------------------------------------------------------------
 
-    def _directory(self, row: int, path: Parts, diff: DirectoryDiff) -> Change | None:
+    def _directory(self, row: int, path: Parts, diff: DirectoryDiff) -> SnapshotChange | None:
         """Combine created and deleted names into `diff`, and return the change."""
         diffs = self._history.diffs.of_directory(row)
         span = self._span(diffs)
@@ -186,7 +188,7 @@ class _Walk:
         among = diffs.items[slice(*span)]
         if not diff.created and not diff.deleted and not self._has_changed(row, among, _directory_attributes):
             return None
-        return Change(
+        return SnapshotChange(
             int(self._table.id[row]),
             path,
             True,
@@ -198,13 +200,13 @@ class _Walk:
             [self._child(path, name, diff.deleted[name]) for name in _sorted(diff.deleted)],
         )
 
-    def _child(self, path: Parts, name: bytes, node: Node | None) -> Child:
+    def _child(self, path: Parts, name: bytes, node: Node | None) -> ChangedName:
         if node is None:
             raise SnapshotRefusedError(f"the snapshots of {self._history.lookup.full_path(self._top)} are inconsistent")
         row = row_of(node)
         is_old_name = isinstance(node, WithName)
         was_moved = is_old_name or self._namespace.tree.references.hub(row) is not None
-        return Child(int(self._table.id[row]), (*path, name), was_moved, is_old_name, self._target(node))
+        return ChangedName(int(self._table.id[row]), (*path, name), was_moved, is_old_name, self._target(node))
 
     def _has_changed(
         self,
@@ -216,7 +218,7 @@ class _Walk:
         known = [attributes(copy) for copy in copies(self._namespace, among)]
         if not known:
             return False
-        later = copy_at(self._namespace, Place(row, self._later))
+        later = copy_at(self._namespace, InodePlace(row, self._later))
         if later is None:
             message = self._table.message(row)
             later = message.file if self._table.kind[row] == FILE else message.directory
@@ -224,15 +226,15 @@ class _Walk:
 
     # ---- files -----------------------------------------------------------------------------------------------------
 
-    def _file(self, row: int, path: Parts) -> Change | None:
+    def _file(self, row: int, path: Parts) -> SnapshotChange | None:
         diffs = self._history.diffs.of_file(row)
         span = self._span(diffs)
         if diffs is None or span is None:
             return None
-        same_size = diffs.items[span[0]].file_size == size_at(self._namespace, Place(row, self._later))
+        same_size = diffs.items[span[0]].file_size == size_at(self._namespace, InodePlace(row, self._later))
         if same_size and not self._has_changed(row, diffs.items[slice(*span)], _file_attributes):
             return None
-        return Change(int(self._table.id[row]), path, False, self._order(row))
+        return SnapshotChange(int(self._table.id[row]), path, False, self._order(row))
 
     # ---- renames ---------------------------------------------------------------------------------------------------
 
@@ -273,7 +275,7 @@ class _Walk:
         waiting = [] if self._seen_later else [self._top]
         self._seen_later = True
         while waiting:
-            nodes = nodes_at(self._namespace, Place(waiting.pop(), self._later))
+            nodes = nodes_at(self._namespace, InodePlace(waiting.pop(), self._later))
             waiting += [row for row in map(row_of, nodes.values()) if self._table.kind[row] == DIRECTORY]
 
     def _is_in(self, directory: int, name: bytes, node: Node) -> bool:

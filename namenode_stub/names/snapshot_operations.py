@@ -7,13 +7,13 @@ from datetime import datetime
 from engine.namespace import Namespace
 from engine.namespace.paths import encode_name
 from journal import ops
-from namenode_stub.names.caller import LOCAL, Caller
+from namenode_stub.names.caller import LOCAL_CALL, ClientCall
 from namenode_stub.names.limits import check_name
 from namenode_stub.names.paths import DOT_SNAPSHOT, existing_for_change, is_directory
 from namenode_stub.names.transactions import Transactions, now
 from namenode_stub.refusals import (
     IllegalArgumentError,
-    InvalidPathError,
+    InvalidPathRefusalError,
     NotADirectoryRefusalError,
     SnapshotRefusedError,
 )
@@ -77,7 +77,7 @@ class SnapshotOperations:
                 )
             self._transactions.perform(ops.DisallowSnapshotOp(snapshot_root=path))
 
-    def create(self, path: str, name: str = "", caller: Caller = LOCAL) -> str:
+    def create(self, path: str, name: str = "", caller: ClientCall = LOCAL_CALL) -> str:
         """Create a snapshot, by default named after the time; return its path."""
         with self._transactions.change(f"create snapshot for {path}"):
             row = self._snapshottable(path)
@@ -98,7 +98,7 @@ class SnapshotOperations:
         if "/" in name:
             raise IllegalArgumentError('Snapshot name cannot contain "/"')
         if name in (DOT_SNAPSHOT, ".", "..", "") or ":" in name:
-            raise InvalidPathError(f"Invalid snapshot name: {name}")
+            raise InvalidPathRefusalError(f"Invalid snapshot name: {name}")
         check_name(f"{path}/{name}")
         if encode_name(name) in snapshot_names(self._namespace, row):
             raise SnapshotRefusedError(
@@ -109,7 +109,7 @@ class SnapshotOperations:
         if encode_name(name) not in snapshot_names(self._namespace, row):
             raise SnapshotRefusedError(f"Cannot find snapshot {name} of {path}: the snapshot does not exist.")
 
-    def rename(self, path: str, old: str, new: str, caller: Caller = LOCAL) -> None:
+    def rename(self, path: str, old: str, new: str, caller: ClientCall = LOCAL_CALL) -> None:
         with self._transactions.change(f"rename snapshot for {path}"):
             row = self._snapshottable(path)
             self._check_held(row, path, old)
@@ -126,7 +126,7 @@ class SnapshotOperations:
                 )
             )
 
-    def delete(self, path: str, name: str, caller: Caller = LOCAL) -> None:
+    def delete(self, path: str, name: str, caller: ClientCall = LOCAL_CALL) -> None:
         with self._transactions.change(f"delete snapshot for {path}"):
             self._check_held(self._snapshottable(path), path, name)
             self._transactions.perform(

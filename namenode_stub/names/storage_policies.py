@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.namespace import Namespace
-from hadoop_common.storage_policies import (
+from hadoop_common.hdfs_constants import (
     DEFAULT_POLICY,
     STORAGE_POLICIES,
     UNSPECIFIED_POLICY,
@@ -12,7 +12,7 @@ from hadoop_common.storage_policies import (
 )
 from image_format.inode_table import DIRECTORY, FILE
 from journal import ops
-from namenode_stub.names.inode_views import Policies
+from namenode_stub.names.inode_views import EffectivePolicies
 from namenode_stub.names.paths import existing_for_change
 from namenode_stub.names.policies_in_force import in_force
 from namenode_stub.names.transactions import Transactions
@@ -48,7 +48,7 @@ class StoragePolicies:
             raise IllegalArgumentError(f"Cannot find a block policy with the name {name}")
         return found
 
-    def for_new_file(self, above: Policies, name: str = "") -> int:
+    def for_new_file(self, above: EffectivePolicies, name: str = "") -> int:
         """Return a new file's own policy id, 0 for its directory's. The caller holds the lock.
 
         Args:

@@ -17,7 +17,7 @@ from journal.bookkeeper.errors import LedgerFencedError
 from journal.edit_log_writer import EditLogWriter
 from journal.errors import JournalError, JournalInUseError, OpEncodingError
 from journal.quorum.errors import WriterFencedError
-from namenode_stub.fail_stop import FailStop, NotActiveError, NotServingError, ShuttingDownError
+from namenode_stub.fail_stop import FailStop, NotServingError, ShuttingDownError, StandbyRefusalError
 from namenode_stub.names.safe_mode import SafeMode
 from namenode_stub.refusals import OperationRefusedError
 
@@ -121,7 +121,7 @@ class Transactions:
     def _check_serving(self) -> None:
         self.fail_stop.check()
         if self._left:
-            raise NotActiveError()
+            raise StandbyRefusalError()
         if self._refusal is not None:
             raise self._refusal()
 
@@ -156,7 +156,7 @@ class Transactions:
         with self.lock:
             self.fail_stop.check()
             if self._left:
-                raise NotActiveError()
+                raise StandbyRefusalError()
             yield self.namespace
 
     def perform(self, op: ops.EditOp) -> int:

@@ -9,7 +9,7 @@ from engine.namespace.diffs import CURRENT_STATE, FileDiff
 from image_format.inode_table import FILE, Block
 from journal import ops
 from namenode_stub.names.block_ids import new_block, new_genstamp
-from namenode_stub.names.past_states import Place, size_at
+from namenode_stub.names.past_states import InodePlace, size_at
 from namenode_stub.names.paths import existing_for_change
 from namenode_stub.names.storage_policies import is_copied
 from namenode_stub.names.transactions import Transactions
@@ -17,7 +17,7 @@ from namenode_stub.refusals import NotThereError, UnsupportedRequestError
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class Truncation:
     """New length of a file, and the generation stamp of its last block."""
 
     length: int
@@ -70,7 +70,7 @@ def _is_kept_by_snapshot(namespace: Namespace, row: int, block: Block) -> bool:
         size = items[-1].file_size if items and items[-1].snapshot_id >= latest else None
         held = items[-1].blocks if size is not None else None
         if held is None:
-            fresh = FileDiff(latest, size_at(namespace, Place(row)) if size is None else size)
+            fresh = FileDiff(latest, size_at(namespace, InodePlace(row)) if size is None else size)
             fresh.set_blocks(namespace.table.file_blocks(row))
             held = fresh.blocks
     else:

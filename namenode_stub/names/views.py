@@ -11,7 +11,7 @@ from image_format.inode_table import DIRECTORY, FILE
 from image_format.name_order import name_key
 from journal.ops import XAttr
 from namenode_stub.names.inode_views import DOT_SNAPSHOT_VIEW, InodeView, replication_at, view_of, xattrs_of
-from namenode_stub.names.past_states import Place, PlaceOfSnapshots, children_at, resolve, size_at
+from namenode_stub.names.past_states import DotSnapshot, InodePlace, children_at, resolve, size_at
 from namenode_stub.names.policies_in_force import place_and_policies, policies_at
 from namenode_stub.names.snapshot_operations import snapshot_names
 from namenode_stub.names.transactions import Transactions
@@ -19,7 +19,7 @@ from namenode_stub.refusals import NotThereError, SnapshotRefusedError
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListingPage:
     """A page of a directory's children, and the number of children after it."""
 
     entries: tuple[InodeView, ...]
@@ -27,7 +27,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
+class ContentTotals:
     """Totals below a path; `space` counts replicas, quotas are -1 if unset."""
 
     length: int
@@ -64,7 +64,7 @@ class Views:
         """Return the status of a path, None if it does not exist; `follow` refuses a link as the last component."""
         with self._transactions.view() as namespace:
             place, policies = place_and_policies(namespace, path, follow=follow)
-            if isinstance(place, PlaceOfSnapshots):
+            if isinstance(place, DotSnapshot):
                 return DOT_SNAPSHOT_VIEW
             return None if place is None else view_of(namespace, place, policies=policies)
 
@@ -89,23 +89,23 @@ class Views:
 
     # ---- directories -------------------------------------------------------------------------------------------
 
-    def listing(self, path: str, start_after: bytes = b"") -> Page | None:
+    def listing(self, path: str, start_after: bytes = b"") -> ListingPage | None:
         """Return a page of the children after a name; a file itself; None if the path does not exist."""
         with self._transactions.view() as namespace:
             place, policies = place_and_policies(namespace, path, follow=True)
             if place is None:
                 return None
-            if isinstance(place, Place) and namespace.table.kind[place.row] != DIRECTORY:
-                return Page((view_of(namespace, place, policies=policies),), 0)
-            children = _snapshots(namespace, place) if isinstance(place, PlaceOfSnapshots) else _all(namespace, place)
+            if isinstance(place, InodePlace) and namespace.table.kind[place.row] != DIRECTORY:
+                return ListingPage((view_of(namespace, place, policies=policies),), 0)
+            children = _snapshots(namespace, place) if isinstance(place, DotSnapshot) else _all(namespace, place)
             wanted = [child for child in children if not start_after or name_key(child[0]) > name_key(start_after)]
             page = wanted[: self._page_size]
             entries = tuple(
                 view_of(namespace, child, name, policies_at(namespace, child, policies)) for name, child in page
             )
-            return Page(entries, len(wanted) - len(page))
+            return ListingPage(entries, len(wanted) - len(page))
 
-    def sums(self, path: str) -> Sums:
+    def sums(self, path: str) -> ContentTotals:
         """Return the totals at and below a path (ContentSummary); raises NotThereError if it does not exist.
 
         Unlike in Hadoop, inodes that exist only in snapshots are counted only below `.snapshot`.
@@ -124,7 +124,7 @@ class Views:
             quotas = [int(table.ns_quota[top.row]), int(table.ds_quota[top.row])]
             if table.kind[top.row] != DIRECTORY:
                 quotas = [-1, -1]
-            return Sums(length, files, directories, space, *(-1 if q > MAX_QUOTA else q for q in quotas))
+            return ContentTotals(length, files, directories, space, *(-1 if q > MAX_QUOTA else q for q in quotas))
 
     # ---- snapshots ---------------------------------------------------------------------------------------------
 
@@ -135,7 +135,7 @@ class Views:
             found = []
             for row in sorted(rows, key=namespace.tree.path):
                 parent = namespace.tree.path(int(namespace.table.parent[row])) if namespace.table.name(row) else ""
-                view = view_of(namespace, Place(row), namespace.table.name(row))
+                view = view_of(namespace, InodePlace(row), namespace.table.name(row))
                 found.append(SnapshottableDirectory(view, parent, len(snapshot_names(namespace, row))))
             return found
 
@@ -147,27 +147,27 @@ class Views:
                 raise SnapshotRefusedError(f"Directory is not a snapshottable directory: {path}")
             return [
                 (root.snapshot_id, view_of(namespace, root, name))
-                for name, root in _snapshots(namespace, PlaceOfSnapshots(place.row))
+                for name, root in _snapshots(namespace, DotSnapshot(place.row))
             ]
 
 
-def _inode(namespace: Namespace, path: str) -> Place:
+def _inode(namespace: Namespace, path: str) -> InodePlace:
     place = resolve(namespace, path, follow=True)
-    if not isinstance(place, Place):
+    if not isinstance(place, InodePlace):
         raise NotThereError(f"File does not exist: {path}")
     return place
 
 
-def _all(namespace: Namespace, place: Place) -> Sequence[tuple[bytes, Place]]:
+def _all(namespace: Namespace, place: InodePlace) -> Sequence[tuple[bytes, InodePlace]]:
     return list(children_at(namespace, place))
 
 
-def _snapshots(namespace: Namespace, place: PlaceOfSnapshots) -> Sequence[tuple[bytes, Place]]:
+def _snapshots(namespace: Namespace, place: DotSnapshot) -> Sequence[tuple[bytes, InodePlace]]:
     names = snapshot_names(namespace, place.row)
-    return [(name, Place(place.row, names[name])) for name in sorted(names, key=name_key)]
+    return [(name, InodePlace(place.row, names[name])) for name in sorted(names, key=name_key)]
 
 
-def _walk(namespace: Namespace, place: Place) -> Iterator[Place]:
+def _walk(namespace: Namespace, place: InodePlace) -> Iterator[InodePlace]:
     places = [place]
     while places:
         place = places.pop()

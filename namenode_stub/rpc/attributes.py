@@ -11,8 +11,8 @@ from namenode_stub.names.acls import AclOperations
 from namenode_stub.names.inode_views import AclEntryView
 from namenode_stub.names.retry_cache import RetryCache
 from namenode_stub.refusals import OperationRefusedError
-from namenode_stub.rpc.gate import Gate
 from namenode_stub.rpc.handlers import EMPTY, caller_of, client_path, result
+from namenode_stub.rpc.service_switch import ServiceSwitch
 from namenode_stub.rpc.statuses import signed
 
 _MODE_MASK = 0o1777
@@ -22,12 +22,12 @@ _STICKY = 0o1000
 class AttributeChanges:
     """Handlers of attributes."""
 
-    def __init__(self, names: ActiveNamespace, cache: RetryCache, gate: Gate) -> None:
+    def __init__(self, names: ActiveNamespace, cache: RetryCache, switch: ServiceSwitch) -> None:
         self._names = names
         self._attributes = names.attributes
         self._acls = AclOperations(names.transactions)
         self._cache = cache
-        self._gate = gate
+        self._switch = switch
 
     def methods(self) -> dict[str, Handler]:
         return {
@@ -66,7 +66,7 @@ class AttributeChanges:
         return result(self._attributes.set_replication(client_path(request.src), request.replication))
 
     def set_quota(self, request: pb.SetQuotaRequestProto, context: CallContext) -> pb.EmptyProto:
-        self._gate.check_superuser(context)
+        self._switch.check_superuser(context)
         if request.HasField("storageType"):
             raise OperationRefusedError(f"{request.path} cannot have a storage type quota: there are no DataNodes")
         self._attributes.set_quota(

@@ -7,10 +7,10 @@ from hadoop_rpc.service import CallContext, Handler
 from journal.ops import CacheDirectiveInfo, CachePoolInfo
 from namenode_stub.active_namespace import ActiveNamespace
 from namenode_stub.names.cache_rules import DirectiveRequest, Expiration
-from namenode_stub.names.caching import Needed
+from namenode_stub.names.caching import CacheDemand
 from namenode_stub.names.retry_cache import RetryCache
-from namenode_stub.rpc.gate import Gate
 from namenode_stub.rpc.handlers import EMPTY, caller_of, client_path
+from namenode_stub.rpc.service_switch import ServiceSwitch
 
 _FORCE = 0x01  # CacheFlagProto
 
@@ -18,10 +18,10 @@ _FORCE = 0x01  # CacheFlagProto
 class CachingCalls:
     """Handlers of cache pools and directives."""
 
-    def __init__(self, names: ActiveNamespace, cache: RetryCache, gate: Gate) -> None:
+    def __init__(self, names: ActiveNamespace, cache: RetryCache, switch: ServiceSwitch) -> None:
         self._caching = names.caching
         self._cache = cache
-        self._gate = gate
+        self._switch = switch
 
     def methods(self) -> dict[str, Handler]:
         return {
@@ -38,19 +38,19 @@ class CachingCalls:
     # ---- pools ---------------------------------------------------------------------------------------------------
 
     def add_pool(self, request: pb.CachePoolRequestProto, context: CallContext) -> pb.EmptyProto:
-        self._gate.check_superuser(context)
+        self._switch.check_superuser(context)
         caller, pool = caller_of(context), _pool(request.info)
         self._cache.once(caller, lambda: self._caching.add_pool(pool, caller), lambda: None)
         return EMPTY
 
     def modify_pool(self, request: pb.CachePoolRequestProto, context: CallContext) -> pb.EmptyProto:
-        self._gate.check_superuser(context)
+        self._switch.check_superuser(context)
         caller, pool = caller_of(context), _pool(request.info)
         self._cache.once(caller, lambda: self._caching.modify_pool(pool, caller), lambda: None)
         return EMPTY
 
     def remove_pool(self, request: pb.RemoveCachePoolRequestProto, context: CallContext) -> pb.EmptyProto:
-        self._gate.check_superuser(context)
+        self._switch.check_superuser(context)
         caller = caller_of(context)
         self._cache.once(caller, lambda: self._caching.remove_pool(request.poolName, caller), lambda: None)
         return EMPTY
@@ -156,7 +156,7 @@ def _directive_message(info: CacheDirectiveInfo) -> pb.CacheDirectiveInfoProto:
     )
 
 
-def _directive_stats(needed: Needed, *, has_expired: bool) -> pb.CacheDirectiveStatsProto:
+def _directive_stats(needed: CacheDemand, *, has_expired: bool) -> pb.CacheDirectiveStatsProto:
     return pb.CacheDirectiveStatsProto(
         bytesNeeded=needed.bytes,
         bytesCached=0,

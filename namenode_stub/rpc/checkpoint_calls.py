@@ -15,24 +15,66 @@ from hadoop_rpc.namenode_protocol import (
     EditLogManifest,
     NamenodeRegistration,
     NamenodeRole,
+    NamespaceInfo,
     RemoteEditLog,
 )
 from hadoop_rpc.service import CallContext
 from journal.segment_file import EditLogSegment
 from namenode_stub.administration import Administration
 from namenode_stub.backup_streams import BackupStreams
-from namenode_stub.image_store import StubImages
-from namenode_stub.manifest import manifest
+from namenode_stub.image_store import StubImages, manifest
 from namenode_stub.names.transactions import Transactions
 from namenode_stub.node_resources import Addresses
-from namenode_stub.rpc.gate import Gate
-from namenode_stub.rpc.questions import Questions
+from namenode_stub.rpc.service_switch import ServiceSwitch
+
+
+class NodeQueries:
+    """`NamenodeQuestions` of the stub in one state.
+
+    Args:
+        info: of the storage.
+        release: reported release.
+        last_txid: returns the newest transaction written, or applied by a standby; raises if the NameNode failed.
+    """
+
+    def __init__(
+        self,
+        info: StorageInfo,
+        release: Release,
+        state: HAState,
+        images: StubImages,
+        switch: ServiceSwitch,
+        *,
+        last_txid: Callable[[], int],
+    ) -> None:
+        self._info = info
+        self._release = release
+        self._state = state
+        self._images = images
+        self._switch = switch
+        self._last_txid = last_txid
+
+    def transaction_id(self, caller: CallContext) -> int:
+        self._switch.check_superuser(caller)
+        return self._last_txid()
+
+    def most_recent_checkpoint_txid(self, caller: CallContext) -> int:
+        self._switch.check_superuser(caller)
+        return self._images.checkpoint_txid
+
+    def version_request(self, caller: CallContext) -> NamespaceInfo:
+        self._switch.check_superuser(caller)
+        release = self._release
+        # Releases before 3.0 have no state there.
+        state = "" if release.version.startswith("2.") else self._state.name
+        return NamespaceInfo(self._info, release.revision, release.version, state)
+
 
 _LOG = logging.getLogger(__name__)
 _FATAL = 1  # NamenodeProtocol.FATAL
 
 
-class CheckpointCalls(Questions):
+class CheckpointCalls(NodeQueries):
     """`NamenodeProtocol` of the active stub.
 
     Args:
@@ -50,12 +92,12 @@ class CheckpointCalls(Questions):
         administration: Administration,
         images: StubImages,
         backups: BackupStreams,
-        gate: Gate,
+        switch: ServiceSwitch,
         *,
         segments: Callable[[], Iterable[EditLogSegment]],
         addresses: Callable[[], Addresses],
     ) -> None:
-        super().__init__(info, release, HAState.ACTIVE, images, gate, last_txid=self._written)
+        super().__init__(info, release, HAState.ACTIVE, images, switch, last_txid=self._written)
         self._transactions = transactions
         self._administration = administration
         self._backups = backups
@@ -69,7 +111,7 @@ class CheckpointCalls(Questions):
         return self._transactions.log.last_txid
 
     def edit_log_manifest(self, since: int, caller: CallContext) -> EditLogManifest:
-        self._gate.check_superuser(caller)
+        self._switch.check_superuser(caller)
         self._transactions.fail_stop.check()
         logs = tuple(RemoteEditLog(first, last) for first, last in manifest(self._segments(), since))
         committed = None if self._release.version.startswith("2.") else self._committed(logs)
@@ -81,17 +123,17 @@ class CheckpointCalls(Questions):
 
     def is_upgrade_finalized(self, caller: CallContext) -> bool:
         """Return True: the stub does not start from storage with a `previous` directory."""
-        self._gate.check_superuser(caller)
+        self._switch.check_superuser(caller)
         return True
 
     def is_rolling_upgrade(self, caller: CallContext) -> bool:
-        self._gate.check_superuser(caller)
+        self._switch.check_superuser(caller)
         return self._administration.is_rolling_upgrade
 
     # ---- checkpoints -------------------------------------------------------------------------------------------
 
     def roll_edit_log(self, caller: CallContext) -> CheckpointSignature:
-        self._gate.check_superuser(caller)
+        self._switch.check_superuser(caller)
         return self._signature(self._administration.roll())
 
     def _signature(self, first: int) -> CheckpointSignature:
@@ -99,7 +141,7 @@ class CheckpointCalls(Questions):
 
     def register(self, registration: NamenodeRegistration, caller: CallContext) -> NamenodeRegistration:
         """Register a node; a BackupNode gets the edits from the next segment on."""
-        self._gate.check_superuser(caller)
+        self._switch.check_superuser(caller)
         if registration.storage_info.namespace_id != self._info.namespace_id:
             raise RemoteError(
                 f"Incompatible namespaceIDs: Namenode namespaceID = {self._info.namespace_id}; "
@@ -114,7 +156,7 @@ class CheckpointCalls(Questions):
         return NamenodeRegistration(addresses.rpc, addresses.http, self._info, NamenodeRole.NAMENODE)
 
     def start_checkpoint(self, registration: NamenodeRegistration, caller: CallContext) -> CheckpointCommand | None:
-        self._gate.check_superuser(caller)
+        self._switch.check_superuser(caller)
         self._check_registered(registration)
         other = registration.storage_info
         newer = other.layout_version < self._info.layout_version or (
@@ -128,13 +170,13 @@ class CheckpointCalls(Questions):
     def end_checkpoint(
         self, registration: NamenodeRegistration, signature: CheckpointSignature, caller: CallContext
     ) -> None:
-        self._gate.check_superuser(caller)
+        self._switch.check_superuser(caller)
         self._check_registered(registration)
         if signature.storage_info != self._info:
             raise RemoteError(f"Inconsistent checkpoint fields: {signature.storage_info}, expected {self._info}")
 
     def error_report(self, registration: NamenodeRegistration, code: int, text: str, caller: CallContext) -> None:
-        self._gate.check_superuser(caller)
+        self._switch.check_superuser(caller)
         self._check_registered(registration)
         _LOG.warning("error report from %s: %d, %s", registration.rpc_address, code, text)
         if code == _FATAL:

@@ -16,12 +16,12 @@ from hadoop_rpc.errors import (
 from hadoop_rpc.ha_protocol import HAState, RequestSource, ServiceStatus
 from hadoop_rpc.service import CallContext
 from namenode_stub.refusals import OperationRefusedError
-from namenode_stub.rpc.gate import Gate
+from namenode_stub.rpc.service_switch import ServiceSwitch
 
 _LOG = logging.getLogger(__name__)
 
 
-class TakesStates(Protocol):
+class HaNode(Protocol):
     """The HA state of the NameNode."""
 
     @property
@@ -66,18 +66,18 @@ def check_source(source: RequestSource, *, automatic: bool) -> None:
 class HaCalls:
     """`HAServiceProtocol` of the stub; `automatic` as for `check_source`."""
 
-    def __init__(self, node: TakesStates, gate: Gate, *, automatic: bool) -> None:
+    def __init__(self, node: HaNode, switch: ServiceSwitch, *, automatic: bool) -> None:
         self._node = node
-        self._gate = gate
+        self._switch = switch
         self._automatic = automatic
 
     def service_status(self, caller: CallContext) -> ServiceStatus:
-        self._gate.check_superuser(caller)
+        self._switch.check_superuser(caller)
         reason = self._node.not_ready
         return ServiceStatus(self._node.state, ready_to_become_active=not reason, reason=reason)
 
     def monitor_health(self, caller: CallContext) -> None:
-        self._gate.check_superuser(caller)
+        self._switch.check_superuser(caller)
         reason = self._node.failure
         if reason:
             raise HealthCheckFailedError(reason)
@@ -92,7 +92,7 @@ class HaCalls:
         raise UnsupportedOperationRemoteError("this NameNode cannot be an observer")
 
     def _change(self, source: RequestSource, caller: CallContext, change: Callable[[], None]) -> None:
-        self._gate.check_superuser(caller)
+        self._switch.check_superuser(caller)
         try:
             check_source(source, automatic=self._automatic)
         except OperationRefusedError as refusal:

@@ -6,9 +6,9 @@ from engine.namespace.paths import join_names, split_path
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext
 from journal.ops import NO_CALL_ID
-from namenode_stub.names.caller import Caller
+from namenode_stub.names.caller import ClientCall
 from namenode_stub.names.limits import check_path
-from namenode_stub.refusals import InvalidPathError
+from namenode_stub.refusals import InvalidPathRefusalError
 
 EMPTY = pb.EmptyProto()
 
@@ -26,15 +26,15 @@ def new_path(path: str) -> str:
         OperationRefusedError: it is too long.
     """
     if ":" in path or "//" in path.rstrip("/"):
-        raise InvalidPathError(f"Invalid path name {path}")
+        raise InvalidPathRefusalError(f"Invalid path name {path}")
     check_path(path)
     return client_path(path)
 
 
-def caller_of(context: CallContext) -> Caller:
+def caller_of(context: CallContext) -> ClientCall:
     """Return the caller and its RPC."""
     call_id = context.call_id if context.client_id else NO_CALL_ID
-    return Caller(user=context.user, machine=context.peer, client_id=context.client_id, call_id=call_id)
+    return ClientCall(user=context.user, machine=context.peer, client_id=context.client_id, call_id=call_id)
 
 
 def result(value: bool) -> pb.ResultProto:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.namespace.erasure_coding import ErasureCodingPolicy, policy_name
-from hadoop_common.storage_policies import StoragePolicy
+from hadoop_common.hdfs_constants import StoragePolicy
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext, Handler
 from image_format.proto import fsimage_pb2
 from namenode_stub.active_namespace import ActiveNamespace
-from namenode_stub.names.caller import Caller
+from namenode_stub.names.caller import ClientCall
 from namenode_stub.names.erasure_coding import CODECS
 from namenode_stub.names.retry_cache import RetryCache
 from namenode_stub.refusals import IllegalArgumentError
-from namenode_stub.rpc.gate import Gate
 from namenode_stub.rpc.handlers import EMPTY, caller_of, client_path
+from namenode_stub.rpc.service_switch import ServiceSwitch
 from namenode_stub.rpc.statuses import erasure_coding_message
 
 _STORAGE_TYPES = {
@@ -78,10 +78,10 @@ def _storage_message(policy: StoragePolicy) -> pb.BlockStoragePolicyProto:
 class ErasureCodingCalls:
     """Handlers of erasure coding policies, introduced with Hadoop 3."""
 
-    def __init__(self, names: ActiveNamespace, cache: RetryCache, gate: Gate) -> None:
+    def __init__(self, names: ActiveNamespace, cache: RetryCache, switch: ServiceSwitch) -> None:
         self._coding = names.erasure_coding
         self._cache = cache
-        self._gate = gate
+        self._switch = switch
 
     def methods(self) -> dict[str, Handler]:
         return {
@@ -116,7 +116,7 @@ class ErasureCodingCalls:
         self, request: pb.GetECTopologyResultForPoliciesRequestProto, context: CallContext
     ) -> pb.GetECTopologyResultForPoliciesResponseProto:
         """Check whether there are enough DataNodes for policies: there are none."""
-        self._gate.check_superuser(context)
+        self._switch.check_superuser(context)
         found = {policy.name: policy for policy in self._coding.all()}
         missing = [name for name in request.policies if name not in found]
         if missing:
@@ -152,7 +152,7 @@ class ErasureCodingCalls:
     def add(
         self, request: pb.AddErasureCodingPoliciesRequestProto, context: CallContext
     ) -> pb.AddErasureCodingPoliciesResponseProto:
-        self._gate.check_superuser(context)
+        self._switch.check_superuser(context)
         caller = caller_of(context)
 
         def perform() -> bytes:
@@ -168,7 +168,7 @@ class ErasureCodingCalls:
         answer = self._cache.once(caller, perform, known)
         return pb.AddErasureCodingPoliciesResponseProto.FromString(answer)
 
-    def _add(self, policy: pb.ErasureCodingPolicyProto, caller: Caller) -> pb.AddErasureCodingPolicyResponseProto:
+    def _add(self, policy: pb.ErasureCodingPolicyProto, caller: ClientCall) -> pb.AddErasureCodingPolicyResponseProto:
         wanted = ErasureCodingPolicy(
             id=policy.id,
             name=policy.name,
@@ -185,10 +185,10 @@ class ErasureCodingCalls:
             return pb.AddErasureCodingPolicyResponseProto(policy=policy, succeed=False, errorMsg=error.message)
 
     def _by_name(
-        self, change: Callable[[str, Caller], None]
+        self, change: Callable[[str, ClientCall], None]
     ) -> Callable[[pb.PolicyNameRequestProto, CallContext], pb.EmptyProto]:
         def handler(request: pb.PolicyNameRequestProto, context: CallContext) -> pb.EmptyProto:
-            self._gate.check_superuser(context)
+            self._switch.check_superuser(context)
             caller = caller_of(context)
             self._cache.once(caller, lambda: change(request.ecPolicyName, caller), lambda: None)
             return EMPTY

@@ -11,7 +11,7 @@ from namenode_stub.names.views import Views
 from namenode_stub.refusals import OperationRefusedError
 from namenode_stub.rpc.handlers import EMPTY, client_path
 from namenode_stub.rpc.statuses import located, status_message, unsigned
-from namenode_stub.server_defaults import ServerDefaults
+from namenode_stub.server_settings import ServerDefaults
 
 _PACKET_SIZE = 64 << 10
 _CRC32C = 2

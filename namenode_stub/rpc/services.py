@@ -15,12 +15,12 @@ from namenode_stub.rpc.admin import AdminCalls
 from namenode_stub.rpc.attributes import AttributeChanges
 from namenode_stub.rpc.caching import CachingCalls
 from namenode_stub.rpc.changes import Changes
-from namenode_stub.rpc.gate import Gate
 from namenode_stub.rpc.policies import ErasureCodingCalls, StoragePolicyCalls
 from namenode_stub.rpc.reads import Reads
+from namenode_stub.rpc.service_switch import ServiceSwitch
 from namenode_stub.rpc.snapshot_diffs import SnapshotDiffCalls
 from namenode_stub.rpc.snapshots import SnapshotCalls
-from namenode_stub.server_defaults import ServerDefaults
+from namenode_stub.server_settings import ServerDefaults
 
 PROTOCOLS: Final = (CLIENT_PROTOCOL.name, NAMENODE_PROTOCOL.name, HA_PROTOCOL.name)
 
@@ -29,7 +29,7 @@ def client_service(
     names: ActiveNamespace,
     administration: Administration,
     cache: RetryCache,
-    gate: Gate,
+    switch: ServiceSwitch,
     defaults: ServerDefaults,
     pool: str,
 ) -> Service:
@@ -38,12 +38,12 @@ def client_service(
     methods = {
         **Reads(names.views, defaults, pool).methods(),
         **Changes(names, cache, pool).methods(),
-        **AttributeChanges(names, cache, gate).methods(),
-        **SnapshotCalls(names, cache, gate, pool).methods(),
+        **AttributeChanges(names, cache, switch).methods(),
+        **SnapshotCalls(names, cache, switch, pool).methods(),
         **SnapshotDiffCalls(names, hadoop3=hadoop3).methods(),
-        **CachingCalls(names, cache, gate).methods(),
+        **CachingCalls(names, cache, switch).methods(),
         **StoragePolicyCalls(names, hadoop3=hadoop3).methods(),
-        **(ErasureCodingCalls(names, cache, gate).methods() if hadoop3 else {}),
-        **AdminCalls(administration, names.transactions, gate, pool, hadoop3=hadoop3).methods(),
+        **(ErasureCodingCalls(names, cache, switch).methods() if hadoop3 else {}),
+        **AdminCalls(administration, names.transactions, switch, pool, hadoop3=hadoop3).methods(),
     }
     return CLIENT_PROTOCOL.served_by(methods)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext, Handler
 from namenode_stub.active_namespace import ActiveNamespace
-from namenode_stub.names.snapshot_diff import Change, Difference, Parts
+from namenode_stub.names.snapshot_diff import Parts, SnapshotChange, SnapshotDifference
 from namenode_stub.rpc.handlers import client_path
 
 _PAGE = 1000  # dfs.namenode.snapshotdiff.listing.limit
@@ -63,7 +63,7 @@ class SnapshotDiffCalls:
         return pb.GetSnapshotDiffReportListingResponseProto(diffReport=answer)
 
 
-def _report(found: Difference) -> Iterator[pb.SnapshotDiffReportEntryProto]:
+def _report(found: SnapshotDifference) -> Iterator[pb.SnapshotDiffReportEntryProto]:
     """Yield the entries that SnapshotDiffInfo.generateReport makes."""
     came, left = ("+", "-") if found.is_from_earlier else ("-", "+")
     moves = _moves(found)
@@ -80,7 +80,7 @@ def _report(found: Difference) -> Iterator[pb.SnapshotDiffReportEntryProto]:
                 yield _report_entry(left, child.path)
 
 
-def _moves(found: Difference) -> dict[int, tuple[Parts, Parts]]:
+def _moves(found: SnapshotDifference) -> dict[int, tuple[Parts, Parts]]:
     """Return the old and new paths, by inode id, of everything that was moved and still exists."""
     sources: dict[int, Parts] = {}
     targets = dict(found.targets)
@@ -100,7 +100,7 @@ def _report_entry(label: str, path: Parts, target: Parts | None = None) -> pb.Sn
     )
 
 
-def _entries(found: Difference) -> Iterator[_ListingEntry]:
+def _entries(found: SnapshotDifference) -> Iterator[_ListingEntry]:
     for change in found.changes:
         yield _MODIFIED, _listing_entry(change.path, change, change.id, is_reference=change.is_directory)
         for child in change.created:
@@ -113,7 +113,7 @@ def _entries(found: Difference) -> Iterator[_ListingEntry]:
 
 
 def _listing_entry(
-    path: Parts, change: Change, inode_id: int, target: Parts | None = None, *, is_reference: bool
+    path: Parts, change: SnapshotChange, inode_id: int, target: Parts | None = None, *, is_reference: bool
 ) -> pb.SnapshotDiffReportListingEntryProto:
     return pb.SnapshotDiffReportListingEntryProto(
         fullpath=b"/".join(path),

@@ -7,8 +7,8 @@ from hadoop_rpc.service import CallContext, Handler
 from namenode_stub.active_namespace import ActiveNamespace
 from namenode_stub.names.retry_cache import RetryCache
 from namenode_stub.names.snapshot_operations import snapshot_path
-from namenode_stub.rpc.gate import Gate
 from namenode_stub.rpc.handlers import EMPTY, caller_of, client_path
+from namenode_stub.rpc.service_switch import ServiceSwitch
 from namenode_stub.rpc.statuses import status_message
 
 _SNAPSHOT_LIMIT = 1 << 16  # DirectorySnapshottableFeature: most snapshots of one directory
@@ -17,11 +17,11 @@ _SNAPSHOT_LIMIT = 1 << 16  # DirectorySnapshottableFeature: most snapshots of on
 class SnapshotCalls:
     """Handlers of snapshots."""
 
-    def __init__(self, names: ActiveNamespace, cache: RetryCache, gate: Gate, pool: str) -> None:
+    def __init__(self, names: ActiveNamespace, cache: RetryCache, switch: ServiceSwitch, pool: str) -> None:
         self._names = names
         self._snapshots = names.snapshots
         self._cache = cache
-        self._gate = gate
+        self._switch = switch
         self._pool = pool
 
     def methods(self) -> dict[str, Handler]:
@@ -36,12 +36,12 @@ class SnapshotCalls:
         }
 
     def allow(self, request: pb.PathRequestProto, context: CallContext) -> pb.EmptyProto:
-        self._gate.check_superuser(context)
+        self._switch.check_superuser(context)
         self._snapshots.allow(client_path(request.src))
         return EMPTY
 
     def disallow(self, request: pb.PathRequestProto, context: CallContext) -> pb.EmptyProto:
-        self._gate.check_superuser(context)
+        self._switch.check_superuser(context)
         self._snapshots.disallow(client_path(request.src))
         return EMPTY
 

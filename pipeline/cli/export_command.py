@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from hadoop_common.cli.existing_path import EXISTING
-from hadoop_common.cli.output import echo, echo_json, json_option
+from hadoop_common.cli.output import EXISTING, echo, echo_json, json_option
 from pipeline.cli.spark_command import spark_for
 
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hadoop_common.cli.json_failure import printed
-from hadoop_common.cli.output import echo, terminal_width
+from hadoop_common.cli.output import echo, printed, terminal_width
 from hadoop_common.durable import write_atomically
 from pipeline.errors import OutputError
 

@@ -22,7 +22,7 @@ from engine.observer import Observer
 from engine.replay import replay
 from engine.saver import MergeResult, Sink, Timings, save_image
 from engine.saving import cancellable, image_warnings, write_verified
-from hadoop_common.inode_ids import ROOT_INODE_ID
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.codec_choice import codec_to_write
 from image_format.known_digests import identity_at, is_known_loadable, remember_loadable
 from image_format.proto import fsimage_pb2 as pb

@@ -14,7 +14,7 @@ import numpy as np
 
 from engine.namespace.paths import encode_name
 from engine.section_delta import Chunk, DirectoryDelta, InodeDelta, merged_directories, merged_inodes
-from hadoop_common.inode_ids import ROOT_INODE_ID
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.errors import ImageStorageError
 from image_format.history_check import check_history
 from journal.errors import JournalError

@@ -9,7 +9,7 @@ import pytest
 
 from bench.kernels.names import MOST_DEPTH
 from bench.tree import LEAST_INODES, Tree
-from hadoop_common.inode_ids import ROOT_INODE_ID
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.index import ImageIndex
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile

@@ -14,9 +14,9 @@ from hadoop_common.configuration import Configuration
 from hadoop_common.errors import StorageError
 from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
+from hadoop_common.transfer import TransferCounter
 from journal.segment_file import EditLogSegment
-from servlets.node_state import RoleDetails
-from servlets.transfer_counter import TransferCounter
+from node_state.state import RoleDetails
 from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.servlets.support import INFO
 

@@ -34,7 +34,7 @@ from checkpointer.storage.inspector import StorageDirectory, StorageState
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.namenode_values import RemoteEditLog
 from journal.quorum.node_answers import NodeAnswer
-from servlets.node_state import NodeState, Record
+from node_state.state import CheckpointRecord, NodeState
 from site_config.checkpoint_config import Role
 
 NOW = 1_000_000.0
@@ -569,7 +569,7 @@ def daemon(**changes: Any) -> dict[str, DaemonFacts]:
 
 def failed(error: str, **record: float) -> Answer[NodeState]:
     record["last_error_at"] = NOW - 30
-    return Answer(NodeState(role="secondary", record=Record(last_error=error, **record)))  # type: ignore[arg-type]
+    return Answer(NodeState(role="secondary", record=CheckpointRecord(last_error=error, **record)))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -27,12 +27,12 @@ from checkpointer.roles.standby.role import StandbyRole
 from checkpointer.storage.inspector import list_images
 from hadoop_common.configuration import Configuration
 from hadoop_common.process_control import Control
+from hadoop_common.transfer import DIGEST_HEADER, NAME_HEADER
 from namenode_stub.config import stub_config
 from namenode_stub.demo_conf import DemoPorts, free_ports, write_configuration
 from namenode_stub.formatting import format_storage, new_storage_info
 from namenode_stub.node import NameNodeStub
 from servlets.change_guard import ChangeGuard
-from servlets.parameters import DIGEST_HEADER, NAME_HEADER
 from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.cli_runner import run_cli
 from tests.namenode_stub.stub_support import wait_until

@@ -113,7 +113,7 @@ def test_a_disk_without_room_is_told_and_is_an_error(tmp_path: Path) -> None:
     RENAMES.copy_to(tmp_path)
     needed = dry_run(tmp_path)["room"][0]["needed"]
     for free, expected in ((needed, 0), (needed - 1, 6)):
-        with mock.patch("hadoop_common.disk_room.shutil.disk_usage", return_value=SimpleNamespace(free=free)):
+        with mock.patch("hadoop_common.disk_space.shutil.disk_usage", return_value=SimpleNamespace(free=free)):
             code, out, err = run_cli("merge", tmp_path, "--dry-run", "--json")
         assert code == expected
         assert json.loads(out)["room"][0]["enough"] == (not expected)
@@ -125,7 +125,7 @@ def test_the_room_is_told_first_and_measured_where_it_may_be_too_little(tmp_path
     needed = dry_run(tmp_path)["room"][0]["needed"]
     before = state(tmp_path)
     for free, expected in ((needed - 1, 6), (needed, 0)):
-        with mock.patch("hadoop_common.disk_room.shutil.disk_usage", return_value=SimpleNamespace(free=free)):
+        with mock.patch("hadoop_common.disk_space.shutil.disk_usage", return_value=SimpleNamespace(free=free)):
             code, _, err = run_cli("merge", tmp_path)
         assert (code, "no space for fsimage_" in err) == (expected, bool(expected))
         first = err.splitlines()[0]

@@ -19,8 +19,8 @@ from engine.healing import HealedFault
 from engine.merge import Observer
 from hadoop_common.errors import StorageError
 from hadoop_common.json_log import JsonFormatter
+from hadoop_common.names import ImageKind
 from hadoop_rpc.errors import RpcConnectionError
-from servlets.parameters import ImageKind
 from servlets.status import TriggerResult, TriggerState
 from tests.checkpointer.service_support import PERIOD, START, TRANSACTIONS, Clock, FakeRole, standby_config
 from tests.namenode_stub.stub_support import wait_until

@@ -20,10 +20,9 @@ from checkpointer.roles.uploader import Uploader, UploadPolicy
 from checkpointer.transfer import UploadResult
 from engine.errors import CheckpointCancelledError
 from hadoop_common.back_off import BackOff
-from hadoop_common.names import image_name
+from hadoop_common.names import ImageKind, image_name
 from image_format.errors import MissingDigestError
 from image_format.md5_file import format_md5, md5_path
-from servlets.parameters import ImageKind
 from tests.checkpointer.service_support import Clock
 from tests.namenode_stub.stub_support import wait_until
 from tests.servlets.support import INFO, NEW_IMAGE, NEW_TXID, OTHER_INFO, Served, leftovers, make_store, serve

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from checkpointer.checks.registry import CHECKS
 from checkpointer.cli import _COMMANDS
-from servlets.metrics import CheckpointerCollector, MetricsSnapshot
-from servlets.node_state import NodeState
-from servlets.transfer_counter import TransferCounter
+from hadoop_common.transfer import TransferCounter
+from node_state.metrics import CheckpointerCollector, MetricsSnapshot
+from node_state.state import NodeState
 from site_config.catalogue import entry_of
 from site_config.checkpoint_config import Role
 

@@ -31,9 +31,9 @@ from checkpointer.transfer.image_acceptance import (
     refuses_recent,
     too_recent,
 )
+from hadoop_common.names import ImageKind
 from hadoop_common.process_control import Control
 from namenode_stub.demo_conf import free_ports
-from servlets.parameters import ImageKind
 from servlets.status import TriggerState
 from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.secondary_support import Secondary, secondary_config

@@ -8,9 +8,9 @@ from pathlib import Path
 import fastjsonschema
 import pytest
 
-from hadoop_common.cli.json_failure import as_failure
+from hadoop_common.cli.output import as_failure
 from journal.errors import CorruptOpError
-from servlets.node_state import NodeState, RoleDetails, as_json
+from node_state.state import NodeState, RoleDetails, as_json
 from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.namenode_double import write_site
 from tests.checkpointer.schemas import valid

@@ -25,7 +25,7 @@ from journal.quorum.address import QuorumAddress
 from journal.quorum.node_answers import NodeAnswer
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
-from servlets.node_state import JournalNodeState
+from node_state.state import JournalNodeState
 from servlets.status import TriggerState
 from tests.checkpointer.service_support import Clock, standby_config
 from tests.checkpointer.standby_support import PERIOD, TRANSACTIONS, Daemon, config_for, write_edits

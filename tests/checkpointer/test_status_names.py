@@ -13,12 +13,12 @@ from checkpointer.roles.backup.states import BackupState
 from checkpointer.roles.secondary.role import SecondaryDetails
 from checkpointer.roles.standby.follower import StandbyDetails
 from engine.healing import HealedFault
-from servlets.node_state import (
-    Cancelled,
+from node_state.state import (
+    CheckpointBlock,
+    CheckpointRecord,
     JournalNodeState,
     LakeState,
     NodeState,
-    Record,
     RoleDetails,
     TargetState,
     as_json,
@@ -57,10 +57,10 @@ def test_parts() -> None:
     state = NodeState(
         role="x",
         storage={"/s": "in use"},
-        cancelled=Cancelled(reason="why", seconds_left=1.5),
+        cancelled=CheckpointBlock(reason="why", seconds_left=1.5),
         targets=(TargetState(address="nn1"),),
         lake=LakeState(directory="/lake"),
-        record=Record(healed=(HealedFault("code", "INODE", 7, "/p", "kept"),), last_seconds={"load": 1.0}),
+        record=CheckpointRecord(healed=(HealedFault("code", "INODE", 7, "/p", "kept"),), last_seconds={"load": 1.0}),
     )
     told = as_json(state)
     assert from_json(NodeState, told) == state
@@ -92,7 +92,7 @@ def test_what_is_no_state_is_not_taken_for_one(told: Any) -> None:
 
 def test_a_state_of_another_release_is_read_as_far_as_it_goes() -> None:
     assert from_json(NodeState, {"role": "x", "failures": 2, "new": []}) == NodeState(
-        role="x", record=Record(failures=2)
+        role="x", record=CheckpointRecord(failures=2)
     )
 
 

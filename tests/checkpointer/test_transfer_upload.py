@@ -12,8 +12,8 @@ import pytest
 from checkpointer.errors import TransferError
 from checkpointer.transfer import TransferCancelledError, UploadResult, upload_image
 from hadoop_common.names import image_name
+from hadoop_common.transfer import Throttle
 from servlets.image_transfer import TransferOptions
-from servlets.throttle import Throttle
 from tests.servlets.support import (
     INFO,
     NEW_IMAGE,

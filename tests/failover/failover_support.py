@@ -11,7 +11,7 @@ from failover.settings import FailoverSettings
 from hadoop_common.configuration import Configuration
 from hadoop_rpc.errors import HealthCheckFailedError, RemoteError, ServiceFailedError
 from hadoop_rpc.ha_protocol import HAState, RequestSource, ServiceStatus, ha_service
-from hadoop_rpc.security import ServerSecurity
+from hadoop_rpc.security import RpcServerSecurity
 from hadoop_rpc.server import RpcServer
 from hadoop_rpc.service import CallContext
 from tests.interop.hadoop_conf import free_port
@@ -37,7 +37,7 @@ class FakeNameNode:
     pause: threading.Event | None = None
     told: list[HAState] = field(default_factory=list)
     port: int = field(default_factory=free_port)
-    security: ServerSecurity | None = None
+    security: RpcServerSecurity | None = None
     _server: RpcServer | None = None
 
     def start(self) -> None:

@@ -12,11 +12,11 @@ from kazoo.client import KazooClient
 from failover.server import FailoverServer
 from failover.settings import FailoverSettings
 from hadoop_common.cli.output import load_configuration
+from hadoop_common.cluster_http import send_request
 from hadoop_common.tls.errors import TlsSetupError
 from hadoop_common.tls.process import use_client
 from hadoop_common.tls.settings import TlsConfig
 from namenode_stub.demo_zookeeper import ZooKeeperServer
-from servlets.bounded_answer import ask
 from tests.failover.failover_support import HERE, NAMESERVICE, FakeNameNode, namenode, properties
 from tests.interop.hadoop_conf import HadoopConf, free_port
 from tests.namenode_stub.stub_support import wait_until
@@ -64,7 +64,7 @@ class Site:
 
 
 def status_of(url: str) -> int:
-    return ask("GET", url, timeout=WAIT).status
+    return send_request("GET", url, timeout=WAIT).status
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ def test_state_and_health_by_the_policy(
                 continue
             wait_until("the controller to take part", lambda url=url: status_of(f"{url}/health/ready") == 200)
             assert status_of(f"{url}/health/live") == 200
-            assert ask("GET", f"{url}/status", timeout=WAIT).json["namenode"] == "nn1"
-            metrics = ask("GET", f"{url}/metrics", timeout=WAIT).text
+            assert send_request("GET", f"{url}/status", timeout=WAIT).json["namenode"] == "nn1"
+            metrics = send_request("GET", f"{url}/metrics", timeout=WAIT).text
             assert "hdfs_zkfc_ready 1.0" in metrics
             assert ('hdfs_zkfc_tls_certificate_end_seconds{side="server"}' in metrics) == secure
 

@@ -17,7 +17,7 @@ from failover.election import BREADCRUMB, LOCK
 from failover.errors import NotFormattedError, SecondControllerError
 from failover.server import FailoverServer
 from failover.watching import watching
-from hadoop_common.cluster_session import ClusterSession
+from hadoop_common.cluster_http import ClusterSession
 from hadoop_rpc.errors import AccessControlError, ServiceFailedError
 from namenode_stub.demo_zookeeper import ZooKeeperServer
 from tests.depth import SEED, scaled

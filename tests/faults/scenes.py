@@ -18,7 +18,7 @@ from checkpointer.storage.inspector import list_images
 from checkpointer.storage.retention import enforce_retention
 from checkpointer.transfer import upload_image
 from hadoop_common.errors import EXIT_BAD_EDITS, EXIT_BAD_IMAGE, EXIT_STORAGE, EXIT_TRANSFER
-from hadoop_common.file_faults import explained
+from hadoop_common.file_faults import as_hdfs_error
 from hadoop_common.names import image_name, parse_image
 from image_format.md5_file import md5_of_file, md5_path, read_md5_file
 from image_format.reader import ImageFile
@@ -128,7 +128,7 @@ def guarded(body: Callable[[], Outcome]) -> Outcome:
     try:
         return body()
     except Exception as fault:
-        error = explained(fault)
+        error = as_hdfs_error(fault)
         if error is None:
             raise
         return Outcome(error.exit_code, f"{error.message}\n  next: {error.hint}")

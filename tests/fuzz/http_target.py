@@ -18,7 +18,7 @@ from hadoop_common.port_limits import PortLimits, Refusals
 from image_format.array_allocator import ArrayAllocator
 from image_format.reader import ImageFile
 from image_tools.browse import ImageBrowser
-from servlets.http_connection import Answered, HttpChannel, Port
+from servlets.http_connection import HttpChannel, Port, WorkResult
 from servlets.http_server import _Exchange
 from servlets.webhdfs import webhdfs_blueprint
 from tests.servlets.support import OLD_IMAGE, daemon_routes, make_store
@@ -99,7 +99,7 @@ def _exchange(data: bytes) -> tuple[bytes, list[str]]:
             answered = _Exchange(paced, http, request, prompt=False).perform(application, channel)  # type: ignore[arg-type]
         except OSError:
             # the body ended too early
-            answered = Answered()
+            answered = WorkResult()
         channel.done(answered)
 
     loop = SimpleNamespace(update=lambda channel: None, discard=lambda channel, reason="": gone.append(channel))

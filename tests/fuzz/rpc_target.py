@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from google.protobuf.message import DecodeError, Message
 
 from hadoop_common.storage_info import StorageInfo
-from hadoop_rpc.client_state import ClientConnection, ConnectionReady, Failure, Response
+from hadoop_rpc.client_state import CallFailure, CallResponse, ClientConnection, ConnectionReady
 from hadoop_rpc.errors import AuthenticationRequiredError, RemoteError, RpcProtocolError
 from hadoop_rpc.framing import parse
 from hadoop_rpc.ha_protocol import HAState, ServiceStatus, ha_service
@@ -52,7 +52,7 @@ from hadoop_rpc.qjournal_values import (
     RequestInfo,
     SegmentState,
 )
-from hadoop_rpc.server_state import Call, Closing, Reply, ServerConnection
+from hadoop_rpc.server_state import Call, ConnectionEnd, HandshakeReply, ServerConnection
 from hadoop_rpc.service import CallContext, Dispatcher
 from hadoop_rpc.wire import AuthProtocol
 from hadoop_rpc.zkfc_protocol import zkfc_service
@@ -195,12 +195,12 @@ def _check_server(body: bytes) -> bool:
     slow = ServerConnection(max_frame=_MAX_FRAME)
     pieces = [event for at in range(len(body)) for event in slow.receive(body[at : at + 1])]
     assert [_seen(event) for event in pieces] == [_seen(event) for event in events]
-    assert not any(isinstance(event, Closing) for event in events[:-1])
+    assert not any(isinstance(event, ConnectionEnd) for event in events[:-1])
     good = [_check_call(server, event) for event in events if isinstance(event, Call)]
-    return any(good) and not isinstance(events[-1], Closing)
+    return any(good) and not isinstance(events[-1], ConnectionEnd)
 
 
-def _seen(event: Call | Reply | Closing) -> object:
+def _seen(event: Call | HandshakeReply | ConnectionEnd) -> object:
     # The server may refuse another protocol after fewer bytes, which the reason quotes.
     return event if isinstance(event, Call) else (type(event), event.data)
 
@@ -220,7 +220,7 @@ def _check_call(server: ServerConnection, call: Call) -> bool:
     (heard,) = _client(AuthProtocol.NONE).receive(data)
     assert not isinstance(heard, ConnectionReady)
     assert heard.call_id == call.call_id
-    if isinstance(heard, Response):
+    if isinstance(heard, CallResponse):
         assert not isinstance(answer, tuple)
         assert heard.body == answer.SerializeToString()
         return True
@@ -247,15 +247,15 @@ def _check_client(number: int, body: bytes) -> bool:
     # An answer that arrives together with invalid bytes is lost with them.
     assert fault is not None or [_told(event) for event in pieces] == [_told(event) for event in events]
     for event in pieces:
-        if isinstance(event, Response):
+        if isinstance(event, CallResponse):
             _check_values(event.body)
-    return fault is None and any(isinstance(event, Response) for event in events)
+    return fault is None and any(isinstance(event, CallResponse) for event in events)
 
 
 def _hear(
     client: ClientConnection, pieces: list[bytes]
-) -> tuple[list[ConnectionReady | Response | Failure], Exception | None]:
-    events: list[ConnectionReady | Response | Failure] = []
+) -> tuple[list[ConnectionReady | CallResponse | CallFailure], Exception | None]:
+    events: list[ConnectionReady | CallResponse | CallFailure] = []
     try:
         for piece in pieces:
             events += client.receive(piece)
@@ -265,8 +265,8 @@ def _hear(
     return events, None
 
 
-def _told(event: ConnectionReady | Response | Failure) -> object:
-    if isinstance(event, Failure):
+def _told(event: ConnectionReady | CallResponse | CallFailure) -> object:
+    if isinstance(event, CallFailure):
         check_error(event.error)
         return event.call_id, type(event.error), str(event.error)
     return event

@@ -7,19 +7,27 @@ from collections.abc import Callable
 
 from flask import Flask
 
-from hadoop_common.access import AccessControl, AccessRules, Acl, Admission, Caller, Door, HostList, Right
+from hadoop_common.access import (
+    AccessControl,
+    AccessControlList,
+    AccessPolicy,
+    AccessRules,
+    Caller,
+    MachineList,
+    Resource,
+    Right,
+)
 from hadoop_rpc.auth_to_local import NameRules
-from hadoop_rpc.client_state import ClientConnection, Response
+from hadoop_rpc.client_state import CallResponse, ClientConnection
 from hadoop_rpc.errors import RpcError
 from hadoop_rpc.keytab import parse_keytab
-from hadoop_rpc.logins import LoginCounts
 from hadoop_rpc.proto import ha_service_pb2 as ha
 from hadoop_rpc.security import Protection
-from hadoop_rpc.server_state import Call, Closing, ServerConnection, ServerState
-from servlets.access import restrict
+from hadoop_rpc.server_counts import LoginCounts
+from hadoop_rpc.server_state import Call, ConnectionEnd, ServerConnection, ServerState
 from servlets.application import create_application
 from servlets.auth_cookie import read_cookie, signed_cookie
-from servlets.entrance import Entrance, WebLogin
+from servlets.http_authenticator import HttpAuthenticator, HttpLogin, restrict
 from servlets.jmx import jmx_blueprint
 from tests.fuzz.verdict import check_error
 from tests.hadoop_rpc.fake_security import PRINCIPAL, PROTOCOL, FakeAcceptor, FakeDoor, FakeSecurity
@@ -50,7 +58,7 @@ def _check_server(body: bytes) -> bool:
     events = server.receive(body)
     pieces = [event for at in range(len(body)) for event in slow.receive(body[at : at + 1])]
     assert [type(event) for event in pieces] == [type(event) for event in events]
-    assert not any(isinstance(event, Closing) for event in events[:-1])
+    assert not any(isinstance(event, ConnectionEnd) for event in events[:-1])
     proven = server.sasl.principal == PRINCIPAL
     assert proven or server.state not in (ServerState.CONTEXT, ServerState.OPEN)
     for event in events:
@@ -69,7 +77,7 @@ def _check_client(body: bytes) -> bool:
     except RpcError as error:
         check_error(error)
         return False
-    return any(isinstance(event, Response) for event in events)
+    return any(isinstance(event, CallResponse) for event in events)
 
 
 # ---- HTTP ----------------------------------------------------------------------------------------------------
@@ -82,10 +90,11 @@ class _Key:
 
 @functools.cache
 def _application() -> Flask:
-    login = WebLogin(_Key(), FakeDoor().user_of, SECRET, 3600.0, frozenset({"/metrics"}))
-    access = AccessControl(AccessRules(doors={Door.STATE: Admission(own=True)}, own_user="sn"))
+    login = HttpLogin(_Key(), FakeDoor().user_of, SECRET, 3600.0, frozenset({"/metrics"}))
+    access = AccessControl(AccessRules(policies={Resource.STATE: AccessPolicy(own=True)}, own_user="sn"))
     return create_application(
-        restrict(jmx_blueprint(list), access, Door.STATE), entrance=Entrance(login, LoginCounts(), lambda: NOW)
+        restrict(jmx_blueprint(list), access, Resource.STATE),
+        authenticator=HttpAuthenticator(login, LoginCounts(), lambda: NOW),
     )
 
 
@@ -139,8 +148,8 @@ def _check_keytab(body: bytes) -> bool:
 
 def _check_lists(body: bytes) -> bool:
     users, _, hosts = body.decode("utf-8", "replace").partition("\0")
-    admission = Admission(needed=(Acl.parse("a", users), HostList.parse("h", hosts)), refusal="no")
-    rules = AccessRules(doors={PROTOCOL: admission})
+    admission = AccessPolicy(needed=(AccessControlList.parse("a", users), MachineList.parse("h", hosts)), refusal="no")
+    rules = AccessRules(policies={PROTOCOL: admission})
     access = AccessControl(rules, look_up=lambda name: [], groups_of=lambda user: frozenset({"staff"}))
     verdict = access.check(Caller("10.0.0.9", ("sn",), PRINCIPAL), Right.CHANGE, PROTOCOL)
     assert verdict.allowed or PRINCIPAL in verdict.reason

@@ -27,7 +27,7 @@ from hadoop_rpc.qjournal_messages import (
 )
 from hadoop_rpc.qjournal_values import JournaledEdits, JournalState, NodeManifest, PreparedRecovery, SegmentState
 from hadoop_rpc.security import Protection
-from hadoop_rpc.server_state import Call, Reply, ServerConnection
+from hadoop_rpc.server_state import Call, HandshakeReply, ServerConnection
 from hadoop_rpc.wire import AuthProtocol
 from image_format.codecs import CODECS
 from journal.segment import HEADER_SIZE, iter_ops
@@ -114,7 +114,7 @@ def rpc_seeds() -> Iterator[bytes]:
                 server = ServerConnection()
                 asked, heard = client.open(), b""
                 for event in server.receive(asked):
-                    assert isinstance(event, Reply)
+                    assert isinstance(event, HandshakeReply)
                     heard += event.data
                     (ready,) = client.receive(event.data)
                     assert isinstance(ready, ConnectionReady)
@@ -176,7 +176,7 @@ def security_seeds() -> Iterator[bytes]:
         data, asked, heard = client.open(), b"", b""
         while data:
             asked += data
-            replies = b"".join(event.data for event in server.receive(data) if isinstance(event, Reply))
+            replies = b"".join(event.data for event in server.receive(data) if isinstance(event, HandshakeReply))
             heard += replies
             ready = client.receive(replies)
             data = b"".join(event.data for event in ready if isinstance(event, NegotiationStep | ConnectionReady))

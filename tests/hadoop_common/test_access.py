@@ -11,14 +11,14 @@ from hadoop_common.access import (
     ANYBODY,
     LOOPBACK,
     AccessControl,
+    AccessControlList,
+    AccessDecision,
+    AccessPolicy,
     AccessRules,
-    Acl,
-    Admission,
     Caller,
     Grant,
-    HostList,
+    MachineList,
     Right,
-    Verdict,
     decide,
 )
 from hadoop_common.port_limits import Refusals
@@ -120,14 +120,14 @@ ADDRESSES = {"here": ["10.0.0.9"], "there": ["10.0.0.8"]}
 GROUPS = {"carl": frozenset({"ops"})}
 
 
-def by_name(admission: Admission, principal: str, user: str, host: str = "10.0.0.9") -> Verdict:
+def by_name(admission: AccessPolicy, principal: str, user: str, host: str = "10.0.0.9") -> AccessDecision:
     def look_up(name: str) -> list[str]:
         if name not in ADDRESSES:
             raise OSError(name)
         return ADDRESSES[name]
 
     access = AccessControl(
-        AccessRules(doors={"door": admission}, own_user="nn"),
+        AccessRules(policies={"door": admission}, own_user="nn"),
         look_up=look_up,
         groups_of=lambda name: GROUPS.get(name, frozenset()),
     )
@@ -137,60 +137,64 @@ def by_name(admission: Admission, principal: str, user: str, host: str = "10.0.0
 @pytest.mark.parametrize(
     ("admission", "principal", "user", "allowed"),
     [
-        (Admission(), "a@R", "a", True),
-        (Admission({"nn/h@R": "k"}), "nn/h@R", "hdfs", True),
-        (Admission({"nn/h@R": "k"}), "nn/g@R", "hdfs", False),
-        (Admission({"nn/h@R": "k"}), "nn/h@S", "hdfs", False),
-        (Admission({"nn/_HOST@R": "k"}), "nn/here@R", "hdfs", True),
-        (Admission({"nn/_HOST@R": "k"}), "nn/there@R", "hdfs", False),
-        (Admission({"nn/_HOST@R": "k"}), "nn/unknown@R", "hdfs", False),
-        (Admission({"nn/_HOST@R": "k"}), "nn@R", "hdfs", False),
-        (Admission({"nn/_HOST@R": "k"}), "sn/here@R", "hdfs", False),
-        (Admission({"nn/_HOST@R": "k"}), "nn/here@S", "hdfs", False),
-        (Admission(own=True), "x@R", "nn", True),
-        (Admission(own=True), "x@R", "x", False),
-        (Admission(own=True), "x@R", "", False),
-        (Admission(lists=(Acl.parse("k", "a,b"),)), "b@R", "b", True),
-        (Admission(lists=(Acl.parse("k", " ops"),)), "carl@R", "carl", True),
-        (Admission(lists=(Acl.parse("k", "ops"),)), "carl@R", "carl", False),
-        (Admission(lists=(Acl.parse("k", ""),)), "b@R", "b", False),
-        (Admission(lists=(Acl.parse("k", " * "),)), "b@R", "b", True),
-        (Admission(needed=(Acl.parse("k", "a"),)), "b@R", "b", False),
-        (Admission({"b@R": "k"}, needed=(Acl.parse("k", "b"),)), "b@R", "b", True),
-        (Admission({"a@R": "k"}, needed=(Acl.parse("k", "b"),)), "b@R", "b", False),
-        (Admission(blocked=(Acl.parse("k", "b"),)), "b@R", "b", False),
-        (Admission(needed=(HostList.parse("k", "10.0.0.0/24"),)), "b@R", "b", True),
-        (Admission(needed=(HostList.parse("k", "there"),)), "b@R", "b", False),
-        (Admission(needed=(HostList.parse("k", "here"),)), "b@R", "b", True),
-        (Admission(blocked=(HostList.parse("k", "10.0.0.9"),)), "b@R", "b", False),
+        (AccessPolicy(), "a@R", "a", True),
+        (AccessPolicy({"nn/h@R": "k"}), "nn/h@R", "hdfs", True),
+        (AccessPolicy({"nn/h@R": "k"}), "nn/g@R", "hdfs", False),
+        (AccessPolicy({"nn/h@R": "k"}), "nn/h@S", "hdfs", False),
+        (AccessPolicy({"nn/_HOST@R": "k"}), "nn/here@R", "hdfs", True),
+        (AccessPolicy({"nn/_HOST@R": "k"}), "nn/there@R", "hdfs", False),
+        (AccessPolicy({"nn/_HOST@R": "k"}), "nn/unknown@R", "hdfs", False),
+        (AccessPolicy({"nn/_HOST@R": "k"}), "nn@R", "hdfs", False),
+        (AccessPolicy({"nn/_HOST@R": "k"}), "sn/here@R", "hdfs", False),
+        (AccessPolicy({"nn/_HOST@R": "k"}), "nn/here@S", "hdfs", False),
+        (AccessPolicy(own=True), "x@R", "nn", True),
+        (AccessPolicy(own=True), "x@R", "x", False),
+        (AccessPolicy(own=True), "x@R", "", False),
+        (AccessPolicy(lists=(AccessControlList.parse("k", "a,b"),)), "b@R", "b", True),
+        (AccessPolicy(lists=(AccessControlList.parse("k", " ops"),)), "carl@R", "carl", True),
+        (AccessPolicy(lists=(AccessControlList.parse("k", "ops"),)), "carl@R", "carl", False),
+        (AccessPolicy(lists=(AccessControlList.parse("k", ""),)), "b@R", "b", False),
+        (AccessPolicy(lists=(AccessControlList.parse("k", " * "),)), "b@R", "b", True),
+        (AccessPolicy(needed=(AccessControlList.parse("k", "a"),)), "b@R", "b", False),
+        (AccessPolicy({"b@R": "k"}, needed=(AccessControlList.parse("k", "b"),)), "b@R", "b", True),
+        (AccessPolicy({"a@R": "k"}, needed=(AccessControlList.parse("k", "b"),)), "b@R", "b", False),
+        (AccessPolicy(blocked=(AccessControlList.parse("k", "b"),)), "b@R", "b", False),
+        (AccessPolicy(needed=(MachineList.parse("k", "10.0.0.0/24"),)), "b@R", "b", True),
+        (AccessPolicy(needed=(MachineList.parse("k", "there"),)), "b@R", "b", False),
+        (AccessPolicy(needed=(MachineList.parse("k", "here"),)), "b@R", "b", True),
+        (AccessPolicy(blocked=(MachineList.parse("k", "10.0.0.9"),)), "b@R", "b", False),
     ],
 )
-def test_who_may_pass_a_door(admission: Admission, principal: str, user: str, allowed: bool) -> None:
+def test_who_may_pass_a_door(admission: AccessPolicy, principal: str, user: str, allowed: bool) -> None:
     verdict = by_name(admission, principal, user)
     assert verdict.allowed == allowed
     assert allowed or (principal in verdict.reason and ("k" in verdict.reason or "user nn" in verdict.reason))
 
 
 def test_a_door_that_nobody_knows_is_closed() -> None:
-    access = AccessControl(AccessRules(doors={}))
+    access = AccessControl(AccessRules(policies={}))
     assert access.by_name
     verdict = access.check(Caller("10.0.0.9", ("hdfs",), "hdfs@R"), Right.READ, "org.example.Unknown")
     assert (verdict.allowed, verdict.reason) == (False, "Unknown protocol: org.example.Unknown")
 
 
 def test_other_lists_are_taken_over_and_told() -> None:
-    admins, nobody = Acl.parse("admins", "alice"), Acl.parse("admins", "")
-    policy = HostList.parse("policy.hosts", "10.0.0.1")
-    before = {"images": Admission({"nn/a@R": "nn.key"}, lists=(admins,)), "state": Admission(), "calls": Admission()}
-    access = AccessControl(AccessRules(doors=before, own_user="nn"))
+    admins, nobody = AccessControlList.parse("admins", "alice"), AccessControlList.parse("admins", "")
+    policy = MachineList.parse("policy.hosts", "10.0.0.1")
+    before = {
+        "images": AccessPolicy({"nn/a@R": "nn.key"}, lists=(admins,)),
+        "state": AccessPolicy(),
+        "calls": AccessPolicy(),
+    }
+    access = AccessControl(AccessRules(policies=before, own_user="nn"))
     alice = Caller("10.0.0.9", ("alice",), "alice@R")
     assert access.check(alice, Right.READ, "x", "images").allowed
     after = {
-        "images": Admission({"nn/b@R": "nn.key"}, lists=(nobody,)),
-        "state": Admission(),
-        "calls": Admission(needed=(policy,)),
+        "images": AccessPolicy({"nn/b@R": "nn.key"}, lists=(nobody,)),
+        "state": AccessPolicy(),
+        "calls": AccessPolicy(needed=(policy,)),
     }
-    assert access.take_over(AccessRules(doors=after, own_user="nn")) == [
+    assert access.replace_rules(AccessRules(policies=after, own_user="nn")) == [
         "admins (alice) → (nobody)",
         "nn.key (nn/a@R) → (nn/b@R)",
         "policy.hosts (unset) → (10.0.0.1)",
@@ -198,9 +202,9 @@ def test_other_lists_are_taken_over_and_told() -> None:
     assert not access.check(alice, Right.READ, "x", "images").allowed
     assert not access.check(alice, Right.READ, "x", "calls").allowed
     # a list that counted elsewhere already
-    limited = {**after, "state": Admission(lists=(nobody,))}
-    assert access.take_over(AccessRules(doors=limited, own_user="nn")) == ["which lists count for state"]
-    assert access.take_over(AccessRules(doors=limited, own_user="nn")) == []
+    limited = {**after, "state": AccessPolicy(lists=(nobody,))}
+    assert access.replace_rules(AccessRules(policies=limited, own_user="nn")) == ["the lists that apply to state"]
+    assert access.replace_rules(AccessRules(policies=limited, own_user="nn")) == []
     assert not access.check(alice, Right.READ, "x", "state").allowed
 
 
@@ -213,8 +217,8 @@ def test_other_hosts_are_looked_up_at_once() -> None:
 
     access = AccessControl(AccessRules(("first",)), look_up=look_up, clock=lambda: 0.0)
     assert access.check(Caller("10.0.0.9"), Right.READ, "x").allowed
-    access.take_over(AccessRules(("second",)))
+    access.replace_rules(AccessRules(("second",)))
     assert access.check(Caller("10.0.0.9"), Right.READ, "x").allowed
     assert asked == ["first", "second"]
-    assert access.take_over(AccessRules(("10.0.0.1",))) == ["the hosts that may call (second) → (10.0.0.1)"]
+    assert access.replace_rules(AccessRules(("10.0.0.1",))) == ["the hosts that may call (second) → (10.0.0.1)"]
     assert not access.check(Caller("10.0.0.9"), Right.READ, "x").allowed

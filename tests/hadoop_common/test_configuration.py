@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hadoop_common.config_key import BYTES, COUNT, FACTOR, MILLISECONDS, SECONDS, SWITCH, Kind
+from hadoop_common.config_key import BYTES, COUNT, FACTOR, MILLISECONDS, SECONDS, SWITCH, ValueType
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.configuration_xml import read_properties
 from hadoop_common.errors import EXIT_USAGE
@@ -253,7 +253,7 @@ def test_other_getters() -> None:
         (FACTOR, "1e999"),
     ],
 )
-def test_faults_name_file_key_and_value(tmp_path: Path, kind: Kind[object], value: str) -> None:
+def test_faults_name_file_key_and_value(tmp_path: Path, kind: ValueType[object], value: str) -> None:
     settings = load(tmp_path, xml({"some.key": value}))
     with pytest.raises(ConfigurationError) as caught:
         kind.read(settings, "some.key", "")

@@ -14,7 +14,7 @@ import pytest
 
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.configuration_xml import read_properties
-from hadoop_common.hdfs_default import SET_BY_HDFS_DEFAULT
+from hadoop_common.hadoop_keys import SET_BY_HDFS_DEFAULT
 
 _XI = 'xmlns:xi="http://www.w3.org/2001/XInclude"'
 _SITE = "hdfs-site.xml"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hadoop_common.endpoint import host_port, uri_scheme
+from hadoop_common.addresses import host_port, uri_scheme
 
 
 @pytest.mark.parametrize(

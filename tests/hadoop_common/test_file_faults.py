@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from hadoop_common.errors import EXIT_STORAGE, EXIT_TRANSFER, StorageError
-from hadoop_common.file_faults import FileFaultError, explained, file_faults, network_reason, told
+from hadoop_common.file_faults import FileFaultError, as_hdfs_error, error_text, file_faults, network_reason
 
 
 def fault(code: int, *names: str) -> OSError:
@@ -58,7 +58,7 @@ def test_that_a_file_is_there_or_not_is_an_answer(kind: type[OSError]) -> None:
     ],
 )
 def test_what_nobody_translated_is_told_all_the_same(error: OSError, message: str, hint: str) -> None:
-    known = explained(error)
+    known = as_hdfs_error(error)
     assert known is not None
     assert (known.message, known.exit_code) == (message, EXIT_STORAGE)
     assert hint in known.hint
@@ -66,21 +66,23 @@ def test_what_nobody_translated_is_told_all_the_same(error: OSError, message: st
 
 def test_the_network_has_its_own_exit_code() -> None:
     for error in (ConnectionResetError(errno.ECONNRESET, "reset"), TimeoutError("late"), socket.gaierror(-2, "name")):
-        known = explained(error)
+        known = as_hdfs_error(error)
         assert known is not None
         assert known.exit_code == EXIT_TRANSFER
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), OSError("of a library"), fault(errno.EBADF), fault(errno.ENOTSOCK)])
 def test_a_mistake_of_the_program_is_none_of_the_systems(error: Exception) -> None:
-    assert explained(error) is None
-    assert told(error) == (getattr(error, "strerror", None) or str(error))
+    assert as_hdfs_error(error) is None
+    assert error_text(error) == (getattr(error, "strerror", None) or str(error))
 
 
 def test_a_message_that_names_the_file_needs_the_reason_alone() -> None:
-    assert told(fault(errno.EIO, "/a"), Path("/a")) == "Input/output error"
-    assert told(fault(errno.EIO, "/a"), Path("/b")) == "/a cannot be used: Input/output error"
-    assert told(FileFaultError(fault(errno.EIO), "/a", "cannot be read")) == "/a cannot be read: Input/output error"
+    assert error_text(fault(errno.EIO, "/a"), Path("/a")) == "Input/output error"
+    assert error_text(fault(errno.EIO, "/a"), Path("/b")) == "/a cannot be used: Input/output error"
+    assert (
+        error_text(FileFaultError(fault(errno.EIO), "/a", "cannot be read")) == "/a cannot be read: Input/output error"
+    )
 
 
 def test_what_lies_behind_an_error_of_a_connection() -> None:

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from hadoop_common.priority import let_others_go_first
+from hadoop_common.process_tuning import lower_thread_priority
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="niceness is the process's here")
@@ -17,7 +17,7 @@ def test_the_calling_thread_alone_steps_back() -> None:
     found: list[int] = []
 
     def work() -> None:
-        let_others_go_first()
+        lower_thread_priority()
         found.append(os.nice(0))
 
     thread = threading.Thread(target=work)

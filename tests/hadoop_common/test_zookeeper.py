@@ -15,8 +15,8 @@ from kazoo.security import make_digest_acl_credential
 
 from failover.election import Election
 from hadoop_common.configuration import Configuration, ConfigurationError
-from hadoop_common.tls.client_stores import ClientStores
 from hadoop_common.tls.errors import TlsSetupError
+from hadoop_common.tls.settings import ClientStores
 from hadoop_common.zookeeper import client as zookeeper_client
 from hadoop_common.zookeeper.address import DIGEST_MD5, SaslLogin, ZooKeeperAddress, parse_acl, parse_auth
 from hadoop_common.zookeeper.errors import NodeExistsError, ZooKeeperError

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hadoop_common.access import Caller
 from hadoop_rpc.errors import KerberosError
-from hadoop_rpc.framing import DelimitedReader, FrameBuffer, delimited, frame
+from hadoop_rpc.framing import DelimitedReader, RpcFrameBuffer, delimited, frame
 from hadoop_rpc.proto import rpc_pb2 as pb
 from hadoop_rpc.security import Protection, Unwrapped
 from hadoop_rpc.wire import SASL_CALL_ID
@@ -112,8 +112,8 @@ class FakeServer:
         self.protection: Protection | None = None
         self.steps: list[pb.RpcSaslProto] = []
         self.frames: list[bytes] = []
-        self._outer = FrameBuffer()
-        self._inner = FrameBuffer()
+        self._outer = RpcFrameBuffer()
+        self._inner = RpcFrameBuffer()
         self._header = False
 
     def receive(self, data: bytes) -> bytes:

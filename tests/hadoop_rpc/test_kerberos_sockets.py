@@ -10,12 +10,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from hadoop_rpc.client import RpcClient
+from hadoop_rpc.client import NO_RETRY, RpcClient
 from hadoop_rpc.errors import LoginRefusedError
 from hadoop_rpc.framing import DelimitedReader, delimited, frame
 from hadoop_rpc.proto import ha_service_pb2 as ha
 from hadoop_rpc.proto import rpc_pb2 as pb
-from hadoop_rpc.retry import NO_RETRY
 from hadoop_rpc.security import Protection
 from tests.hadoop_rpc.fake_security import FakeSecurity, FakeServer
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hadoop_rpc.errors import RpcProtocolError
-from hadoop_rpc.framing import MAX_FRAME, DelimitedReader, FrameBuffer, delimited, frame
+from hadoop_rpc.framing import MAX_FRAME, DelimitedReader, RpcFrameBuffer, delimited, frame
 from hadoop_rpc.proto import rpc_pb2 as pb
 
 
@@ -19,7 +19,7 @@ from hadoop_rpc.proto import rpc_pb2 as pb
 def test_frames_come_out_as_they_went_in_however_they_are_cut(bodies: list[bytes], cuts: list[int]) -> None:
     stream = b"".join(frame(body) for body in bodies)
     edges = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
-    buffer = FrameBuffer()
+    buffer = RpcFrameBuffer()
     found = []
     for start, end in itertools.pairwise(edges):
         buffer.feed(stream[start:end])
@@ -45,7 +45,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
 
 @pytest.mark.parametrize("length", [-1, MAX_FRAME + 1, -(1 << 31)])
 def test_a_frame_of_an_impossible_length_is_refused(length: int) -> None:
-    buffer = FrameBuffer()
+    buffer = RpcFrameBuffer()
     buffer.feed(struct.pack(">i", length))
     with pytest.raises(RpcProtocolError, match=str(length)):
         buffer.next_frame()

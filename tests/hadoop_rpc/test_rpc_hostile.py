@@ -13,12 +13,11 @@ import pytest
 
 from hadoop_common.fair_queue import FairQueue
 from hadoop_common.port_limits import PortLimits
-from hadoop_rpc.client import RpcClient
+from hadoop_rpc.client import NO_RETRY, RpcClient
 from hadoop_rpc.errors import RemoteError
 from hadoop_rpc.framing import delimited
 from hadoop_rpc.proto import ha_service_pb2 as ha
 from hadoop_rpc.proto import rpc_pb2 as pb
-from hadoop_rpc.retry import NO_RETRY
 from hadoop_rpc.sasl import MAX_HANDSHAKE_FRAME
 from hadoop_rpc.server import RpcServer
 from hadoop_rpc.service import CallContext, Method, Service

@@ -35,11 +35,11 @@ from hadoop_rpc.namenode_protocol import (
     CheckpointCommand,
     CheckpointSignature,
     EditLogManifest,
-    ErrorCode,
     NamenodeClient,
     NamenodeRegistration,
     NamenodeRole,
     NamespaceInfo,
+    NodeErrorCode,
     RemoteEditLog,
     namenode_service,
 )
@@ -196,7 +196,7 @@ def test_a_namenode(server: RpcServer, node: FakeNode) -> None:
         node.command = CheckpointCommand(SIGNATURE, True)
         assert namenode.start_checkpoint(BACKUP) == node.command
         namenode.end_checkpoint(BACKUP, SIGNATURE)
-        namenode.error_report(BACKUP, ErrorCode.FATAL, "stopping")
+        namenode.error_report(BACKUP, NodeErrorCode.FATAL, "stopping")
     assert node.told == [BACKUP, BACKUP, BACKUP, (BACKUP, SIGNATURE), (BACKUP, 1, "stopping")]
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from hadoop_common.back_off import BackOff
 from hadoop_common.errors import HdfsError
-from hadoop_rpc.client import RpcClient
+from hadoop_rpc.client import NO_RETRY, RetryPolicy, RpcClient
 from hadoop_rpc.errors import (
     NoSuchProtocolError,
     NoSuchRpcMethodError,
@@ -28,9 +28,8 @@ from hadoop_rpc.errors import (
     SafeModeError,
     VersionMismatchError,
 )
-from hadoop_rpc.framing import FrameBuffer
+from hadoop_rpc.framing import RpcFrameBuffer
 from hadoop_rpc.proto import ha_service_pb2 as ha
-from hadoop_rpc.retry import NO_RETRY, RetryPolicy
 from hadoop_rpc.server import RpcServer
 from hadoop_rpc.service import CallContext, Method, Service
 
@@ -83,7 +82,7 @@ def scripted(*scripts: Callable[[socket.socket], None]) -> Iterator[tuple[str, i
 
 def read_frames(peer: socket.socket, count: int) -> None:
     """Take the connection's header and `count` frames."""
-    frames = FrameBuffer()
+    frames = RpcFrameBuffer()
     while frames.take(7) is None:
         frames.feed(peer.recv(1))
     for _ in range(count):

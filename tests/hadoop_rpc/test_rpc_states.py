@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hadoop_rpc.client_state import ClientConnection, ClientState, ConnectionReady, Failure, Response
+from hadoop_rpc.client_state import CallFailure, CallResponse, ClientConnection, ClientState, ConnectionReady
 from hadoop_rpc.errors import (
     AccessControlError,
     AuthenticationRequiredError,
@@ -18,8 +18,8 @@ from hadoop_rpc.errors import (
 from hadoop_rpc.framing import delimited, frame
 from hadoop_rpc.proto import ha_service_pb2 as ha
 from hadoop_rpc.proto import rpc_pb2 as pb
-from hadoop_rpc.server_state import Call, Closing, Reply, ServerConnection, ServerState
-from hadoop_rpc.wire import AuthProtocol, ErrorCode, connection_header, request_frame, sasl_request_frame
+from hadoop_rpc.server_state import Call, ConnectionEnd, HandshakeReply, ServerConnection, ServerState
+from hadoop_rpc.wire import AuthProtocol, RpcErrorCode, connection_header, request_frame, sasl_request_frame
 from tests.depth import examples
 
 PROTOCOL = "org.example.Protocol"
@@ -37,14 +37,14 @@ def open_server() -> ServerConnection:
     return server
 
 
-def closing(events: list[Call | Reply | Closing]) -> Failure:
+def closing(events: list[Call | HandshakeReply | ConnectionEnd]) -> CallFailure:
     """What a client makes of the last words of a server."""
     (event,) = events
-    assert isinstance(event, Closing)
+    assert isinstance(event, ConnectionEnd)
     there = client()
     there.open()
     (failure,) = there.receive(event.data)
-    assert isinstance(failure, Failure)
+    assert isinstance(failure, CallFailure)
     assert failure.call_id is None
     assert there.state is ClientState.CLOSED
     return failure
@@ -57,7 +57,7 @@ def test_a_call_and_its_answer(call_id: int, reason: str, retry: int, cuts: list
     here, server = client(), ServerConnection()
     request = ha.GetServiceStatusResponseProto(state=ha.STANDBY, notReadyReason=reason)
     stream = here.open() + here.ping() + here.call(call_id, "someMethod", request, version=7, retry=retry)
-    calls: list[Call | Reply | Closing] = []
+    calls: list[Call | HandshakeReply | ConnectionEnd] = []
     for cut in [*cuts, len(stream)]:
         calls += server.receive(stream[:cut])
         stream = stream[cut:]
@@ -65,17 +65,17 @@ def test_a_call_and_its_answer(call_id: int, reason: str, retry: int, cuts: list
     assert call == Call(call_id, CLIENT_ID, retry, PROTOCOL, "someMethod", 7, request.SerializeToString())
     assert (server.user, server.real_user, server.protocol) == ("alice", "proxy", PROTOCOL)
     answer = ha.GetServiceStatusResponseProto(state=ha.ACTIVE)
-    assert here.receive(server.respond(call, answer)) == [Response(call_id, answer.SerializeToString())]
+    assert here.receive(server.respond(call, answer)) == [CallResponse(call_id, answer.SerializeToString())]
 
 
-@given(st.sampled_from([ErrorCode.APPLICATION, ErrorCode.NO_SUCH_METHOD]), st.text(min_size=1, max_size=60))
-def test_an_exception_comes_across_with_its_class(code: ErrorCode, text: str) -> None:
+@given(st.sampled_from([RpcErrorCode.APPLICATION, RpcErrorCode.NO_SUCH_METHOD]), st.text(min_size=1, max_size=60))
+def test_an_exception_comes_across_with_its_class(code: RpcErrorCode, text: str) -> None:
     here, server = client(), open_server()
     here.open()
     (call,) = server.receive(here.call(5, "m", ha.MonitorHealthRequestProto()))
     assert isinstance(call, Call)
     (failure,) = here.receive(server.fail(call, StandbyError(f"x{text}x"), code))
-    assert isinstance(failure, Failure)
+    assert isinstance(failure, CallFailure)
     assert failure.call_id == 5
     assert isinstance(failure.error, StandbyError)
     assert here.state is ClientState.OPEN
@@ -91,7 +91,7 @@ def test_a_java_stack_trace_is_not_part_of_the_text() -> None:
     here = client()
     here.open()
     (failure,) = here.receive(frame(delimited(header)))
-    assert isinstance(failure, Failure)
+    assert isinstance(failure, CallFailure)
     assert isinstance(failure.error, StandbyError)
     assert failure.error.text == "Operation category WRITE is not supported in state standby"
 
@@ -102,7 +102,7 @@ def test_a_java_stack_trace_is_not_part_of_the_text() -> None:
 def test_sasl_with_a_server_that_has_simple_only() -> None:
     here, server = client(AuthProtocol.SASL), ServerConnection()
     (reply,) = server.receive(here.open())
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, HandshakeReply)
     assert here.state is ClientState.NEGOTIATING
     (ready,) = here.receive(reply.data)
     assert isinstance(ready, ConnectionReady)
@@ -144,7 +144,7 @@ def test_a_secure_server_refuses_simple() -> None:
     here = client()
     here.open()
     (failure,) = here.receive(frame(delimited(header)))
-    assert isinstance(failure, Failure)
+    assert isinstance(failure, CallFailure)
     assert isinstance(failure.error, AuthenticationRequiredError)
 
 
@@ -174,13 +174,13 @@ def test_another_version_is_told_so() -> None:
 
 def test_http_is_answered_as_http() -> None:
     (event,) = ServerConnection().receive(b"GET / HTTP/1.1\r\n")
-    assert isinstance(event, Closing)
+    assert isinstance(event, ConnectionEnd)
     assert event.data.startswith(b"HTTP/1.1 404 ")
 
 
 def test_another_protocol_is_closed_without_a_word() -> None:
     (event,) = ServerConnection().receive(b"\x16\x03\x01")
-    assert isinstance(event, Closing)
+    assert isinstance(event, ConnectionEnd)
     assert event.data == b""
 
 
@@ -232,7 +232,7 @@ def test_what_does_not_belong_is_fatal(stream: bytes, kind: type[Exception], tex
 def test_a_server_survives_any_bytes(chunks: list[bytes]) -> None:
     server = ServerConnection()
     events = [event for chunk in chunks for event in server.receive(chunk)]
-    ends = [event for event in events if isinstance(event, Closing)]
+    ends = [event for event in events if isinstance(event, ConnectionEnd)]
     assert len(ends) <= 1
     assert (server.state is ServerState.CLOSED) == bool(ends)
     assert not ends or events[-1] is ends[0]

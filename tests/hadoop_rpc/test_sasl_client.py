@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hadoop_rpc.client_state import ClientConnection, ClientState, ConnectionReady, Failure, NegotiationStep, Response
+from hadoop_rpc.client_state import (
+    CallFailure,
+    CallResponse,
+    ClientConnection,
+    ClientState,
+    ConnectionReady,
+    NegotiationStep,
+)
 from hadoop_rpc.errors import AuthenticationRequiredError, KerberosError, LoginRefusedError, RpcError, RpcProtocolError
 from hadoop_rpc.framing import DelimitedReader, delimited, frame
 from hadoop_rpc.proto import ha_service_pb2 as ha
@@ -130,7 +137,7 @@ def test_calls_and_answers_cut_anywhere(protection: Protection, sizes: list[int]
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
     pieces = [stream[start:end] for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
     events = [event for piece in pieces for event in here.receive(piece)]
-    assert [event.call_id for event in events if isinstance(event, Response)] == list(range(5))
+    assert [event.call_id for event in events if isinstance(event, CallResponse)] == list(range(5))
 
 
 def test_data_right_behind_success() -> None:
@@ -143,7 +150,7 @@ def test_data_right_behind_success() -> None:
     success = server.receive(data)
     ready, response = here.receive(success + server.respond(answer(7)))
     assert isinstance(ready, ConnectionReady)
-    assert isinstance(response, Response)
+    assert isinstance(response, CallResponse)
 
 
 @pytest.mark.parametrize("protection", [Protection.INTEGRITY, Protection.PRIVACY])
@@ -179,7 +186,7 @@ def test_a_token_that_is_not_encrypted_under_privacy() -> None:
 def test_an_error_within_a_token() -> None:
     here, server = logged_in(Protection.INTEGRITY)
     (failure,) = here.receive(server.respond(refusal(0xFFFFFFFD, "java.io.IOException", "no")))
-    assert isinstance(failure, Failure)
+    assert isinstance(failure, CallFailure)
     assert failure.call_id is None
 
 
@@ -220,7 +227,7 @@ def test_a_refused_token_is_told_as_that() -> None:
     here.open()
     here.receive(offers(("KERBEROS", "GSSAPI")))
     (failure,) = here.receive(refusal(0xFFFFFFDF, "javax.security.sasl.SaslException", "GSS initiate failed"))
-    assert isinstance(failure, Failure)
+    assert isinstance(failure, CallFailure)
     assert isinstance(failure.error, LoginRefusedError)
 
 

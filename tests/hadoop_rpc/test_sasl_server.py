@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hadoop_common.access import Caller
-from hadoop_rpc.client_state import ClientConnection, ConnectionReady, Failure, NegotiationStep, Response
+from hadoop_rpc.client_state import CallFailure, CallResponse, ClientConnection, ConnectionReady, NegotiationStep
 from hadoop_rpc.errors import (
     AccessControlError,
     AuthenticationRequiredError,
@@ -21,7 +21,7 @@ from hadoop_rpc.proto import ha_service_pb2 as ha
 from hadoop_rpc.proto import rpc_pb2 as pb
 from hadoop_rpc.sasl import MAX_HANDSHAKE_FRAME, MAX_TOKEN_FRAME
 from hadoop_rpc.security import Protection
-from hadoop_rpc.server_state import Call, Closing, Reply, ServerConnection, ServerState
+from hadoop_rpc.server_state import Call, ConnectionEnd, HandshakeReply, ServerConnection, ServerState
 from hadoop_rpc.wire import CONTEXT_CALL_ID, AuthProtocol, connection_header, request_frame, sasl_request_frame
 from tests.depth import examples
 from tests.hadoop_rpc.fake_security import PRINCIPAL, PROTOCOL, FakeContext, FakeDoor, FakeSecurity
@@ -29,7 +29,7 @@ from tests.hadoop_rpc.fake_security import PRINCIPAL, PROTOCOL, FakeContext, Fak
 CLIENT_ID = bytes(range(16))
 REQUEST = ha.GetServiceStatusResponseProto(state=ha.STANDBY, notReadyReason="x" * 100)
 OFFER = pb.RpcSaslProto.SaslAuth(method="KERBEROS", mechanism="GSSAPI", protocol="nn", serverId="there")
-Events = list[Call | Reply | Closing]
+Events = list[Call | HandshakeReply | ConnectionEnd]
 
 
 class Pair:
@@ -59,12 +59,12 @@ class Pair:
         answer = b""
         for event in events:
             assert not isinstance(event, Call)
-            data = event.data if isinstance(event, Reply) else self.server.seal(event.data)
+            data = event.data if isinstance(event, HandshakeReply) else self.server.seal(event.data)
             self.wire += data
             for heard in self.client.receive(data):
                 if isinstance(heard, NegotiationStep | ConnectionReady):
                     answer += heard.data
-                elif isinstance(heard, Failure):
+                elif isinstance(heard, CallFailure):
                     self.failure = heard.error
         return answer
 
@@ -88,13 +88,13 @@ def test_calls_and_answers_cut_anywhere(protection: Protection, cuts: tuple[int,
     assert (call.method, call.body) == ("someMethod", REQUEST.SerializeToString())
     sealed = pair.server.seal(pair.server.respond(call, REQUEST))
     assert (sealed == pair.server.respond(call, REQUEST)) == (protection is Protection.AUTHENTICATION)
-    assert pair.client.receive(sealed) == [Response(7, REQUEST.SerializeToString())]
+    assert pair.client.receive(sealed) == [CallResponse(7, REQUEST.SerializeToString())]
 
 
 def test_the_frames_are_hadoops() -> None:
     pair = Pair()
     (offers,) = pair.send(pair.client.open())
-    assert isinstance(offers, Reply)
+    assert isinstance(offers, HandshakeReply)
     # its entry of KERBEROS, but for the host
     entry = "221d0a084b45524245524f5312064753534150491a026e6e22057468657265"
     assert offers.data.hex().endswith(f"08dfffffff0f10001809211001{entry}")
@@ -107,7 +107,7 @@ def test_many_tokens_hold_a_large_answer() -> None:
     assert isinstance(call, Call)
     large = ha.GetServiceStatusResponseProto(state=ha.STANDBY, notReadyReason="x" * 500_000)
     sealed = pair.server.seal(pair.server.respond(call, large))
-    assert pair.client.receive(sealed) == [Response(1, large.SerializeToString())]
+    assert pair.client.receive(sealed) == [CallResponse(1, large.SerializeToString())]
 
 
 # ---- who comes without a principal, or with the wrong one ----
@@ -116,12 +116,12 @@ def test_many_tokens_hold_a_large_answer() -> None:
 def test_who_proves_nothing_is_refused_in_hadoops_words() -> None:
     server = ServerConnection(security=FakeDoor())
     (closing,) = server.receive(connection_header(AuthProtocol.NONE))
-    assert isinstance(closing, Closing)
+    assert isinstance(closing, ConnectionEnd)
     assert closing.data[5:11] == b"\x08\xff\xff\xff\xff\x0f"
     plain = ClientConnection(PROTOCOL, "hdfs", CLIENT_ID)
     plain.open()
     (failure,) = plain.receive(closing.data)
-    assert isinstance(failure, Failure)
+    assert isinstance(failure, CallFailure)
     assert isinstance(failure.error, AuthenticationRequiredError)
     assert "SIMPLE authentication is not enabled.  Available:[KERBEROS]" in failure.error.message
 
@@ -129,7 +129,7 @@ def test_who_proves_nothing_is_refused_in_hadoops_words() -> None:
 def test_a_client_without_kerberos_that_negotiates_is_told_what_there_is() -> None:
     client = ClientConnection(PROTOCOL, "hdfs", CLIENT_ID, auth=AuthProtocol.SASL)
     (offers,) = ServerConnection(security=FakeDoor()).receive(client.open())
-    assert isinstance(offers, Reply)
+    assert isinstance(offers, HandshakeReply)
     with pytest.raises(AuthenticationRequiredError, match="offers KERBEROS as nn/there"):
         client.receive(offers.data)
 
@@ -216,7 +216,7 @@ def test_any_order_ends_in_a_refusal_or_a_login_that_proved_itself(frames: list[
     for cut in (*cuts, len(stream)):
         events += server.receive(stream[:cut])
         stream = stream[cut:]
-    assert not any(isinstance(event, Closing) for event in events[:-1])
+    assert not any(isinstance(event, ConnectionEnd) for event in events[:-1])
     if server.state in (ServerState.CONTEXT, ServerState.OPEN):
         assert server.sasl.principal == PRINCIPAL
     if server.state is ServerState.OPEN:
@@ -246,11 +246,11 @@ def test_any_order_ends_in_a_refusal_or_a_login_that_proved_itself(frames: list[
 def test_what_is_refused_at_the_beginning(step: pb.RpcSaslProto, kind: type[RpcError], words: str) -> None:
     server = ServerConnection(security=FakeDoor())
     (closing,) = server.receive(connection_header(AuthProtocol.SASL) + sasl_request_frame(step))
-    assert isinstance(closing, Closing)
+    assert isinstance(closing, ConnectionEnd)
     heard = ClientConnection(PROTOCOL, "", CLIENT_ID, auth=AuthProtocol.SASL)
     heard.open()
     (failure,) = heard.receive(closing.data)
-    assert isinstance(failure, Failure)
+    assert isinstance(failure, CallFailure)
     with pytest.raises((kind, AuthenticationRequiredError, LoginRefusedError), match=words):
         raise failure.error
 
@@ -260,9 +260,9 @@ def test_an_offer_that_is_not_ours_is_answered_with_ours_once() -> None:
     token = pb.RpcSaslProto.SaslAuth(method="TOKEN", mechanism="DIGEST-MD5", protocol="", serverId="default")
     guess = sasl_request_frame(pb.RpcSaslProto(state=pb.RpcSaslProto.INITIATE, auths=[token]))
     (offers,) = server.receive(connection_header(AuthProtocol.SASL) + guess)
-    assert isinstance(offers, Reply)
+    assert isinstance(offers, HandshakeReply)
     (closing,) = server.receive(guess)
-    assert isinstance(closing, Closing)
+    assert isinstance(closing, ConnectionEnd)
     assert b"TOKEN authentication is not enabled" in closing.data
 
 
@@ -283,7 +283,7 @@ def test_a_token_twice_or_in_clear_ends_the_connection_without_a_word() -> None:
         head = FakeContext().wrap(b"", encrypt=True)[:4]
         assert sealed.count(head) == 1
         *_, last = pair.send(sealed * 2 if change == "twice" else sealed.replace(head, b"\0" + head[1:]))
-        assert last == Closing(b"", last.reason if isinstance(last, Closing) else "")
+        assert last == ConnectionEnd(b"", last.reason if isinstance(last, ConnectionEnd) else "")
 
 
 def test_frames_are_small_before_the_login_and_tokens_after_it() -> None:
@@ -291,16 +291,16 @@ def test_frames_are_small_before_the_login_and_tokens_after_it() -> None:
     begin = connection_header(AuthProtocol.SASL)
     assert server.receive(begin + (MAX_HANDSHAKE_FRAME).to_bytes(4, "big")) == []
     (closing,) = ServerConnection(security=FakeDoor()).receive(begin + (MAX_HANDSHAKE_FRAME + 1).to_bytes(4, "big"))
-    assert isinstance(closing, Closing)
+    assert isinstance(closing, ConnectionEnd)
     pair = Pair(Protection.PRIVACY)
     pair.log_in()
     (closing,) = pair.send((MAX_TOKEN_FRAME + 1).to_bytes(4, "big"))
-    assert isinstance(closing, Closing)
+    assert isinstance(closing, ConnectionEnd)
 
 
 def test_the_length_within_a_token_is_bounded_too() -> None:
     pair = Pair(Protection.PRIVACY)
     pair.log_in()
     (closing,) = pair.send(pair.client.seal(b"\x7f\xff\xff\xff"))
-    assert isinstance(closing, Closing)
+    assert isinstance(closing, ConnectionEnd)
     assert "a frame of 2147483647 bytes was announced" in closing.reason

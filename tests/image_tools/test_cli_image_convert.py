@@ -70,7 +70,7 @@ def test_what_would_be_lost_is_named_and_nothing_is_written(tmp_path: Path) -> N
 @pytest.mark.parametrize("free", [0, 1 << 40])
 def test_the_room_is_told_first(free: int, tmp_path: Path) -> None:
     source, target = CASE.image("before"), tmp_path / "image"
-    with mock.patch("hadoop_common.disk_room.shutil.disk_usage", return_value=SimpleNamespace(free=free)):
+    with mock.patch("hadoop_common.disk_space.shutil.disk_usage", return_value=SimpleNamespace(free=free)):
         code, _, err = run_cli("image", "convert", source, target)
     needed = byte_count(source.stat().st_size)
     short = "" if free else ": maybe too little"

@@ -16,9 +16,9 @@ from kazoo.exceptions import NoNodeError
 
 from failover.active_node_info import ActiveNodeInfo
 from failover.election import BREADCRUMB, LOCK
+from hadoop_rpc.client import NO_RETRY
 from hadoop_rpc.errors import RpcError
 from hadoop_rpc.ha_protocol import HAServiceClient, HAState
-from hadoop_rpc.retry import NO_RETRY
 from namenode_stub.demo_zookeeper import ZooKeeperServer
 from tests.interop.clients import ClientJvm
 from tests.interop.cluster import HaPair, NameNode

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hadoop_common.access import AccessRules
+from hadoop_common.addresses import is_local
 from hadoop_common.configuration import Configuration, ConfigurationError
-from hadoop_common.local_address import is_local
 from hadoop_common.port_limits import PortLimits
 from hadoop_common.tls.settings import WebAddresses
 from hadoop_rpc.user import process_user

@@ -15,14 +15,14 @@ from failover.watching import watching
 from hadoop_common.access import AccessRules
 from hadoop_common.configuration import Configuration
 from hadoop_common.port_limits import Refusals
+from hadoop_rpc.client import NO_RETRY
 from hadoop_rpc.errors import AuthenticationRequiredError, NotAuthorizedError
 from hadoop_rpc.ha_protocol import HAState
 from hadoop_rpc.kerberos import log_in
-from hadoop_rpc.retry import NO_RETRY
 from hadoop_rpc.zkfc_protocol import ZKFCClient
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
 from site_config.addresses import Identity
-from site_config.kerberos import Part, kerberos_settings, open_doors
+from site_config.kerberos import Part, kerberos_settings, open_security
 from site_config.keys import DEFAULTS
 from tests.failover.failover_support import NAMESERVICE, FakeNameNode, namenode, properties
 from tests.interop.hadoop_conf import HadoopConf, free_port
@@ -49,7 +49,7 @@ def running(kdc: Kdc, tmp_path: Path) -> Iterator[tuple[FailoverSettings, FakeNa
         settings = FailoverSettings.from_configuration(configuration)
         who = Identity(NAMESERVICE, ("nn1", "nn2"), "nn1")
         theirs = kerberos_settings(configuration.with_defaults(DEFAULTS), who, Part.NAMENODE)
-        node.security = open_doors(AccessRules(), theirs, Refusals()).security
+        node.security = open_security(AccessRules(), theirs, Refusals()).security
         stack.enter_context(namenode(node))
         with watching(settings) as election:
             election.format()

@@ -16,11 +16,11 @@ from hadoop_common.configuration import Configuration
 from hadoop_common.process_control import Control
 from hadoop_rpc.errors import AuthenticationRequiredError, KerberosSetupError, NotAuthorizedError, RpcError
 from hadoop_rpc.kerberos import log_in, security_for
-from hadoop_rpc.logins import LOGINS
 from hadoop_rpc.proto import rpc_pb2 as pb
 from hadoop_rpc.qjournal_protocol import InterQJournalClient, QJournalClient
 from hadoop_rpc.rpc_protocol import ServerKind
 from hadoop_rpc.security import Protection
+from hadoop_rpc.server_counts import LOGINS
 from hadoop_rpc.spnego import Spnego
 from hadoop_rpc.wire import AuthProtocol, connection_header, sasl_request_frame
 from journal_node.config import JournalNodeConfig

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from hadoop_rpc.client import NO_RETRY
 from hadoop_rpc.errors import AccessControlError, AuthenticationRequiredError
 from hadoop_rpc.kerberos import log_in
 from hadoop_rpc.namenode_protocol import NamenodeClient
-from hadoop_rpc.retry import NO_RETRY
 from hadoop_rpc.security import Protection
 from namenode_stub.node import NameNodeStub
 from tests.interop.client_stub import HADOOP_3, stub_of

@@ -18,13 +18,13 @@ import requests
 from checkpointer.errors import TransferError
 from checkpointer.transfer import download_image, upload_image
 from hadoop_common.configuration import Configuration
+from hadoop_rpc.client import NO_RETRY
 from hadoop_rpc.client_protocol import CLIENT_PROTOCOL
 from hadoop_rpc.errors import AccessControlError, AuthenticationRequiredError, KerberosError, NotAuthorizedError
 from hadoop_rpc.ha_protocol import HA_PROTOCOL
 from hadoop_rpc.kerberos import KerberosLogin, log_in
 from hadoop_rpc.namenode_protocol import NAMENODE_PROTOCOL, NamenodeClient
 from hadoop_rpc.qjournal_protocol import QJournalClient
-from hadoop_rpc.retry import NO_RETRY
 from hadoop_rpc.rpc_protocol import ServerKind
 from hadoop_rpc.security import Protection
 from image_format.md5_file import read_md5_file

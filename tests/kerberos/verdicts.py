@@ -7,10 +7,9 @@ from pathlib import Path
 
 from google.protobuf.message import Message
 
-from hadoop_rpc.client import RpcClient
+from hadoop_rpc.client import NO_RETRY, RpcClient
 from hadoop_rpc.errors import AccessControlError, AuthenticationRequiredError, NotAuthorizedError, RemoteError
 from hadoop_rpc.kerberos import log_in, security_for
-from hadoop_rpc.retry import NO_RETRY
 from hadoop_rpc.rpc_protocol import RpcProtocol, ServerKind
 from tests.kerberos.callers import SERVERS, USERS, get, login
 from tests.kerberos.kdc import REALM, Kdc

@@ -12,8 +12,8 @@ from typing import Any
 
 import requests
 
+from hadoop_rpc.client import NO_RETRY
 from hadoop_rpc.ha_protocol import HAServiceClient
-from hadoop_rpc.retry import NO_RETRY
 from journal.errors import JournalStorageError
 from journal.quorum.settings import QuorumSettings
 from namenode_stub.config import StubConfig

@@ -10,11 +10,10 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
-from hadoop_rpc.client import RpcClient
+from hadoop_rpc.client import NO_RETRY, RpcClient
 from hadoop_rpc.client_protocol import CLIENT_PROTOCOL
 from hadoop_rpc.errors import RemoteError
 from hadoop_rpc.proto import client_namenode_pb2 as pb
-from hadoop_rpc.retry import NO_RETRY
 from journal.segment_copies import read_log
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from namenode_stub.demo_ha import HAPPENINGS, HaDemo, run
+from namenode_stub.demo_ha import FAILURES, HaDemo, run
 from namenode_stub.demo_zookeeper import MISSING
 from tests.depth import scaled
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 
 def test_stubs_fail_over_by_themselves_and_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
     demo = HaDemo(tmp_path, Console(file=io.StringIO(), width=200))
-    happenings = HAPPENINGS[: scaled(len(HAPPENINGS), 1)]
+    happenings = FAILURES[: scaled(len(FAILURES), 1)]
     try:
         run(demo, happenings)
     finally:

@@ -14,9 +14,9 @@ from rich.console import Console
 from namenode_stub import demo_stage
 from namenode_stub.demo import Demo
 from namenode_stub.demo_conf import DemoPorts
-from namenode_stub.demo_progress import Silence
-from namenode_stub.demo_stage import DemoError, Stage, tell
-from servlets.node_state import NodeState, Record, TargetState
+from namenode_stub.demo_progress import ProgressWatch
+from namenode_stub.demo_stage import DemoError, DemoStage, run_demo
+from node_state.state import CheckpointRecord, NodeState, TargetState
 
 
 class Clock:
@@ -27,7 +27,7 @@ class Clock:
         return self.now
 
 
-def _wait(silence: Silence, clock: Clock, seconds: int) -> float:
+def _wait(silence: ProgressWatch, clock: Clock, seconds: int) -> float:
     for _ in range(seconds):
         clock.now += 1
         silence.seconds()
@@ -39,7 +39,7 @@ def test_a_file_that_changes_ends_the_silence(tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()
     log = tmp_path / "below" / "log"
     log.write_text("a")
-    silence = Silence(tmp_path, list, clock)
+    silence = ProgressWatch(tmp_path, list, clock)
     assert _wait(silence, clock, 50) == 50
     log.write_text("ab")
     assert _wait(silence, clock, 1) == 0
@@ -52,7 +52,7 @@ def test_a_file_that_changes_ends_the_silence(tmp_path: Path) -> None:
 
 def test_a_machine_that_stands_still_is_not_silent(tmp_path: Path) -> None:
     clock = Clock()
-    silence = Silence(tmp_path, list, clock)
+    silence = ProgressWatch(tmp_path, list, clock)
     clock.now += 1000
     assert silence.seconds() == 2
 
@@ -60,7 +60,7 @@ def test_a_machine_that_stands_still_is_not_silent(tmp_path: Path) -> None:
 def test_processor_time_is_progress_and_a_little_of_it_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, spent = Clock(), {7: 3.0}
     monkeypatch.setattr("namenode_stub.demo_progress._spent", lambda processes: dict(spent))
-    silence = Silence(tmp_path, lambda: [7], clock)
+    silence = ProgressWatch(tmp_path, lambda: [7], clock)
     spent[7] += 1
     assert _wait(silence, clock, 30) == 30
     spent[7] += 4
@@ -71,18 +71,18 @@ def test_processor_time_is_progress_and_a_little_of_it_is_not(tmp_path: Path, mo
 
 def test_processor_time_of_a_process_and_of_its_children_is_found(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "1000"]) as child:
-        silence = Silence(tmp_path, lambda: [os.getpid(), 1 << 30], Clock())
+        silence = ProgressWatch(tmp_path, lambda: [os.getpid(), 1 << 30], Clock())
         child.kill()
     assert silence._spent.keys() >= {os.getpid(), child.pid}
     assert silence._spent[os.getpid()] > 0
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
-    return Stage(tmp_path, Console(file=io.StringIO(), width=200))
+def stage(tmp_path: Path) -> DemoStage:
+    return DemoStage(tmp_path, Console(file=io.StringIO(), width=200))
 
 
-def test_a_wait_ends_with_its_process_or_in_silence(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_ends_with_its_process_or_in_silence(stage: DemoStage, monkeypatch: pytest.MonkeyPatch) -> None:
     process = stage.start_process("one", "json.tool", "/nowhere")
     with pytest.raises(DemoError, match="waited for rain, but the process ended with"):
         stage.wait("rain", lambda: False, process)
@@ -91,7 +91,7 @@ def test_a_wait_ends_with_its_process_or_in_silence(stage: Stage, monkeypatch: p
         stage.wait("rain", lambda: False)
 
 
-def test_a_command_that_fails_is_a_sentence(stage: Stage) -> None:
+def test_a_command_that_fails_is_a_sentence(stage: DemoStage) -> None:
     code, printed = stage.run_process("json.tool", "--help")
     assert (code, printed.splitlines()[0][:6]) == (0, "usage:")
     assert stage.processes == []
@@ -105,17 +105,17 @@ def test_a_demo_that_fails_keeps_its_logs_and_one_that_does_not_leaves_nothing(
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
-    def fail(stage: Stage) -> None:
+    def fail(stage: DemoStage) -> None:
         stage.start_process("one", "http.server", "--bind", "127.0.0.1", "0")
         raise DemoError("it rains [here]")
 
     with pytest.raises(SystemExit) as ended:
-        tell(Stage, fail, "well")
+        run_demo(DemoStage, fail, "well")
     assert ended.value.code == 1
     (kept,) = tmp_path.iterdir()
     assert capsys.readouterr().out == f"failed: it rains [here]; the logs are in {kept}\n"
     assert (kept / "one.log").exists()
-    tell(Stage, lambda stage: None, "well")
+    run_demo(DemoStage, lambda stage: None, "well")
     assert list(tmp_path.iterdir()) == [kept]
     assert "well" in capsys.readouterr().out
 
@@ -126,7 +126,7 @@ def test_a_demo_that_fails_keeps_its_logs_and_one_that_does_not_leaves_nothing(
 def _state(txid: int, reason: str, result: str = "SUCCESS", outcome: str = "taken") -> NodeState:
     target = TargetState(address="nn1", txid=txid, result=result)
     seconds = {"load": 0.1, "replay": 0.1, "save": 0.1}
-    record = Record(saved_txid=txid, last_reason=reason, last_outcome=outcome, last_seconds=seconds)
+    record = CheckpointRecord(saved_txid=txid, last_reason=reason, last_outcome=outcome, last_seconds=seconds)
     return NodeState(role="standby", targets=(target,), record=record)
 
 
@@ -143,7 +143,7 @@ UPLOADING = replace(_state(9, "period"), targets=(TargetState(address="nn1", txi
     ],
 )
 def test_an_image_is_waited_for_however_often_another_one_is_refused(
-    stage: Stage, reason: str, states: list[NodeState | None], more: int, monkeypatch: pytest.MonkeyPatch
+    stage: DemoStage, reason: str, states: list[NodeState | None], more: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = iter(states)
     calls: list[int] = []

@@ -12,7 +12,7 @@ import pytest
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext
 from journal import ops
-from namenode_stub.names.caller import Caller
+from namenode_stub.names.caller import ClientCall
 from namenode_stub.names.retry_cache import RetryCache
 from namenode_stub.node import NameNodeStub
 from namenode_stub.rpc.changes import Changes
@@ -30,7 +30,7 @@ def never() -> Any:
 def test_an_answer_is_given_again_until_it_expires() -> None:
     now = [0.0]
     cache = RetryCache(lambda: now[0], capacity=2)
-    calls = [Caller(client_id=CLIENT, call_id=number) for number in range(3)]
+    calls = [ClientCall(client_id=CLIENT, call_id=number) for number in range(3)]
     assert cache.once(calls[0], lambda: "a", never) == "a"
     now[0] = 600.0
     assert cache.once(calls[0], never, never) == "a"
@@ -45,17 +45,17 @@ def test_an_answer_is_given_again_until_it_expires() -> None:
 
 def test_a_failed_call_is_performed_again_and_one_without_ids_always() -> None:
     cache = RetryCache()
-    caller = Caller(client_id=CLIENT, call_id=1)
+    caller = ClientCall(client_id=CLIENT, call_id=1)
     with pytest.raises(ZeroDivisionError):
         cache.once(caller, lambda: 1 // 0, never)
     assert cache.once(caller, lambda: 5, never) == 5
-    for anonymous in (Caller(), Caller(client_id=CLIENT), Caller(call_id=3)):
+    for anonymous in (ClientCall(), ClientCall(client_id=CLIENT), ClientCall(call_id=3)):
         assert [cache.once(anonymous, lambda n=n: n, never) for n in (1, 2)] == [1, 2]  # type: ignore[misc]
 
 
 def test_a_repeated_call_waits_for_the_one_under_way() -> None:
     cache = RetryCache()
-    caller = Caller(client_id=CLIENT, call_id=1)
+    caller = ClientCall(client_id=CLIENT, call_id=1)
     running, go_on = threading.Event(), threading.Event()
     answers: list[str] = []
 
@@ -80,7 +80,7 @@ def test_replayed_operations_are_passed_on_and_remembered() -> None:
     known = ops.DeleteOp(path="/a", timestamp=1, rpc_client_id=CLIENT, rpc_call_id=7)
     given = [known, ops.DeleteOp(path="/b", timestamp=1), ops.SetGenstampV2Op(genstamp=1)]
     assert list(cache.watch(given)) == given
-    assert cache.once(Caller(client_id=CLIENT, call_id=7), never, lambda: "known") == "known"
+    assert cache.once(ClientCall(client_id=CLIENT, call_id=7), never, lambda: "known") == "known"
 
 
 def test_calls_repeated_before_and_after_a_restart(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext
 from namenode_stub.rpc.caching import CachingCalls
-from namenode_stub.rpc.gate import Gate
+from namenode_stub.rpc.service_switch import ServiceSwitch
 from tests.namenode_stub.rpc_support import Dfs, logged_since, refused, rpc_config, serving
 
 ME = getpass.getuser()
@@ -211,7 +211,7 @@ def test_a_repeated_call_adds_no_second_directive(tmp_path: Path) -> None:
         with serving(config, ME) as (stub, dfs):
             if not pools(dfs).entries:
                 pool(dfs, "add", "p")
-            calls = CachingCalls(stub.namespace, stub.retry_cache, Gate(ME, ""))
+            calls = CachingCalls(stub.namespace, stub.retry_cache, ServiceSwitch(ME, ""))
             assert [calls.add_directive(request, context).id for _ in range(2)] == [1, 1]
             assert len(directives(dfs)) == 1
 

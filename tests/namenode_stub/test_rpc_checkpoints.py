@@ -14,17 +14,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hadoop_common.hadoop_releases import RELEASES, Release
+from hadoop_rpc.client import NO_RETRY
 from hadoop_rpc.errors import RemoteError, RpcConnectionError
 from hadoop_rpc.ha_protocol import HAServiceClient, HAState
 from hadoop_rpc.journal_protocol import FenceResult, JournalInfo, journal_service
-from hadoop_rpc.namenode_protocol import ErrorCode, NamenodeClient, NamenodeRegistration, NamenodeRole, RemoteEditLog
-from hadoop_rpc.retry import NO_RETRY
+from hadoop_rpc.namenode_protocol import (
+    NamenodeClient,
+    NamenodeRegistration,
+    NamenodeRole,
+    NodeErrorCode,
+    RemoteEditLog,
+)
 from hadoop_rpc.server import RpcServer
 from hadoop_rpc.service import CallContext
 from journal.file_journal import FileJournal
 from journal.segment_file import EditLogSegment
 from namenode_stub.backup_streams import BackupStreams
-from namenode_stub.manifest import manifest
+from namenode_stub.image_store import manifest
 from namenode_stub.node import NameNodeStub
 from tests.namenode_stub.rpc_support import rpc_config, serving
 
@@ -225,10 +231,10 @@ def test_a_backup_node_that_fails_is_left_out_until_the_next_segment(stub: NameN
         first = stub.roll()
         stub.namespace.mkdirs("/seen")
         assert backup.received() == (first, first + 1)
-        node.error_report(registration(stub, backup.address), ErrorCode.NOTIFY, "something")
+        node.error_report(registration(stub, backup.address), NodeErrorCode.NOTIFY, "something")
         stub.namespace.mkdirs("/seen/too")
         assert backup.received() == (first, first + 2)
-        node.error_report(registration(stub, backup.address), ErrorCode.FATAL, "gone")
+        node.error_report(registration(stub, backup.address), NodeErrorCode.FATAL, "gone")
         stub.namespace.mkdirs("/unseen/again")
         stub.roll()
         assert backup.received() == (first, first + 2)

@@ -16,9 +16,9 @@ from hadoop_rpc.service import Service
 from namenode_stub.names.files import Files
 from namenode_stub.node import NameNodeStub
 from namenode_stub.refusals import OperationRefusedError
-from namenode_stub.rpc.gate import Gate
 from namenode_stub.rpc.reads import Reads
-from namenode_stub.server_defaults import ServerDefaults
+from namenode_stub.rpc.service_switch import ServiceSwitch
+from namenode_stub.server_settings import ServerDefaults
 from tests.namenode_stub.rpc_support import (
     APPEND,
     CREATE,
@@ -342,23 +342,23 @@ def test_links_are_told_but_not_followed(dfs: Dfs) -> None:
 
 def test_the_gate_sends_clients_away_while_the_node_starts_and_stops(pair: Pair) -> None:
     stub, _ = pair
-    gate = Gate("root", "supergroup")
+    switch = ServiceSwitch("root", "supergroup")
     service = CLIENT_PROTOCOL.served_by(Reads(stub.namespace.views, ServerDefaults(), "BP-1").methods())
-    (door,) = gate.doors([CLIENT_PROTOCOL.name])
+    (served,) = switch.services([CLIENT_PROTOCOL.name])
     request = pb.PathRequestProto(src="/")
     context: Any = None
-    assert list(door.methods) == []
+    assert list(served.methods) == []
     with pytest.raises(RetriableError, match="still not started"):
-        door.methods["getFileInfo"].handler(request, context)
-    gate.open([service])
-    assert len(door.methods) == len(list(door.methods)) == len(service.methods)
-    assert door.methods["getFileInfo"].handler(request, context)
-    assert "mkdirs" not in door.methods
-    gate.narrow([Service(CLIENT_PROTOCOL.name, {"getListing": service.methods["getListing"]})], "it is elsewhere")
-    assert door.methods["getListing"].request is service.methods["getListing"].request
+        served.methods["getFileInfo"].handler(request, context)
+    switch.open([service])
+    assert len(served.methods) == len(list(served.methods)) == len(service.methods)
+    assert served.methods["getFileInfo"].handler(request, context)
+    assert "mkdirs" not in served.methods
+    switch.narrow([Service(CLIENT_PROTOCOL.name, {"getListing": service.methods["getListing"]})], "it is elsewhere")
+    assert served.methods["getListing"].request is service.methods["getListing"].request
     for name in ("getFileInfo", "mkdirs", "of a later release"):
         with pytest.raises(StandbyError, match="elsewhere"):
-            door.methods[name].handler(request, context)
+            served.methods[name].handler(request, context)
 
 
 def test_a_node_that_failed_sends_clients_elsewhere(pair: Pair) -> None:

@@ -15,14 +15,13 @@ from checkpointer.errors import TransferError
 from checkpointer.storage.inspector import list_images
 from checkpointer.transfer import UploadResult, download_image, download_segment, upload_image
 from hadoop_common.access import AccessRules
-from hadoop_common.names import parse_image
+from hadoop_common.names import ImageKind, parse_image
 from image_format.md5_file import read_md5_file
 from image_format.proto import fsimage_pb2 as pb
 from journal import ops
 from journal.segment_file import list_segments
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
-from servlets.parameters import ImageKind
 from tests.image_format.image_support import build_image, delimited, minimal_sections, store
 from tests.namenode_stub.stub_support import checkpoint_of, formatted, restarted_tree, write_edits
 from tests.recorded_cases import imgcmp

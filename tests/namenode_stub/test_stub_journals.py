@@ -13,14 +13,14 @@ from checkpointer.transfer import download_segment
 from hadoop_common.errors import StorageError
 from hadoop_common.names import segment_name
 from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.client import NO_RETRY
 from hadoop_rpc.namenode_protocol import NamenodeClient
-from hadoop_rpc.retry import NO_RETRY
 from journal.edit_log_writer import EditLogWriter
 from journal.errors import TransactionGapError
 from journal.journal_set import JournalSet
 from namenode_stub.config import StubConfig
 from namenode_stub.edit_journals import check_shared_edits, journal_name, open_edit_journals, open_other_journals
-from namenode_stub.manifest import local_segments, manifest
+from namenode_stub.image_store import local_segments, manifest
 from namenode_stub.node import NameNodeStub
 from namenode_stub.storage import StorageLocks, check_storage
 from tests.checkpointer.quorum_support import Quorum

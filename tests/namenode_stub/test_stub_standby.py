@@ -16,14 +16,14 @@ import requests
 
 from checkpointer.transfer import UploadResult, download_image, upload_image
 from hadoop_common.errors import HdfsError, StorageError
+from hadoop_rpc.client import NO_RETRY
 from hadoop_rpc.errors import AccessControlError, RemoteError, StandbyError
 from hadoop_rpc.ha_protocol import HAState, RequestSource, ServiceStatus
 from hadoop_rpc.namenode_protocol import NamenodeClient
-from hadoop_rpc.retry import NO_RETRY
 from image_format.md5_file import read_md5_file
 from journal.segment_file import list_segments
-from namenode_stub.fail_stop import NotActiveError, NotServingError
-from namenode_stub.names.caller import Caller
+from namenode_stub.fail_stop import NotServingError, StandbyRefusalError
+from namenode_stub.names.caller import ClientCall
 from namenode_stub.node import NameNodeStub
 from namenode_stub.standby_settings import StandbySettings
 from tests.checkpointer.quorum_support import Quorum
@@ -77,7 +77,7 @@ def test_it_follows_and_sends_clients_away(quorum: Quorum, tmp_path: Path) -> No
             with pytest.raises(StandbyError, match="is a standby"):
                 call()
         dfs.rpc.close()
-        with pytest.raises(NotActiveError):
+        with pytest.raises(StandbyRefusalError):
             standby.roll()
         beans = requests.get(f"{standby.server.url}/jmx", timeout=600).json()["beans"]
         assert {bean.get("State") or bean.get("tag.HAState") for bean in beans} - {None} == {"standby"}
@@ -242,7 +242,7 @@ def test_a_call_that_is_repeated_after_the_takeover_is_not_done_twice(quorum: Qu
         dfs.rpc.close()
         standby.transition_to_active()
         client_id, call_id = ids[-1]
-        caller = Caller(user=ME, client_id=client_id, call_id=call_id)
+        caller = ClientCall(user=ME, client_id=client_id, call_id=call_id)
         assert standby.retry_cache.once(caller, lambda: "done again", lambda: "done before") == "done before"
 
 

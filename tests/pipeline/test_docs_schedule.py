@@ -46,7 +46,7 @@ def test_their_commands_are_understood(monkeypatch: pytest.MonkeyPatch) -> None:
     found = commands()
     assert len(found) == 6
     # whether a folder is there is asked on the machine that they run on
-    monkeypatch.setattr("hadoop_common.cli.existing_path._ExistingPath.convert", lambda self, value, *_: Path(value))
+    monkeypatch.setattr("hadoop_common.cli.output._ExistingPath.convert", lambda self, value, *_: Path(value))
     for line in found:
         program, *words = shlex.split(line.replace("{{ ds }}", "2026-01-01"))
         assert program == PROGRAM

@@ -15,7 +15,7 @@ import pytest
 
 from bench.generate import BLOCK_SIZE, Shape, generate_edits, generate_image
 from checkpointer.merging.offline import merge_directory, plan_directory
-from hadoop_common.inode_ids import ROOT_INODE_ID
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from tests.pipeline.spark_events import bytes_to_driver, event_log_conf, write_defaults
 
 FILES = 5_000_000

@@ -15,19 +15,18 @@ from urllib.parse import urlencode, urlsplit
 
 from flask import Blueprint, Flask
 
-from hadoop_common.names import image_name, parse_image, segment_name
+from hadoop_common.names import ImageKind, image_name, parse_image, segment_name
 from hadoop_common.storage_info import StorageInfo
+from hadoop_common.transfer import TransferCounter
+from node_state.beans import NodeFacts, daemon_beans
+from node_state.metrics import MetricsSnapshot, metrics_blueprint
+from node_state.state import NodeState, as_json
 from servlets.application import create_application
-from servlets.hadoop_beans import NodeFacts, daemon_beans
 from servlets.http_server import HttpServer
+from servlets.image_admission import UploadReservations
 from servlets.image_transfer import TransferOptions, image_transfer_blueprint
 from servlets.jmx import jmx_blueprint
-from servlets.metrics import MetricsSnapshot, metrics_blueprint
-from servlets.node_state import NodeState, as_json
-from servlets.parameters import ImageKind
-from servlets.reservations import UploadReservations
-from servlets.status import Health, TriggerResult, TriggerState, status_blueprint
-from servlets.transfer_counter import TransferCounter
+from servlets.status import ProbeResult, TriggerResult, TriggerState, status_blueprint
 
 CASE = Path(__file__).parents[1] / "recorded" / "hadoop-2.7.3" / "basic-files"
 OLD_TXID, NEW_TXID = 51, 289
@@ -101,8 +100,8 @@ def daemon_routes(store: TemporaryStore, *further: Blueprint) -> Flask:
             status=lambda: as_json(STATE),
             checkpoint=lambda *, force, wait: TriggerResult(TriggerState.SKIPPED, "none is due"),
             cancel=lambda reason, *, prevent_for: None,
-            live=lambda: Health(True, "running"),
-            ready=lambda: Health(True, "in step"),
+            live=lambda: ProbeResult(True, "running"),
+            ready=lambda: ProbeResult(True, "in step"),
         ),
         jmx_blueprint(lambda: daemon_beans(STATE, FACTS)),
         metrics_blueprint(

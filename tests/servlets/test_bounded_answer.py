@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 import requests
 
-from servlets.bounded_answer import Answer, ask
+from hadoop_common.cluster_http import HttpAnswer, send_request
 
 
 @contextmanager
@@ -40,27 +40,27 @@ def server(head: bytes, chunk: bytes) -> Iterator[str]:
 
 def test_an_answer_without_an_end_is_cut() -> None:
     with server(b"HTTP/1.1 200 OK\r\n\r\n", b" " * 65536) as url:
-        answer = ask("GET", url, timeout=600)
+        answer = send_request("GET", url, timeout=600)
     assert (answer.status, len(answer.content), answer.json) == (200, 1 << 20, None)
 
 
 def test_redirections_are_answers() -> None:
     with server(b"HTTP/1.1 302 Found\r\nLocation: http://192.0.2.1/\r\nContent-Length: 2\r\n\r\n{}", b"") as url:
-        assert ask("POST", url, query={"a": "b"}, timeout=600) == Answer(302, b"{}")
+        assert send_request("POST", url, query={"a": "b"}, timeout=600) == HttpAnswer(302, b"{}")
 
 
 def test_a_redirection_without_an_end_is_cut() -> None:
     with server(b"HTTP/1.1 302 Found\r\nLocation: http://192.0.2.1/\r\n\r\n", b" " * 65536) as url:
-        assert len(ask("GET", url, timeout=600).content) == 1 << 20
+        assert len(send_request("GET", url, timeout=600).content) == 1 << 20
 
 
 def test_what_is_no_http_is_an_error() -> None:
     with server(b"\0\0\r\n\r\n", b"") as url, pytest.raises(requests.RequestException):
-        ask("GET", url, timeout=600)
+        send_request("GET", url, timeout=600)
 
 
 @pytest.mark.parametrize(
     ("content", "value"), [(b'{"a": 1}', {"a": 1}), (b"", None), (b"[" * 100_000, None), (b"\xff", None)]
 )
 def test_json_or_none(content: bytes, value: object) -> None:
-    assert Answer(200, content).json == value
+    assert HttpAnswer(200, content).json == value

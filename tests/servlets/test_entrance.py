@@ -12,13 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from werkzeug.test import TestResponse
 
-from hadoop_common.access import AccessControl, AccessRules, Acl, Admission, Door
+from hadoop_common.access import AccessControl, AccessControlList, AccessPolicy, AccessRules, Resource
 from hadoop_rpc.errors import KerberosError
-from hadoop_rpc.logins import LoginCounts
-from servlets.access import restrict
+from hadoop_rpc.server_counts import LoginCounts
 from servlets.application import create_application
 from servlets.auth_cookie import Login, read_cookie, signed_cookie
-from servlets.entrance import Entrance, WebLogin
+from servlets.http_authenticator import HttpAuthenticator, HttpLogin, restrict
 from tests.hadoop_rpc.fake_security import PRINCIPAL, FakeAcceptor, FakeDoor
 
 SECRET = b"of no worth"
@@ -40,9 +39,9 @@ class Key:
 
 @dataclass
 class Site:
-    """A server of one page behind each door."""
+    """A server with one page for each resource."""
 
-    admission: Admission = field(default_factory=Admission)
+    admission: AccessPolicy = field(default_factory=AccessPolicy)
     key: Key = field(default_factory=Key)
     now: float = NOW
     logins: LoginCounts = field(default_factory=LoginCounts)
@@ -57,11 +56,11 @@ class Site:
             self.asked.append(request.method)
             return Response("here")
 
-        rules = AccessRules(doors={Door.IMAGES: self.admission}, own_user="nn")
-        login = WebLogin(self.key, FakeDoor().user_of, SECRET, 60.0, frozenset({"/metrics"}))
-        entrance = Entrance(login, self.logins, lambda: self.now)
-        pages = restrict(pages, AccessControl(rules), Door.IMAGES)
-        return create_application(pages, entrance=entrance).test_client(use_cookies=False)
+        rules = AccessRules(policies={Resource.IMAGES: self.admission}, own_user="nn")
+        login = HttpLogin(self.key, FakeDoor().user_of, SECRET, 60.0, frozenset({"/metrics"}))
+        authenticator = HttpAuthenticator(login, self.logins, lambda: self.now)
+        pages = restrict(pages, AccessControl(rules), Resource.IMAGES)
+        return create_application(pages, authenticator=authenticator).test_client(use_cookies=False)
 
 
 def cookie_of(answer: TestResponse) -> str:
@@ -105,7 +104,7 @@ def test_a_cookie_of_https_stays_there() -> None:
 
 
 def test_options_are_answered_without_any_servlet_as_java_needs() -> None:
-    site = Site(Admission(refusal="nobody", lists=(Acl("x"),)))
+    site = Site(AccessPolicy(refusal="nobody", lists=(AccessControlList("x"),)))
     client = site.client()
     assert client.options("/page").status_code == 401
     answer = client.options("/page", headers=TOKEN)
@@ -116,7 +115,7 @@ def test_options_are_answered_without_any_servlet_as_java_needs() -> None:
 
 
 def test_what_is_open_is_open_to_all() -> None:
-    site = Site(Admission(refusal="nobody", lists=(Acl("x"),)))
+    site = Site(AccessPolicy(refusal="nobody", lists=(AccessControlList("x"),)))
     assert site.client().get("/metrics").status_code == 200
     assert site.client().get("/health/live").status_code == 404
     assert site.client().get("/metrics/more").status_code == 401
@@ -126,7 +125,9 @@ def test_what_is_open_is_open_to_all() -> None:
 
 
 def test_who_may_not_is_told_who_may() -> None:
-    admission = Admission({"nn/there@R": "a.key"}, lists=(Acl.parse("b.key", "hdfs ops"),), refusal="Only some may")
+    admission = AccessPolicy(
+        {"nn/there@R": "a.key"}, lists=(AccessControlList.parse("b.key", "hdfs ops"),), refusal="Only some may"
+    )
     answer = Site(admission).client().get("/page", headers=TOKEN)
     assert answer.status_code == 403
     expected = f"Only some may; {PRINCIPAL} (user sn) is none of: nn/there@R (a.key), b.key (hdfs, group ops)"

@@ -15,6 +15,7 @@ import requests
 from flask.testing import FlaskClient
 
 from hadoop_common.errors import HdfsError
+from hadoop_common.transfer import Throttle
 from hadoop_rpc.errors import JavaIOError
 from journal.quorum.address import NO_SEGMENT, segment_url
 from journal_node.fetch import HttpFetch
@@ -26,7 +27,6 @@ from journal_node.node import JournalNode
 from servlets.application import create_application
 from servlets.http_server import HttpServer
 from servlets.jmx import jmx_blueprint
-from servlets.throttle import Throttle
 from tests.journal_node.journal_node_support import HEADER, JOURNAL, NAMESPACE, Writer, batch, formatted
 
 INFO = NAMESPACE.colon_string()

@@ -12,11 +12,11 @@ import pytest
 from flask import Blueprint, Response, request
 
 from hadoop_common.port_limits import PortLimits
+from hadoop_common.transfer import Throttle
 from servlets.application import create_application
 from servlets.errors import HttpServerError
 from servlets.file_body import FileBody
 from servlets.http_server import HttpServer
-from servlets.throttle import Throttle
 from tests.depth import scaled
 
 WAIT = 600.0

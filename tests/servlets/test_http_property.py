@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hadoop_common.port_limits import PortLimits
-from servlets.http_connection import Answered, HttpChannel, Port
-from servlets.wsgi_environment import body_length, environment
+from servlets.http_connection import HttpChannel, Port, WorkResult
+from servlets.http_request import body_length, environment
 from tests.depth import examples
 
 LINES = st.sampled_from(
@@ -54,7 +54,7 @@ def served(pieces: list[bytes]) -> tuple[list[tuple[bytes, int | None]], list[st
         assert environment(request, None, "192.0.2.1", ("192.0.2.2", 80))["PATH_INFO"].startswith("/")
         requests.append((bytes(request.target), length))
         rest, _ = http.trailing_data
-        channel.done(Answered(reuse=length == 0, rest=rest))
+        channel.done(WorkResult(reuse=length == 0, rest=rest))
 
     loop = SimpleNamespace(update=lambda channel: None, discard=lambda channel, reason="": gone.append(channel))
     here, there = socket.socketpair()

@@ -13,7 +13,7 @@ from hadoop_common.names import image_name
 from hadoop_common.port_limits import PortLimits
 from image_format.md5_file import read_md5_file
 from servlets.errors import AlreadyHaveImageError
-from servlets.reservations import UploadReservations
+from servlets.image_admission import UploadReservations
 from tests.servlets.support import (
     INFO,
     NEW_IMAGE,

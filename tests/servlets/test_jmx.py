@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from hadoop_common.errors import HdfsError
-from servlets.application import create_application
-from servlets.hadoop_beans import (
+from node_state.beans import (
     NodeFacts,
     checkpointer_bean,
     daemon_beans,
@@ -15,8 +14,9 @@ from servlets.hadoop_beans import (
     namenode_status_bean,
     secondary_namenode_bean,
 )
+from node_state.state import CheckpointRecord, NodeState, RoleDetails, TargetState, as_json
+from servlets.application import create_application
 from servlets.jmx import Bean, jmx_blueprint
-from servlets.node_state import NodeState, Record, RoleDetails, TargetState, as_json
 
 FACTS = NodeFacts(
     software_version="1.2.3",
@@ -36,7 +36,7 @@ STATE = NodeState(
     checkpoint_at=2000.25,
     seconds_since_checkpoint=12.5,
     targets=(TargetState(address="nn1:9870", result="SUCCESS"),),
-    record=Record(saved_at=2000.25, last_seconds={"load": 1.0}),
+    record=CheckpointRecord(saved_at=2000.25, last_seconds={"load": 1.0}),
 )
 BEANS = [
     Bean("Hadoop:service=NameNode,name=FSNamesystem", "FSNamesystem", {"tag.HAState": "active", "Missing": None}),

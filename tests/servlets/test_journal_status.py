@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from hadoop_rpc.activity import RpcActivity
 from hadoop_rpc.errors import EditsCacheMissError
+from hadoop_rpc.server_counts import RpcActivity
 from journal_node.counters import SyncTimes
 from journal_node.journal_beans import journal_node_beans
 from journal_node.journal_facts import JournalNodeFacts, RpcFacts, journal_facts, node_status

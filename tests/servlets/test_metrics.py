@@ -6,11 +6,10 @@ from dataclasses import replace
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from hadoop_common.transfer import Throttle, TransferCounter
+from node_state.metrics import MetricsSnapshot, metrics_blueprint
+from node_state.state import CheckpointRecord, JournalNodeState, NodeState, RoleDetails, TargetState
 from servlets.application import create_application
-from servlets.metrics import MetricsSnapshot, metrics_blueprint
-from servlets.node_state import JournalNodeState, NodeState, Record, RoleDetails, TargetState
-from servlets.throttle import Throttle
-from servlets.transfer_counter import TransferCounter
 
 STATE = NodeState(
     role="standby",
@@ -26,7 +25,7 @@ STATE = NodeState(
         TargetState(address="nn1:9870", txid=100, result="SUCCESS", at=4990.0),
         TargetState(address="nn2:9870", failures=2, primary=False),
     ),
-    record=Record(
+    record=CheckpointRecord(
         phase="save",
         checkpoints=3,
         failures=1,
@@ -127,7 +126,7 @@ def test_how_a_journal_is_followed():
 
 
 def test_there_is_no_image_yet():
-    values = scrape(snapshot(replace(STATE, image_txid=-1, record=Record())))
+    values = scrape(snapshot(replace(STATE, image_txid=-1, record=CheckpointRecord())))
     assert ("checkpoint_txid", ()) not in values
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servlets.request_body import ChunkedBody, SizedBody
+from servlets.http_request import ChunkedBody, SizedBody
 
 
 def encode(chunks: list[bytes], extension: bytes = b"", trailer: bytes = b"") -> bytes:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from servlets.application import sentence_response
+from servlets.errors import sentence_response
 from tests.depth import examples
 from tests.servlets.support import INFO, OTHER_INFO, daemon_routes, leftovers, make_store, names
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hadoop_common.names import ImageKind
 from servlets.errors import BadRequestParametersError
-from servlets.parameters import (
+from servlets.transfer_requests import (
     GetEditRequest,
     GetImageRequest,
-    ImageKind,
     PutImageRequest,
     parse_digest,
     parse_get,

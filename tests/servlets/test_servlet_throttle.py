@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servlets.throttle import Throttle
+from hadoop_common.transfer import Throttle
 
 
 class FakeTime:

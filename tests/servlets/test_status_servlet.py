@@ -4,7 +4,7 @@ import pytest
 
 from hadoop_common.errors import HdfsError
 from servlets.application import create_application
-from servlets.status import Health, TriggerResult, TriggerState, status_blueprint
+from servlets.status import ProbeResult, TriggerResult, TriggerState, status_blueprint
 
 
 class Daemon:
@@ -14,7 +14,7 @@ class Daemon:
         self.calls: list[tuple[bool, bool]] = []
         self.cancelled: list[tuple[str, float]] = []
         self.result: TriggerResult | Exception = TriggerResult(TriggerState.DONE, "saved txid 9", {"txid": 9})
-        self.is_ready = Health(ok=True, message="in sync to txid 9", details={"txid": 9})
+        self.is_ready = ProbeResult(ok=True, message="in sync to txid 9", details={"txid": 9})
 
     def trigger(self, *, force: bool, wait: bool) -> TriggerResult:
         self.calls.append((force, wait))
@@ -30,7 +30,7 @@ class Daemon:
             status=lambda: {"role": "secondary", "txid": 9},
             checkpoint=self.trigger,
             cancel=self.cancel,
-            live=lambda: Health(ok=True, message="running"),
+            live=lambda: ProbeResult(ok=True, message="running"),
             ready=lambda: self.is_ready,
         )
         return create_application(blueprint).test_client()
@@ -106,7 +106,7 @@ def test_probes(daemon):
     client = daemon.client()
     assert client.get("/health/live").status_code == 200
     assert client.get("/health/ready").json == {"state": "ok", "message": "in sync to txid 9", "txid": 9}
-    daemon.is_ready = Health(ok=False, message="no checkpoint for 3 periods")
+    daemon.is_ready = ProbeResult(ok=False, message="no checkpoint for 3 periods")
     answer = client.get("/health/ready")
     assert answer.status_code == 503
     assert answer.json["message"] == "no checkpoint for 3 periods"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from servlets.node_state import NodeState, Record, TargetState, as_json
-from servlets.status_text import status_lines
+from node_state.state import CheckpointRecord, NodeState, TargetState, as_json
+from node_state.text import status_lines
 
 NOW = 1_000_000.0
 
@@ -62,7 +62,7 @@ def test_an_alarm_has_its_next_step() -> None:
 
 def test_the_last_checkpoint() -> None:
     seconds = {"fetch": 2.0, "load": 1.0, "replay": 3.0, "save": 4.0, "upload": 0.5}
-    record = Record(saved_at=NOW - 60, last_reason="txns", last_seconds=seconds)
+    record = CheckpointRecord(saved_at=NOW - 60, last_reason="txns", last_seconds=seconds)
     found = dict(lines(image_txid=9, record=record))
     assert found["last took"] == "fetch 2.0 s, load 1.0 s, replay 3.0 s, save 4.0 s, upload 0.5 s"
     assert found["image"].endswith("(by transactions)")

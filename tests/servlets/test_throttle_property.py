@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from hadoop_common.transfer import Throttle
 from servlets.file_body import FileBody
-from servlets.throttle import Throttle
 
 CREDIT_SECONDS = 1.0
 PIECE_SECONDS = 0.05

@@ -14,12 +14,12 @@ import pytest
 from checkpointer.transfer import UploadResult, download_image, upload_image
 from hadoop_common.paced_socket import PacedSocket
 from hadoop_common.port_limits import PortLimits, Refusals
+from hadoop_common.transfer import Throttle
 from image_format.array_allocator import BufferPool
 from servlets import image_receiver
-from servlets.connection_reader import BufferedConnection
 from servlets.file_body import FileBody
+from servlets.http_request import BufferedConnection
 from servlets.image_receiver import FileReceiver
-from servlets.throttle import Throttle
 from tests.servlets.support import INFO, NEW_IMAGE, NEW_TXID, make_store, padded_image, put, serve
 
 # the writing threads' queue, what each of them has in hand, and the one that is being filled

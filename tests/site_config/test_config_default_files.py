@@ -16,7 +16,7 @@ from failover.settings import FailoverSettings
 from hadoop_common.config_key import ABSENT
 from hadoop_common.configuration import Configuration
 from hadoop_common.configuration_xml import read_properties
-from hadoop_common.hdfs_default import SET_BY_HDFS_DEFAULT
+from hadoop_common.hadoop_keys import SET_BY_HDFS_DEFAULT
 from journal_node.config import JournalNodeConfig
 from site_config.catalogue import CATALOGUE, entry_of
 from site_config.checkpoint_config import CheckpointConfig, Role

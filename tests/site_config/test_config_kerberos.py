@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hadoop_common.access import Acl, Admission, Door, HostList
+from hadoop_common.access import AccessControlList, AccessPolicy, MachineList, Resource
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_rpc.errors import KerberosSetupError
 from hadoop_rpc.kerberos import ServiceKey
@@ -175,14 +175,14 @@ def test_the_keys_of_a_server() -> None:
 
 
 def test_the_doors_of_a_journal_node() -> None:
-    doors = node({"dfs.cluster.administrators": "hdfs ops"}).doors
-    assert doors[QJOURNAL_PROTOCOL.name].principals == {"nn/_HOST@R": "dfs.namenode.kerberos.principal"}
-    assert doors[INTER_QJOURNAL_PROTOCOL.name].principals == {"jn/_HOST@R": "dfs.journalnode.kerberos.principal"}
-    assert set(doors[Door.JOURNAL].principals) == {"nn/nna.example@R", "nn/nnb.example@R", "sn/snn.example@R"}
-    assert doors[Door.JOURNAL].own
-    assert doors[Door.STATE] == Admission()
-    assert doors[Door.CONTROL].lists == (Acl.parse("dfs.cluster.administrators", "hdfs ops"),)
-    admin = node({"hadoop.security.instrumentation.requires.admin": "true"}).doors[Door.STATE]
+    policies = node({"dfs.cluster.administrators": "hdfs ops"}).policies
+    assert policies[QJOURNAL_PROTOCOL.name].principals == {"nn/_HOST@R": "dfs.namenode.kerberos.principal"}
+    assert policies[INTER_QJOURNAL_PROTOCOL.name].principals == {"jn/_HOST@R": "dfs.journalnode.kerberos.principal"}
+    assert set(policies[Resource.JOURNAL].principals) == {"nn/nna.example@R", "nn/nnb.example@R", "sn/snn.example@R"}
+    assert policies[Resource.JOURNAL].own
+    assert policies[Resource.STATE] == AccessPolicy()
+    assert policies[Resource.CONTROL].lists == (AccessControlList.parse("dfs.cluster.administrators", "hdfs ops"),)
+    admin = node({"hadoop.security.instrumentation.requires.admin": "true"}).policies[Resource.STATE]
     assert (admin.own, len(admin.lists)) == (False, 1)
 
 
@@ -193,16 +193,16 @@ def test_lists_of_the_policy_count_with_authorization_only() -> None:
         "security.qjournal.service.protocol.hosts": "10.0.0.1",
         "security.service.authorization.default.hosts.blocked": "10.0.0.2",
     }
-    assert node(policy).doors[QJOURNAL_PROTOCOL.name].needed == ()
-    door = node({**policy, "hadoop.security.authorization": "true"}).doors[QJOURNAL_PROTOCOL.name]
-    assert door.principals
-    assert door.needed == (
-        Acl.parse("security.qjournal.service.protocol.acl", "nn"),
-        HostList.parse("security.qjournal.service.protocol.hosts", "10.0.0.1"),
+    assert node(policy).policies[QJOURNAL_PROTOCOL.name].needed == ()
+    journal_policy = node({**policy, "hadoop.security.authorization": "true"}).policies[QJOURNAL_PROTOCOL.name]
+    assert journal_policy.principals
+    assert journal_policy.needed == (
+        AccessControlList.parse("security.qjournal.service.protocol.acl", "nn"),
+        MachineList.parse("security.qjournal.service.protocol.hosts", "10.0.0.1"),
     )
-    assert door.blocked == (
-        Acl.parse("security.qjournal.service.protocol.acl.blocked", "x"),
-        HostList.parse("security.service.authorization.default.hosts.blocked", "10.0.0.2"),
+    assert journal_policy.blocked == (
+        AccessControlList.parse("security.qjournal.service.protocol.acl.blocked", "x"),
+        MachineList.parse("security.service.authorization.default.hosts.blocked", "10.0.0.2"),
     )
 
 

@@ -14,13 +14,13 @@ import pytest
 
 from checkpointer.errors import TransferError
 from checkpointer.transfer import UploadResult, download_image, upload_image
+from hadoop_common.cluster_http import send_request
 from hadoop_common.port_limits import PortLimits
 from hadoop_common.tls.errors import TlsSetupError
-from hadoop_common.tls.process import HANDSHAKES, ServerTls, states, use_client
+from hadoop_common.tls.process import HANDSHAKES, ServerTls, store_states, use_client
 from hadoop_common.tls.settings import TlsConfig
 from hadoop_common.tls.sockets import TlsSocket
 from image_format.md5_file import read_md5_file
-from servlets.bounded_answer import ask
 from tests.servlets.support import INFO, NEW_TXID, OLD_IMAGE, OLD_TXID, Served, make_store, padded_image, serve
 from tests.tls.certificates import Identity, authority, self_signed, tls_folder
 
@@ -63,8 +63,8 @@ def test_images_and_small_answers_go_over_tls(tmp_path: Path, ca: Identity) -> N
         md5 = padded_image(tmp_path / "large", 5_000_000)
         assert upload_image(url, tmp_path / "large", md5, NEW_TXID, INFO) is UploadResult.SUCCESS
         assert served.store.received[0][3] == 5_000_000
-        assert ask("GET", f"{url}/imagetransfer?getimage=1", timeout=WAIT).status == 410
-        (state,) = [each for each in states() if each.side == "server"]
+        assert send_request("GET", f"{url}/imagetransfer?getimage=1", timeout=WAIT).status == 410
+        (state,) = [each for each in store_states() if each.side == "server"]
         assert state.own_end is not None
 
 
@@ -252,12 +252,12 @@ def test_a_certificate_is_exchanged_while_images_are_sent(
         assert running.getresponse().read()
         running.close()
         replaced(conf / "own.p12", second.pkcs12()[:300])
-        wait_for(lambda: any(each.fault for each in states()))
+        wait_for(lambda: any(each.fault for each in store_states()))
         assert "the previous ones stay active" in caplog.text
         assert download_image(at(served, "localhost"), OLD_TXID, INFO, [tmp_path]).paths
         replaced(conf / "own.p12", first.pkcs12())
         wait_for(lambda: subject_seen(served) == seen)
-        assert not any(each.fault for each in states())
+        assert not any(each.fault for each in store_states())
 
 
 def test_a_trust_store_is_exchanged(tmp_path: Path, ca: Identity) -> None:

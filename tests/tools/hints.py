@@ -32,6 +32,7 @@ PACKAGES = (
     "namenode_stub",
     "pipeline",
     "servlets",
+    "node_state",
     "site_config",
 )
 # classes with positional arguments that are hints, and their positions

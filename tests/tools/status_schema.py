@@ -15,7 +15,7 @@ from typing import Any
 from checkpointer.roles.backup.role import BackupDetails
 from checkpointer.roles.secondary.role import SecondaryDetails
 from checkpointer.roles.standby.follower import StandbyDetails
-from servlets.node_state import NodeState, as_json
+from node_state.state import NodeState, as_json
 
 FILE = Path(__file__).parents[2] / "docs" / "schemas" / "status.json"
 _ROLES: Mapping[str, type] = {

@@ -11,9 +11,9 @@ from checkpointer.roles.backup.namenode_link import NamenodeLink, check_same_nam
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.transfer import DownloadedImage, TransferCancelledError, download_image
 from engine.errors import CheckpointCancelledError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
+from hadoop_common.transfer import Throttle
 from hadoop_rpc.errors import RpcError
-from servlets.throttle import Throttle
 
 _LOG = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ class FailedFolders:
         self._failures: deque[tuple[Path, str]] = deque()
 
     def note(self, folder: Path, reason: object) -> None:
-        self._failures.append((folder, told(reason) if isinstance(reason, Exception) else str(reason)))
+        self._failures.append((folder, error_text(reason) if isinstance(reason, Exception) else str(reason)))
 
     def drop(self, storage: StorageDirectories) -> None:
         """Drop the failed directories, as long as another directory works."""

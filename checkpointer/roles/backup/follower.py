@@ -23,14 +23,14 @@ from engine.observer import Observer
 from engine.txn_runs import ImageId
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.durable import remove_durably
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.names import image_name, parse_segment, segment_name
+from hadoop_common.transfer import Throttle
 from hadoop_rpc.namenode_protocol import RemoteEditLog
 from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError
 from journal.errors import JournalError, TransactionGapError
 from journal.segment_extent import check_segment_file, whole_segments
 from journal.segment_file import EditLogSegment, read_transactions, select_segments
-from servlets.throttle import Throttle
 
 _LOG = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ class BackupFollower:
             try:
                 finish_in_progress(folder)
             except OSError as fault:
-                self.storage.drop(folder, f"edits cannot be recovered there: {told(fault)}")
+                self.storage.drop(folder, f"edits cannot be recovered there: {error_text(fault)}")
 
     def contradiction(self) -> str:
         """Return why our state cannot belong to the NameNode's past, "" if no segment of the NameNode shows that."""

@@ -12,21 +12,21 @@ from typing import Self, TypeVar
 
 from checkpointer.roles.common import watched
 from engine.errors import CheckpointError
-from hadoop_common.endpoint import host_port
+from hadoop_common.addresses import host_port
 from hadoop_common.errors import StorageError
 from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.client import NO_RETRY
 from hadoop_rpc.errors import RemoteError, RpcError
 from hadoop_rpc.namenode_protocol import (
     CheckpointCommand,
     CheckpointSignature,
     EditLogManifest,
-    ErrorCode,
     NamenodeClient,
     NamenodeRegistration,
     NamenodeRole,
     NamespaceInfo,
+    NodeErrorCode,
 )
-from hadoop_rpc.retry import NO_RETRY
 from image_format.layout import check_supported
 from journal.binary_codec import check_layout
 
@@ -193,15 +193,15 @@ class NamenodeLink:
 
     def notify(self, ours: StorageInfo, text: str) -> None:
         """Write a sentence into the NameNode's log; a failure is only logged here."""
-        self._report(ours, ErrorCode.NOTIFY, text)
+        self._report(ours, NodeErrorCode.NOTIFY, text)
 
     def withdraw(self, ours: StorageInfo, text: str) -> None:
         """Make the NameNode end its stream to us, if it can be reached."""
         if self.registered:
             self.registered = False
-            self._report(ours, ErrorCode.FATAL, text)
+            self._report(ours, NodeErrorCode.FATAL, text)
 
-    def _report(self, ours: StorageInfo, code: ErrorCode, text: str) -> None:
+    def _report(self, ours: StorageInfo, code: NodeErrorCode, text: str) -> None:
         # A separate connection, since other calls may wait for a NameNode that hangs.
         with NamenodeClient(
             self._host,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hadoop_common.durable import rename_durably
 from hadoop_common.errors import StorageError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from journal.errors import JournalError, UnsupportedLayoutError
 from journal.recovery import recover_in_progress
 from journal.segment_extent import check_segment_file
@@ -32,7 +32,7 @@ def local_segments(folders: Sequence[Path]) -> list[EditLogSegment]:
                     found.setdefault((segment.first, segment.last), segment)
     except OSError as fault:
         raise StorageError(
-            f"the edits cannot be listed: {told(fault)}", hint="Check the disk of the directory."
+            f"the edits cannot be listed: {error_text(fault)}", hint="Check the disk of the directory."
         ) from fault
     return [found[key] for key in sorted(found, key=lambda key: (key[0], key[1] or 0))]
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from checkpointer.roles.backup.states import BackupState, StreamEvent, next_state
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.errors import HdfsError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import JavaIOError, RemoteError, UnregisteredNodeError
 from hadoop_rpc.journal_protocol import FenceResult, JournalInfo
@@ -329,9 +329,9 @@ class JournalReceiver:
         try:
             self._replica.apply(ops)
         except (HdfsError, OSError) as error:
-            _LOG.error("transactions up to %d are stored, but not applied: %s", self._last_txid, told(error))
+            _LOG.error("transactions up to %d are stored, but not applied: %s", self._last_txid, error_text(error))
             self._move(StreamEvent.NAMESPACE_LOST)
-            self._reason = told(error)
+            self._reason = error_text(error)
         except Exception as error:
             _LOG.exception("transactions up to %d are stored, but a bug prevented their replay", self._last_txid)
             self._move(StreamEvent.NAMESPACE_LOST)
@@ -368,7 +368,7 @@ class JournalReceiver:
         try:
             yield
         except (HdfsError, OSError) as error:
-            self._break(told(error))
+            self._break(error_text(error))
             raise
         except BaseException as error:
             self._break(f"a bug of this node: {error!r}")

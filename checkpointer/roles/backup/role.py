@@ -41,17 +41,16 @@ from hadoop_common.back_off import BackOff
 from hadoop_common.errors import HdfsError
 from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
-from hadoop_rpc.access import guarded
+from hadoop_common.transfer import Throttle, TransferCounter
 from hadoop_rpc.journal_protocol import journal_service
 from hadoop_rpc.namenode_protocol import NamenodeRole
 from hadoop_rpc.server import RpcServer
+from hadoop_rpc.service import access_checked
 from journal.segment_file import EditLogSegment
-from servlets.doors import Doors
-from servlets.node_state import RoleDetails
-from servlets.throttle import Throttle
-from servlets.transfer_counter import TransferCounter
+from node_state.state import RoleDetails
+from servlets.server_security import ServerSecurity
 from site_config.checkpoint_config import CheckpointConfig
-from site_config.kerberos import open_doors
+from site_config.kerberos import open_security
 
 _LOG = logging.getLogger(__name__)
 FOLLOW_SECONDS = 2.0
@@ -124,7 +123,7 @@ class BackupRole:
         # held while namespace or storage change; the stream itself never waits for it
         self._work = threading.Lock()
         self._folders = FailedFolders()
-        self._doors: Doors | None = None
+        self._security: ServerSecurity | None = None
         # newest transaction of the NameNode if it was asked because no stream runs, else -1
         self._asked_txid = -1
 
@@ -186,14 +185,16 @@ class BackupRole:
             )
             resources.callback(self._receiver.close)
             if self._streaming:
-                doors = self._doors = open_doors(_host_rules(self._config), self._config.kerberos, self.refusals)
+                security = self._security = open_security(
+                    _host_rules(self._config), self._config.kerberos, self.refusals
+                )
                 server = RpcServer(
-                    [guarded(journal_service(self._receiver), doors.access, lambda method: Right.CHANGE)],
+                    [access_checked(journal_service(self._receiver), security.access, lambda method: Right.CHANGE)],
                     *server_address,
                     handlers=_HANDLERS,
                     limits=self._config.port_limits,
                     refusals=self.refusals,
-                    security=doors.security,
+                    security=security.rpc_security,
                 )
                 server.start()
                 resources.callback(server.stop)
@@ -260,8 +261,8 @@ class BackupRole:
         self._follower.timeout = config.transfer_timeout
         self._follower.throttle = self._throttle()
         self._namespace.settings = config.merge_settings
-        if self._doors is not None:
-            self._doors.take_over(_host_rules(config), None if config.kerberos is None else config.kerberos.server)
+        if self._security is not None:
+            self._security.reconfigure(_host_rules(config), None if config.kerberos is None else config.kerberos.server)
 
     def jobs(self) -> Sequence[Job]:
         return (Job("follow", min(FOLLOW_SECONDS, self._config.poll_interval), self.follow),)

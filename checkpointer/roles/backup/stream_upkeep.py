@@ -32,7 +32,7 @@ from engine.errors import CheckpointError
 from engine.observer import Observer
 from hadoop_common.back_off import BackOff
 from hadoop_common.errors import HdfsError, StorageError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.recurring_fault import Alarm, with_next
 from hadoop_rpc.errors import RpcConnectionError, SafeModeError
 from hadoop_rpc.namenode_protocol import CheckpointSignature
@@ -126,7 +126,7 @@ class StreamUpkeep:
         except HdfsError as error:
             self.note(error)
         except OSError as error:
-            self.note(StorageError(told(error), hint="Check the disks of the storage."))
+            self.note(StorageError(error_text(error), hint="Check the disks of the storage."))
         else:
             self.pace.succeeded()
             if self.alarm:

@@ -19,14 +19,14 @@ from checkpointer.transfer import download_image, download_segment
 from checkpointer.transfer.retry import TransferRetry
 from engine.txn_runs import runs_of_segments
 from hadoop_common.errors import HdfsError
-from hadoop_common.file_faults import FileFaultError, told
+from hadoop_common.file_faults import FileFaultError, error_text
 from hadoop_common.names import image_name, segment_name
 from hadoop_common.storage_info import StorageInfo
+from hadoop_common.transfer import Throttle
 from hadoop_rpc.namenode_protocol import RemoteEditLog
 from image_format.reader import ImageFile
 from journal.segment_extent import check_segment_file
 from journal.segment_file import EditLogSegment
-from servlets.throttle import Throttle
 from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
@@ -115,7 +115,7 @@ class Fetcher:
                 if image_md5(path) == theirs and self._is_usable(path, info):
                     return path
             except (HdfsError, OSError) as fault:
-                _LOG.warning("%s is unusable and is not used: %s", path, told(fault))
+                _LOG.warning("%s is unusable and is not used: %s", path, error_text(fault))
         return None
 
     def _is_usable(self, path: Path, info: StorageInfo) -> bool:

@@ -9,8 +9,8 @@ from typing import TypeVar
 from checkpointer.roles.common import watched
 from engine.errors import CheckpointCancelledError
 from hadoop_common.errors import HdfsError
+from hadoop_rpc.client import NO_RETRY
 from hadoop_rpc.namenode_protocol import NamenodeClient
-from hadoop_rpc.retry import NO_RETRY
 from site_config.checkpoint_config import CheckpointConfig
 
 # A poll asks only for the newest transaction; after a missing answer the next poll asks again.

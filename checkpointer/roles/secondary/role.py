@@ -48,17 +48,17 @@ from checkpointer.transfer.retry import TransferRetry
 from engine.errors import CheckpointCancelledError
 from engine.merge import MergeResult, Observer
 from engine.txn_runs import ImageId, runs_of_segments
-from hadoop_common.endpoint import host_port
+from hadoop_common.addresses import host_port
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
+from hadoop_common.transfer import TransferCounter
 from hadoop_rpc.errors import NoSuchRpcMethodError, RpcError
 from hadoop_rpc.namenode_protocol import CheckpointSignature, NamenodeClient
 from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError
 from journal.segment_file import EditLogSegment
+from node_state.state import RoleDetails
 from servlets.errors import ImageRejectedError
-from servlets.node_state import RoleDetails
-from servlets.transfer_counter import TransferCounter
 from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)

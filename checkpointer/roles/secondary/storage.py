@@ -13,7 +13,7 @@ from checkpointer.storage.disk_space import SPACE_HINT, space_shortage
 from checkpointer.storage.inspector import StorageDirectory, directory_fault, inspect
 from checkpointer.storage.usable_images import ImageCopy, content_fault, latest_image, with_usable_images
 from hadoop_common.errors import HdfsError, StorageError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.names import VERSION, image_name
 from hadoop_common.storage_info import StorageInfo
 from journal.segment_file import EditLogSegment, list_segments
@@ -129,7 +129,8 @@ class SecondaryStorage:
             return [each for folder in self.edits_folders() for each in list_segments(folder)]
         except OSError as fault:
             raise StorageError(
-                f"the fetched edits cannot be listed: {told(fault)}", hint="Check dfs.namenode.checkpoint.edits.dir."
+                f"the fetched edits cannot be listed: {error_text(fault)}",
+                hint="Check dfs.namenode.checkpoint.edits.dir.",
             ) from fault
 
     def latest_image(self) -> ImageCopy | None:

@@ -9,7 +9,7 @@ from typing import Protocol
 from hadoop_common.storage_info import StorageInfo
 from journal.journal import ReadableSegment
 from journal.segment_file import EditLogSegment
-from servlets.node_state import JournalNodeState
+from node_state.state import JournalNodeState
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from checkpointer.roles.standby.edit_source import EditsView
 from checkpointer.storage.inspector import read_storage_info
 from engine.in_progress_segments import examine_in_progress_segment
 from hadoop_common.errors import StorageError
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.storage_info import StorageInfo
 from journal.errors import JournalError, TransactionGapError
 from journal.journal import ReadableSegment
@@ -124,7 +124,7 @@ def _open_tail(segment: EditLogSegment) -> tuple[OpenTail | None, str]:
         # The active finalized it just now; the next listing has its new name.
         return None, ""
     except (OSError, JournalError) as fault:
-        return None, told(fault)
+        return None, error_text(fault)
     if found is None or found.segment.last is None:
         return None, ""
     return OpenTail(segment, content, found.segment.last), ""

@@ -43,12 +43,12 @@ from engine.merge import MergeResult, Observer
 from engine.txn_runs import ImageId, TxnRecorder
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.errors import HdfsError, StorageError
-from hadoop_common.file_faults import explained, told
+from hadoop_common.file_faults import as_hdfs_error, error_text
 from hadoop_common.recurring_fault import RecurringFault
 from hadoop_common.storage_info import StorageInfo
 from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError
 from journal.errors import TransactionGapError
-from servlets.node_state import RoleDetails
+from node_state.state import RoleDetails
 from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
@@ -403,10 +403,10 @@ class JournalFollower:
     def _describe(self, fault: Exception) -> str:
         if isinstance(fault, TransactionGapError):
             return gap_alarm(fault, self._source.location, self._nodes.image_txids())
-        return f"edits are not followed: {told(fault)}"
+        return f"edits are not followed: {error_text(fault)}"
 
     def _raise_alarm(self, text: str, fault: Exception) -> None:
-        known = explained(fault)
+        known = as_hdfs_error(fault)
         hint, bug = (_REPORT, fault) if known is None else (known.hint, None)
         self._fault.occurred(text, hint=hint, bug=bug, txid=self.applied_txid, phase="replay")
 

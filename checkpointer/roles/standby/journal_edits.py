@@ -12,7 +12,7 @@ from hadoop_common.storage_info import StorageInfo
 from journal.errors import JournalError, TransactionGapError
 from journal.journal import ReadableSegment
 from journal.segment_file import EditLogSegment
-from servlets.node_state import JournalNodeState
+from node_state.state import JournalNodeState
 
 _LOG = logging.getLogger(__name__)
 

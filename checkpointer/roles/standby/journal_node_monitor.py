@@ -12,7 +12,7 @@ from hadoop_rpc.errors import RemoteError, RpcError
 from hadoop_rpc.qjournal_protocol import QJournalClient
 from hadoop_rpc.qjournal_values import JournaledEdits, NodeManifest
 from journal.quorum.address import NodeAddress
-from servlets.node_state import JournalNodeState
+from node_state.state import JournalNodeState
 
 # A node that takes longer counts as silent.
 _PATIENCE = 5.0

@@ -16,12 +16,11 @@ from checkpointer.transfer.download import NO_SUCH_IMAGE, image_digest
 from checkpointer.transfer.image_acceptance import ask_start_time
 from hadoop_common.recurring_fault import PeerFaults
 from hadoop_common.storage_info import StorageInfo
-from hadoop_rpc.client import DEFAULT_TIMEOUT
+from hadoop_rpc.client import DEFAULT_TIMEOUT, NO_RETRY
 from hadoop_rpc.client_protocol import ClientProtocolClient, RollingUpgradeInfo
 from hadoop_rpc.errors import NoSuchRpcMethodError, RpcConnectionError, RpcError, StandbyError
 from hadoop_rpc.ha_protocol import HAServiceClient, HAState
 from hadoop_rpc.namenode_protocol import NamenodeClient
-from hadoop_rpc.retry import NO_RETRY
 from journal.journal import ReadableSegment
 from site_config.checkpoint_config import CheckpointConfig
 

@@ -12,7 +12,7 @@ from checkpointer.roles.standby.edit_source import EditSource
 from checkpointer.roles.standby.folder_edits import FolderEdits
 from checkpointer.roles.standby.journal_edits import ReadableJournal, SharedJournalEdits
 from checkpointer.roles.standby.journal_node_monitor import JournalNodeMonitor, MonitoredJournalNode
-from hadoop_common.endpoint import uri_scheme
+from hadoop_common.addresses import uri_scheme
 from hadoop_common.errors import StorageError
 from hadoop_common.storage_info import StorageInfo
 from journal.bookkeeper.open_bookkeeper import BookKeeperOptions

@@ -34,12 +34,12 @@ from checkpointer.storage.usable_images import ImageCopy
 from engine.merge import MergeResult, Observer
 from engine.txn_runs import ImageId
 from hadoop_common.errors import StorageError
+from hadoop_common.names import ImageKind
 from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
+from hadoop_common.transfer import TransferCounter
 from hadoop_rpc.errors import RpcError
 from journal.segment_file import EditLogSegment
-from servlets.parameters import ImageKind
-from servlets.transfer_counter import TransferCounter
 from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)

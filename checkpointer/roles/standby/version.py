@@ -17,7 +17,7 @@ from typing import Protocol
 
 from engine.errors import CheckpointCancelledError
 from hadoop_common.errors import HdfsError, StorageError
-from hadoop_common.file_faults import explained, told
+from hadoop_common.file_faults import as_hdfs_error, error_text
 from hadoop_common.recurring_fault import RecurringFault
 from hadoop_common.storage_info import StorageInfo
 from image_format.layout import check_supported
@@ -161,8 +161,8 @@ class VersionWatch:
         except CheckpointCancelledError as stopped:
             _LOG.info("the cluster's VERSION was not adopted: %s", stopped)
         except (HdfsError, OSError) as fault:
-            known = explained(fault)
-            text = f"the cluster's VERSION differs from ours and could not be adopted: {told(fault)}"
+            known = as_hdfs_error(fault)
+            text = f"the cluster's VERSION differs from ours and could not be adopted: {error_text(fault)}"
             self._fault.occurred(text, hint="" if known is None else known.hint)
         except Exception as fault:
             text = f"the cluster's VERSION could not be adopted: {type(fault).__name__}: {fault}"

@@ -65,7 +65,7 @@ from engine.replay.kernels.state import (
     rows_of,
 )
 from engine.replay.kernels.strings import intern
-from hadoop_common.inode_ids import ROOT_INODE_ID
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.kernels.inode import (
     DIRECTORY,
     DIRTY,

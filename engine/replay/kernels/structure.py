@@ -54,7 +54,7 @@ from engine.replay.kernels.state import (
     names_of,
     rows_of,
 )
-from hadoop_common.inode_ids import ROOT_INODE_ID
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.kernels.inode import (
     DIRECTORY,
     DIRTY,

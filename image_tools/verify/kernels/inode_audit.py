@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hadoop_common.inode_ids import ROOT_INODE_ID
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.kernels.inode import DIRECTORY, FILE, SYMLINK
 from image_format.kernels.jit import kernel, measured_by
 from image_format.kernels.tags import INode, INodeDirectory, INodeFile, INodeSymlink

@@ -1,4 +1,4 @@
-"""A bandwidth limit shared by any number of transfers."""
+"""Transfers of images and segments: bandwidth limit and byte counts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+# headers and a parameter of image transfers (ImageServlet)
+DIGEST_HEADER = "X-MD5-Digest"
+NAME_HEADER = "X-Image-Edits-Name"
+LATEST = "latest"
 
 UNLIMITED = 0
 
@@ -17,7 +22,7 @@ _IDLE_CREDIT_SECONDS = 0.25
 _SLICE_SECONDS = 0.25
 # maximum time of one piece of a limited transfer, so that bytes flow evenly
 _PIECE_SECONDS = 0.05
-_LEAST_PIECE = 4096
+_MIN_PIECE = 4096
 
 
 class Throttle:
@@ -69,7 +74,7 @@ class Throttle:
             with self._lock:
                 self._running -= 1
 
-    def piece(self, most: int, least: int = _LEAST_PIECE) -> int:
+    def piece(self, most: int, least: int = _MIN_PIECE) -> int:
         """Return the bytes to move between two calls of `acquire`: `most`, or less under a low limit."""
         rate = self.bytes_per_second
         if rate == UNLIMITED:
@@ -97,3 +102,33 @@ class Throttle:
             if changes != self._changes or (cancelled is not None and cancelled()):
                 return
             self._sleep(min(wait, _SLICE_SECONDS))
+
+
+class TransferCounter:
+    """Thread-safe counts of sent and received bytes since the start.
+
+    Pass `add_sent` or `add_received` to the `Throttle` of a transfer, which sees every chunk.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sent = 0
+        self._received = 0
+
+    def add_sent(self, count: int) -> None:
+        with self._lock:
+            self._sent += count
+
+    def add_received(self, count: int) -> None:
+        with self._lock:
+            self._received += count
+
+    @property
+    def sent(self) -> int:
+        with self._lock:
+            return self._sent
+
+    @property
+    def received(self) -> int:
+        with self._lock:
+            return self._received

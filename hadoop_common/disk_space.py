@@ -11,7 +11,7 @@ from hadoop_common.text_layout import byte_count
 
 
 @dataclass(frozen=True, slots=True)
-class DiskRoom:
+class DiskSpace:
     """Needed space in a directory, and the space free for this user; bytes."""
 
     folder: Path
@@ -32,10 +32,10 @@ class DiskRoom:
         return f"room in {self.folder}: {self.needed} bytes needed, {self.free} free{verdict}"
 
 
-def disk_room(folder: Path, needed: int) -> DiskRoom:
+def disk_space(folder: Path, needed: int) -> DiskSpace:
     """Measure the free space of `folder`; raises StorageError if that fails."""
     try:
-        return DiskRoom(folder, needed, shutil.disk_usage(folder).free)
+        return DiskSpace(folder, needed, shutil.disk_usage(folder).free)
     except OSError as fault:
         raise StorageError(
             f"cannot determine the free space of {folder}: {fault.strerror}",

@@ -9,17 +9,17 @@ from hadoop_common.access import AccessControl, AccessRules
 from hadoop_common.port_limits import Refusals
 from hadoop_rpc.auth_to_local import NameRules
 from hadoop_rpc.errors import KerberosSetupError
-from hadoop_rpc.kerberos import RpcDoor, default_realm
-from hadoop_rpc.logins import LOGINS
-from hadoop_rpc.security import ServerSecurity
+from hadoop_rpc.kerberos import KerberosRpcSecurity, default_realm
+from hadoop_rpc.security import RpcServerSecurity
+from hadoop_rpc.server_counts import LOGINS
 from hadoop_rpc.server_kerberos import ServerKerberos
-from servlets.entrance import MAX_HEADER_BYTES, Entrance, WebLogin
+from servlets.http_authenticator import MAX_HEADER_BYTES, HttpAuthenticator, HttpLogin
 from servlets.http_connection import DEFAULT_HEADER_BYTES
 
 _SECRET_BYTES = 32
 
 
-class Doors:
+class ServerSecurity:
     """Access control and authentication of the servers of a process.
 
     Args:
@@ -29,7 +29,7 @@ class Doors:
     Attributes:
         access: access decisions.
         own_user: short name of our own principal, "" without one.
-        security: of RPC servers, `entrance` of web servers: None without authentication.
+        rpc_security: of RPC servers, `authenticator` of web servers: None without authentication.
         header_bytes: maximum size of request headers.
 
     Raises:
@@ -38,8 +38,8 @@ class Doors:
 
     def __init__(self, rules: AccessRules, kerberos: ServerKerberos | None, refusals: Refusals) -> None:
         self.own_user = ""
-        self.security: ServerSecurity | None = None
-        self.entrance: Entrance | None = None
+        self.rpc_security: RpcServerSecurity | None = None
+        self.authenticator: HttpAuthenticator | None = None
         self.header_bytes = DEFAULT_HEADER_BYTES
         if kerberos is None:
             self.access = AccessControl(rules, refusals)
@@ -47,18 +47,18 @@ class Doors:
         kerberos.rpc.check()
         kerberos.http.check()
         self._names, self.own_user = _names(kerberos)
-        self.access = AccessControl(replace(rules, doors=kerberos.doors, own_user=self.own_user), refusals)
-        self.security = RpcDoor(kerberos.rpc, kerberos.protections, self._short_name, self.access)
+        self.access = AccessControl(replace(rules, policies=kerberos.policies, own_user=self.own_user), refusals)
+        self.rpc_security = KerberosRpcSecurity(kerberos.rpc, kerberos.protections, self._short_name, self.access)
         secret = _secret(kerberos) or secrets.token_bytes(_SECRET_BYTES)
-        self.entrance = Entrance(
-            WebLogin(kerberos.http, self._short_name, secret, kerberos.validity, kerberos.open_paths), LOGINS
+        self.authenticator = HttpAuthenticator(
+            HttpLogin(kerberos.http, self._short_name, secret, kerberos.validity, kerberos.open_paths), LOGINS
         )
         self.header_bytes = MAX_HEADER_BYTES
 
     def _short_name(self, principal: str) -> str:
         return self._names.short_name(principal)
 
-    def take_over(self, rules: AccessRules, kerberos: ServerKerberos | None) -> list[str]:
+    def reconfigure(self, rules: AccessRules, kerberos: ServerKerberos | None) -> list[str]:
         """Replace the access lists and login settings; return one line for each that differs.
 
         Keys and protections stay. Existing connections and cookies keep their short names while they are valid.
@@ -68,10 +68,10 @@ class Doors:
         """
         if (kerberos is None) == self.access.by_name:
             return []
-        if kerberos is None or self.entrance is None:
-            return self.access.take_over(replace(rules, doors=None, own_user=self.own_user))
+        if kerberos is None or self.authenticator is None:
+            return self.access.replace_rules(replace(rules, policies=None, own_user=self.own_user))
         names, own_user = _names(kerberos)
-        before = self.entrance.login
+        before = self.authenticator.login
         after = replace(
             before,
             # without a file, the random secret stays
@@ -85,8 +85,8 @@ class Doors:
             "hadoop.http.authentication.token.validity": after.validity != before.validity,
             "the secret of cookies": after.secret != before.secret,
         }
-        self._names, self.own_user, self.entrance.login = names, own_user, after
-        lines = self.access.take_over(replace(rules, doors=kerberos.doors, own_user=own_user))
+        self._names, self.own_user, self.authenticator.login = names, own_user, after
+        lines = self.access.replace_rules(replace(rules, policies=kerberos.policies, own_user=own_user))
         return [*lines, *(name for name, differs in differing.items() if differs)]
 
 

@@ -16,14 +16,14 @@ from email.utils import formatdate
 from http import HTTPStatus
 from typing import Final, Protocol
 
-from flask import Flask, Response, g, request
+from flask import Blueprint, Flask, Response, g, request
 
-from hadoop_common.access import Caller
+from hadoop_common.access import AccessControl, Caller, Resource, Right
 from hadoop_rpc.errors import KerberosError
-from hadoop_rpc.logins import ACCEPTED, FAILED, REFUSED, LoginCounts
 from hadoop_rpc.security import SecurityContext
-from servlets.application import sentence_response
+from hadoop_rpc.server_counts import ACCEPTED, FAILED, REFUSED, LoginCounts
 from servlets.auth_cookie import NAME, Login, read_cookie, signed_cookie
+from servlets.errors import sentence_response
 
 _LOG = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ _NO_COOKIE = f"{NAME}=; Path=/; Expires=Thu, 01-Jan-1970 00:00:00 GMT; HttpOnly"
 _ALLOW = "GET, HEAD, PUT, POST, OPTIONS"
 
 
-class ServiceKey(Protocol):
+class TokenAcceptor(Protocol):
     """Acceptor of client tokens."""
 
     def context(self) -> SecurityContext:
@@ -43,7 +43,7 @@ class ServiceKey(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class WebLogin:
+class HttpLogin:
     """Settings of the authentication.
 
     Attributes:
@@ -53,14 +53,14 @@ class WebLogin:
         open_paths: paths open to everybody, in addition to /health.
     """
 
-    key: ServiceKey
+    key: TokenAcceptor
     user_of: Callable[[str], str]
     secret: bytes = field(repr=False)
     validity: float
     open_paths: frozenset[str]
 
 
-class Entrance:
+class HttpAuthenticator:
     """Authentication in front of all routes of an application.
 
     Args:
@@ -70,7 +70,7 @@ class Entrance:
         login: replaceable at any time; each request uses one value throughout.
     """
 
-    def __init__(self, login: WebLogin, logins: LoginCounts, wall: Callable[[], float] = time.time) -> None:
+    def __init__(self, login: HttpLogin, logins: LoginCounts, wall: Callable[[], float] = time.time) -> None:
         self.login = login
         self._logins = logins
         self._wall = wall
@@ -97,7 +97,7 @@ class Entrance:
             return Response(b"", HTTPStatus.OK)
         return None
 
-    def _negotiate(self, by: WebLogin, authorization: str) -> Login | Response:
+    def _negotiate(self, by: HttpLogin, authorization: str) -> Login | Response:
         scheme, _, text = authorization.partition(" ")
         if scheme.lower() != _SCHEME:
             return _challenge("Negotiate")
@@ -129,7 +129,7 @@ class Entrance:
         return sentence_response(HTTPStatus.FORBIDDEN, sentence)
 
 
-def caller() -> Caller | None:
+def request_caller() -> Caller | None:
     """Return the caller of the current request, as far as known; None if the path is open to everybody."""
     if g.get("open"):
         return None
@@ -146,3 +146,26 @@ def _with_headers(response: Response) -> Response:
     for name, value in g.get("headers", ()):
         response.headers.add(name, value)
     return response
+
+
+_READING = ("GET", "HEAD", "OPTIONS")
+
+
+def restrict(blueprint: Blueprint, access: AccessControl, resource: Resource) -> Blueprint:
+    """Make `blueprint` refuse requests without the right to read or change with 403; return it.
+
+    Args:
+        resource: changes to `Resource.STATE` are checked as `Resource.CONTROL`.
+    """
+
+    @blueprint.before_request
+    def check() -> Response | None:
+        who = request_caller()
+        if who is None:
+            return None
+        right = Right.READ if request.method in _READING else Right.CHANGE
+        checked = Resource.CONTROL if resource is Resource.STATE and right is Right.CHANGE else resource
+        verdict = access.check(who, right, f"{request.method} {request.path}", checked)
+        return None if verdict.allowed else sentence_response(HTTPStatus.FORBIDDEN, verdict.reason)
+
+    return blueprint

@@ -1,8 +1,12 @@
-"""The storage policies of HDFS (BlockStoragePolicySuite)."""
+"""Constants of HDFS: reserved inode ids (INodeId), and storage policies (BlockStoragePolicySuite)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+ROOT_INODE_ID = 16385
+"""Id of the root; smaller ids are reserved (INodeId.ROOT_INODE_ID)."""
+
 
 UNSPECIFIED_POLICY = 0
 DEFAULT_POLICY = 7

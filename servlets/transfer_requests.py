@@ -5,29 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
+from hadoop_common.names import ImageKind
+from hadoop_common.transfer import DIGEST_HEADER, LATEST
 from servlets.errors import BadRequestParametersError, JournalRequestError
-
-DIGEST_HEADER = "X-MD5-Digest"
-NAME_HEADER = "X-Image-Edits-Name"
-LATEST = "latest"
 
 _GETTERS = ("getimage", "getedit")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 _DIGEST = re.compile(r"[0-9a-fA-F]{32}")
 _MAX_TXID = (1 << 63) - 1
-
-
-class ImageKind(StrEnum):
-    """Purpose of an image (NNStorage.NameNodeFile); the value is the `imageFile` parameter."""
-
-    IMAGE = "IMAGE"
-    ROLLBACK = "IMAGE_ROLLBACK"
-
-    @property
-    def rollback(self) -> bool:
-        return self is ImageKind.ROLLBACK
 
 
 @dataclass(frozen=True, slots=True)

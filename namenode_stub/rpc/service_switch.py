@@ -26,7 +26,7 @@ def _members(group: str) -> frozenset[str]:
         return frozenset()
 
 
-class Gate:
+class ServiceSwitch:
     """Router of calls to the services of the NameNode's state, which turns refusals into Java exceptions.
 
     Args:
@@ -37,19 +37,19 @@ class Gate:
     def __init__(self, superuser: str, supergroup: str) -> None:
         self._superuser = superuser
         self._supergroup = supergroup
-        self._behind = _Behind({}, lambda: RetriableError("NameNode still not started"))
+        self._active = _ActiveServices({}, lambda: RetriableError("NameNode still not started"))
 
     def open(self, services: Iterable[Service]) -> None:
         """Serve these services and no others."""
-        self._behind = _Behind(_by_protocol(services), None)
+        self._active = _ActiveServices(_by_protocol(services), None)
 
     def narrow(self, services: Iterable[Service], reason: str) -> None:
         """Serve these services; other calls refer the client to another NameNode."""
-        self._behind = _Behind(_by_protocol(services), lambda: StandbyError(reason))
+        self._active = _ActiveServices(_by_protocol(services), lambda: StandbyError(reason))
 
-    def doors(self, protocols: Iterable[str]) -> list[Service]:
+    def services(self, protocols: Iterable[str]) -> list[Service]:
         """Return services for an RpcServer, whose methods are looked up at each call."""
-        return [Service(protocol, _Door(self, protocol)) for protocol in protocols]
+        return [Service(protocol, _SwitchedMethods(self, protocol)) for protocol in protocols]
 
     def check_superuser(self, caller: CallContext) -> None:
         """Check that the caller is a superuser; raises AccessControlError."""
@@ -58,18 +58,18 @@ class Gate:
 
     def methods(self, protocol: str) -> Mapping[str, Method]:
         """Return the currently served methods of a protocol."""
-        return self._behind.services.get(protocol, {})
+        return self._active.services.get(protocol, {})
 
     def method(self, protocol: str, name: str) -> Method | None:
         """Return the current method of a call; None if it does not exist."""
-        behind = self._behind
-        found = behind.services.get(protocol, {}).get(name)
+        active = self._active
+        found = active.services.get(protocol, {}).get(name)
         if found is not None:
-            return Method(found.request, _guard(found.handler))
-        return None if behind.refusal is None else Method(pb.EmptyProto, _refusing(behind.refusal))
+            return Method(found.request, _with_java_exceptions(found.handler))
+        return None if active.refusal is None else Method(pb.EmptyProto, _refusing(active.refusal))
 
 
-class _Behind:
+class _ActiveServices:
     """The current services, and the answer to all other calls; None if other calls do not exist."""
 
     def __init__(self, services: Mapping[str, Mapping[str, Method]], refusal: Callable[[], RemoteError] | None) -> None:
@@ -77,31 +77,31 @@ class _Behind:
         self.refusal = refusal
 
 
-class _Door(Mapping[str, Method]):
+class _SwitchedMethods(Mapping[str, Method]):
     """The methods of one protocol, looked up at each call."""
 
-    def __init__(self, gate: Gate, protocol: str) -> None:
-        self._gate = gate
+    def __init__(self, switch: ServiceSwitch, protocol: str) -> None:
+        self._switch = switch
         self._protocol = protocol
 
     def __getitem__(self, name: str) -> Method:
-        found = self._gate.method(self._protocol, name)
+        found = self._switch.method(self._protocol, name)
         if found is None:
             raise KeyError(name)
         return found
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._gate.methods(self._protocol))
+        return iter(self._switch.methods(self._protocol))
 
     def __len__(self) -> int:
-        return len(self._gate.methods(self._protocol))
+        return len(self._switch.methods(self._protocol))
 
 
 def _by_protocol(services: Iterable[Service]) -> dict[str, Mapping[str, Method]]:
     return {service.protocol: service.methods for service in services}
 
 
-def _guard(handler: Handler) -> Handler:
+def _with_java_exceptions(handler: Handler) -> Handler:
     def guarded(request: Any, caller: CallContext) -> Message:
         try:
             return handler(request, caller)

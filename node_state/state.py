@@ -20,6 +20,33 @@ from engine.healing import HealedFault
 
 T = TypeVar("T")
 
+METRIC = "metric"
+"""Key of a field's metadata with its `MetricField`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricField:
+    """The metric of a field of the state, without the prefix of its name."""
+
+    name: str
+    documentation: str
+    is_counter: bool = False
+
+
+def gauge(name: str, documentation: str, default: T) -> T:
+    """Declare a field that is also a gauge; None, or -1 for a transaction id, has no sample."""
+    made: Any = field(default=default, metadata={METRIC: MetricField(name, documentation)})
+    value: T = made
+    return value
+
+
+def counter(name: str, documentation: str) -> int:
+    """Declare a field that is also a counter."""
+    made: Any = field(default=0, metadata={METRIC: MetricField(name, documentation, is_counter=True)})
+    value: int = made
+    return value
+
+
 # of a part whose fields JSON has among those of the whole
 _FLAT = {"flat": True}
 
@@ -42,13 +69,15 @@ class TargetState:
     """
 
     address: str
-    txid: int = -1
+    txid: int = gauge("upload_txid", "Newest image that a NameNode accepted or does not need.", -1)
     rollback_txid: int = -1
     result: str = "never"
     error: str = ""
     at: float | None = None
-    failures: int = 0
-    primary: bool = True
+    failures: int = gauge("upload_consecutive_failures", "Consecutive failed uploads to a NameNode.", 0)
+    primary: bool = gauge(
+        "upload_primary", "1 while a NameNode accepts our images, 0 while another checkpointer is ahead.", True
+    )
     takes_from: float | None = None
     namenode_id: str = ""
     state: str = ""
@@ -67,10 +96,12 @@ class JournalNodeState:
     """
 
     address: str
-    answers: bool | None = None
+    answers: bool | None = gauge("journal_node_up", "1 for a JournalNode that answers, 0 for one that does not.", None)
     fault: str = ""
     last_txid: int = -1
-    lag_transactions: int | None = None
+    lag_transactions: int | None = gauge(
+        "journal_node_lag_transactions", "Transactions that other JournalNodes reported and this one did not.", None
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +110,13 @@ class LakeState:
 
     directory: str = ""
     running: bool = False
-    appended_at: float | None = None
-    appends: int = 0
-    failures: int = 0
+    appended_at: float | None = gauge(
+        "lake_last_append_timestamp_seconds",
+        "When images and edits were last appended to the lake, in seconds since the epoch.",
+        None,
+    )
+    appends: int = counter("lake_appends", "Appends to the lake since the start.")
+    failures: int = counter("lake_append_failures", "Appends to the lake that failed.")
     error: str = ""
 
 
@@ -102,7 +137,7 @@ class LeaderState:
     claim: str
     leader: str
     problem: str = ""
-    terms: int = 0
+    terms: int = counter("leader_terms", "How often this daemon became the leader.")
 
     def __str__(self) -> str:
         match self.claim:
@@ -115,7 +150,7 @@ class LeaderState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cancelled:
+class CheckpointBlock:
     """Why no checkpoint may begin now, and for how long."""
 
     reason: str
@@ -123,7 +158,7 @@ class Cancelled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class CheckpointRecord:
     """A node's history of checkpoints and uploads since its start.
 
     Attributes:
@@ -144,25 +179,31 @@ class Record:
 
     phase: str = "idle"
     looked_at: float | None = None
-    checkpoints: int = 0
-    failures: int = 0
+    checkpoints: int = counter("checkpoints", "Checkpoints made since the start.")
+    failures: int = counter("checkpoint_failures", "Checkpoints that failed since the start.")
     saved_at: float | None = None
     saved_txid: int | None = None
-    image_bytes: int | None = None
+    image_bytes: int | None = gauge("image_size_bytes", "Size of the newest image.", None)
     last_reason: str = ""
     last_outcome: str = ""
     last_seconds: Mapping[str, float] | None = None
-    latency_seconds: float | None = None
+    latency_seconds: float | None = gauge(
+        "last_checkpoint_latency_seconds",
+        "Seconds from the trigger of the last checkpoint until its image was complete.",
+        None,
+    )
     healed: tuple[HealedFault, ...] = ()
-    healed_total: int = 0
+    healed_total: int = counter("healed", "Snapshot inconsistencies that were healed in images.")
     ignored: int = 0
-    ignored_total: int = 0
+    ignored_total: int = counter("ignored", "Operations without effect, as on a NameNode.")
     uploaded_at: float | None = None
-    uploads: int = 0
-    upload_failures: int = 0
+    uploads: int = counter("uploads", "Images that NameNodes accepted since the start.")
+    upload_failures: int = counter("upload_failures", "Uploads that failed since the start.")
     uploaded_bytes: int = 0
     last_error: str = ""
-    last_error_at: float | None = None
+    last_error_at: float | None = gauge(
+        "last_error_timestamp_seconds", "When a checkpoint or an upload last failed, in seconds since the epoch.", None
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,11 +218,15 @@ class RoleDetails:
         transactions_since_roll: in the open segment.
     """
 
-    applied_txid: int | None = None
-    source_txid: int | None = None
-    active_txid: int | None = None
-    tailing_lag_seconds: float | None = None
-    tailing_lag_transactions: int | None = None
+    applied_txid: int | None = gauge("applied_txid", "Newest transaction in the replayed state.", None)
+    source_txid: int | None = gauge("source_txid", "Newest transaction seen in the journal.", None)
+    active_txid: int | None = gauge("active_txid", "Newest transaction of the NameNodes at the last query.", None)
+    tailing_lag_seconds: float | None = gauge(
+        "tailing_lag_seconds", "Seconds since edits were last read from the journal.", None
+    )
+    tailing_lag_transactions: int | None = gauge(
+        "tailing_lag_transactions", "Transactions of the journal that are not replayed yet.", None
+    )
     transactions_since_roll: int | None = None
     journal_nodes: tuple[JournalNodeState, ...] | None = None
 
@@ -207,26 +252,34 @@ class NodeState:
     """
 
     role: str
-    ready: bool = True
+    ready: bool = gauge("ready", "1 while checkpoints are made on schedule.", True)
     message: str = ""
-    image_txid: int | None = None
-    journal_txid: int | None = None
-    transactions_behind: int | None = None
+    image_txid: int | None = gauge("checkpoint_txid", "Transaction id of the newest image.", None)
+    journal_txid: int | None = gauge("journal_txid", "Newest known transaction id of the edit log.", None)
+    transactions_behind: int | None = gauge(
+        "transactions_since_checkpoint", "Transactions that are not in the newest image.", None
+    )
     error: str | None = None
     alarms: tuple[str, ...] = ()
     next_steps: Mapping[str, str] = field(default_factory=dict)
     cluster_id: str | None = None
     storage: Mapping[str, str] = field(default_factory=dict)
     enabled: bool = True
-    cancelled: Cancelled | None = None
-    checkpoint_at: float | None = None
-    seconds_since_checkpoint: float | None = None
-    failures_in_row: int = 0
+    cancelled: CheckpointBlock | None = None
+    checkpoint_at: float | None = gauge(
+        "last_checkpoint_timestamp_seconds", "When the newest image was made, in seconds since the epoch.", None
+    )
+    seconds_since_checkpoint: float | None = gauge(
+        "checkpoint_age_seconds",
+        "Seconds since the newest image was made, as reported by a NameNode or found on disk.",
+        None,
+    )
+    failures_in_row: int = gauge("consecutive_failures", "Failed attempts since the last success.", 0)
     retry_at: float | None = None
     targets: tuple[TargetState, ...] = ()
     lake: LakeState | None = None
     leader: LeaderState | None = None
-    record: Record = field(default_factory=Record, metadata=_FLAT)
+    record: CheckpointRecord = field(default_factory=CheckpointRecord, metadata=_FLAT)
     details: RoleDetails = field(default_factory=RoleDetails, metadata=_FLAT)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from node_state.state import NodeState, as_json
 from servlets.jmx import Bean
-from servlets.node_state import NodeState, as_json
 
 _NEVER = -1
 

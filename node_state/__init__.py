@@ -1,0 +1,1 @@
+"""The state that a node reports about itself, and its renderings: JSON, metrics, JMX beans and text."""

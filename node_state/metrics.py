@@ -1,0 +1,164 @@
+"""GET /metrics: the state of a daemon for Prometheus, from one snapshot per scrape.
+
+Most metrics are declared with the fields of the state (`state.gauge`, `state.counter`); the others are made here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from flask import Blueprint
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from hadoop_common.transfer import TransferCounter
+from node_state.state import METRIC, JournalNodeState, LakeState, LeaderState, MetricField, NodeState, TargetState
+from servlets.metrics import collector_blueprint, login_families, refused_family, tls_families
+
+_PREFIX = "hdfs_checkpointer"
+# results of an offer, each with its own series, so that alerts need no text comparison
+_RESULTS = ("SUCCESS", "OLD_TRANSACTION_ID_FAILURE", "NOT_ACTIVE_NAMENODE_FAILURE", "failed", "standby", "never")
+_PHASES = ("idle", "load", "replay", "save", "upload")
+
+_Samples = Iterable[tuple[tuple[str, ...], float | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsSnapshot:
+    """A state with facts of the process.
+
+    `refused` counts refused requests; `now` and `started_at` are seconds since the epoch.
+    """
+
+    state: NodeState
+    now: float
+    version: str
+    started_at: float
+    counter: TransferCounter
+    refused: Mapping[str, int] = field(default_factory=dict)
+
+
+def metrics_blueprint(snapshot: Callable[[], MetricsSnapshot]) -> Blueprint:
+    """Make the blueprint of /metrics; `snapshot` is called once per scrape, from any thread."""
+    return collector_blueprint(CheckpointerCollector(snapshot))
+
+
+class CheckpointerCollector(Collector):
+    """Converter of a snapshot to metric families; an unknown value has HELP and TYPE, but no sample."""
+
+    def __init__(self, snapshot: Callable[[], MetricsSnapshot]) -> None:
+        self._snapshot = snapshot
+
+    def describe(self) -> Iterator[Metric]:
+        """Return no names, so that registering takes no snapshot."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        now = self._snapshot()
+        state = now.state
+        yield InfoMetricFamily(
+            _PREFIX, "Version and role of the checkpointer.", {"version": now.version, "role": state.role}
+        )
+        yield _gauge("up", "1 while the checkpointer answers.", [((), 1.0)])
+        yield _gauge("alarms", "Conditions that need an operator now; /status lists them.", [((), len(state.alarms))])
+        yield _gauge("start_time_seconds", "Start of the process, in seconds since the epoch.", [((), now.started_at)])
+        for part in (state, state.record, state.details):
+            yield from _declared(type(part), [((), part)])
+        yield from _phases(state)
+        yield _counter(
+            "transfer_bytes",
+            "Bytes of images and edits over HTTP since the start.",
+            [(("sent",), now.counter.sent), (("received",), now.counter.received)],
+            ("direction",),
+        )
+        nodes = state.details.journal_nodes or ()
+        yield from _declared(JournalNodeState, [((each.address,), each) for each in nodes], ("node",))
+        yield from _targets(state.targets, now.now)
+        yield _gauge(
+            "lake_up",
+            "1 while the last append to the lake succeeded, 0 after one that failed.",
+            [((), None if state.lake is None else float(not state.lake.error))],
+        )
+        yield from _declared(LakeState, [((), state.lake or LakeState())])
+        if state.leader is not None:
+            leads = float(state.leader.claim == "leading")
+            yield _gauge("leading", "1 while this daemon is the leader of several for its cluster.", [((), leads)])
+            yield from _declared(LeaderState, [((), state.leader)])
+        yield refused_family(_PREFIX, now.refused)
+        yield from tls_families(_PREFIX, now.now)
+        yield from login_families(_PREFIX)
+
+
+def _declared(
+    kind: type, parts: Iterable[tuple[tuple[str, ...], Any]], labels: tuple[str, ...] = ()
+) -> Iterator[Metric]:
+    """Yield the metrics declared with the fields of `kind`; `parts` are its instances with their label values."""
+    parts = list(parts)
+    for each in dataclasses.fields(kind):
+        declared: MetricField | None = each.metadata.get(METRIC)
+        if declared is not None:
+            make = _counter if declared.is_counter else _gauge
+            samples = [(values, _number(each.name, getattr(part, each.name))) for values, part in parts]
+            yield make(declared.name, declared.documentation, samples, labels)
+
+
+def _number(name: str, value: Any) -> float | None:
+    """Convert a field to a number; a negative transaction id means none."""
+    if value is None or (name.endswith("txid") and value < 0):
+        return None
+    return float(value)
+
+
+def _phases(state: NodeState) -> Iterator[Metric]:
+    record = state.record
+    phases = dict.fromkeys((*_PHASES, record.phase))
+    yield _gauge(
+        "phase",
+        "1 for the current phase of the checkpointer.",
+        [((p,), float(p == record.phase)) for p in phases],
+        ("phase",),
+    )
+    durations = [((name,), float(seconds)) for name, seconds in (record.last_seconds or {}).items()]
+    yield _gauge("last_checkpoint_duration_seconds", "Duration of the last checkpoint by phase.", durations, ("phase",))
+    yield _gauge(
+        "storage_directory_up",
+        "1 for a storage directory in use, 0 for one that was dropped.",
+        [((path,), float(condition == "in use")) for path, condition in state.storage.items()],
+        ("directory",),
+    )
+
+
+def _targets(targets: Iterable[TargetState], now: float) -> Iterator[Metric]:
+    """Yield one series per NameNode; two targets with one address share a series."""
+    by_address = {target.address: target for target in targets}.items()
+    yield _gauge(
+        "upload_result",
+        "1 for the result of the last offer of an image to a NameNode.",
+        [((a, r), float(r == t.result)) for a, t in by_address for r in dict.fromkeys((*_RESULTS, t.result))],
+        ("target", "result"),
+    )
+    yield _gauge(
+        "upload_age_seconds",
+        "Seconds since an image was last offered to a NameNode.",
+        [((address,), None if each.at is None else max(0.0, now - each.at)) for address, each in by_address],
+        ("target",),
+    )
+    yield from _declared(TargetState, [((address,), each) for address, each in by_address], ("target",))
+
+
+def _gauge(name: str, documentation: str, samples: _Samples, labels: tuple[str, ...] = ()) -> Metric:
+    return _filled(GaugeMetricFamily(f"{_PREFIX}_{name}", documentation, labels=labels), samples)
+
+
+def _counter(name: str, documentation: str, samples: _Samples, labels: tuple[str, ...] = ()) -> Metric:
+    return _filled(CounterMetricFamily(f"{_PREFIX}_{name}", documentation, labels=labels), samples)
+
+
+def _filled(family: GaugeMetricFamily | CounterMetricFamily, samples: _Samples) -> Metric:
+    for values, value in samples:
+        if value is not None:
+            family.add_metric(values, value)
+    return family
