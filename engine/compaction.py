@@ -278,9 +278,7 @@ class Compaction:
         yield from diffs.references()
 
     def _knows(self, holder: int) -> bool:
-        """Return whether `_held` covers a holder: an inode id for a directory's children, minus an inode id for
-        diffs.
-        """
+        """Return whether `_held` covers a holder: a directory id for its children, minus an inode id for diffs."""
         tree = self._namespace.tree
         if tree.is_gone(abs(holder)):
             return True

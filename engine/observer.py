@@ -9,9 +9,7 @@ class Observer(Protocol):
     """Observer of the phases of a merge, which can cancel it."""
 
     def phase(self, name: str, total: int | None) -> None:
-        """Handle the begin of a phase: load (`total` bytes), replay (transactions), save or measure (approximate
-        bytes).
-        """
+        """Handle the start of a phase: load, save or measure (`total` in bytes), or replay (in transactions)."""
 
     def advance(self, done: int) -> None:
         """Handle progress in the phase."""

@@ -100,9 +100,7 @@ class _Compilations(Listener):
 
 @dataclass(frozen=True, slots=True)
 class _WarmUpStep:
-    """Edits in the layout of the image before, and settings of the next image; None keeps the setting of the image
-    before.
-    """
+    """Edits in the layout of the image before, and settings of the next image; None keeps a setting."""
 
     edits: list[ops.EditOp]
     layout: int = _LAYOUT

@@ -17,9 +17,7 @@ DEFAULT_CODEC = codec_class_name("default")
 
 @dataclass(frozen=True, slots=True)
 class CodecLibrary:
-    """Library that a NameNode needs for a codec; `bundled` is the first layout whose releases include it, None for
-    none.
-    """
+    """Library of a codec on a NameNode; `bundled` is the first layout whose releases include it."""
 
     name: str
     bundled: LayoutVersion | None = None

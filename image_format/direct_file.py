@@ -174,9 +174,7 @@ class DirectFile:
         self._waited += time.monotonic() - started
 
     def _reserve_ahead(self) -> None:
-        """Reserve space: direct writes past the end of a file wait for each other, writes into reserved space do
-        not.
-        """
+        """Reserve space: direct writes past the end of a file would wait for each other."""
         if self._ways.direct and self._given >= self._reserved:
             space = os.fstatvfs(self._descriptor)
             if space.f_bavail * space.f_frsize >= _MIN_FREE and reserve(self._descriptor, self._given, _STRETCH):

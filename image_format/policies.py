@@ -70,9 +70,7 @@ def policies_of(section: pb.ErasureCodingSection) -> dict[int, ErasurePolicy]:
 
 
 def raw_bytes(data: _Numbers, policy: ErasurePolicy) -> _Numbers:
-    """Return the bytes of block groups of `data` bytes with their parity
-    (StripedBlockUtil.spaceConsumedByStripedBlock).
-    """
+    """Return the bytes of block groups of `data` bytes with parity (spaceConsumedByStripedBlock)."""
     stripe = policy.cell_size * policy.data_units
     whole, rest = np.divmod(data, stripe)
     # A parity cell is as long as the longest data cell of its stripe.

@@ -60,9 +60,7 @@ class ImageFile:
     def __init__(
         self, path: Path, data: npt.NDArray[np.uint8], spool_dir: Path | None, identity: FileIdentity | None = None
     ) -> None:
-        """Parse the FileSummary; use `open` instead. `data` has the whole file, `identity` is the identity of the
-        mapped file.
-        """
+        """Parse the FileSummary of `data`, the whole file; callers use `open` instead."""
         parsed = parse_file(data.data, str(path))
         self.path = path
         self.summary: FileSummary = parsed.message

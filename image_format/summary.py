@@ -181,9 +181,7 @@ def _section(entry: FileSummary.Section, file: str, base: int) -> Section:
 
 
 def _check_sections(sections: Sequence[Section], limit: int, file: str) -> None:
-    """Check that sections lie between magic and FileSummary, and top-level ones have unique names and do not
-    overlap.
-    """
+    """Check that sections are between magic and FileSummary, and that top-level ones do not repeat or overlap."""
     for section in sections:
         if section.offset < len(MAGIC) or section.end > limit:
             text = f"its {section.length} bytes reach outside the section area {len(MAGIC)}..{limit}"

@@ -72,9 +72,7 @@ class DiffStore:
 
     @cached_property
     def owners(self) -> Ids:
-        """Ascending ids of the inodes of the base with diffs; the root may have an entry without diffs, and is left out
-        then.
-        """
+        """Ascending ids of the inodes of the base with diffs; a root with an empty entry is left out."""
         history = self._base.history
         found = history.owners
         if ROOT_INODE_ID in found:
@@ -148,9 +146,7 @@ class DiffStore:
         self.directories_changed += self._table.kind.item(row) != FILE
 
     def rows_at(self, snapshot_id: int) -> list[int]:
-        """Return the rows of inodes with a diff of a snapshot, or for `NO_SNAPSHOT`, with no diffs any more; unread
-        ones excluded.
-        """
+        """Return the rows of read inodes with a diff of a snapshot; for `NO_SNAPSHOT`, without diffs any more."""
         found = []
         for row in self._rows_at[snapshot_id]:
             diffs = self._loaded.get(row)
@@ -208,9 +204,7 @@ class DiffStore:
         return diffs
 
     def to_keep(self, row: int) -> Diffs:
-        """Return the diffs of a file or directory, for a change that a kernel noted; the row already shows the
-        change.
-        """
+        """Return the diffs of an inode for a change that a kernel noted; the row already shows the change."""
         diffs = self._loaded.get(row)
         if diffs is None:
             diffs = self.get(row)
@@ -290,9 +284,7 @@ class DiffStore:
         return self._removed | {int(self._table.id[row]) for row in self._dirty}
 
     def unchanged(self, owners: Iterable[int]) -> list[int]:
-        """Return `owners` and the owners whose diffs Hadoop would load with other quotas, without those that
-        changed.
-        """
+        """Return `owners` and those whose diffs Hadoop would load with other quotas, without changed ones."""
         return sorted({*owners, *self._base.history.quota_copy_owners().tolist()} - self._changed_ids())
 
     def gone_spans(self, patched: Iterable[int]) -> Iterator[tuple[int, int]]:

@@ -250,9 +250,7 @@ class DiffList(Generic[D]):
         self.known.append(diff)
 
     def index_at(self, snapshot_id: int) -> int:
-        """Return the index in `items` of the diff for a snapshot; the length of `items` if the present state
-        applies.
-        """
+        """Return the index of the diff for a snapshot; the number of diffs if the present state applies."""
         count = len(self.items)
         return count if snapshot_id == CURRENT_STATE else self._position(snapshot_id)[0]
 

@@ -63,9 +63,7 @@ class ChildLinks:
         self._holders: npt.NDArray[np.int64] = links["row"]
 
     def get(self, directory: int, name: bytes) -> int | None:
-        """Return the row of a child; `NO_ROW` if the directory has no such child, None if the name was not looked
-        up.
-        """
+        """Return the row of a child; `NO_ROW` if it does not exist, None if the name was not looked up."""
         number = self._find(directory, name)
         return None if number < 0 else self._holders.item(number)
 

@@ -93,9 +93,7 @@ class Reclaimer(FileReclaimer):
         return {row_of(node) for node in nodes}
 
     def _children_at(self, directory: int, snapshot_id: int) -> list[Node]:
-        """Return the entries of a directory at a snapshot, in name order, as far as snapshots or edits ever touched
-        them.
-        """
+        """Return the entries of a directory at a snapshot that snapshots or edits touched, in name order."""
         names: dict[bytes, Node] = dict(self._tree.marked_children(directory))
         names.update(self._tree.misplaced(directory))
         diffs = self._diffs.of_directory(directory)

@@ -71,9 +71,7 @@ class FileReclaimer(ABC):
             self._diffs.remove(row)
 
     def delete_kept(self, row: int) -> None:
-        """Handle the removal of a file without a lease from its directory; the latest snapshot has the file and a diff
-        of it.
-        """
+        """Handle the removal of a file without a lease that the latest snapshot has, together with a diff."""
         diffs = self._diffs.of_file(row)
         assert diffs is not None
         diffs.current_deleted = True

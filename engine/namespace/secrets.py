@@ -16,9 +16,7 @@ _SIGN = 1 << 31
 
 
 class SecretManager:
-    """Delegation tokens and master keys (`fsimage.proto SecretManagerSection`); times in milliseconds since the
-    epoch.
-    """
+    """Tokens and master keys (`fsimage.proto SecretManagerSection`); times in milliseconds since the epoch."""
 
     def __init__(self, base: BaseImage) -> None:
         reader = MessageReader(base.section(_SECTION), base.place(_SECTION))

@@ -102,9 +102,7 @@ class SnapshotHealer:
     # ---- diffs of removed snapshots ------------------------------------------------------------------------
 
     def _make_plain_diffs(self) -> None:
-        """Convert root diffs of removed snapshots: a root diff has its attributes in the snapshot, others have their
-        own.
-        """
+        """Convert root diffs of removed snapshots to plain ones, which have their own attributes."""
         for directory, diff in self._history.lookup.lost_roots():
             text = f"the diff of snapshot {diff.snapshot_id}, which does not exist, was a root's: now it is a plain one"
             self._note("diff-root", _DIFFS, directory, self._history.lookup.full_path(directory), text)
@@ -123,9 +121,7 @@ class SnapshotHealer:
                 self._diffs.read(row)
 
     def _revive_children(self) -> None:
-        """Restore the records of removed links and files that are children; drop removed directories from the
-        children.
-        """
+        """Restore the records of removed links and files among children; drop removed directories."""
         for directory, row in self._tree.links.lost():
             name = self._table.name(row)
             path = self._path(directory, name)
@@ -221,9 +217,7 @@ class SnapshotHealer:
     # ---- inodes in deleted lists and elsewhere -------------------------------------------------------------
 
     def _part_shared(self) -> None:
-        """Drop deleted entries of inodes that moved within a directory; give references to inodes that are
-        elsewhere.
-        """
+        """Drop deleted entries of inodes that moved within a directory; make others references."""
         for row, directory, diff in list(self._history.created.shared()):
             if self._is_gone(row) or self._is_gone(directory):
                 continue

@@ -65,9 +65,7 @@ class SnapshotLookup:
         return row == ROOT_ROW or self._snapshots.is_snapshottable(int(self._table.id[row]))
 
     def parent(self, row: int) -> int:
-        """Return the row of the directory of an inode; `NO_ROW` for the root, and for an inode that only snapshots
-        have.
-        """
+        """Return the row of an inode's directory; `NO_ROW` for the root and for inodes only in snapshots."""
         if row == ROOT_ROW:
             return NO_ROW
         hub = self._references.hub(row)
@@ -139,9 +137,7 @@ class SnapshotLookup:
         return [row for each in wanted for row in self.diffs.rows_at(each)] + roots
 
     def _roots_without_diffs(self) -> list[int]:
-        """Return the rows of snapshottable directories that never had diffs; one that gets diffs is left out for
-        good.
-        """
+        """Return the rows of snapshottable directories that never had diffs."""
         if self._bare_roots_of != self._snapshots.roots_changed:
             rows = map(self.load_detached, self._snapshots.snapshottable_ids)
             self._bare_roots = [row for row in rows if row != NO_ROW]
@@ -248,9 +244,7 @@ class SnapshotLookup:
         return diffs.current_deleted
 
     def prior_of_directory(self, row: int, snapshot_id: int) -> int:
-        """Return the newest snapshot of a directory and those above it, before a given one
-        (Snapshot.findLatestSnapshot).
-        """
+        """Return the newest snapshot of a path before a given one (Snapshot.findLatestSnapshot)."""
         found = NO_SNAPSHOT
         while row != NO_ROW:
             diffs = self.diffs.get(row)
@@ -282,9 +276,7 @@ class SnapshotLookup:
         return self._is_plain_child(directory, node) or self.same_node(self.current_child(directory, name), node)
 
     def _is_plain_child(self, directory: int, node: Node) -> bool:
-        """Return whether a directory is known to have a node, a file with diffs, without a search by name; mostly it
-        is.
-        """
+        """Return whether a directory has a node, a file with diffs, without a search by name."""
         if not isinstance(node, int) or self._table.kind.item(node) != FILE or self._references.hub(node) is not None:
             return False
         diffs = self.diffs.of_file(node)

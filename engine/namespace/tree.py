@@ -112,9 +112,7 @@ class Tree:
         return np.where(rows == UNKNOWN, NO_ROW, rows)
 
     def mark_special(self, inode_ids: Ids) -> None:
-        """Give the mark `SPECIAL` to the rows of these inodes of the base, now or when they are read; the ids
-        ascend.
-        """
+        """Give the mark `SPECIAL` to these inodes of the base, now or when they are read; ids ascend."""
         self._special_ids = inode_ids
         for row in range(self.table.count):
             self._mark_special(row)
@@ -316,9 +314,7 @@ class Tree:
         ]
 
     def child_count(self, directory: int, growth: int | None = None) -> int:
-        """Return the number of children of a directory, or the former number if `growth` since the base image is
-        given.
-        """
+        """Return the number of children of a directory, for its present or the given growth."""
         count = int(self.table.rows["growth"][directory]) if growth is None else growth
         if self.table.slot[directory] >= 0:
             count += self.base.child_count(int(self.table.id[directory]))

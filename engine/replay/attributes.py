@@ -5,9 +5,8 @@ from __future__ import annotations
 from engine.errors import NamespaceError
 from engine.namespace import ROOT_ROW, Namespace
 from engine.namespace.paths import encodable
-from engine.replay import acls
+from engine.replay.features import check_distinct, has_xattrs, put_xattrs, remove_acl, remove_xattrs, replace_acl
 from engine.replay.files import require_policy
-from engine.replay.xattrs import check_distinct, has_xattrs, put_xattrs, remove_xattrs
 from image_format.inode_table import DIRECTORY, FILE, NO_ROW
 from image_format.layout import LayoutVersion
 from image_format.permission import MODE_BITS, XAttrNamespace, pack_permission, unpack_permission
@@ -189,10 +188,10 @@ def set_acl(namespace: Namespace, op: SetAclOp) -> None:
     row = namespace.existing(op.src)
     if op.acl_entries:
         namespace.history.record(row)
-        acls.set_acl(namespace, row, op.acl_entries)
+        replace_acl(namespace, row, op.acl_entries)
     elif namespace.table.feature(row).acl is not None:
         namespace.history.record(row)
-        acls.remove_acl(namespace, row)
+        remove_acl(namespace, row)
     else:
         namespace.ignore()
 

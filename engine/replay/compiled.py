@@ -26,7 +26,7 @@ import numpy.typing as npt
 from engine.namespace import Namespace
 from engine.namespace.noted import NOTE_DTYPE
 from engine.replay import snapshots
-from engine.replay.acls import inherit_default_acl, set_acl
+from engine.replay.features import inherit_default_acl, replace_acl
 from engine.replay.kernels import state
 from engine.replay.kernels.ahead import COLUMNS as COMING_COLUMNS
 from engine.replay.kernels.ahead import COMING
@@ -433,7 +433,7 @@ class CompiledReplay:
             try:
                 inherit_default_acl(namespace, directory, row)
                 if place >= 0:
-                    set_acl(namespace, row, ACL_ENTRIES.read(PrimitiveReader(cursor.buffer, place)))
+                    replace_acl(namespace, row, ACL_ENTRIES.read(PrimitiveReader(cursor.buffer, place)))
             except (HdfsError, ValueError, OverflowError) as error:
                 self._fail(cursor, body, error)
 

@@ -8,10 +8,9 @@ from engine.errors import NamespaceError
 from engine.namespace import Namespace
 from engine.namespace.diffs import CURRENT_STATE
 from engine.namespace.erasure_coding import REPLICATION_POLICY_ID
-from engine.replay.acls import inherit_default_acl, set_acl
 from engine.replay.blocks import set_blocks
+from engine.replay.features import inherit_default_acl, new_xattrs, replace_acl
 from engine.replay.structure import remove
-from engine.replay.xattrs import new_xattrs
 from image_format.inode_table import FILE, NO_ROW
 from image_format.kernels.inode import UNDER_CONSTRUCTION
 from image_format.layout import LayoutVersion
@@ -49,9 +48,7 @@ def _checked_policy(namespace: Namespace, path: str, policy_id: int) -> int:
 
 
 def _checked_block_size(path: str, size: int) -> int:
-    """Return the preferred block size as INodeFile.HeaderFormat has it: 0 becomes 1. Raise NamespaceError above 48
-    bits.
-    """
+    """Return the block size as INodeFile.HeaderFormat has it: 0 becomes 1; raise NamespaceError above 48 bits."""
     if not 0 <= size <= _MAX_BLOCK_SIZE:
         raise NamespaceError(f"{path} cannot have blocks of {size} bytes")
     return max(size, 1)
@@ -96,7 +93,7 @@ def _create(namespace: Namespace, op: AddOp) -> int:
     namespace.history.add_child(parent, name, row, namespace.history.lookup.latest_below(parent))
     inherit_default_acl(namespace, parent, row)
     if op.acl_entries is not None:
-        set_acl(namespace, row, op.acl_entries)
+        replace_acl(namespace, row, op.acl_entries)
     if op.xattrs:
         new_xattrs(namespace, row, op.xattrs)
     _open_for_write(namespace, row, op.client_name, op.client_machine, op.path)

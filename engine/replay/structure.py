@@ -6,7 +6,7 @@ from engine.errors import NamespaceError, UnsupportedNamespaceError
 from engine.namespace import ROOT_ROW, Namespace
 from engine.namespace.path_resolver import ResolvedPath
 from engine.namespace.paths import join_names, lies_below, name_for_rename, split_path
-from engine.replay.acls import inherit_default_acl, set_acl
+from engine.replay.features import inherit_default_acl, replace_acl
 from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK, Features
 from journal.ops import RENAME_OVERWRITE, DeleteOp, MkdirOp, RenameOldOp, RenameOp, SymlinkOp
 
@@ -30,7 +30,7 @@ def mkdir(namespace: Namespace, op: MkdirOp) -> None:
     namespace.history.add_child(parent, name, row, namespace.history.lookup.latest_below(parent))
     inherit_default_acl(namespace, parent, row)
     if op.acl_entries is not None:
-        set_acl(namespace, row, op.acl_entries)
+        replace_acl(namespace, row, op.acl_entries)
 
 
 def symlink(namespace: Namespace, op: SymlinkOp) -> None:
@@ -133,9 +133,7 @@ def _spelled(namespace: Namespace, path: str) -> str:
 
 
 def _target_of_old(namespace: Namespace, source: ResolvedPath, op: RenameOldOp) -> tuple[ResolvedPath, str]:
-    """Return (target of RENAME_OLD, path of the target as it is compared); in a directory, the source keeps its
-    name.
-    """
+    """Return (target of RENAME_OLD, its path for comparison); in a directory, the source keeps its name."""
     tree, dst = namespace.tree, _spelled(namespace, op.dst)
     target = tree.paths.resolve(op.dst)
     if target.row == NO_ROW or namespace.table.kind[target.row] != DIRECTORY:

@@ -607,7 +607,7 @@ def test_an_acl_that_does_not_fit_the_image_names_its_operation(
     def full(*_: object) -> None:
         raise OverflowError("no number is left for a name")
 
-    monkeypatch.setattr("engine.replay.compiled.set_acl", full)
+    monkeypatch.setattr("engine.replay.compiled.replace_acl", full)
     steps = [add("/old/known", 20_001), add("/old/n", 20_002, acl_entries=ACL), times("/old", 5)]
     with ImageFile.open(path) as image:
         loaded = load_image(image)

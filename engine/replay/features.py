@@ -1,4 +1,4 @@
-"""ACLs of rows: the feature has the extended entries, the mode bits have the others (AclStorage)."""
+"""ACLs and extended attributes of rows, with their names as serials of the string table (AclStorage, XAttrStorage)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,17 @@ from functools import lru_cache
 from engine.errors import NamespaceError
 from engine.namespace import Namespace
 from image_format.inode_table import DIRECTORY
-from image_format.permission import AclBits, AclScope, AclType, pack_acl_entry, unpack_acl_entry
+from image_format.permission import (
+    AclBits,
+    AclScope,
+    AclType,
+    XAttrNamespace,
+    pack_acl_entry,
+    pack_xattr_name,
+    unpack_acl_entry,
+)
 from image_format.string_table import StringKind
-from journal.ops import AclEntry
+from journal.ops import AclEntry, XAttr
 
 _MINIMAL = 3
 _MODE_BITS = 0o777
@@ -43,7 +51,7 @@ def _bits(namespace: Namespace, entry: AclEntry) -> AclBits:
     return AclBits(AclScope(entry.scope), AclType(entry.type), serial, entry.permission)
 
 
-def set_acl(namespace: Namespace, row: int, entries: Sequence[AclEntry]) -> None:
+def replace_acl(namespace: Namespace, row: int, entries: Sequence[AclEntry]) -> None:
     """Replace the ACL by the complete list `entries`, in Hadoop's order."""
     bits = [_bits(namespace, entry) for entry in entries]
     access, default = (bits, []) if len(bits) == _MINIMAL else _by_scope(bits)
@@ -118,3 +126,45 @@ def _inherited(acl: tuple[int, ...], mode: int) -> tuple[tuple[AclBits, ...], tu
             allowed &= other
         access.append(entry._replace(scope=AclScope.ACCESS, permission=allowed))
     return tuple(access), default
+
+
+def _packed(namespace: Namespace, xattr: XAttr) -> int:
+    return pack_xattr_name(XAttrNamespace(xattr.namespace), namespace.strings.serial(xattr.name, StringKind.XATTR))
+
+
+def check_distinct(path: str, xattrs: Sequence[XAttr]) -> None:
+    """Raise NamespaceError if an attribute is given twice, which a NameNode refuses."""
+    names = [(xattr.namespace, xattr.name) for xattr in xattrs]
+    if len(set(names)) < len(names):
+        raise NamespaceError(f"an extended attribute of {path} is given twice")
+
+
+def new_xattrs(namespace: Namespace, row: int, xattrs: Sequence[XAttr]) -> None:
+    """Set the attributes of a new inode, even if one is given twice (FSDirectory.addFileForEditLog)."""
+    features = namespace.table.feature(row)
+    features.xattrs = tuple((_packed(namespace, xattr), xattr.value) for xattr in xattrs)
+    namespace.table.set_features(row, features)
+
+
+def put_xattrs(namespace: Namespace, row: int, xattrs: Sequence[XAttr]) -> None:
+    """Put the given attributes, in their order, before the old ones that they do not replace."""
+    features = namespace.table.feature(row)
+    new = {_packed(namespace, xattr): xattr.value for xattr in xattrs}
+    kept = [(name, value) for name, value in features.xattrs or () if name not in new]
+    features.xattrs = (*new.items(), *kept)
+    namespace.table.set_features(row, features)
+
+
+def has_xattrs(namespace: Namespace, row: int, xattrs: Sequence[XAttr]) -> bool:
+    """Return whether the inode has one of these attributes, by namespace and name."""
+    names = {_packed(namespace, xattr) for xattr in xattrs}
+    return any(name in names for name, _ in namespace.table.feature(row).xattrs or ())
+
+
+def remove_xattrs(namespace: Namespace, row: int, xattrs: Sequence[XAttr]) -> None:
+    """Remove the attributes of the same namespace and name; the feature is removed with the last one."""
+    features = namespace.table.feature(row)
+    gone = {_packed(namespace, xattr) for xattr in xattrs}
+    kept = tuple((name, value) for name, value in features.xattrs or () if name not in gone)
+    features.xattrs = kept or None
+    namespace.table.set_features(row, features)
