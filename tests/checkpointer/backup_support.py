@@ -1,4 +1,4 @@
-"""A backup node in a test's own process, and what is expected of it."""
+"""A backup node in the test's own process, and the expected results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def backup_config(folder: Path, rpc_port: int, http_port: int) -> CheckpointConf
 
 
 class Daemon:
-    """Role and service without a scheduler; the clock only moves when it is told to."""
+    """Role and service without a scheduler; the clock moves only on command."""
 
     def __init__(self, config: CheckpointConfig, *, streaming: bool = True) -> None:
         self.now = 0.0
@@ -66,7 +66,7 @@ def in_sync(daemon: Daemon) -> bool:
 
 
 def play(namenode: StreamingNamenode) -> None:
-    """Write all recorded segments; the last one but for its end, which a checkpoint writes."""
+    """Write all recorded segments, except the end of the last one, which a checkpoint writes."""
     while namenode.written < namenode.recorded_end - 1:
         namenode.write_all()
         if namenode.written < namenode.recorded_end - 1:

@@ -1,4 +1,4 @@
-"""Stands for the module that writes lakes: tells what it was asked for, and does as a file beside the lake says."""
+"""Replaces the module that writes lakes: records its arguments, and behaves as a file next to the lake says."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class FakeNamenode:
         self._http.server_close()
 
     def release(self) -> None:
-        """Let go of what hangs."""
+        """Release hanging requests."""
         self._waiting.set()
 
     def hang(self) -> None:

@@ -52,7 +52,7 @@ def secondary(folder: Path, case: str) -> None:
 
 
 def standby(folder: Path, case: str, *, in_progress: bool = False) -> None:
-    """The edits lie in a shared directory, the last segment open where it is tailed."""
+    """The edits are in a shared directory, with the last segment open if it is tailed."""
     own, shared = folder / "own", folder / "shared"
     for root in (own, shared):
         shutil.copytree(RECORDED / case / "before", root / "current", copy_function=shutil.copyfile)
@@ -87,7 +87,7 @@ def backup(folder: Path, case: str) -> None:
 
 
 def merged(folder: Path, case: str, *, layout: int | None = None) -> MergeResult:
-    """What a secondary does, whatever NameNode the case is of."""
+    """Make the merge of a secondary, from any recorded case."""
     before = RECORDED / case / "before"
     image = max(path for path in before.glob("fsimage_*") if path.suffix != ".md5")
     segments = [each for each in list_segments(before) if parse_segment(each.path.name) and not each.in_progress]

@@ -81,7 +81,7 @@ def kill(where: Kill, body: Callable[..., None], *arguments: object) -> None:
 
 def _run(target: Callable[..., None], body: Callable[..., None], arguments: tuple[object, ...], more: object) -> int:
     context = multiprocessing.get_context("forkserver")
-    # Holds for the first child only, after which the server runs.
+    # Applies only to the first child; afterwards the server runs.
     context.set_forkserver_preload(["__main__", WARM_MODULE, body.__module__])
     child = context.Process(target=target, args=(body, arguments, more))
     child.start()
@@ -130,7 +130,7 @@ def _kill_self() -> None:
 
 
 def _instrument(counter: _Counter, half: int | None) -> None:
-    """Patch what changes files or talks to others; the process is a child that ends after its body."""
+    """Patch the functions that change files or communicate; the process is a child that ends after its body."""
     for name in _FILE_STEPS:
         setattr(os, name, _counted(getattr(os, name), name, counter, half))
     for owner, name in _NETWORK_STEPS:

@@ -1,4 +1,4 @@
-"""Imported once by the server that children are forked from: all modules are loaded and all kernels compiled then."""
+"""Imported once by the server that forks children: loads all modules and compiles all kernels in advance."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ from tests.checkpointer.storage_support import recorded_directory
 with tempfile.TemporaryDirectory() as _folder:
     merge_directory(plan_directory(recorded_directory(Path(_folder) / "name")))
 
-# A collection in a child would look through all of it, and copy its pages.
+# A garbage collection in a child would visit and so copy all of its pages.
 gc.collect()
 gc.freeze()

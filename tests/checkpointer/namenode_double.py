@@ -1,4 +1,4 @@
-"""A NameNode as an operator's commands see it: image servlet, /jmx and the calls they make, each of which can fail."""
+"""A NameNode for the commands of an operator: image servlet, /jmx and RPC calls, each of which can fail."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.servlets.support import INFO, NEW_TXID, OLD_TXID, make_store, serve
 
 @dataclass
 class Double:
-    """What the NameNode answers; change it at will. `failure` is raised by every call."""
+    """The answers of the NameNode, which a test can change. Every call raises `failure`."""
 
     info: StorageInfo = INFO
     state: HAState = HAState.ACTIVE
@@ -115,7 +115,7 @@ class JsonServer:
 
 @contextmanager
 def json_server(answers: dict[str, tuple[int, str]]) -> Iterator[JsonServer]:
-    """What a daemon or a NameNode's /jmx is to a client."""
+    """Serve JSON as a daemon or a NameNode's /jmx does."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

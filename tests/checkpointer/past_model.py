@@ -1,4 +1,4 @@
-"""A NameNode whose history is set back at random, and a node of ours beside it, in memory: what is offered is compared.
+"""A NameNode whose history is set back at random, and a node of ours, in memory: offered images are compared.
 
 The node uses the product's own `TxnRecorder`, `PastWatch` and `prove`; files, sockets and images are left out. An image
 is the digest of the history that it was made of, so that an image of a lost past is recognised at once.
@@ -24,7 +24,7 @@ from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp
 
 
 class LostPastOfferedError(AssertionError):
-    """The NameNode took an image that is not of its past."""
+    """The NameNode accepted an image that does not belong to its past."""
 
 
 @dataclass
@@ -75,7 +75,7 @@ class ModelNamenode:
     # ---- ordinary life -------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Finalize what is open, as every start does, and begin a segment."""
+        """Finalize the open segment, as every start does, and begin another."""
         self.starts += 1
         if self.segments and self.segments[-1].in_progress:
             self.segments[-1].in_progress = False
@@ -105,7 +105,7 @@ class ModelNamenode:
         self._begin()
 
     def save(self) -> None:
-        """Save the namespace, and begin a segment behind it."""
+        """Save the namespace, and begin a segment after it."""
         self._append(EndLogSegmentOp(txid=self.newest + 1))
         self.segments[-1].in_progress = False
         self.images[self.newest] = self.states[self.newest]
@@ -120,7 +120,7 @@ class ModelNamenode:
         self.segments = [each for each in self.segments if each.in_progress or each.last > kept[0] - extra]
 
     def take(self, image: ImageId) -> bool:
-        """What its image servlet does with an upload."""
+        """Accept or refuse an upload as the image servlet does."""
         if image.txid in self.images:
             return False
         if self.states.get(image.txid) != image.md5:
@@ -135,7 +135,7 @@ class ModelNamenode:
         self.copies.append(deepcopy((self.segments, self.images, self.states)))
 
     def set_back(self) -> None:
-        """One of the events that make another history of it; see docs/lost-past.md."""
+        """Change the history by one of the events in docs/lost-past.md."""
         event = self.random.choice((self._restore, self._restore, self._roll_back, self._import, self._drop_tail))
         before = self.states.get(self.newest)
         event()
@@ -143,26 +143,26 @@ class ModelNamenode:
         self.start()
 
     def _restore(self) -> None:
-        """A copy of all files is put back, those of the future of that copy, too, where it was made in another past."""
+        """Restore a copy of all files, even one of the copy's future that was made in another past."""
         if not self.copies:
             return
         self.segments, self.images, self.states = deepcopy(self.random.choice(self.copies))
         self.newest = max([each.last for each in self.segments] + list(self.images))
 
     def _roll_back(self) -> None:
-        """Everything behind an image is discarded."""
+        """Discard everything after an image."""
         self._cut(self.random.choice(sorted(self.images)))
 
     def _import(self) -> None:
-        """An image is all there is; no edits are left before it."""
+        """Keep only an image, without any edits before it."""
         txid = self.random.choice(sorted(self.images))
         self._cut(txid)
         self.segments, self.images = [], {txid: self.images[txid]}
 
     def _drop_tail(self) -> None:
-        """The end of the open segment did not reach the disk."""
+        """Lose the end of the open segment, which did not reach the disk."""
         opened = self.segments[-1]
-        # What an image holds is on the disk, whatever becomes of the edits.
+        # The content of an image is on the disk, whatever happens to the edits.
         least = max(opened.first, *self.images)
         if least < opened.last:
             self._cut(self.random.randint(least, opened.last - 1))
@@ -171,7 +171,7 @@ class ModelNamenode:
         segments = []
         for each in self.segments:
             if each.first <= txid:
-                # Another file: who reads the old one still sees what was in it.
+                # Another file: readers of the old one still see its content.
                 segments.append(ModelSegment(each.first, each.ops[: txid - each.first + 1], each.in_progress))
         self.segments = segments
         self.images = {each: state for each, state in self.images.items() if each <= txid}
@@ -179,7 +179,7 @@ class ModelNamenode:
         self.newest = txid
 
 
-class ModelClaims:
+class ModelProvenances:
     """A `ProvenanceStore` in memory, which a restart of the node does not lose."""
 
     def __init__(self) -> None:
@@ -236,13 +236,13 @@ class ModelNode:
         self._namenode = namenode
         self._in_progress = in_progress
         self.hasty = 0.01
-        self.claims = ModelClaims()
+        self.claims = ModelProvenances()
         self.images: dict[int, str] = {}
         self.begun = self.taken = 0
         self.restart()
 
     def restart(self) -> None:
-        """Begin as a new process: images and claims are all that is left."""
+        """Begin as a new process: only images and provenances are left."""
         self._recorder = TxnRecorder()
         self._watch = PastWatch(
             self._recorder,
@@ -277,10 +277,10 @@ class ModelNode:
         return verdict.holds or not deep
 
     def tail(self) -> None:
-        """Apply what there is, or a part of it."""
+        """Apply the present edits, or a part of them."""
         self._assure(deep=False)
         if self._namenode.segments[0].first > self._applied + 1 and self._namenode.random.random() < 0.5:
-            # Edits were purged meanwhile: it goes on from the NameNode's image, by itself or at somebody's word.
+            # The edits have been purged: the node continues from the NameNode's image, automatically or on command.
             self._fetch()
             self._watch.forget()
             self._load()
@@ -321,7 +321,7 @@ class ModelNode:
         image = ImageId(txid, self.images[txid])
         if txid in self._namenode.images and self._namenode.images[txid] == image.md5:
             return
-        # A NameNode that is set back meanwhile was ended for it, and the transfer with it.
+        # A NameNode that was set back during the transfer was ended first, and the transfer with it.
         hasty, self.hasty = self.hasty, 0.0
         verdict = self._watch.confirm(image)
         self.hasty = hasty

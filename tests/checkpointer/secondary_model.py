@@ -1,4 +1,4 @@
-"""A secondary beside a NameNode whose history is set back at random, in memory: see `past_model`.
+"""A secondary of a NameNode whose history is set back at random, in memory: see `past_model`.
 
 The secondary uses the product's own `SecondaryPast` and `prove`, in the steps of its role, between which the NameNode
 may be set back; files, sockets and images are left out.
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from checkpointer.past.proof import PastFinding
 from checkpointer.roles.secondary.past import SecondaryPast
 from engine.txn_runs import ImageId, TxnRun, run_of_segment
-from tests.checkpointer.past_model import ModelClaims, ModelNamenode, ModelSegment, ModelWitness, extend
+from tests.checkpointer.past_model import ModelNamenode, ModelProvenances, ModelSegment, ModelWitness, extend
 
 
 class FinalizedWitness(ModelWitness):
@@ -34,14 +34,14 @@ class ModelSecondary:
     def __init__(self, namenode: ModelNamenode) -> None:
         self._namenode = namenode
         self.hasty = 0.05
-        self.claims = ModelClaims()
+        self.claims = ModelProvenances()
         self.images: dict[int, str] = {}
         self.findings: list[PastFinding] = []
         self.taken = 0
         self.restart()
 
     def restart(self) -> None:
-        """Begin another process: images and claims are all that is left."""
+        """Begin another process: only images and provenances are left."""
         self._past = SecondaryPast(
             self.claims, lambda: [ImageId(txid, self.images[txid]) for txid in sorted(self.images, reverse=True)]
         )
@@ -50,7 +50,7 @@ class ModelSecondary:
         return FinalizedWitness(self._namenode, hasty=self.hasty)
 
     def _interrupted(self) -> None:
-        """Between two steps the NameNode may be set back."""
+        """Perhaps set the NameNode back between two steps."""
         if self._namenode.random.random() < self.hasty:
             self._namenode.set_back()
             self._namenode.write(self._namenode.random.randint(0, 10))
@@ -63,7 +63,7 @@ class ModelSecondary:
     # ---- steps ---------------------------------------------------------------------------------------------
 
     def checkpoint(self) -> None:
-        """Make an image of everything up to a roll; nothing comes of it where the NameNode was set back meanwhile."""
+        """Make an image of everything up to a roll; without a result if the NameNode was set back during it."""
         namenode = self._namenode
         if self.images and max(self.images) > namenode.newest:
             self._set_aside(PastFinding.LOST)
@@ -122,13 +122,13 @@ class ModelSecondary:
         return ImageId(txid, state), runs
 
     def upload(self) -> None:
-        """Offer the newest image, if it is of the NameNode's past as it is now."""
+        """Offer the newest image if it belongs to the NameNode's present past."""
         if not self.images:
             return
         image = ImageId(max(self.images), self.images[max(self.images)])
         if self._namenode.images.get(image.txid) == image.md5:
             return
-        # A NameNode that is set back meanwhile was ended for it, and the transfer with it.
+        # A NameNode that was set back during the transfer was ended first, and the transfer with it.
         hasty, self.hasty = self.hasty, 0.0
         verdict = self._past.compare(image, self._witness())
         self.hasty = hasty

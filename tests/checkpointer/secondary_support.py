@@ -1,4 +1,4 @@
-"""A secondary for tests: role and service without the scheduler, and what has to hold of its directories."""
+"""A secondary for tests: role and service without the scheduler, and checks of its directories."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def secondary_config(folder: Path, rpc_port: int, http_port: int, **changes: str
 
 
 class Secondary:
-    """Role and service as a daemon has them; a poll is made by `checkpoint`."""
+    """Role and service as in a daemon; `checkpoint` polls."""
 
     def __init__(self, config: CheckpointConfig, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.config = config
@@ -81,7 +81,7 @@ def leftovers(folder: Path) -> list[str]:
 
 
 def sound(folder: Path) -> bool:
-    """Every image and segment that has a final name is whole."""
+    """Check that every image and segment with a final name is complete."""
     for image in inspect(folder.parent).images:
         ImageFile.open(image.path).close()
     for segment in list_segments(folder):
@@ -92,6 +92,6 @@ def sound(folder: Path) -> bool:
 
 
 def differences(expected: Path, actual: Path) -> list[str]:
-    """What imgcmp finds, but for the txid: empty segments of later rolls change nothing else."""
+    """Return imgcmp's findings except the txid: empty segments of later rolls change nothing else."""
     found: list[Any] = imgcmp.compare(imgcmp.Image(str(expected)), imgcmp.Image(str(actual)))
     return [line for line in found if "NS_INFO field 6" not in str(line)]

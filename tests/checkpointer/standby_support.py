@@ -1,4 +1,4 @@
-"""A standby daemon beside a stub: its configuration, its service, and edits that it follows."""
+"""A standby daemon of a stub: its configuration, its service, and edits that it follows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PERIOD = 3600.0
 
 
 def config_for(tmp_path: Path, *namenodes: NameNodeStub | str, **changes: Any) -> CheckpointConfig:
-    """A standby beside NameNodes, or beside HTTP addresses where nobody answers RPC."""
+    """A standby of stubs, or of HTTP addresses without RPC."""
     config = standby_config()
     values = {
         "period": PERIOD,
@@ -31,7 +31,7 @@ def config_for(tmp_path: Path, *namenodes: NameNodeStub | str, **changes: Any) -
         "image_directories": (tmp_path / "nn2",),
         "shared_edits": (tmp_path / "active" / "shared").as_uri(),
         "namenode_http_addresses": tuple(_http_address(node) for node in namenodes),
-        # nobody listens at the port 1: what NameNodes would say is not known
+        # no server listens at port 1, so the NameNodes' answers are not known
         "namenode_rpc_addresses": tuple(
             ("127.0.0.1", 1) if isinstance(node, str) else node.rpc_address for node in namenodes
         ),
@@ -67,7 +67,7 @@ class Daemon:
 
 
 def write_edits(stub: NameNodeStub, label: str, count: int = TRANSACTIONS) -> int:
-    """Returns the last finalized txid."""
+    """Write edits and return the last finalized txid."""
     for number in range(count):
         stub.namespace.mkdirs(f"/{label}/{number}")
     return stub.roll() - 1

@@ -17,7 +17,7 @@ NEW_TXID = 183
 
 
 def recorded_directory(target: Path, case: str = "renames") -> Path:
-    """A storage directory whose `current` folder is what the case starts from."""
+    """A storage directory whose `current` folder has the files at the start of the case."""
     shutil.copytree(RECORDED / case / "before", target / "current", copy_function=shutil.copyfile)
     for path in (target, target / "current"):
         path.chmod(0o755)
@@ -25,20 +25,20 @@ def recorded_directory(target: Path, case: str = "renames") -> Path:
 
 
 def put_image(folder: Path, txid: int) -> Path:
-    """An image of an empty namespace at `txid`, with its digest file."""
+    """Write an image of an empty namespace at `txid`, with its digest file."""
     builder = ImageBuilder()
     builder.info.transactionId = txid
     return builder.save(folder)
 
 
 def refuse_to_load(monkeypatch: pytest.MonkeyPatch, unloadable: Path) -> None:
-    """From now on this image is one that no NameNode loads."""
+    """Make this image one that no NameNode loads."""
 
     def check(image: ImageFile, *_: object) -> None:
         if image.path == unloadable:
             raise RecordError("no NameNode loads it", file=str(unloadable))
 
-    # it is no more the file that this process wrote
+    # the file is no longer the one that this process wrote
     unloadable.write_bytes(unloadable.read_bytes())
     monkeypatch.setattr("engine.warm_namespace.check_loadable", check)
 

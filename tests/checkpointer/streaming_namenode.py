@@ -1,4 +1,4 @@
-"""A NameNode that streams a recorded case to its backup nodes, with the moods of a real one (JournalSet)."""
+"""A NameNode that streams a recorded case to its backup nodes, with the behaviour of a real one (JournalSet)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.checkpointer.fake_namenode import DEFAULT_CASE, FakeNamenode
 
 @dataclass
 class Stream:
-    """What the NameNode keeps of a backup node; it gets nothing until a segment begins."""
+    """The NameNode's state of a backup node, which gets nothing until a segment begins."""
 
     client: JournalClient
     active: bool = False
@@ -95,7 +95,7 @@ class StreamingNamenode(FakeNamenode):
                     self._send(size)
 
     def write_all(self) -> None:
-        """Write the rest of the open segment, but for its last operation."""
+        """Write the rest of the open segment, except its last operation."""
         self.write(max(0, self._segment_end - self._written - 1))
 
     def _send(self, count: int) -> None:
@@ -112,7 +112,7 @@ class StreamingNamenode(FakeNamenode):
         self._on_each(journal)
 
     def _on_each(self, action: Callable[[Stream], None], *, begin: bool = False) -> None:
-        """As JournalSet: a stream that fails gets nothing until the next segment."""
+        """Act as JournalSet: a stream that fails gets nothing until the next segment."""
         for stream in self.streams.values():
             if not (stream.active or begin):
                 continue
@@ -124,7 +124,7 @@ class StreamingNamenode(FakeNamenode):
                 stream.faults.append(str(error))
 
     def roll(self, *, streamed: bool = True) -> int:
-        """End the open segment and begin the next; returns its first txid. Without `streamed` nobody hears of it."""
+        """End the open segment and begin the next; return its first txid. Without `streamed` no backup node gets it."""
         with self._log:
             kept = self.streams
             if not streamed:
@@ -166,7 +166,7 @@ class StreamingNamenode(FakeNamenode):
         self._segment_end = first + 1
 
     def restart(self) -> None:
-        """Forget who has registered; what was in the open segment stays, and a new one begins."""
+        """Forget all registrations; keep the content of the open segment, and begin another."""
         with self._log:
             self.close_streams()
             self.roll(streamed=False)
@@ -181,7 +181,7 @@ class StreamingNamenode(FakeNamenode):
         super().stop()
 
     def go_on_as(self, other: StreamingNamenode) -> None:
-        """Be where `other` was, whose folder this one has a copy of."""
+        """Continue from the state of `other`, with a copy of its folder."""
         self._written, self._last, self._segment_end = other._written, other._last, other._segment_end
         self._ops = dict(other._ops)
 

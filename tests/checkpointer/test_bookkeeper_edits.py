@@ -86,7 +86,7 @@ def test_recorded_edits_come_off_it_byte_for_byte(cluster: Cluster, tmp_path: Pa
     local = (LOCAL / "edits_0000000000000000001-0000000000000000077").read_bytes()
     converted = (tmp_path / "off" / "current" / "edits_0000000000000000001-0000000000000000077").read_bytes()
     assert converted[: len(local)] == local
-    # whoever reads changes nothing, and fences nobody
+    # a reader changes nothing and fences nobody
     assert {path: (node.data, node.version) for path, node in cluster.znodes.nodes.items()} == before
     code, out, _ = run_cli("edits", "info", cluster.uri, "--json")
     answer = json.loads(out)
@@ -137,7 +137,7 @@ def test_a_copy_that_stopped_goes_on_where_it_ended(cluster: Cluster, tmp_path: 
     target = FileJournal(tmp_path / "off" / "current")
     parts = select_range(journal, CopyRange(), layout_version=None, default_layout=LAYOUT)
     copy_journal(parts[:1], target, INFO)
-    # and a part of the second one, as a kill leaves it
+    # and a part of the second segment, as after a kill
     writer = target.start_segment(31, LAYOUT)
     half = [op for op in parts[1].ops() if op.txid <= 40]
     writer.append(batch(31, half))
@@ -151,7 +151,7 @@ def test_a_copy_that_stopped_goes_on_where_it_ended(cluster: Cluster, tmp_path: 
     extents = [(each.first, each.last) for each in target.segments(1)]
     assert extents == [(1, 30), (31, 40), (41, 60), (61, 90)]
     assert read_all(target) == read_all(journal)
-    # once more there is nothing to do, and another journal's copy is none
+    # a repetition has nothing to do, and the copy of another journal is refused
     assert run_cli("edits", "convert", cluster.uri, uri, "--resume")[0] == 0
     other = cluster.journal(path="/other")
     other.format(INFO)
@@ -170,11 +170,11 @@ def contents_of(journal: Journal) -> list[bytes]:
 
 
 class StoppedError(BaseException):
-    """The process ends here; nobody handles it."""
+    """The process ends here; nobody handles the error."""
 
 
 def stop_at(monkeypatch: pytest.MonkeyPatch, kind: type[Any], call: str, number: int) -> None:
-    """A writer's process dies before or, where `number` is odd, behind its call of that number."""
+    """Let a writer's process die before its call of that number, or after it if `number` is odd."""
     left, perform = number // 2, getattr(kind, call)
 
     def counted(writer: Any, argument: Any) -> None:
@@ -248,7 +248,7 @@ def test_who_writes_the_target_is_not_fenced_by_a_copy_that_does_not_belong_ther
                     code, _, err = run_cli("edits", "convert", source.folder.parent, uri, "--resume")
                     assert (code, "no copy of the source" in err or "differ from the written" in err) == (4, True), err
                     writer.append(batch(first + 3, [delete(first + 3)]))
-        # all of it is there, and a reader is not shown yet what the NameNode began: there is nothing to recover
+        # all transactions are present, and a reader cannot see yet what the NameNode began: nothing needs recovery
         uri = cluster.uri.replace(PATH, "/whole")
         with closing(opened(uri, None)) as target:
             copy_journal(parts_of(source), target, INFO)

@@ -1,4 +1,4 @@
-"""`checkpointer fetch-image`: what is fetched, what stays, and that nothing half-done is taken for whole."""
+"""`checkpointer fetch-image`: fetched images, kept images, and nothing incomplete under a final name."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_http_and_rpc_of_two_namenodes(namenode: Running, shelf: Path) -> None:
 
 
 def test_a_damaged_image_of_the_namenode(namenode: Running, shelf: Path) -> None:
-    """The digest is right, for the NameNode took it of the damaged file; only --deep sees it."""
+    """The digest is right, since the NameNode computed it from the damaged file; only --deep detects the damage."""
     image = namenode.images / OLD_NAME
     content = bytearray(image.read_bytes())
     with ImageFile.open(image) as opened:
@@ -249,7 +249,7 @@ def test_leftovers_of_a_killed_run_are_removed(namenode: Running, shelf: Path) -
     assert listing(shelf) == sorted([*WHOLE, "notes.md5"])
 
 
-# the image that is staged gets its digest file and its name; then VERSION, digest file and name on the shelf
+# the staged image gets its digest file and name; then VERSION, digest file and name in the folder
 @pytest.mark.parametrize("step", range(5))
 def test_a_kill_between_two_steps_leaves_nothing_that_looks_whole(
     namenode: Running, shelf: Path, monkeypatch: pytest.MonkeyPatch, step: int
@@ -311,7 +311,7 @@ def test_a_cancelled_fetch_leaves_nothing(namenode: Running, shelf: Path) -> Non
 
 @pytest.fixture
 def closed_port() -> Iterator[int]:
-    """A port that is taken but not listened on."""
+    """A port that is bound but without a listener."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield bound.getsockname()[1]

@@ -58,7 +58,7 @@ def test_a_configuration_that_the_role_cannot_use() -> None:
 
 @contextmanager
 def answering(answer: bytes, status: int = 200) -> Iterator[int]:
-    """A daemon that answers every request so; an empty answer cuts the connection."""
+    """A daemon with the same answer to every request; an empty answer cuts the connection."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -83,7 +83,7 @@ def answering(answer: bytes, status: int = 200) -> Iterator[int]:
 
 @pytest.fixture
 def closed_port() -> Iterator[int]:
-    """A port that is taken but not listened on, so that nobody else gets it."""
+    """A port that is bound but without a listener, so that no other process gets it."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield bound.getsockname()[1]

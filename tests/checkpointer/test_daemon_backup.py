@@ -31,7 +31,7 @@ from tests.checkpointer.fake_namenode import DEFAULT_CASE
 from tests.checkpointer.streaming_namenode import StreamingNamenode
 from tests.recorded_cases import RECORDED, Case, replications
 
-# each of them is a daemon's life of a second
+# each example runs a daemon for about a second
 pytestmark = pytest.mark.parameters(2)
 
 
@@ -72,7 +72,7 @@ def test_a_new_backup_follows_the_stream_and_makes_the_checkpoint(namenode: Stre
     assert Case(RECORDED / DEFAULT_CASE).differences(image) == []
     assert images(namenode.folder) == images(daemon.folder) == [base, namenode.recorded_end]
     assert [each.current_segment_txid for each in namenode.ended] == [namenode.recorded_end + 1]
-    # all of it came by the stream
+    # the stream delivered all of it
     assert not [step for step in namenode.steps if step.startswith("segment-")]
     assert_same_segments(namenode, daemon)
 
@@ -227,7 +227,7 @@ def test_what_a_namenode_lost_is_set_aside(namenode: StreamingNamenode, daemon: 
     namenode.write(5)
     written = namenode.written
     namenode._written -= 3
-    # what is on its way to its other journals is not lost
+    # transactions in transit to other journals are not lost
     daemon.follow()
     assert in_sync(daemon)
     before = daemon.role.latest_image().name
@@ -252,7 +252,7 @@ def test_a_namenode_in_safe_mode_is_waited_for(namenode: StreamingNamenode, daem
 
 
 class _WatchedLock:
-    """A lock that tells when somebody wants it who cannot have it at once."""
+    """A lock that reports when a thread has to wait for it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -430,7 +430,7 @@ def test_random_lives(seed: int, namenode: StreamingNamenode, daemon: Daemon) ->
     daemon.follow(4)
     assert in_sync(daemon)
     found = Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint())
-    # it may be of some empty segments later
+    # the image may end some empty segments later
     assert [each for each in found if not each.startswith("NS_INFO field 6")] == []
     assert_same_segments(namenode, daemon)
 
@@ -474,7 +474,7 @@ def test_a_storage_directory_that_fails_is_left_out(namenode: StreamingNamenode,
         daemon.follow()
         assert daemon.role.storage()[str(folders[0])] == "in use"
         assert "No such file" in daemon.role.storage()[str(folders[1])]
-        # it is made again where somebody wants it, and complete with the next image
+        # it is created again if an operator wants it, and is complete with the next image
         (folders[1] / "current").mkdir()
         result = daemon.service.request(force=True, wait=True)
         assert result.state is TriggerState.DONE
@@ -489,7 +489,7 @@ def test_a_layout_that_does_not_fit_the_image_is_started_over_with(namenode: Str
     config = config_for(namenode, tmp_path / "backup")
     with Daemon(config):
         pass
-    # VERSION was written after an upgrade, and the process killed before it had the image
+    # VERSION was written after an upgrade, and the process was killed before it had the image
     version = tmp_path / "backup/current/VERSION"
     version.write_text(version.read_text().replace("layoutVersion=-63", "layoutVersion=-64"))
     namenode.upgrade(layout_version=-64)
@@ -510,7 +510,7 @@ def test_new_settings_hold_from_the_next_checkpoint_on(namenode: StreamingNameno
 def test_new_rules_of_replay_hold_for_all_edits_after_the_newest_image(
     namenode: StreamingNamenode, daemon: Daemon
 ) -> None:
-    """As by a NameNode that starts with the new setting; those that came by the stream were replayed by the old one."""
+    """As in a NameNode that starts with the new setting; streamed edits were replayed by the old one."""
     before = replications(daemon.role.latest_image())
     daemon.follow()
     play(namenode)

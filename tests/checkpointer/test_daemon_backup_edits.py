@@ -1,4 +1,4 @@
-"""What a backup node makes of edits in its own directories that are damaged, left over, or of another past."""
+"""Edits in a backup node's own directories that are damaged, left over, or of another past."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def config(namenode: StreamingNamenode, tmp_path: Path) -> CheckpointConfig:
 
 
 def first_life(namenode: StreamingNamenode, config: CheckpointConfig) -> list[EditLogSegment]:
-    """Follow for two rolls and stop; returns the finalized segments of the first directory."""
+    """Follow for two rolls and stop; return the finalized segments of the first directory."""
     with Daemon(config) as daemon:
         daemon.follow()
         namenode.write(5)
@@ -100,7 +100,7 @@ def test_a_segment_that_cannot_be_read_costs_its_directory(
 def test_a_segment_in_progress_that_lies_there_finished_too_does_not_stop_it(
     namenode: StreamingNamenode, config: CheckpointConfig
 ) -> None:
-    # as when it could not be renamed at its end, and was fetched before the next start
+    # as when the file could not be renamed at its end, and was fetched before the next start
     finished = first_life(namenode, config)[-1]
     left = finished.path.with_name(inprogress_name(finished.first))
     shutil.copyfile(finished.path, left)

@@ -1,4 +1,4 @@
-"""A backup node killed at every step of its life: nothing acknowledged is lost, and the next life goes on."""
+"""A backup node killed at every step of its life: nothing acknowledged is lost, and the next process continues."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.recorded_cases import RECORDED, Case
 
 
 def one_life(folder: str, rpc_port: int, http_port: int) -> None:
-    """A daemon gets in step, takes some edits and makes a checkpoint; run in a child."""
+    """A daemon that gets in sync, receives some edits and makes a checkpoint; run in a child."""
     with Daemon(backup_config(Path(folder), rpc_port, http_port)) as daemon:
         daemon.follow()
         assert in_sync(daemon), daemon.role.alarms()
@@ -54,7 +54,7 @@ class Place:
         return self.folder / "backup" / "current"
 
     def check_remains(self, where: Kill) -> None:
-        """No file under a final name is half, and every acknowledged transaction can be read."""
+        """Check that files under final names are complete, and every acknowledged transaction can be read."""
         if not self.current.is_dir():
             return
         for image in list_images(self.current):
@@ -64,7 +64,7 @@ class Place:
             assert stream.acknowledged <= found, where
 
     def go_on(self) -> None:
-        """The next life, until the recorded edits are all in an image."""
+        """Run the next process until the recorded edits are all in an image."""
         folder, rpc_port, http_port = self.arguments()
         with Daemon(backup_config(Path(folder), rpc_port, http_port)) as daemon:
             daemon.follow(3)
@@ -74,7 +74,7 @@ class Place:
             daemon.checkpoint()
             newest = list_images(self.current)[-1]
             found = Case(RECORDED / DEFAULT_CASE).differences(newest.path)
-            # it may be of some empty segments later
+            # the image may end some empty segments later
             assert [each for each in found if not each.startswith("NS_INFO field 6")] == []
             assert_same_segments(self.namenode, daemon)
             theirs = self.namenode.folder / image_name(newest.txid)

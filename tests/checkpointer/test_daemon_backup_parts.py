@@ -1,4 +1,4 @@
-"""The backup node's parts by themselves: batches, states, pace, what is to be fetched, and the receiver's storage."""
+"""The parts of the backup node alone: batches, states, pace, segments to fetch, and the receiver's storage."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def held(*names: tuple[int, int]) -> list[EditLogSegment]:
 def test_only_what_is_missing_is_fetched() -> None:
     there = [RemoteEditLog(1, 10), RemoteEditLog(11, 20), RemoteEditLog(21, 30), RemoteEditLog(31, 40, True)]
     assert missing_segments(held((1, 10), (21, 30)), there, 5, 30) == [(11, 20)]
-    # the beginning of one is not the whole
+    # the beginning of a segment is not the complete segment
     assert missing_segments(held((1, 10), (11, 14)), there, 15, 30) == [(11, 20), (21, 30)]
     assert missing_segments(held(), there, 31, 30) == []
     with pytest.raises(TransactionGapError):
@@ -175,7 +175,7 @@ def test_what_is_held_and_fetched_covers_the_range(cuts: list[int], data: st.Dat
 
 
 class Replica:
-    """Counts what is applied; `fault` is raised instead."""
+    """Counts applied transactions, or raises `fault`."""
 
     def __init__(self, last_txid: int) -> None:
         self.usable = True

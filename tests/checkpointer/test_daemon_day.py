@@ -1,8 +1,7 @@
-"""A day of a secondary in a minute: what it tells of itself is true at every moment, and its log is short.
+"""A day of a secondary in a minute: its reports are true at every moment, and its log is short.
 
 The truth is what this test does to the NameNode, the disk and the configuration. Readiness, /status, metrics and
-`check` are compared with it again and again; the log is read at the end of each scene. Hours pass when the test says
-so.
+`check` are compared with it repeatedly; the log is read at the end of each scene. Hours pass at the test's command.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from tests.tools.status_schema import FILE
 
 PERIOD = 3600.0
 POLL = 60.0 if deep() else 300.0
-# how often all is compared while a scene lasts
+# interval of comparisons during a scene
 LOOK = 300.0 if deep() else 1800.0
 LONGEST_WAIT = PERIOD / 4 + POLL
 ASKED = ("namenode", "age", "daemon", "space")
@@ -51,7 +50,7 @@ VALID = fastjsonschema.compile(json.loads(FILE.read_text()))
 
 
 class Day:
-    """The daemon, what surrounds it, and the truth."""
+    """The daemon, its environment, and the truth."""
 
     def __init__(self, folder: Path, node: FakeNamenode, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.node, self.clock = folder, node, clock
@@ -104,14 +103,14 @@ class Day:
         stamp(self.folder / "secondary" / "current", self.clock)
 
     def passes(self, seconds: float) -> None:
-        """So much time; all is compared now and then, behind a poll."""
+        """Let time pass; everything is compared regularly, after a poll."""
         end = self.clock.passed + seconds
         while self.clock.passed < end:
             self.scheduler.run(min(LOOK, end - self.clock.passed), self._after)
             self.agrees()
 
     def recovers(self, within: float = LONGEST_WAIT) -> None:
-        """What was wrong is over: within the longest wait the daemon finds out."""
+        """End a fault: within the longest wait the daemon notices."""
         for _ in range(round(within / POLL) + 1):
             self.scheduler.run(POLL, self._after)
             if self.get("/health/ready").status_code == 200:
@@ -143,7 +142,7 @@ class Day:
         }
 
     def agrees(self) -> None:
-        """Everything that can be asked says what is true now."""
+        """Compare every report with the truth."""
         age = self.clock.wall() - self.node.checkpointed_at
         late = age > 3 * PERIOD
         ready = not (self.silent or self.away or self.failing or self.refusing or self.full or late)
@@ -203,7 +202,7 @@ class Day:
 
     @contextmanager
     def scene(self, *told: Callable[[str], bool]) -> Iterator[None]:
-        """A part of the day: the warnings and errors of its log, and what ends them, are `told`, in this order."""
+        """A part of the day: the warnings and errors of its log, and their ends, are `told`, in this order."""
         first = len(self.log.lines)
         yield
         lines = [
@@ -265,7 +264,7 @@ def test_a_day(day: Day) -> None:
             day.scheduler.run(POLL, day._after)
             day.passes(2 * POLL)
         with day.scene(says("no checkpoint can be made now"), says("the NameNode answers again after", ", 2 polls")):
-            # slow: it takes longer than our patience
+            # slow: it takes longer than our timeout
             node.faults["getTransactionId"] = "hang"
             day.silent = True
             day.scheduler.run(2 * POLL, day._after)
@@ -277,7 +276,7 @@ def test_a_day(day: Day) -> None:
             day.agrees()
     age = day.clock.wall() - node.checkpointed_at
     with day.life(), day.scene():
-        # a restart makes nothing younger
+        # a restart does not make the image younger
         day.scheduler.run(1, day._after)
         assert age <= day.get("/status").json()["secondsSinceCheckpoint"] <= age + 2
         day.agrees()
@@ -310,7 +309,7 @@ def test_a_day(day: Day) -> None:
             says("storage directory", "is used again after"),
             says("storage and journal can be read again after", "polls"),
         ):
-            # it is not mounted for a while
+            # the disk is not mounted for a while
             elsewhere = (day.folder / "secondary").rename(day.folder / "elsewhere")
             day.away = True
             day.scheduler.run(POLL, day._after)
@@ -353,7 +352,7 @@ def test_a_day(day: Day) -> None:
 
 
 def test_a_disk_that_was_full_from_the_start(day: Day) -> None:
-    """No checkpoint was ever made, and every attempt fails: that is not ready, and no trouble for the NameNode."""
+    """No checkpoint was ever made, and every attempt fails: the daemon is not ready, and spares the NameNode."""
     day.node.checkpointed_at = day.clock.wall() - 60
     day.disk(4096)
     with day.life():
@@ -372,7 +371,7 @@ def test_a_disk_that_was_full_from_the_start(day: Day) -> None:
 
 
 def test_the_log_of_a_standby_is_short_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is wrong for hours: the NameNode is away, the shared directory is, edits are missing."""
+    """Faults of hours: the NameNode or the shared directory is away, or edits are missing."""
     clock = VirtualClock()
     clock.patch(monkeypatch)
     book = LogBook(clock)

@@ -1,4 +1,4 @@
-"""A secondary that cannot make its checkpoint is gentle to its NameNode: it rolls the log once, or not at all."""
+"""A secondary that cannot make its checkpoint spares its NameNode: it rolls the log at most once."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def clock() -> Clock:
 
 @pytest.fixture
 def secondary(node: FakeNamenode, tmp_path: Path, clock: Clock) -> Iterator[Secondary]:
-    """A new one: its first checkpoint is due."""
+    """A new secondary, whose first checkpoint is due."""
     config = secondary_config(tmp_path, node.rpc_port, node.http_port)
     with Secondary(config, clock=clock) as running:
         yield running
 
 
 def states(secondary: Secondary, clock: Clock, seconds: float) -> list[TriggerState]:
-    """What the polls of so many seconds come to, one a minute."""
+    """Return the results of the polls in so many seconds, one a minute."""
     found = []
     for _ in range(round(seconds / 60)):
         clock.now += 60
@@ -76,7 +76,7 @@ def test_one_roll_serves_the_attempts_of_a_period(node: FakeNamenode, secondary:
     states(secondary, clock, PERIOD / 2)
     assert rolls(node) == 2
     node.faults.clear()
-    # nothing was written since that is in no segment of the second roll
+    # every transaction since is in a segment of the second roll
     assert TriggerState.DONE in states(secondary, clock, PERIOD / 4)
     assert (rolls(node), secondary.service.status()["savedTxid"]) == (2, 151)
 

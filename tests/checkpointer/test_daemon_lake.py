@@ -1,4 +1,4 @@
-"""Appends to the lake after checkpoints: in a process of their own, one at a time, and never in a checkpoint's way."""
+"""Appends to the lake after checkpoints: in a process of their own, one at a time, without delaying checkpoints."""
 
 from __future__ import annotations
 

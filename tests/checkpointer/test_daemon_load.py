@@ -1,4 +1,4 @@
-"""The secondary daemon beside a busy NameNode stub, in short; `python -m bench.load` is the long run."""
+"""A short run of the secondary daemon with a busy NameNode stub; `python -m bench.load` is the long run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FLAT = 1.5
 @pytest.mark.deep
 def test_nothing_is_lost_and_memory_stays_flat_under_load() -> None:
     result = run_load(seconds=15, rate=400, checkpoint_period=2)
-    # run_load itself compares what was acknowledged with what is there, before and after a kill
+    # run_load itself compares acknowledged and present operations, before and after a kill
     assert result.failures == 0
     assert result.checkpoints >= 2
     assert result.transactions > result.calls

@@ -39,7 +39,7 @@ def config() -> CheckpointConfig:
 
 
 class JobRole(FakeRole):
-    """Has one job; `urgent_after` runs it asks for a checkpoint."""
+    """A role with one job, which asks for a checkpoint after `urgent_after` runs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ def test_a_job_runs_and_may_ask_for_a_poll(role: JobRole) -> None:
         assert role.merges == 0
         role.journal, role.urgent = 5, "a rollback image is due"
         role.asks.set()
-        # one after the other, for the reason of the role stays
+        # one after the other, since the role's reason stays
         wait_until("the checkpoint", lambda: role.merges >= 1)
         role.asks.clear()
 
@@ -153,7 +153,7 @@ def test_what_it_serves(role: JobRole, caplog: pytest.LogCaptureFixture) -> None
 def test_a_new_bandwidth_holds_for_images_that_are_being_served(
     role: JobRole, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At the old limit the transfer would take days."""
+    """With the old limit the transfer would take days."""
     caplog.set_level("INFO")
     image = tmp_path / "fsimage_0000000000000000007"
     image.write_bytes(bytes(1 << 20))
@@ -179,7 +179,7 @@ def test_a_new_bandwidth_holds_for_images_that_are_being_served(
 def test_who_may_call_is_read_anew(
     role: JobRole, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the daemon's own decision too, and not only by its settings."""
+    """Access to the daemon depends on its own lists too, not only on its settings."""
     caplog.set_level("INFO")
     closed = replace(config(), access=AccessRules(("192.0.2.1",)))
     monkeypatch.setattr(f"{__name__}.config", lambda: closed)
@@ -208,7 +208,7 @@ def test_cancelling_over_http(role: JobRole, caplog: pytest.LogCaptureFixture) -
         assert requests.post(f"{url}/checkpoint", timeout=600).json()["state"] == "skipped"
 
 
-# who a daemon is, what it listens on and reads from, and what its engine is built with
+# identity, addresses, sources and engine of a daemon
 RESTART = {
     *(
         "role",
@@ -300,12 +300,12 @@ def test_reloading_names_the_keys_that_changed(
 ) -> None:
     after, taken, waiting = merged(_read(before), _read(now))
     assert (taken, waiting) == (changed, kept)
-    # what waits for a restart is told again, what took effect is not
+    # settings that need a restart are reported again, those that took effect are not
     assert merged(after, _read(now))[1:] == ([], kept)
 
 
 def test_every_setting_is_told_by_its_key() -> None:
-    """Of each role, whatever its value is."""
+    """For each role and value."""
     for role in Role:
         running = replace(config(), role=role)
         names = [each.name for each in fields(CheckpointConfig) if each.name not in ("role", "merge_settings", "texts")]

@@ -1,4 +1,4 @@
-"""The secondary role against a NameNode that only pretends, over real RPC and HTTP."""
+"""The secondary role against a simulated NameNode, over real RPC and HTTP."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_checkpoints_one_after_the_other(node: FakeNamenode, secondary: Secondar
 
 
 def test_new_rules_of_replay_hold_for_all_edits_after_the_newest_image(secondary: Secondary) -> None:
-    """As by a NameNode that starts with the new setting."""
+    """As in a NameNode that starts with the new setting."""
     done(secondary)
     before = replications(secondary.folder / image_name(88))
     settings = replace(secondary.config.merge_settings, rules=ReplayRules(max_replication=1))
@@ -77,7 +77,7 @@ def test_new_rules_of_replay_hold_for_all_edits_after_the_newest_image(secondary
 def test_who_kept_up_goes_on_where_another_one_stopped(
     node: FakeNamenode, secondary: Secondary, tmp_path: Path
 ) -> None:
-    """What the NameNode had of its image is purged by then: without the newest one here it would start over."""
+    """By then the NameNode has purged its image: without the newest one here, the secondary would start over."""
     done(secondary)
     with Secondary.of(tmp_path / "other", node) as other:
         assert [done(other) for _ in range(2)] == [151, 172]
@@ -95,7 +95,7 @@ def test_only_what_is_missing_is_fetched(node: FakeNamenode, secondary: Secondar
     done(secondary)
     assert node.steps[: len(HEAD)] == HEAD
     assert node.transfers() == ["image", "segment-33", "segment-48", "segment-59", "upload"]
-    # right before the upload it is asked once more
+    # asked again right before the upload
     asked = ["getMostRecentCheckpointTxId", "getEditLogManifest", "look-segment-59", "upload"]
     assert node.steps[-len(asked) :] == asked
     node.steps.clear()
@@ -118,7 +118,7 @@ def test_without_an_image_one_is_due(secondary: Secondary) -> None:
 
 
 def test_a_poll_waits_for_its_period(node: FakeNamenode, tmp_path: Path) -> None:
-    """However often the daemon is started: it counts from the image on disk."""
+    """The period begins with the image on disk, however often the daemon is started."""
     with Secondary.of(tmp_path, node) as first:
         done(first)
     with Secondary.of(tmp_path, node) as second:
@@ -179,7 +179,7 @@ def test_several_directories_for_images_and_for_edits(node: FakeNamenode, tmp_pa
     for root in edits:
         assert image_txids(root / "current") == []
         assert len(segment_names(root / "current")) == 6
-    # and again over what lies there
+    # and again over the existing files
     with Secondary.of(tmp_path, node, **values) as secondary:
         assert done(secondary) == 172
 
@@ -230,7 +230,7 @@ def test_the_directory_of_a_namenode_that_is_down_is_refused(node: FakeNamenode,
 
 @pytest.mark.parametrize("seen_txid", [None, "0"])
 def test_the_directory_of_a_secondary_is_taken_over(node: FakeNamenode, tmp_path: Path, seen_txid: str | None) -> None:
-    """Hadoop's writes no seen_txid, an earlier release of ours wrote 0."""
+    """Hadoop's secondary writes no seen_txid, an earlier release of ours wrote 0."""
     current = tmp_path / "secondary" / "current"
     shutil.copytree(node.folder, current)
     (current / "seen_txid").unlink()
@@ -262,7 +262,7 @@ def test_one_of_two_directories_cannot_be_used_at_the_start(node: FakeNamenode, 
 
 
 def test_the_only_directory_that_cannot_be_read_for_a_while(node: FakeNamenode, tmp_path: Path) -> None:
-    """Nothing is counted from an image that was not read, and it comes back by itself."""
+    """An unread image proves nothing, and the directory is used again automatically."""
     root = tmp_path / "secondary"
     with Secondary.of(tmp_path, node) as secondary:
         done(secondary)
@@ -288,7 +288,7 @@ def test_a_lost_directory_is_left_out(node: FakeNamenode, tmp_path: Path) -> Non
         assert "is empty, but" in secondary.role.storage()[str(roots[0])]
         assert "is empty, but" in secondary.service.status()["alarms"][0]
     assert image_txids(roots[1] / "current") == [88, 151]
-    # a start takes it in again, where somebody wants it so
+    # a start uses it again, if an operator wants that
     (roots[0] / "current").mkdir()
     with Secondary.of(tmp_path, node, dfs__namenode__checkpoint__dir=",".join(map(str, roots))) as secondary:
         assert done(secondary) == 172
@@ -361,7 +361,9 @@ def test_a_rolling_upgrade_leaves_version_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("until", [50, 88, 200])
 def test_a_namenode_that_was_set_back(node: FakeNamenode, secondary: Secondary, until: int) -> None:
-    """It is behind our image, at its very txid, or far ahead; an image of its own past alone is made and offered."""
+    """The NameNode is behind our image, at its very txid, or far ahead. Only an image of its own past is made and
+    offered.
+    """
     done(secondary)
     lost = secondary.role.latest_image()
     content = lost.read_bytes()

@@ -17,7 +17,7 @@ from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.secondary_support import Secondary, differences, image_txids, leftovers, sound
 from tests.namenode_stub.stub_support import wait_until
 
-# each of them is a daemon's life of a second
+# each example runs a daemon for about a second
 pytestmark = pytest.mark.parameters(2)
 
 RPC_STEPS = ["getTransactionId", "versionRequest", "rollEditLog", "getEditLogManifest"]
@@ -32,21 +32,21 @@ def node(tmp_path: Path) -> Iterator[FakeNamenode]:
 
 @pytest.fixture
 def secondary(node: FakeNamenode, tmp_path: Path) -> Iterator[Secondary]:
-    """One that has made a checkpoint, the NameNode's second one being due."""
+    """A secondary that has made a checkpoint; the NameNode's second one is due."""
     with Secondary.of(tmp_path, node) as running:
         assert running.checkpoint().details["txid"] == 88
         yield running
 
 
 def unharmed(secondary: Secondary) -> bool:
-    """The image from before is there, nothing under a final name is half, nothing unfinished is left."""
+    """Check that the earlier image exists, files under final names are complete, and nothing unfinished is left."""
     assert 88 in image_txids(secondary.folder)
     assert leftovers(secondary.folder) == []
     return sound(secondary.folder)
 
 
 def recovers(node: FakeNamenode, secondary: Secondary) -> bool:
-    """The fault is gone: checkpoints follow until all recorded edits are in one, which is the expected one."""
+    """End the fault: checkpoints follow until all recorded edits are in the expected image."""
     node.faults.clear()
     node.release()
     for _ in range(3):
@@ -183,7 +183,7 @@ def test_the_image_is_not_taken(node: FakeNamenode, secondary: Secondary, fault:
     node.faults.clear()
     node.release()
     node.steps.clear()
-    # offered again without another merge
+    # the upload is retried without another merge
     assert list(secondary.service.poll().details["uploads"].values()) in ([], ["SUCCESS"])
     assert "rollEditLog" not in node.steps
     assert recovers(node, secondary)

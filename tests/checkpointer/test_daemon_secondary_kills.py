@@ -1,4 +1,4 @@
-"""A secondary killed at every step of a checkpoint: what it leaves is whole, and the next start goes on from there."""
+"""A secondary killed at every step of a checkpoint: its files are complete, and the next start continues from there."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def config_of(folder: Path, rpc_port: int, http_port: int) -> CheckpointConfig:
 
 
 def one_checkpoint(folder: str, rpc_port: int, http_port: int) -> None:
-    """The life of a daemon that makes one checkpoint; run in a child."""
+    """A daemon that makes one checkpoint; run in a child."""
     with Secondary(config_of(Path(folder), rpc_port, http_port)) as secondary:
         result = secondary.checkpoint()
         assert result.state is TriggerState.DONE, result
 
 
 class Place:
-    """A NameNode and the directory of its secondary, which may be put back to how they were."""
+    """A NameNode and the directory of its secondary, both of which can be restored."""
 
     def __init__(self, folder: Path, source: Path | None) -> None:
         if source is not None:
@@ -45,7 +45,7 @@ class Place:
         return str(self.folder), self.node.rpc_port, self.node.http_port
 
     def go_on(self) -> None:
-        """Checkpoints of a secondary that starts here, until the recorded edits are all in one."""
+        """Let a secondary that starts here make checkpoints until the recorded edits are all in one."""
         self.node.per_roll = 8
         with Secondary(config_of(*self._config())) as secondary:
             while True:
@@ -70,7 +70,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def after_the_first(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A place where one checkpoint was made."""
+    """A place after one checkpoint."""
     place = Place(tmp_path_factory.mktemp("after") / "place", None)
     with place.node:
         one_checkpoint(*place.arguments())
@@ -78,7 +78,9 @@ def after_the_first(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def unharmed(place: Place, images: list[int]) -> None:
-    """What a kill left: no file under a final name is half, and the images from before are there until newer ones."""
+    """Check the state after a kill: files under final names are complete, and earlier images stay until newer ones
+    exist.
+    """
     if not place.current.is_dir():
         assert images == []
         return

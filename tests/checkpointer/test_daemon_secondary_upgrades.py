@@ -1,4 +1,4 @@
-"""A secondary behind an upgrade of its NameNode: images go on in the new layout, as Hadoop's own would be."""
+"""A secondary after an upgrade of its NameNode: new images have the new layout, as Hadoop's own would."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def layout_of(path: Path) -> int:
 @pytest.mark.parametrize("c_time", [0, 5000], ids=["rolling upgrade finalized", "upgraded"])
 @pytest.mark.parametrize("case", UPGRADES, ids=lambda case: case.id)
 def test_old_edits_and_a_new_layout(case: Case, c_time: int, tmp_path: Path) -> None:
-    """The NameNode's newest image and the edits behind it are still of the old layout when it says the new one."""
+    """The NameNode's newest image and the edits after it still have the old layout when it reports the new one."""
     node = FakeNamenode(tmp_path / "name", case.id, per_roll=8, release=3)
     layout = layout_after(case)
     with node:
@@ -53,14 +53,14 @@ def test_an_upgrade_between_two_checkpoints(c_time: int, tmp_path: Path) -> None
     with node, Secondary.of(tmp_path, node) as secondary:
         assert secondary.checkpoint().state is TriggerState.DONE
         assert layout_of(secondary.role.latest_image()) == before.layout_version
-        # While it rolls, images stay such that the old release could read them, and VERSION stays.
+        # During the rolling upgrade images stay readable for the old release, and VERSION stays.
         node.rolling_upgrade = True
         node.per_roll = 8
         assert secondary.checkpoint().state is TriggerState.DONE
         assert layout_of(secondary.role.latest_image()) == before.layout_version
         node.rolling_upgrade = False
         node.upgrade(layout_version=layout_after(case), c_time=before.c_time + c_time)
-        # Edits behind it are of the new layout.
+        # Later edits have the new layout.
         for _ in range(2):
             result = secondary.checkpoint()
             assert (result.state, list(result.details["uploads"].values())) == (TriggerState.DONE, ["SUCCESS"])

@@ -1,4 +1,4 @@
-"""When a checkpoint is made, one at a time, and what is remembered of it; on a role that only pretends."""
+"""When checkpoints are made, one at a time, and what is recorded of them; with a simulated role."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_by_period_but_not_for_nothing(service: CheckpointService, role: FakeRol
 
 
 def test_the_period_counts_from_the_image_on_disk(role: FakeRole, clock: Clock) -> None:
-    """Of a process that has just begun, too."""
+    """Also in a process that has just started."""
     role.journal, role.written_at = 1, START - PERIOD + 1
     service = CheckpointService(role, standby_config(), clock=clock, wall=clock.wall)
     assert service.poll().state is TriggerState.SKIPPED
@@ -103,7 +103,7 @@ def test_without_an_image_one_is_due_and_none_is_told(service: CheckpointService
 
 
 def test_the_age_is_that_of_the_namenodes_image(role: FakeRole, clock: Clock) -> None:
-    """Ours may be newer where it was not taken."""
+    """Ours may be newer if the NameNode did not accept it."""
     config = standby_config()
     known = ImageAcceptance(version="2.7.3", state="active", last_at=START - 1000.0, last_txid=0)
     forecast = UploadForecast(config, ask=lambda address, **_: known, wall=clock.wall)
@@ -115,7 +115,7 @@ def test_the_age_is_that_of_the_namenodes_image(role: FakeRole, clock: Clock) ->
     alarm = "no checkpoint for 16 min 40 s, 1 transactions are in no image; one is due every 1 min 40 s"
     assert service.ready().message == alarm
     assert service.status()["alarms"] == [alarm]
-    # what it takes from us is newer at once, whatever its beans go on saying for a while
+    # an image that it accepts from us is newer at once, whatever its cached beans report
     assert service.request(force=True, wait=True).state is TriggerState.DONE
     job.run()
     assert service.status()["secondsSinceCheckpoint"] == 0.0
@@ -128,7 +128,7 @@ def test_the_age_is_that_of_the_namenodes_image(role: FakeRole, clock: Clock) ->
 def test_failures_in_a_row_are_an_alarm_and_wait_longer_and_longer(
     service: CheckpointService, role: FakeRole, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Polls come every second; the log has a line when it begins, and one when it ends."""
+    """Polls come every second; the log has a line at the start and one at the end."""
     caplog.set_level("INFO")
     service.reconfigure(replace(standby_config(), poll_interval=1.0))
     role.journal, role.fault = TRANSACTIONS, StorageError("disk full", hint="Free space.")
@@ -147,7 +147,7 @@ def test_failures_in_a_row_are_an_alarm_and_wait_longer_and_longer(
     assert service.ready().message == alarm
     assert (service.status()["failuresInRow"], service.status()["retryAt"]) == (7, START + 81)
     role.fault = None
-    # who asks by hand need not wait
+    # a manual request does not wait
     assert service.request(force=True, wait=True).state is TriggerState.DONE
     assert service.ready().ok
     assert (service.status()["failuresInRow"], service.status()["retryAt"]) == (0, None)
@@ -217,7 +217,7 @@ def test_transfers_that_fail_again_and_again_are_an_alarm(
 def test_a_forced_attempt_that_failed_is_retried(
     service: CheckpointService, role: FakeRole, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nothing is due, but who asked is owed a checkpoint."""
+    """No checkpoint is due, but the operator's request is pending."""
     caplog.set_level("INFO")
     service.reconfigure(replace(standby_config(), poll_interval=1.0))
     role.journal, role.fault = 3, StorageError("disk full", hint="Free space.")
@@ -280,7 +280,7 @@ def test_a_recovery_is_logged_only_when_the_operation_that_failed_succeeded(
     role.journal, role.uploads = TRANSACTIONS, []
     role.upload_fault = StorageError("the digest file is unreadable")
     assert service.poll().state is TriggerState.FAILED
-    # there is none to be offered now, which proves nothing
+    # no image is offered now, which proves nothing
     role.upload_fault = None
     assert service.poll().state is TriggerState.SKIPPED
     assert again() == []
@@ -290,7 +290,7 @@ def test_a_recovery_is_logged_only_when_the_operation_that_failed_succeeded(
     role.uploads = [Upload("http://nn1:9870", "OLD_TRANSACTION_ID_FAILURE", refusal="too recent")]
     service.poll()
     assert again() == []
-    # nothing is behind any more, but no checkpoint was made in time
+    # no transaction is behind any longer, but no checkpoint was made in time
     clock.now, role.journal = 4 * PERIOD, TRANSACTIONS + 1
     role.fault = StorageError("disk full")
     service.poll()
@@ -387,7 +387,7 @@ def test_one_at_a_time_and_who_waits_gets_its_result(service: CheckpointService,
         go_on.set()
         results = [each.result() for each in [first, *waiting]]
     assert [result.state for result in results[:1]] == [TriggerState.DONE]
-    # one that came only after the end finds nothing left to do
+    # a request after the end has nothing left to do
     assert {result.state for result in results} <= {TriggerState.DONE, TriggerState.SKIPPED}
     assert {result.details["txid"] for result in results} == {TRANSACTIONS}
     assert (role.merges, role.most_running) == (1, 1)
@@ -544,7 +544,7 @@ def test_status_lists_targets(service: CheckpointService, role: FakeRole) -> Non
 
 
 def test_stamps_tell_looked_saved_and_uploaded_apart(service: CheckpointService, role: FakeRole, clock: Clock) -> None:
-    """A poll that finds nothing to do, and an answer that is no acceptance, are no checkpoint and no upload."""
+    """An idle poll is not a checkpoint, and a refusal is not an upload."""
     clock.now = PERIOD
     role.uploads = [Upload("http://nn1:9870", "OLD_TRANSACTION_ID_FAILURE")]
     assert service.poll().state is TriggerState.SKIPPED
@@ -559,7 +559,7 @@ def test_stamps_tell_looked_saved_and_uploaded_apart(service: CheckpointService,
     status = service.status()
     assert status["savedAt"] <= status["uploadedAt"]
     assert (status["uploads"], status["uploadedBytes"], status["secondsSinceCheckpoint"]) == (1, 10, 0.0)
-    # the period counts from the end of the checkpoint, however long it took
+    # the period begins at the end of the checkpoint, however long it took
     role.journal += 1
     clock.now += PERIOD - 1
     assert service.poll().state is TriggerState.SKIPPED

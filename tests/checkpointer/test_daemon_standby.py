@@ -28,7 +28,7 @@ from tests.checkpointer.standby_support import PERIOD, TRANSACTIONS, Daemon, con
 from tests.namenode_stub.stub_support import formatted
 from tests.recorded_cases import imgcmp, replications
 
-# each of them is a daemon's life of a second
+# each example runs a daemon for about a second
 pytestmark = pytest.mark.parameters(2)
 
 
@@ -63,7 +63,7 @@ def leftovers(folder: Path) -> list[str]:
 
 def test_bootstrap_then_checkpoints_that_the_active_takes(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
     assert images(tmp_path / "nn2") == [0]
-    # what was fetched from a NameNode is not offered to it again
+    # a fetched image is not offered to its NameNode
     assert daemon.service.poll().details["uploads"] == {}
     txids = []
     for number in range(3):
@@ -101,7 +101,7 @@ def test_the_checkpoint_is_the_active_state(stub: NameNodeStub, daemon: Daemon, 
 def test_new_rules_of_replay_hold_for_all_edits_after_the_newest_image(
     stub: NameNodeStub, daemon: Daemon, tmp_path: Path
 ) -> None:
-    """As by a NameNode that starts with the new setting."""
+    """As in a NameNode that starts with the new setting."""
     stub.namespace.create("/before")
     write_edits(stub, "a")
     assert daemon.service.poll().state is TriggerState.DONE
@@ -286,7 +286,7 @@ def test_a_storage_directory_that_fails_is_left_out(daemon: Daemon, stub: NameNo
         assert storage[str(folders[1])] == "in use"
         assert "current/VERSION" in storage[str(folders[0])]
         assert images(folders[1])[-1] == last
-        # a new disk, which somebody wants formatted
+        # a new disk, which an operator wants formatted
         (folders[0] / "current").mkdir(parents=True)
         last = write_edits(stub, "c")
         assert wider.service.poll().details["txid"] == last
@@ -330,7 +330,7 @@ def test_a_failed_upload_is_repeated_without_another_merge(
     assert (target["result"], target["failures"]) == ("failed", len(offers))
     assert "connection refused" in target["error"]
     assert daemon.service.status()["checkpoints"] == 1
-    # an operator does not wait for the pause to end
+    # an operator's request does not wait for the end of the pause
     assert uploader_module.upload_image is real
     forced = daemon.service.request(force=True, wait=True)
     assert (forced.state, forced.details["uploads"]) == (TriggerState.SKIPPED, {stub.server.url: "SUCCESS"})
@@ -363,7 +363,7 @@ def test_an_answer_is_not_asked_for_again_at_every_poll(
     daemon.clock.now = 2 * PERIOD
     daemon.service.poll()
     assert offers == ([0.0] if pause is None else [0.0, 2 * PERIOD])
-    # a new image goes to those who answered; the inactive one is left in peace until its pause is over
+    # a new image goes to the NameNodes that answered; the inactive one gets none until its pause is over
     write_edits(stub, "b")
     assert daemon.service.poll().state is TriggerState.DONE
     assert len(offers) == 2

@@ -1,4 +1,4 @@
-"""A standby killed at every step of its work: what it leaves is whole, and the next start goes on from there."""
+"""A standby killed at every step of its work: its files are complete, and the next start continues from there."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PLACES = 4
 
 
 def roots_in(folder: Path) -> list[Path]:
-    """Storage directories of the standby; a scene says how many there are."""
+    """Return the standby's storage directories; each scene has its number of them."""
     return sorted(folder.glob("nn?"))
 
 
@@ -42,7 +42,7 @@ def daemon_of(folder: Path, url: str, rpc: tuple[str, int]) -> Daemon:
 
 
 def one_life(folder: str, url: str, rpc: tuple[str, int]) -> None:
-    """A daemon that catches up and makes all checkpoints that are due; run in a child."""
+    """A daemon that catches up and makes all due checkpoints; run in a child."""
     with daemon_of(Path(folder), url, rpc) as daemon:
         work(daemon)
 
@@ -78,7 +78,7 @@ def nothing_yet(folder: Path) -> None:
 
 
 def upgrade(folder: Path, **changes: int) -> None:
-    """What an upgrade makes of the active's directories."""
+    """Change the active's directories as an upgrade does."""
     name = folder / "active" / "name"
     info = dataclasses.replace(read_storage_info(name), **changes)  # type: ignore[arg-type]
     merge_directory(plan_directory(name), MergeSettings(layout_version=info.layout_version))
@@ -87,7 +87,7 @@ def upgrade(folder: Path, **changes: int) -> None:
 
 
 def a_rolling_upgrade_from_start_to_end(folder: Path) -> None:
-    """VERSION to take over, a rollback image to make and to rename, and images to purge."""
+    """A VERSION to adopt, a rollback image to make and to rename, and images to purge."""
     nothing_yet(folder)
     life(folder)
     with stub_of(folder) as stub:
@@ -99,7 +99,7 @@ def a_rolling_upgrade_from_start_to_end(folder: Path) -> None:
 
 
 def an_upgrade(folder: Path) -> None:
-    """VERSION and an image to take over."""
+    """A VERSION and an image to adopt."""
     nothing_yet(folder)
     life(folder)
     upgrade(folder, layout_version=-67, c_time=5000)
@@ -119,7 +119,7 @@ SCENES: dict[Callable[[Path], None], tuple[int, int, set[str]]] = {
 
 
 def whole(folder: Path) -> None:
-    """Every image that has a final name and a digest file is what that says."""
+    """Check that every image with a final name matches its digest file."""
     for root in roots_in(folder):
         for image in inspect(root).images:
             if image.has_md5:
@@ -127,7 +127,7 @@ def whole(folder: Path) -> None:
 
 
 def strays(current: Path) -> list[str]:
-    """Files that belong to no image."""
+    """Return files that belong to no image."""
     names = {path.name for path in current.iterdir()} - {"VERSION", "seen_txid", PROVENANCE}
     kept = {image.path.name for image in inspect(current.parent).images if image.has_md5}
     return sorted(names - kept - {f"{name}.md5" for name in kept})

@@ -33,7 +33,7 @@ from tests.checkpointer.standby_support import TRANSACTIONS, Daemon, images, wri
 from tests.namenode_stub.stub_support import formatted, wait_until
 from tests.recorded_cases import RECORDED, Case, imgcmp
 
-# each of them is a daemon's life of a second
+# each example runs a daemon for about a second
 pytestmark = pytest.mark.parameters(2)
 
 CASES = [
@@ -56,7 +56,7 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 @pytest.mark.parametrize("kind", ["finalized", "cached", "streamed"])
 def test_the_image_is_the_one_hadoop_made(case: Case, kind: str, tmp_path: Path) -> None:
-    """Of finalized segments, of what the nodes have in memory, and of an open segment that is fetched from them."""
+    """From finalized segments, from the nodes' memory, and from an open segment that is fetched from them."""
     current = case.copy_to(tmp_path / "nn2")
     info = read_storage_info(tmp_path / "nn2")
     rules = replay_rules(Configuration.load(case.write_configuration(tmp_path / "conf"), environment={}))
@@ -78,7 +78,7 @@ def test_the_image_is_the_one_hadoop_made(case: Case, kind: str, tmp_path: Path)
             result = daemon.service.request(force=True, wait=True)
             assert (result.state, result.details["txid"]) == (TriggerState.DONE, case.info["txid_after"])
             assert case.differences(daemon.role.latest_image()) == []
-        # who reads must not fence who writes
+        # a reader must not fence the writer
         assert quorum.settled_epochs() == promised == [1, 1, 1]
 
 
@@ -134,7 +134,7 @@ def test_each_transaction_is_followed_where_that_is_wanted(quorum: Quorum, stub:
         assert daemon.service.poll().details["txid"] == last
         assert images(tmp_path / "nn2")[-1] == last
         end = write_edits(stub, "b")
-        # the beginning of the next segment is nothing yet
+        # START_LOG_SEGMENT of the next segment does not count yet
         assert daemon.service.poll().details["txid"] == end
     served = sum(node.node.open_journal("ns1").counters.rpc_transactions for node in quorum.nodes)
     assert served > 0
@@ -213,7 +213,7 @@ def test_a_node_that_is_killed_and_comes_back(
         assert daemon.service.poll().details["uploads"] == {stub.server.url: "SUCCESS"}
         quorum.nodes[0].start()
         last = write_edits(stub, "c")
-        # it lacks the segment that was written meanwhile, and another one may go now
+        # it lacks the segment written in between, and another node may stop now
         quorum.nodes[1].stop()
         daemon.role.tail()
         status = daemon.service.status()
@@ -277,7 +277,7 @@ def test_edits_of_another_cluster_are_refused(
         others.format(replace(stub.images.storage_info(), cluster_id="CID-other"))
         with pytest.raises(StorageError, match="holds edits of another namespace"), daemon_of(others, stub, tmp_path):
             pass
-        # where nobody tells at the start it is found out later
+        # if no node answers at the start, the namespace is checked later
         for node in others.nodes:
             node.cut_off()
         with daemon_of(others, stub, tmp_path) as strayed:
@@ -316,7 +316,7 @@ def test_a_cluster_that_was_set_back(
     quorum.writer().format(namespace, force=True)
     with stub_on(quorum, again) as stub, daemon_of(quorum, stub, tmp_path, tail_in_progress=in_progress) as daemon:
         last = write_edits(stub, "b", 2)
-        # nothing but the journal and the NameNode says so
+        # only the journal and the NameNode show it
         daemon.role.tail()
         daemon.role.tail()
         assert daemon.service.status()["appliedTxid"] == last
@@ -331,7 +331,7 @@ def test_a_cluster_that_was_set_back(
 
 
 def test_nodes_that_are_away_are_no_lost_past(quorum: Quorum, stub: NameNodeStub, tmp_path: Path) -> None:
-    """One that answers has all of our image, another one lags; what both have is less than our image."""
+    """One answering node has all of our image, another one lags; both together have less than our image."""
     with daemon_of(quorum, stub, tmp_path, tail_in_progress=True) as daemon:
         quorum.nodes[2].cut_off()
         for number in range(TRANSACTIONS):
@@ -344,7 +344,7 @@ def test_nodes_that_are_away_are_no_lost_past(quorum: Quorum, stub: NameNodeStub
             daemon.role.tail()
             assert daemon.service.status()["alarms"] == []
         quorum.nodes[1].serve()
-        # it is in sync with the next segment only, and the one that has the last one may be the only one
+        # the node is in sync only from the next segment on, and the only node with the last one may be another
         last = write_edits(stub, "b")
         quorum.nodes[0].cut_off()
         daemon.role.tail()
@@ -402,14 +402,14 @@ def test_missing_edits(quorum: Quorum, stub: NameNodeStub, tmp_path: Path, wante
         (alarm,) = status["alarms"]
         assert f"transactions from {applied + 1} to {end} are missing in qjournal://" in alarm
         assert "closes the gap" in alarm
-        # what is behind the gap is known all the same, so that a checkpoint is tried
+        # transactions after the gap are known, so a checkpoint is tried
         result = daemon.service.poll()
         assert (result.state, result.details["exitCode"]) == (TriggerState.FAILED, 4)
         assert daemon.service.status()["journalTxid"] == last
 
 
 def test_an_upgrade_that_was_finalized(quorum: Quorum, stub: NameNodeStub, daemon: Daemon) -> None:
-    """Of a release that does not tell whether one goes on, and with edits that have no VERSION to look at."""
+    """With a release that does not report a rolling upgrade, and edits without a readable VERSION."""
     ours = daemon.role.storage_info()
     theirs = replace(ours, layout_version=ours.layout_version - 1)
     follower = daemon.role._follower
@@ -424,13 +424,13 @@ def test_an_upgrade_that_was_finalized(quorum: Quorum, stub: NameNodeStub, daemo
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node that says nothing for a moment counts as silent."""
+    """Treat a node that is silent for a moment as away."""
     monkeypatch.setattr("checkpointer.roles.standby.journal_node_monitor._PATIENCE", 0.2)
 
 
 @pytest.mark.usefixtures("impatient")
 def test_closing_ends_a_look_that_waits(quorum: Quorum, stub: NameNodeStub, tmp_path: Path) -> None:
-    """Nodes that take a connection and say nothing."""
+    """Nodes that accept a connection and stay silent."""
     with ExitStack() as silent:
         listeners = [silent.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
         ports = [quorum.nodes[0].rpc_port, *(each.getsockname()[1] for each in listeners)]
@@ -493,6 +493,6 @@ def test_metrics_and_beans(quorum: Quorum, stub: NameNodeStub, daemon: Daemon) -
     (bean,) = client.get("/jmx?qry=Hadoop:service=Checkpointer,*").get_json()["beans"]
     assert (bean["SourceTxid"], bean["AppliedTxid"], bean["Journal"]) == (last, last, quorum.uri)
     assert [node["answers"] for node in bean["JournalNodes"]] == [True, False, True]
-    # segments are the nodes' to serve
+    # the nodes serve the segments
     assert client.get(f"/imagetransfer?getedit=1&startTxId=1&endTxId={last}").status_code == 410
     quorum.nodes[1].serve()

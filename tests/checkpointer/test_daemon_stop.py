@@ -1,4 +1,4 @@
-"""A daemon that is told to stop ends soon, whatever its NameNode does not answer."""
+"""A daemon that must stop ends soon, whatever its NameNode does not answer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def assert_stops(role: CheckpointRole, service: CheckpointService, node: FakeNam
     results: list[TriggerResult] = []
     role.open(stopping.is_set)
     if isinstance(role, BackupRole):
-        # as after the first look
+        # as after the first check
         role._upkeep.namenode_txid = node.recorded_end
     node.steps.clear()
     node.faults[step] = "hang"

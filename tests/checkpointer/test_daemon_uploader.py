@@ -1,4 +1,4 @@
-"""One image for many NameNodes: who is due, all at once, and each fault told apart; real sockets on both sides."""
+"""One image for many NameNodes: which are due, parallel transfers, and separate faults; real sockets on both sides."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def namenodes(root: Path, count: int) -> Iterator[list[Served]]:
 def peer(answer: bytes, *, after: int = 0, hold: threading.Event | None = None) -> Iterator[str]:
     """A server that reads `after` bytes of the body and answers; without an answer it cuts the connection.
 
-    Before that it waits for `hold`, and reads nothing meanwhile.
+    Before that it waits for `hold`, and reads nothing in between.
     """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         done = threading.Event()
@@ -308,7 +308,7 @@ def test_who_has_another_checkpointer_is_left_alone_for_the_quiet_period(
 
     offer(10, 0.0)
     offer(20, 100.0)
-    # turned down: the last image it took is that of 0.0
+    # rejected: the last accepted image is that of 0.0
     offer(30, 149.0)
     assert (txids, subject.targets[0].primary) == ([10, 20], False)
     offer(30, 150.0)
@@ -368,7 +368,7 @@ def test_a_failover_in_the_middle_cuts_the_upload_and_the_new_active_gets_the_im
         def upload(address: str, *arguments: Any, sent: Callable[[int], None], **options: Any) -> UploadResult:
             def telling(count: int) -> None:
                 sent(count)
-                # the role moves while the image is on its way, after the standby was asked
+                # the active role moves during the transfer, after the standby was asked
                 if address == old_url and len(set(asked)) == 2:
                     takes.update({old_url: False, new.url: True})
 

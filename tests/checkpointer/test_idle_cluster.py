@@ -1,7 +1,7 @@
-"""A NameNode in which nothing changes for days: its secondary goes on, and reports no lost past.
+"""A NameNode without changes for days: its secondary continues and reports no lost past.
 
-All segments of an idle NameNode are alike: START_LOG_SEGMENT and END_LOG_SEGMENT, without a time. So what an image was
-made of shows only in other images, in older segments, or in the life of the NameNode's process.
+All segments of an idle NameNode are alike: START_LOG_SEGMENT and END_LOG_SEGMENT, without a time. So only other images,
+older segments, or the NameNode's process prove what an image was made of.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.checkpointer.secondary_support import Secondary
 from tests.depth import deep
 
 HOUR = 3600.0
-# how long, and how often something happens
+# duration, and how often something happens
 HOURS, EVERY = (24 * 7, 4) if deep() else (6, 1)
 
 
@@ -34,7 +34,7 @@ class IdleCluster:
         self.node = FakeNamenode(folder / "name", "hadoop-3.4.1/segments", release=3)
         self.node.now = lambda: self.passed
         self.node.checkpointed_at = -HOUR
-        # hourly images are welcome, younger ones are not
+        # hourly images are accepted, younger ones are not
         self.node.recent = (3600, 1_000_000)
         self.node.keeps_edits = True
         self.node.started_at = 1
@@ -51,12 +51,12 @@ class IdleCluster:
         self.node.stop()
 
     def start_secondary(self) -> None:
-        """Begin another process of it."""
+        """Start another process of the secondary."""
         self._running.close()
         self.secondary = self._running.enter_context(Secondary.of(self._folder, self.node))
 
     def restart(self) -> None:
-        """Begin another process of the NameNode."""
+        """Start another process of the NameNode."""
         assert self.node.started_at is not None
         self.node.started_at += 1
 
@@ -71,7 +71,7 @@ class IdleCluster:
             self.node.save_namespace()
 
     def checkpoint(self) -> int:
-        """An hour passes, and an image is made and uploaded; returns its txid."""
+        """Let an hour pass, then make and upload an image; return its txid."""
         self.passed += HOUR
         result = self.secondary.checkpoint()
         assert result.state is TriggerState.DONE, result
@@ -95,7 +95,7 @@ def cluster(tmp_path: Path) -> Iterator[IdleCluster]:
 
 
 def test_days_without_a_change(cluster: IdleCluster, caplog: pytest.LogCaptureFixture) -> None:
-    """Whatever administrators and restarts do meanwhile, an image of every hour goes to the NameNode."""
+    """Whatever administrators and restarts do in between, an image of every hour goes to the NameNode."""
     events: list[tuple[Callable[[], None], ...]] = [
         (cluster.save_thrice,),
         (cluster.upgrade,),
@@ -115,7 +115,7 @@ def test_days_without_a_change(cluster: IdleCluster, caplog: pytest.LogCaptureFi
 
 
 def test_a_process_of_the_namenode_has_one_past(cluster: IdleCluster) -> None:
-    """The edits are purged, and the images: the process is that which had the image."""
+    """Edits and images are purged, but the process is the one that had the image."""
     cluster.node.keeps_edits = False
     cluster.checkpoint()
     cluster.checkpoint()
@@ -153,7 +153,7 @@ def test_what_cannot_be_compared_was_not_set_back(cluster: IdleCluster, caplog: 
 
 
 def test_a_set_back_that_a_restart_hides(cluster: IdleCluster) -> None:
-    """The same txids without a change, behind a change that is another one: no rule takes the old image for right."""
+    """The same txids without a change follow a different change: no rule accepts the old image."""
     cluster.checkpoint()
     newest = cluster.checkpoint()
     cluster.restart()

@@ -1,4 +1,4 @@
-"""The lock itself, on a file and in a real ZooKeeper, and what a daemon's service does with it."""
+"""The lock in a file and in a real ZooKeeper, and how a daemon's service uses it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ANOTHER = replace(OTHER, pid=3)
 
 @pytest.fixture
 def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """Of `tmp_path/lock`."""
+    """A process that holds `tmp_path/lock`."""
     with leading_process(tmp_path / "lock") as process:
         yield process
 
@@ -81,7 +81,7 @@ def test_a_file_that_was_removed_or_replaced_is_locked_anew(tmp_path: Path) -> N
 
 
 def test_a_lock_that_was_lost_is_asked_for_again(tmp_path: Path) -> None:
-    """NFS loses locks when its server does not hear of their owner for long; here the system drops it."""
+    """NFS loses a lock when its server does not hear from the owner for long; here the system drops it."""
     path = tmp_path / "lock"
     with closing(FileLock(path)) as backend:
         assert backend.ask(ME)[0] is LockOutcome.ACQUIRED
@@ -98,7 +98,7 @@ def test_a_lock_that_was_lost_is_asked_for_again(tmp_path: Path) -> None:
 
 
 def lose(path: Path) -> None:
-    """Whoever closes a file loses all locks that the process has on it."""
+    """Closing a file releases all locks that the process has on it."""
     os.close(os.open(path, os.O_RDONLY))
 
 
@@ -212,8 +212,8 @@ def test_a_lock_that_is_none_is_a_fault(lock: str) -> None:
 # ---- a service ---------------------------------------------------------------------------------------------
 
 
-class FakeKeeper:
-    """Says what it is told to say."""
+class FakeBackend:
+    """Returns the answers that a test sets."""
 
     def __init__(self) -> None:
         self.answer: tuple[LockOutcome, Leader | None] | None = (LockOutcome.ACQUIRED, None)
@@ -229,17 +229,17 @@ class FakeKeeper:
         return self.answer
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing."""
 
 
 class WarmRole(FakeRole):
-    """Counts how often it kept up; `sending` is done amid each upload, of which `cut` tells whether it has to end."""
+    """Counts its calls of `keep_up`. Each upload calls `sending`, and `cut` tells whether the upload was cancelled."""
 
     kept_up = 0
     to_end = cut = False
 
     def sending(self) -> None:
-        """Nothing happens."""
+        """Do nothing."""
 
     def upload(self, cancelled: Callable[[], bool], *, force: bool) -> Iterator[Upload]:
         self.sending()
@@ -255,7 +255,7 @@ class WarmRole(FakeRole):
 
 class Scene:
     def __init__(self, *, required: bool = False) -> None:
-        self.clock, self.role, self.backend = Clock(), WarmRole(), FakeKeeper()
+        self.clock, self.role, self.backend = Clock(), WarmRole(), FakeBackend()
         self.role.wall = self.clock.wall
         chosen = LeaderSettings(file=Path("/lock"), session_timeout=10.0, required=required)
         backend: LockBackend = self.backend
@@ -284,7 +284,7 @@ def test_only_the_leader_makes_checkpoints_and_the_others_keep_up() -> None:
     assert (result.state, scene.role.merges, scene.role.kept_up) == (TriggerState.SKIPPED, 0, 1)
     assert result.message == f"another checkpointer leads: {OTHER}"
     assert scene.service.request(force=True, wait=True).state is TriggerState.UNAVAILABLE
-    assert f"stands by, {OTHER} leads" in scene.service.ready().message
+    assert f"stands by, {OTHER} is the leader" in scene.service.ready().message
     assert scene.service.ready().ok
     scene.says((LockOutcome.ACQUIRED, None))
     assert scene.service.poll().state is TriggerState.DONE
@@ -300,7 +300,7 @@ def test_a_leader_that_makes_none_is_not_waited_for_for_ever() -> None:
     scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
     assert scene.service.poll().state is TriggerState.SKIPPED
     scene.clock.now = patience + 1
-    # the image is as old, but this one has only begun
+    # the image is as old, but this daemon has only begun to lead
     scene.says((LockOutcome.HELD_BY_OTHER, ANOTHER))
     assert scene.service.poll().state is TriggerState.SKIPPED
     scene.clock.now = 2 * patience + 2
@@ -348,7 +348,7 @@ def test_what_was_merged_by_a_former_leader_is_not_sent() -> None:
 
 
 def test_without_an_answer_the_upload_waits_and_then_goes_on() -> None:
-    """ZooKeeper is away: whoever led goes on, once a session's time has passed."""
+    """ZooKeeper is away: the last leader continues once a session's time has passed."""
     scene = Scene()
     scene.says((LockOutcome.ACQUIRED, None))
 
@@ -362,7 +362,7 @@ def test_without_an_answer_the_upload_waits_and_then_goes_on() -> None:
 
 
 def test_an_upload_ends_with_the_answer_that_allowed_it() -> None:
-    """Another daemon may have the lock by then; once it is known that nobody can tell, the image goes out again."""
+    """Another daemon may have the lock by then. Once it is known that nobody can tell, the image is sent again."""
     scene = Scene()
     scene.says((LockOutcome.ACQUIRED, None))
 
@@ -390,7 +390,7 @@ def test_a_leader_that_is_cut_off_stands_by_once_another_one_is_at_work() -> Non
     scene.clock.now += 20
     scene.says(None)
     assert scene.service.poll().state is TriggerState.DONE
-    # an image that is none of this daemon's
+    # an image of another daemon
     taken_at = scene.clock.wall() + 1
     scene.namenode = replace(scene.namenode, last_at=taken_at, last_txid=scene.role.journal + TRANSACTIONS)
     scene.role.journal += 2 * TRANSACTIONS
@@ -419,7 +419,7 @@ def test_who_takes_over_says_when_the_period_ends() -> None:
     assert scene.service.poll().state is TriggerState.SKIPPED
     scene.says((LockOutcome.ACQUIRED, None))
     assert scene.service.due_in() == 0
-    # what cannot be made now is for the next poll
+    # the next poll makes what cannot be made now
     scene.role.read_fault = StorageError("it is away")
     assert scene.service.poll().state is TriggerState.FAILED
     assert scene.service.due_in() is None
@@ -446,7 +446,7 @@ def test_a_keeper_that_hangs_is_away() -> None:
             assert scene.backend.asked.wait(600)
             scene.clock.now += 5
             scene.leadership.check_backend()
-            # it slept: that it had no answer meanwhile is no silence
+            # the process slept, so a missing answer in that time is not silence
             scene.clock.now += 100
             assert scene.service.poll().state is TriggerState.SKIPPED
             scene.leadership.check_backend()
@@ -475,7 +475,7 @@ def test_who_slept_amid_a_question_takes_no_keeper_for_away() -> None:
 
 
 def test_a_thread_looks_whether_there_are_answers(tmp_path: Path) -> None:
-    backend, answer = FakeKeeper(), threading.Event()
+    backend, answer = FakeBackend(), threading.Event()
     backend.on_ask = lambda: answer.wait(600)
     leadership = Leadership(LeaderSettings(file=tmp_path / "lock", session_timeout=0.2), ME, backend=backend)
     leadership.start()

@@ -1,4 +1,4 @@
-"""What follows from the state of the lock's backend, and daemons that freeze against a model of it."""
+"""What follows from the state of the lock's backend, and daemons that freeze, against a model of the backend."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_an_answer_holds_for_a_session() -> None:
 
 
 def test_who_slept_knows_nothing_until_it_has_asked() -> None:
-    """After a freeze the last answer is old, and nobody was silent: that is no absence of the backend."""
+    """After a freeze the last answer has expired, but the backend was not silent and so is not away."""
     frozen = NEW.ours(100.0, taken=True)
     assert frozen.status(5000.0) is LeadershipStatus.UNCERTAIN
     assert not may_begin(frozen, 5000.0, late=True)
@@ -92,12 +92,14 @@ def test_a_lock_that_went_and_came_again_is_another_term() -> None:
     again = first.theirs(201.0, OTHER).ours(202.0, taken=True)
     assert ends(again, 202.0, FIRST)
     assert not ends(again, 202.0, LeaseBasis(LeadershipStatus.LEADING, again.terms))
-    # it was lost and won between two questions
+    # the lock was lost and acquired between two requests
     assert ends(first.ours(300.0, taken=True), 300.0, FIRST)
 
 
 def test_what_began_without_the_lock() -> None:
-    """As who leads was late: it goes on, whoever leads. As nobody could be asked: it ends once another one leads."""
+    """A checkpoint that began because the leader was late continues under any leader. One that began while the backend
+    was away stops once another daemon leads.
+    """
     late, alone = LeaseBasis(LeadershipStatus.FOLLOWING, 0), LeaseBasis(LeadershipStatus.AWAY, 1)
     theirs = NEW.theirs(300.0, OTHER)
     assert not ends(theirs, 300.0, late, required=True, sending=True)
@@ -124,7 +126,7 @@ def test_who_leads_and_makes_none_is_not_waited_for() -> None:
 
 @dataclass
 class ModelBackend:
-    """Ends a session that was silent for the timeout, not a moment earlier; it may be away itself."""
+    """Ends a session after a silence of the timeout, not earlier; may be away itself."""
 
     away: bool = False
     owner: int | None = None

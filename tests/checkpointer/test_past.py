@@ -1,4 +1,4 @@
-"""The past of a node: what is noted of it, compared with a witness, kept, and set aside."""
+"""The past of a node: what is recorded, compared with a witness, stored, and set aside."""
 
 from __future__ import annotations
 
@@ -92,14 +92,14 @@ class Witness:
 def test_which_transactions_tell() -> None:
     assert is_identifying(delete(1))
     assert not is_identifying(chmod(1))
-    # whoever sets times chooses them
+    # a client that sets times chooses them
     assert not is_identifying(TimesOp(txid=1, path="/a", mtime=5, atime=5))
     assert not is_identifying(RemoveXAttrOp(txid=1, src="/a", xattrs=()))
     assert is_identifying(RemoveXAttrOp(txid=1, src="/a", xattrs=(), rpc_client_id=b"0123456789abcdef"))
     assert not any(is_identifying(op(txid=1)) for op in (StartLogSegmentOp, EndLogSegmentOp))
 
 
-# what another history may have at the same txid, too: nothing in it is of a clock, and no call's id stands with it
+# operations that another history may have at the same txid: without a clock's time and without a call's id
 SILENT = """
     SET_REPLICATION SET_PERMISSIONS SET_OWNER TIMES SET_NS_QUOTA CLEAR_NS_QUOTA SET_QUOTA SET_QUOTA_BY_STORAGETYPE
     REASSIGN_LEASE SET_ACL SET_STORAGE_POLICY ALLOW_SNAPSHOT DISALLOW_SNAPSHOT START_LOG_SEGMENT END_LOG_SEGMENT
@@ -131,7 +131,7 @@ def test_a_segment_that_is_read_in_parts_is_one_run(cuts: list[int], telling: li
     reached = 0
     for cut in [*sorted(cuts), whole.last]:
         for op in recorder.record_all(whole.read(reached + 1)):
-            # the last one that is noted may not be applied
+            # the last recorded transaction may not be applied
             if op.txid > cut:
                 break
             reached = op.txid
@@ -181,14 +181,14 @@ STRETCHES = noted(*OURS).runs()
         ((*OURS, segment(10, delete(11))), 12, PastFinding.HOLDS, ""),
         # the same bounds, another time
         ((OURS[0], segment(5, chmod(6), delete(7, at=9), delete(8))), 9, PastFinding.LOST, "are different now"),
-        # another transaction before the one that tells
+        # another transaction before the identifying one
         ((OURS[0], segment(5, chmod(6, 0o600), delete(7), delete(8))), 9, PastFinding.LOST, "are different now"),
         ((OURS[0], segment(5, chmod(6), delete(7))), 8, PastFinding.LOST, "ends at 8 now"),
         ((OURS[0], segment(5, chmod(6), delete(7), delete(8), delete(9))), 10, PastFinding.LOST, "in the middle of"),
         ((segment(1, delete(2), chmod(3), delete(4), chmod(5), chmod(6)),), 7, PastFinding.LOST, "in the middle of"),
         ((OURS[0], segment(5, in_progress=True)), 5, PastFinding.LOST, "the edits end at 5"),
         ((OURS[0], segment(5, in_progress=True)), None, PastFinding.UNKNOWN, "no active NameNode"),
-        # what cannot be read yet
+        # transactions that cannot be read yet
         ((OURS[0],), 9, PastFinding.UNKNOWN, "cannot be read"),
         ((OURS[0],), 4, PastFinding.LOST, "the edits end at 4"),
         ((), None, PastFinding.UNKNOWN, "no active NameNode"),
@@ -214,7 +214,7 @@ def test_images_tell_where_edits_do_not() -> None:
     assert finding(quiet, {0: "11", 3: "bb"}) is PastFinding.SILENT
     assert finding(quiet, {}, based=False) is PastFinding.SILENT
     assert finding(quiet, None) is PastFinding.UNKNOWN
-    # what is behind the image has to be there
+    # transactions after the image must be present
     assert finding(quiet[1:], {3: "aa"}) is PastFinding.HOLDS
     assert finding(quiet[1:], {0: "00"}) is PastFinding.SILENT
 
@@ -243,7 +243,7 @@ class Provenances:
 
 
 def test_an_image_of_quiet_edits_is_based_after_a_restart() -> None:
-    """Nothing that comes later shows that the image below is of the NameNode's past."""
+    """Later edits cannot prove that the image below belongs to the NameNode's past."""
     quiet = segment(1, chmod(2))
     claim = Provenance(noted(quiet).runs(), ImageId(0, "00"))
     recorder, asked = TxnRecorder(), list[int]()
@@ -301,7 +301,7 @@ class Broken(ModelSegment):
 
 
 def test_a_past_that_was_found_lost_stays_so_until_the_node_starts_over() -> None:
-    """The bounds of what the NameNode writes next may fit."""
+    """The bounds of the segments that the NameNode writes next may match."""
     witness = Witness(OURS, 9, {0: "aa"})
     watch = PastWatch(
         noted(*OURS), Provenances("aa", Provenance((), None)), lambda: [ImageId(0, "aa")], lambda last: witness
@@ -337,20 +337,20 @@ def test_in_an_idle_cluster_an_image_stands_for_many_segments() -> None:
 
 
 def test_the_first_transaction_of_an_open_segment_needs_not_be_read() -> None:
-    """JournalNodes do not show it before the next one is there."""
+    """JournalNodes do not show it before the next transaction."""
     first, opened = segment(1, delete(2)), segment(4, in_progress=True)
     ours = noted(first, opened).runs()
     assert [(each.first, each.last, each.ends) for each in ours] == [(1, 3, True), (4, 4, False)]
     assert prove(ours, Witness([first], 4), based=False).holds
     assert prove(ours[1:], Witness([first], 4), based=False, alive=lambda: True).holds
-    # behind another end, without that segment, or where the NameNode is not that far
+    # after another end, without that segment, or if the NameNode is not that far
     for present, newest, finding in (
         ([segment(1, delete(2), delete(3))], 5, PastFinding.LOST),
         ([], 4, PastFinding.UNKNOWN),
         ([first], 3, PastFinding.LOST),
     ):
         assert prove(ours, Witness(present, newest), based=False).finding is finding
-    # a transaction more has to be read
+    # one more transaction must be read
     more = noted(first, segment(4, chmod(5), in_progress=True)).runs()
     assert prove(more, Witness([first], 5), based=False).finding is PastFinding.UNKNOWN
 
@@ -363,7 +363,7 @@ def test_what_cannot_be_read_is_not_known() -> None:
 
 @given(seed=st.integers(0, 1 << 30), at=st.integers(1, 9))
 def test_any_other_transaction_is_seen(seed: int, at: int) -> None:
-    """Each of the transactions up to a telling one, and each bound, is part of the comparison."""
+    """Each transaction up to an identifying one, and each bound, is part of the comparison."""
     changed = [replace(each, ops=list(each.ops)) for each in OURS]
     place = next(each for each in changed if each.first <= at <= each.last)
     place.ops[at - place.first] = delete(at, at=2000 + seed)
@@ -396,7 +396,7 @@ def test_claims_outlive_a_restart(tmp_path: Path) -> None:
     again = ProvenanceStore(lambda: folders)
     assert again.of(md5) == claim
     assert again.of("ff" * 16) is None
-    # those of images that are gone go, too
+    # entries of missing images are dropped too
     other = "ff" * 16
     for folder in folders:
         (folder / image_name(9)).unlink()
@@ -462,7 +462,7 @@ def test_the_first_lost_past_and_the_newest_are_kept(tmp_path: Path) -> None:
 
 
 def test_every_operation_is_looked_at() -> None:
-    """A new operation has to be thought about: does it hold a time of the NameNode?"""
+    """A new operation must be classified: does it contain a time of the NameNode?"""
     told = {each.name for each in declared_operations().values() if is_identifying(_any(each))}
     assert len(declared_operations()) == 51
     assert {"OP_ADD", "OP_MKDIR", "OP_ROLLING_UPGRADE_START"} <= told
@@ -489,7 +489,7 @@ def test_a_node_starts_over_with_growing_waits() -> None:
         now[0] += wait - 1
         with pytest.raises(StorageError, match="again in 1 s"):
             limiter.check(5, "lost")
-        # another image is another beginning
+        # another image starts a new wait
         limiter.check(6, "lost")
         now[0] += 1
         limiter.check(5, "lost")

@@ -1,4 +1,4 @@
-"""Random histories of a NameNode that is set back: no image that is not of its present past is offered to it."""
+"""Random histories of a NameNode that is set back: only images of its present past are offered to it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def test_nothing_of_a_lost_past_is_offered(first: int) -> None:
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from error
         taken, begun, set_backs = taken + node.taken, begun + node.begun, set_backs + namenode.set_backs
-    # the model is about something
+    # the model covers the interesting cases
     assert set_backs > EACH
     assert begun > EACH // 4
     assert taken > EACH // 2
 
 
 def test_a_node_gets_over_it() -> None:
-    """Once the NameNode stays as it is, a few steps bring an image of its own past to it."""
+    """Once the NameNode's past no longer changes, an image of it arrives within a few steps."""
     for seed in range(FIRST_SEED, FIRST_SEED + scaled(10_000, quick=100)):
         namenode, node = run_history(seed)
         namenode.telling, namenode.silent, node.hasty = 1.0, 0.0, 0.0

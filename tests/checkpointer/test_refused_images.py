@@ -1,4 +1,4 @@
-"""An image that no NameNode took: why, as its status line says, when the next one is taken, and who is told what."""
+"""Images that no NameNode accepted: the reason from the status line, the time of the next attempt, and all reports."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from tests.namenode_stub.stub_support import wait_until
 
 OLD, TAKEN = UploadResult.OLD_TRANSACTION_ID_FAILURE.name, UploadResult.SUCCESS.name
 INACTIVE = UploadResult.NOT_ACTIVE_NAMENODE_FAILURE.name
-# as Hadoop 3.4.1 and 2.7.3 put it
+# the words of Hadoop 3.4.1 and 2.7.3
 RECENT = (
     "Rejecting a fsimage due to small time delta and txnid delta. Time since previous checkpoint is 395 expecting at "
     "least 2700 txnid delta since previous checkpoint is 2 expecting at least 1000000"
@@ -185,7 +185,7 @@ def test_an_outlook_goes_by_what_was_heard_last() -> None:
     assert subject.expected_refusals(150) == []
     subject.note_upload(Upload("http://a", TAKEN, txid=150))
     assert subject.takes_from("http://a") == 1075.0
-    # by its own keys, whatever ours are
+    # by the NameNode's keys, whatever ours are
     subject.note_upload(Upload("http://a", OLD, refusal=RECENT))
     assert subject.takes_from("http://a") == 1000.0 + 2305
     subject.note_upload(Upload("http://a", TAKEN, txid=160, kind=ImageKind.ROLLBACK))
@@ -217,7 +217,7 @@ DOWN = Upload("http://b", "failed", "connection refused")
         ([], [A_HAS, replace(B, result=STANDBY)], Acceptance.ACCEPTED, 0, 0, ""),
         ([Upload("http://a", OLD, refusal=RECENT)], [A_REFUSED], Acceptance.TOO_RECENT, 8, 0, "Rejecting a fsimage"),
         ([Upload("http://a", OLD, refusal=BUSY)], [A_REFUSED], Acceptance.REFUSED, 8, 0, "in the process of"),
-        # asked for once more: nothing is offered, and it still does not have it
+        # requested again: nothing is offered, and the NameNode still lacks the image
         ([], [A_REFUSED], Acceptance.REFUSED, 8, 0, "in the process of"),
         (
             [Upload("http://a", OLD, refusal=BUSY), DOWN],
@@ -273,7 +273,7 @@ def test_an_answer_that_says_that_it_is_there_is_as_good_as_taken() -> None:
 def test_who_is_refused_because_of_its_own_image_is_still_the_one_who_serves(
     uploaded: float | None, primary: bool
 ) -> None:
-    """The image that it calls recent is 395 s old."""
+    """The recent image in the refusal is 395 s old and our own."""
     before = replace(A, uploaded=uploaded)
     after = before.answered(9, ImageKind.IMAGE, UploadResult(409), at=1.0, now=1395.0, quiet_period=1.0, refusal=RECENT)
     assert after.primary is primary
@@ -307,7 +307,7 @@ def test_a_forced_checkpoint_that_is_too_early(
         assert target["result"] == OLD
         assert "Rejecting a fsimage" in target["error"]
         assert target["takesFrom"] == answer.details["takesFrom"]
-        # said beforehand, and said again by the answer
+        # forecast first, then confirmed by the answer
         lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
         assert any("will refuse the image" in line for line in lines)
         assert any("Rejecting a fsimage" in line for line in lines)
@@ -399,7 +399,7 @@ def test_what_an_operator_sees(node: FakeNamenode, tmp_path: Path) -> None:
 
 
 def test_a_namenode_that_is_down_beside_the_active_is_a_warning(tmp_path: Path) -> None:
-    """The daemon has two NameNodes; the image that one of them has is a success."""
+    """The daemon has two NameNodes; an image that one of them has is a success."""
     answer = {
         "state": "done",
         "message": "checkpoint at txid 7",

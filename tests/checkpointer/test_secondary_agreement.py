@@ -1,4 +1,4 @@
-"""What a roll has to say before a secondary believes it; decisions without I/O."""
+"""Checks of a roll before a secondary relies on it; decisions without I/O."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_standing() -> None:
     assert compare_versions([INFO], INFO, NAMENODE) is VersionRelation.SAME
     for moved in (replace(INFO, c_time=1), replace(INFO, layout_version=-66)):
         assert compare_versions([INFO], moved, NAMENODE) is VersionRelation.MOVED
-        # as a kill leaves it while the new one is written
+        # as after a kill during the write of the new one
         assert compare_versions([INFO, moved], moved, NAMENODE) is VersionRelation.MOVED
 
 

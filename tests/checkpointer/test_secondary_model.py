@@ -1,4 +1,4 @@
-"""Random histories of a NameNode beside its secondary: nothing of a lost past is offered, and no loss is made up."""
+"""Random histories of a NameNode and its secondary: nothing of a lost past is offered, and no loss is invented."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from checkpointer.past.proof import PastFinding
 from checkpointer.roles.secondary.past import SecondaryPast
 from engine.txn_runs import ImageId, run_of_segment
-from tests.checkpointer.past_model import ModelClaims, ModelNamenode
+from tests.checkpointer.past_model import ModelNamenode, ModelProvenances
 from tests.checkpointer.secondary_model import FinalizedWitness, run_history, run_idle_history
 from tests.depth import SEED, scaled
 
@@ -29,7 +29,7 @@ def test_nothing_of_a_lost_past_is_offered(first: int) -> None:
             raise AssertionError(f"seed {seed}: {error}") from error
         taken, lost = taken + secondary.taken, lost + secondary.findings.count(PastFinding.LOST)
         set_backs += namenode.set_backs
-    # the model is about something
+    # the model covers the interesting cases
     assert set_backs > EACH
     assert lost > EACH // 4
     assert taken > EACH
@@ -51,7 +51,7 @@ def test_a_secondary_gets_over_it() -> None:
     [
         # a process of the NameNode has one past
         ((0,), False),
-        # a NameNode keeps a million transactions unless it is told otherwise
+        # a NameNode keeps a million transactions by default
         ((10_000,), True),
     ],
 )
@@ -63,7 +63,7 @@ def test_an_idle_cluster_is_never_set_back(extra: tuple[int, ...], restarts: boo
 
 
 def test_what_an_idle_cluster_purged_is_not_set_back() -> None:
-    """Neither edits nor images are left, and the process is another one: that cannot be compared."""
+    """Neither edits nor images are left, and the process is another one, so a comparison is impossible."""
     findings = [
         finding
         for seed in range(FIRST_SEED, FIRST_SEED + IDLE)
@@ -74,13 +74,13 @@ def test_what_an_idle_cluster_purged_is_not_set_back() -> None:
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_process_that_is_another_by_now_is_not_kept(restarted: bool) -> None:
-    """A NameNode that is resumed from a snapshot of its memory would be the process that was asked before."""
+    """A NameNode resumed from a memory snapshot would be the process that was asked before."""
     namenode = ModelNamenode(random.Random(SEED), telling=1.0, silent=0.0, extra=(10_000,))
     namenode.start()
     namenode.write(3)
     namenode.save()
     namenode.roll()
-    claims, witness = ModelClaims(), FinalizedWitness(namenode, hasty=0.0)
+    claims, witness = ModelProvenances(), FinalizedWitness(namenode, hasty=0.0)
     base = ImageId(max(namenode.images), namenode.images[max(namenode.images)])
     segment = next(each for each in namenode.segments if each.first > base.txid)
     image = ImageId(segment.last, namenode.states[segment.last])

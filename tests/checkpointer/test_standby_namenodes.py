@@ -1,4 +1,4 @@
-"""Asking NameNodes over real RPC: who is active, who rolls; and when that is asked at all."""
+"""Questions to NameNodes over real RPC: which is active, which rolls, and when they are asked at all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.checkpointer.service_support import Clock
 
 @contextmanager
 def asking(*fakes: Double | None, retries: int = 3) -> Iterator[NameNodes]:
-    """Clients of these NameNodes; None is one that is down."""
+    """Clients of these NameNodes; None stands for one that is down."""
     servers = [None if fake is None else RpcServer(fake.services(), "127.0.0.1", 0) for fake in fakes]
     for server in servers:
         if server is not None:
@@ -63,7 +63,7 @@ def test_how_far_the_active_is() -> None:
     standby = Double(state=HAState.STANDBY, last_txid=50)
     with asking(standby, None) as nodes:
         assert nodes.active_txid() is None
-    # one that has given way may not know it yet
+    # a NameNode that lost the active role may not know it yet
     with asking(standby, Double(last_txid=9), Double(last_txid=12)) as nodes:
         assert nodes.active_txid() == 12
     with asking() as nobody:
@@ -105,7 +105,7 @@ def test_who_may_not_and_who_is_stopping() -> None:
 
 
 class Nodes:
-    """NameNodes that count."""
+    """NameNodes that count calls."""
 
     def __init__(self) -> None:
         self.txids: dict[str, int] = {"nn1:8020": 100}
@@ -174,7 +174,7 @@ def test_a_roll_that_is_refused_is_an_alarm_and_asked_for_again(nodes: Nodes) ->
 
 
 def test_edits_come_again_only_when_some_were_applied(nodes: Nodes, caplog: pytest.LogCaptureFixture) -> None:
-    """The one that was ahead is killed; the others have no more than is here."""
+    """The NameNode that was ahead is killed; the others have only what is here."""
     caplog.set_level("INFO")
     clock = Clock()
     roller = LogRoller(nodes, 120.0, clock=clock)
@@ -199,7 +199,7 @@ def test_edits_are_applied_again_only_when_some_were(caplog: pytest.LogCaptureFi
     clock.now = 61.0
     lag.note(5, source=9, active=-1)
     assert lag.alarm
-    # nobody knows any more that there are others
+    # the newer transactions are no longer known
     lag.note(5, source=5, active=-1)
     assert lag.alarm == ""
     assert not [line for line in caplog.messages if "again" in line]
@@ -211,14 +211,14 @@ def test_edits_are_applied_again_only_when_some_were(caplog: pytest.LogCaptureFi
 
 
 def test_a_namenode_that_was_killed_does_not_report_again(caplog: pytest.LogCaptureFixture) -> None:
-    """Whatever else is asked of it, and fails in another way, or is answered."""
+    """Other questions to it fail in another way, or are answered."""
     caplog.set_level("INFO")
     fake = Double(state=HAState.ACTIVE)
     with asking(fake) as nodes:
         fake.failure = SafeModeError("not now")
         for _ in range(3):
             assert nodes.image_txids() == {}
-            # its web server cannot be asked, which is not an answer either
+            # its web server does not respond, which is not an answer either
             assert nodes.lives() == {}
         fake.failure = None
         assert nodes.last_txids()

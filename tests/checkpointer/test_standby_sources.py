@@ -1,4 +1,4 @@
-"""Where a standby reads its edits: a journal of any kind, what its nodes answered, and edits that wait."""
+"""The sources of a standby's edits: journals of any kind, their nodes' answers, and edits that wait."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Segment:
 
 @dataclass
 class FakeJournal:
-    """Finalized segments, an open one, and how long faults go on."""
+    """Finalized segments, an open one, and a number of faults."""
 
     finalized: list[Segment] = field(default_factory=list)
     opened: Segment | None = None
@@ -178,9 +178,9 @@ def test_whose_it_is_is_asked_until_somebody_says() -> None:
     [
         (FakeJournal(), (1, 5), []),
         (FakeJournal([Segment(1, 5), Segment(6, 9)]), (3, 9), [(1, 5), (6, 9)]),
-        # what was purged is told by what is left
+        # the remaining segments show what was purged
         (FakeJournal([Segment(8, 9)]), (5, 9), [(8, 9)]),
-        # the open segment is read only where something may be in it
+        # the open segment is read only if it may contain something
         (FakeJournal([Segment(1, 5)], Segment(6, 9, in_progress=True)), (1, 5), [(1, 5)]),
         (FakeJournal([Segment(1, 5)], Segment(6, 9, in_progress=True)), (1, 8), [(1, 5), (6, 9)]),
     ],
@@ -291,7 +291,7 @@ def test_notes_on_the_nodes() -> None:
     with book.asking("b") as answered:
         answered(4)
     assert [node.lag_transactions for node in book.states()] == [0, 6, None]
-    # what was told before stays known
+    # earlier reports stay known
     with book.asking("a") as answered:
         answered(-1)
     assert book.states()[0].last_txid == 10

@@ -1,4 +1,4 @@
-"""The standby between its checkpoints: follows the edits, asks for rolls, and sees a rolling upgrade through."""
+"""The standby between its checkpoints: it follows the edits, asks for rolls, and handles a rolling upgrade."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.checkpointer.standby_support import PERIOD, TRANSACTIONS, Daemon, con
 from tests.checkpointer.storage_support import refuse_to_load
 from tests.namenode_stub.stub_support import formatted
 
-# each of them is a daemon's life of a second
+# each example runs a daemon for about a second
 pytestmark = pytest.mark.parameters(2)
 
 ROLL = 120.0
@@ -72,7 +72,7 @@ def test_edits_are_applied_before_the_checkpoint(stub: NameNodeStub, daemon: Dae
     status = daemon.service.status()
     assert (status["appliedTxid"], status["tailingLagTransactions"], status["alarms"]) == (last, 0, [])
     assert status["tailingLagSeconds"] >= 0
-    # what was kept is what the next checkpoint goes on with
+    # the next checkpoint continues with the kept state
     last = write_edits(stub, "c", 20)
     result = daemon.service.poll()
     assert (result.details["txid"], result.details["transactions"]) == (last, 23)
@@ -107,7 +107,7 @@ def test_the_open_segment_is_read_where_that_is_wanted(stub: NameNodeStub, tmp_p
         assert daemon.service.poll().details["txid"] == last
         assert images(tmp_path / "nn2")[-1] == last
         end = write_edits(stub, "b")
-        # the beginning of the next segment is a transaction too
+        # START_LOG_SEGMENT of the next segment is a transaction too
         assert daemon.service.poll().details["txid"] == end + 1
         assert daemon.service.status()["openSegmentFault"] == ""
 
@@ -150,7 +150,7 @@ def test_a_gap_names_txids_sources_and_the_image_that_closes_it(
     assert not daemon.service.ready().ok
     assert stub.rpc_address is not None
     with Daemon(config_for(tmp_path, stub, image_directories=(tmp_path / "other",))) as other:
-        # another checkpointer that has all edits brings the active an image behind the gap
+        # another checkpointer with all edits gives the active an image after the gap
         away.rename(lost)
         assert other.service.request(force=True, wait=True).state is TriggerState.DONE
         lost.rename(away)
@@ -231,7 +231,7 @@ def test_a_roll_is_asked_for_where_edits_wait(stub: NameNodeStub, tmp_path: Path
         status = daemon.service.status()
         assert status["appliedTxid"] == stub.namespace.log.segment_first_txid - 1
         assert status["alarms"] == []
-        # nothing but the beginning of a segment is there: that is no reason to roll
+        # only START_LOG_SEGMENT is present, which is no reason to roll
         begun = stub.namespace.log.segment_first_txid
         daemon.clock.now += 10 * ROLL
         daemon.role.tail()
@@ -275,7 +275,7 @@ def test_a_rolling_upgrade_from_start_to_finalize(stub: NameNodeStub, daemon: Da
     assert image.path.read_bytes() == (theirs / "current" / image.path.name).read_bytes()
     assert daemon.service.status()["targets"][0]["rollbackTxid"] == end
     assert stub.administration.query_rolling_upgrade().has_rollback_image  # type: ignore[union-attr]
-    # checkpoints go on as ever
+    # checkpoints continue as usual
     assert not daemon.role.tail()
     last = write_edits(stub, "later", 2 * TRANSACTIONS)
     result = daemon.service.poll()
@@ -310,7 +310,7 @@ def test_a_start_in_the_open_segment_waits_for_its_end(stub: NameNodeStub, tmp_p
 def test_edits_that_break_off_behind_a_start_do_not_hide_it(
     stub: NameNodeStub, daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, behind: int
 ) -> None:
-    """With START alone applied, and with all of its segment: the next look still knows."""
+    """Whether only START is applied or all of its segment, the next tail still knows."""
     assert stub.administration.start_rolling_upgrade() is not None
     end = stub.namespace.log.segment_first_txid - 1
     write_edits(stub, "during", 3)

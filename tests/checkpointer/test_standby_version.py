@@ -1,4 +1,4 @@
-"""VERSION of a standby behind upgrades and rollbacks of the cluster, and images fetched where edits are missing."""
+"""VERSION of a standby after upgrades and rollbacks of the cluster, and images fetched when edits are missing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tests.checkpointer.standby_support import PERIOD, TRANSACTIONS, Daemon, con
 from tests.namenode_stub.stub_support import formatted
 from tests.recorded_cases import imgcmp
 
-# each of them is a daemon's life of a second
+# each example runs a daemon for about a second
 pytestmark = pytest.mark.parameters(2)
 
 OURS = StorageInfo(-63, 7, 1000, "CID-a", "BP-1")
@@ -98,7 +98,7 @@ def test_the_newest_of_several_versions() -> None:
 
 
 class Cluster:
-    """What the active says, and what was done about it."""
+    """What the active reports, and what was done about it."""
 
     def __init__(self, shared: Path) -> None:
         self.shared = shared
@@ -247,7 +247,7 @@ def same_ports(config: StubConfig, stub: NameNodeStub) -> StubConfig:
 
 
 def upgrade(config: StubConfig, **changes: object) -> StorageInfo:
-    """What an upgrade makes of the directories of a NameNode that was stopped."""
+    """Change the directories of a stopped NameNode as an upgrade does."""
     name, shared = config.image_directories[0], config.shared_edits_directory
     info: StorageInfo = dataclasses.replace(read_storage_info(name), **changes)  # type: ignore[arg-type]
     merge_directory(plan_directory(name), MergeSettings(layout_version=info.layout_version))
@@ -262,7 +262,7 @@ def daemon_of(stub: NameNodeStub, tmp_path: Path, **changes: object) -> Daemon:
 
 
 def in_step(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
-    """The newest image is the active's state, was uploaded, and is of the active's layout."""
+    """Check that the newest image has the active's state and layout, and was uploaded."""
     last = write_edits(stub, "last")
     daemon.role.tail()
     result = daemon.service.poll()
@@ -317,7 +317,7 @@ def test_a_rolling_upgrade_that_was_finalized(stub_config: StubConfig, tmp_path:
             assert [daemon.role.storage_info()] == asked
             daemon.role.tail()
             assert daemon.role.storage_info().layout_version == -67
-            # nothing was fetched: our own images are gone on with
+            # nothing was fetched: our own images are used
             assert kept.exists()
             daemon.clock.now += PERIOD
             in_step(stub, daemon, tmp_path)
@@ -340,7 +340,7 @@ def test_a_plain_upgrade_is_followed_with_the_image_of_the_active(stub_config: S
         assert daemon.role.storage_info() == info
         newest = daemon.role.latest_image()
         assert newest.read_bytes() == (tmp_path / "active/name/current" / newest.name).read_bytes()
-        # what came from there is not offered to it
+        # a fetched image is not offered back
         assert daemon.service.poll().details["uploads"] == {}
         in_step(stub, daemon, tmp_path)
         daemon.role.close()
@@ -349,7 +349,7 @@ def test_a_plain_upgrade_is_followed_with_the_image_of_the_active(stub_config: S
 def test_what_is_here_stays_until_the_image_of_another_history_came(
     stub_config: StubConfig, stub: NameNodeStub, tmp_path: Path
 ) -> None:
-    """A rollback set the active back behind our newest image, and its image cannot be had."""
+    """A rollback set the active back to before our newest image, and its image is not available."""
     with daemon_of(stub, tmp_path) as daemon:
         last = write_edits(stub, "a")
         assert daemon.service.poll().details["txid"] == last
@@ -387,7 +387,7 @@ def test_directories_that_a_kill_left_with_different_versions(stub: NameNodeStub
 
 
 def with_a_gap(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> int:
-    """Edits that were applied, edits that are lost, an image of the active behind them, and more edits."""
+    """Applied edits, lost edits, an image of the active after them, and more edits."""
     write_edits(stub, "a", 3)
     daemon.role.tail()
     end = write_edits(stub, "b", 3)

@@ -1,4 +1,4 @@
-"""The names in /status are what operators' scripts go by: they change only where this list does."""
+"""Operators' scripts rely on the names in /status, which change only together with this list."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def names(details: RoleDetails) -> set[str]:
 
 
 def test_what_every_role_tells() -> None:
-    """Whatever is known: a script need not ask whether a key is there."""
+    """Every key exists in every state, so a script need not check."""
     for state in (NodeState(role="x"), NodeState(role="x", image_txid=1, error="not mounted")):
         assert set(as_json(state)) == COMMON
 

@@ -1,4 +1,4 @@
-"""How often a standby looks for edits, by the keys that Hadoop's guide for observers sets."""
+"""How often a standby tails, by the keys that Hadoop's guide for observers sets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["quorum", "stub", "stub_config"]
 
 
 def looks(period: float, longest: float = 0.0, *, nodes: int = 3, busy: bool = False) -> list[float]:
-    """The moments of the looks in ten minutes."""
+    """Return the moments of the tails in ten minutes."""
     clock = VirtualClock()
     pace = TailPace(period, longest, nodes=nodes, clock=clock.monotonic)
     found = []
@@ -45,10 +45,10 @@ def pauses(moments: list[float]) -> list[float]:
         # without a back-off, as it is by default
         (60, 0, [60, 60, 60]),
         (1, 0, [1, 1, 1]),
-        # one that is shorter than the period is none
+        # a back-off shorter than the period has no effect
         (60, 5, [60, 60, 60]),
         (1, 10, [2, 4, 8, 10, 10]),
-        # what observers need is too much for a checkpointer
+        # the pace of observers is too fast for a checkpointer
         (0, 0, [0.5, 1, 2, 4, 8, 10.5, 10.5]),
         (0, 0.1, [0.5, 1, 2, 4, 8, 10.5, 10.5]),
         (0.001, 0, [0.5, 1, 2, 4, 8, 10.5, 10.5]),
@@ -57,7 +57,7 @@ def pauses(moments: list[float]) -> list[float]:
 )
 def test_pauses_while_there_are_no_edits(period: float, longest: float, expected: list[float]) -> None:
     found = pauses(looks(period, longest))[: len(expected)]
-    # a look is due at a multiple of the job's interval
+    # a tail is due at a multiple of the job's interval
     assert found == pytest.approx(expected, abs=0.25)
 
 
@@ -69,7 +69,7 @@ def test_edits_are_followed_at_the_period(period: float) -> None:
 @pytest.mark.parametrize("period", [0.25, 1.0, 60.0])
 @pytest.mark.parametrize("late", [0.003, 0.2, 0.45])
 def test_a_look_that_begins_late_does_not_cost_the_next(period: float, late: float) -> None:
-    """Late by this part of the period; the next call comes at its own time."""
+    """Late by this part of the period; the next call comes at its usual time."""
     clock = VirtualClock()
     pace = TailPace(period, 2 * period, clock=clock.monotonic)
     assert pace.begin()
@@ -78,7 +78,7 @@ def test_a_look_that_begins_late_does_not_cost_the_next(period: float, late: flo
         clock.passed = (calls + late * (calls == 1)) * period
         assert pace.begin()
         pace.end(found=calls < 3)
-    # none came: one call is left out, early or not
+    # no edits: one call is skipped, early or not
     clock.passed = (4 + late) * period
     assert not pace.begin()
     clock.passed = 5 * period

@@ -1,4 +1,4 @@
-"""The runbook and the errors of all roles use the same words for a NameNode of another namespace."""
+"""The runbook and the errors of all roles describe a NameNode of another namespace in the same words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A daemon in a time that a test advances: its own loop and scheduler, its own jobs, one after the other, at once."""
+"""A daemon in virtual time that a test advances: its own loop, scheduler and jobs run one after the other, at once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DAY = 86_400.0
 
 
 class VirtualClock:
-    """Monotonic and wall time that stand still until `to` is called; they lie long before the present."""
+    """Monotonic and wall time that stand still until `to` is called, long before the present."""
 
     def __init__(self) -> None:
         self.began = float(round(time.time() - 100 * DAY))
@@ -52,7 +52,7 @@ class VirtualClock:
 
 
 class Scheduler(BaseScheduler):  # type: ignore[misc]
-    """Runs what is due in the thread that advances the time."""
+    """Runs due jobs in the thread that advances the time."""
 
     def __init__(self, clock: VirtualClock) -> None:
         super().__init__(timezone=UTC)
@@ -63,7 +63,7 @@ class Scheduler(BaseScheduler):  # type: ignore[misc]
         return DebugExecutor()
 
     def wakeup(self) -> None:
-        """Nothing sleeps."""
+        """Do nothing, since no thread sleeps."""
 
     def start(self, *arguments: Any, **options: Any) -> None:
         super().start(*arguments, **options)
@@ -86,7 +86,7 @@ class Scheduler(BaseScheduler):  # type: ignore[misc]
 
 
 def stamp(folder: Path, clock: VirtualClock) -> None:
-    """Files that were written since the last call were written now, in the time of the test."""
+    """Give files that were written since the last call the test's time."""
     if folder.is_dir():
         for path in folder.iterdir():
             if path.stat().st_mtime > clock.began + 50 * DAY:
@@ -103,7 +103,7 @@ class Line:
 
 
 class LogBook(logging.Handler):
-    """What an operator finds in the log, with the time of the test."""
+    """The log as an operator sees it, with the test's time."""
 
     def __init__(self, clock: VirtualClock) -> None:
         super().__init__(logging.INFO)
@@ -127,7 +127,7 @@ class LogBook(logging.Handler):
 def daemon(
     role: CheckpointRole, config: CheckpointConfig, clock: VirtualClock, reload: Callable[[], CheckpointConfig]
 ) -> Iterator[tuple[Scheduler, Control]]:
-    """The daemon of `role`, whose loop runs in a thread, and whose jobs run when the scheduler is told to."""
+    """The daemon of `role`; its loop runs in a thread, and its jobs run when the test advances the time."""
     control, scheduler = Control(stop_within=30.0), Scheduler(clock)
     clocks = Clocks(clock.monotonic, clock.wall, lambda: scheduler)
     faults: list[BaseException] = []
