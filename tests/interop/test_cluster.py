@@ -47,6 +47,7 @@ def assert_restarts_with(client: HdfsClient, node: NameNode, before: Namespace) 
     assert without_clock_times(client.namespace()) == without_clock_times(before)
 
 
+@pytest.mark.deep
 def test_a_secondary_makes_a_checkpoint_and_old_edits_go(
     purging: HadoopConf, namenode: NameNode, client: HdfsClient
 ) -> None:
@@ -99,6 +100,7 @@ def test_a_pair_fails_over(client_jvm: ClientJvm, tmp_path: Path) -> None:
         assert without_clock_times(client.namespace()) == without_clock_times(before)
 
 
+@pytest.mark.deep
 def test_a_server_that_ends_says_why(conf: HadoopConf) -> None:
     reason = r"(?s)namenode ended with exit code 1; .*storage directory does not exist"
     with pytest.raises(HadoopDiedError, match=reason):
@@ -114,6 +116,7 @@ def test_a_killed_namenode_comes_back(namenode: NameNode, client: HdfsClient) ->
     assert without_clock_times(client.namespace()) == without_clock_times(before)
 
 
+@pytest.mark.deep
 def test_a_load_is_the_same_each_time(shared_client: HdfsClient) -> None:
     """Names, modes and snapshots follow from the seed, in any order of the threads."""
     shown = []
