@@ -16,19 +16,18 @@ import socket
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from google.protobuf.message import EncodeError, Message
 
-from hadoop_common.socket_loop import BUSY, IDLE, UNPROVEN, Channel
+from hadoop_common.port_limits import PortLimits, Refusals
+from hadoop_common.socket_loop import BUSY, IDLE, UNPROVEN, Channel, SocketLoop
 from hadoop_rpc.errors import KerberosError, RemoteError
-from hadoop_rpc.server_counts import ACCEPTED, FAILED, REFUSED
+from hadoop_rpc.security import RpcServerSecurity
+from hadoop_rpc.server_counts import ACCEPTED, FAILED, REFUSED, LoginCounts, RpcActivity
 from hadoop_rpc.server_state import Call, ConnectionEnd, HandshakeReply, ServerConnection, ServerState
 from hadoop_rpc.service import CallContext, Dispatcher
 from hadoop_rpc.wire import RpcErrorCode
-
-if TYPE_CHECKING:
-    from hadoop_rpc.server import RpcServer
 
 _LOG = logging.getLogger(__name__)
 
@@ -41,10 +40,35 @@ _MAX_UNSENT = 1 << 18
 _PRESSED = 1 / 30
 
 
+class ChannelServer(Protocol):
+    """The server of a connection, as far as the connection uses it."""
+
+    loop: SocketLoop
+    limits: PortLimits
+    refusals: Refusals
+    logins: LoginCounts
+    activity: RpcActivity
+    security: RpcServerSecurity | None
+    max_frame: int
+
+    @property
+    def waiting(self) -> bool: ...
+
+    @property
+    def pressed(self) -> bool: ...
+
+    @property
+    def full(self) -> bool: ...
+
+    def enqueue(self, channel: RpcChannel, work: Call | bytes) -> None: ...
+
+    def hold(self, more: int) -> None: ...
+
+
 class RpcChannel(Channel):
     """A connection of `server`; see `Channel` for the threads that call its methods."""
 
-    def __init__(self, server: RpcServer, connection: socket.socket, peer: str) -> None:
+    def __init__(self, server: ChannelServer, connection: socket.socket, peer: str) -> None:
         super().__init__(connection, peer)
         self._server = server
         self._limits = server.limits

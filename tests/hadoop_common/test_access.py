@@ -1,4 +1,4 @@
-"""Who may do what: the decision, and the names of hosts that it goes by."""
+"""Access decisions, and the host names that they depend on."""
 
 from __future__ import annotations
 

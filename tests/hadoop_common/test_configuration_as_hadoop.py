@@ -1,6 +1,6 @@
-"""Configuration files and what a Configuration of Hadoop 3.5.0 reads from them; 2.7.3 where 3.5.0 refuses.
+"""Configuration files and what Hadoop 3.5.0's Configuration reads from them, or 2.7.3's where 3.5.0 refuses.
 
-The answers were read from the real classes, with `hdfs-site.xml` on the class path.
+The expected values were recorded from the real classes, with `hdfs-site.xml` on the class path.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How an error of the system is told: the file, what could not be done, why, and what to do."""
+"""System errors as sentences: the file, what failed, why, and what to do."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_message_that_names_the_file_needs_the_reason_alone() -> None:
 
 
 def test_what_lies_behind_an_error_of_a_connection() -> None:
-    """The names of a library's classes and their pools are nothing for people."""
+    """Names of library classes and pools do not help people."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
         with pytest.raises(requests.RequestException) as slow:

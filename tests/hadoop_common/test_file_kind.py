@@ -1,4 +1,4 @@
-"""What a file is, by its first bytes."""
+"""Recognition of files by their first bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs that strangers write into: no forged lines, no codes for a terminal, no floods."""
+"""Logs with untrusted text: no forged lines, no terminal codes, no floods."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOGGED = NASTY.replace("\udc80", "")
 
 @pytest.fixture
 def stderr(monkeypatch):
-    """What a process that logs to stderr writes there."""
+    """Return what a process with a log on stderr writes there."""
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
     written = io.StringIO()

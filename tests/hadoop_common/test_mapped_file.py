@@ -1,4 +1,4 @@
-"""Files that change, wait or do not exist in full while they are read."""
+"""Files that change, block or have holes while they are read."""
 
 from __future__ import annotations
 

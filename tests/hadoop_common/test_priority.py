@@ -1,4 +1,4 @@
-"""A thread that lets others go first is the only one to do so."""
+"""Only the thread that lowers its priority is affected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory that is freed goes back to the system."""
+"""Freed memory returns to the system."""
 
 from __future__ import annotations
 

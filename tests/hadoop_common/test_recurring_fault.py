@@ -1,4 +1,4 @@
-"""The log has a line when a fault begins, changes and ends; it ends when the operation that failed has succeeded."""
+"""One log line when a fault begins, changes and ends; it ends when the failed operation succeeds."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from hadoop_common.sd_notify import Notifier, watchdog_interval
 
 
 class Listener:
-    """What systemd is to a service."""
+    """The receiving side of systemd."""
 
     def __init__(self, name: str) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)

@@ -1,4 +1,4 @@
-"""Logins at a real ZooKeeper, and what the configuration says of them."""
+"""Logins at a real ZooKeeper, and their configuration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.tls.certificates import STORE_PASSWORD, authority
 
 
 def test_no_server_that_is_gone_is_waited_for_as_long_as_a_session_lives(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kazoo would, and one that lost its power would cost the session although the others are well."""
+    """Kazoo would wait, and one dead server would cost the session although the others work."""
     waited: list[float] = []
 
     def create_connection(*_: object, timeout: float, **__: object) -> None:
@@ -45,7 +45,7 @@ SERVER_AUTH = "org.apache.zookeeper.server.auth"
 
 
 class Secured:
-    """A server that speaks TLS at another port, and knows one user by DIGEST-MD5."""
+    """A server with TLS on another port, and one DIGEST-MD5 user."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -114,7 +114,7 @@ def test_an_empty_acl_leaves_all_to_who_made_it(secured: Secured) -> None:
 
 
 def test_parents_that_have_our_acl_already_are_left_as_they_are(secured: Secured) -> None:
-    """To set an ACL needs a right of its own, which one that formats a second nameservice may not have."""
+    """Setting an ACL needs a separate right, which the formatter of a second nameservice may lack."""
     address = ZooKeeperAddress(secured.server.hosts, 20.0, acl=parse_acl("world:anyone:rwcd"))
     with znodes(address) as found:
         for nameservice in ("ns1", "ns2"):
@@ -137,7 +137,7 @@ def test_a_chroot_moves_all_of_it_and_has_to_be_there(secured: Secured) -> None:
 
 @pytest.fixture
 def faulty(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
-    """What the next connections end with: faults for which kazoo's thread ends, as of a mechanism of SASL."""
+    """Faults of the next connections that end kazoo's thread, as of a SASL mechanism."""
     faults: list[Exception] = []
     connect = SequentialThreadingHandler.create_connection
 

@@ -1,4 +1,4 @@
-"""A mechanism without cryptography in place of Kerberos: tokens are counted and checked, and can be read."""
+"""A mechanism without cryptography instead of Kerberos: tokens are counted and checked, and readable."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class FakeContext:
 
 @dataclass
 class FakeSecurity:
-    """See `ClientSecurity`."""
+    """A fake `ClientSecurity`."""
 
     protections: tuple[Protection, ...] = (Protection.AUTHENTICATION,)
     fallback: bool = False
@@ -66,7 +66,7 @@ class FakeSecurity:
 
 @dataclass
 class FakeAcceptor(FakeContext):
-    """The server's side: `hello` is answered with `welcome`."""
+    """The server's side: answers `hello` with `welcome`."""
 
     def step(self, token: bytes | None) -> bytes:
         if token != b"hello":
@@ -77,7 +77,7 @@ class FakeAcceptor(FakeContext):
 
 @dataclass
 class FakeDoor:
-    """See `ServerSecurity`: lets everybody use `PROTOCOL` alone."""
+    """A fake `RpcServerSecurity` that allows everybody to use only `PROTOCOL`."""
 
     protections: tuple[Protection, ...] = tuple(Protection)
     service: str = "nn"
@@ -99,11 +99,11 @@ class FakeDoor:
 
 
 class FakeServer:
-    """What a kerberized server of Hadoop does, on bytes: `receive` answers what a client sent.
+    """A kerberized Hadoop server on bytes: `receive` answers what a client sent.
 
     Attributes:
-        steps: of the client, in their order.
-        frames: of the client after the negotiation, without what guarded them.
+        steps: of the client, in order.
+        frames: of the client after the negotiation, unwrapped.
     """
 
     def __init__(self, layers: int = 7) -> None:
@@ -127,7 +127,7 @@ class FakeServer:
         return answers
 
     def respond(self, body: bytes) -> bytes:
-        """An answer as it goes over the wire, guarded as was agreed."""
+        """Return an answer with the agreed protection."""
         if self.protection is Protection.AUTHENTICATION:
             return body
         encrypt = self.protection is Protection.PRIVACY
@@ -166,7 +166,7 @@ class FakeServer:
 
 
 def offers(*auths: tuple[str, str]) -> bytes:
-    """NEGOTIATE of a server `nn/there`."""
+    """Return NEGOTIATE of a server `nn/there`."""
     step = pb.RpcSaslProto(state=pb.RpcSaslProto.NEGOTIATE)
     for method, mechanism in auths:
         step.auths.add(method=method, mechanism=mechanism, protocol="nn", serverId="there", challenge=b"c")
@@ -174,7 +174,7 @@ def offers(*auths: tuple[str, str]) -> bytes:
 
 
 def sasl_reply(state: int, token: bytes | None = None) -> bytes:
-    """A step of a server as a frame."""
+    """Return a server's step as a frame."""
     return _reply(pb.RpcSaslProto(state=pb.RpcSaslProto.SaslState.Name(state), token=token))
 
 

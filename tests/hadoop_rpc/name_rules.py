@@ -1,4 +1,4 @@
-"""Rules of auth_to_local with names, and the short name each has; None where Hadoop refuses it."""
+"""Rules of auth_to_local with names, and the short name of each; None if Hadoop refuses it."""
 
 from __future__ import annotations
 

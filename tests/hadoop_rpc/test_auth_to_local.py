@@ -1,4 +1,4 @@
-"""Rules of hadoop.security.auth_to_local; `tests/kerberos` asks Hadoop's own tool about the same table."""
+"""Rules of hadoop.security.auth_to_local; `tests/kerberos` compares the same table with Hadoop's own tool."""
 
 from __future__ import annotations
 

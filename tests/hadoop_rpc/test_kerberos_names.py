@@ -1,4 +1,4 @@
-"""Principals with `_HOST`, patterns of servers' principals, and keytabs: bytes in, values out."""
+"""Principals with `_HOST`, patterns of server principals, and keytabs: bytes in, values out."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _text(value: str) -> bytes:
 
 
 def keytab_of(*entries: KeytabEntry, wide: bool = True) -> bytes:
-    """As MIT writes them, a hole before each; `wide` with the 32 bits of the version behind the key."""
+    """Make a keytab as MIT does, with a hole before each entry; `wide` adds 32-bit versions after the keys."""
     result = b"\x05\x02"
     for entry in entries:
         name, _, realm = entry.principal.rpartition("@")

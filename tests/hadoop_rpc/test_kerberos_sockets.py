@@ -1,4 +1,4 @@
-"""A client that logs in, over sockets: many threads whose tokens have to arrive in order, and a refused login."""
+"""A client login over sockets: ordered tokens of many threads, and a refused login."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _REFUSED = frame(
 
 
 class _Refusing(FakeServer):
-    """Takes no token."""
+    """Refuses every token."""
 
     def _negotiate(self, step: pb.RpcSaslProto) -> bytes:
         return super()._negotiate(step) if step.state == pb.RpcSaslProto.NEGOTIATE else _REFUSED
@@ -39,7 +39,7 @@ class _Refusing(FakeServer):
 
 @contextmanager
 def serving(*servers: FakeServer) -> Iterator[tuple[str, int]]:
-    """The address of a listener whose connections are served by `servers`, one after the other."""
+    """Yield the address of a listener whose connections are served by `servers`, one after the other."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -74,7 +74,7 @@ def client(address: tuple[str, int], security: FakeSecurity) -> RpcClient:
 
 @pytest.mark.parametrize("protection", list(Protection))
 def test_tokens_go_out_in_the_order_they_are_made_in(protection: Protection) -> None:
-    """The server counts them, as Kerberos does: one out of order ends the connection."""
+    """The server counts tokens, as Kerberos does: a token out of order ends the connection."""
     server = FakeServer()
     with serving(server) as address, client(address, FakeSecurity((protection,))) as rpc:
 

@@ -1,4 +1,4 @@
-"""What an AuthorizationException says, in the words of Hadoop 2.7.3, Hadoop 3.5.0 and our servers."""
+"""Messages of AuthorizationExceptions of Hadoop 2.7.3, Hadoop 3.5.0 and our servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""QJournalProtocol and InterQJournalProtocol: every value comes across as it was, every refusal as its Java class."""
+"""QJournalProtocol and InterQJournalProtocol: every value arrives unchanged, every refusal as its Java class."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ ANSWERS: dict[str, Any] = {
 
 @dataclass
 class FakeNode:
-    """Keeps what it was called with, and answers from `ANSWERS` or with `refusal`."""
+    """A node that records its calls, and answers from `ANSWERS` or with `refusal`."""
 
     told: list[Any] = field(default_factory=list)
     heard: list[tuple[str, str]] = field(default_factory=list)

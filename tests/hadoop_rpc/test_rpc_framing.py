@@ -1,4 +1,4 @@
-"""Frames and delimited messages: any cut of the bytes, any damage."""
+"""Frames and delimited messages with any cut and any damage."""
 
 from __future__ import annotations
 

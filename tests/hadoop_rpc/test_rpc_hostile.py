@@ -1,4 +1,4 @@
-"""Peers that want to stop the RPC server: that take no answers, send no end, say nothing, or come in numbers."""
+"""Peers that attack the RPC server: they read no answers, send no end, stay silent, or come in large numbers."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def hello() -> bytes:
 
 
 def stranger(server: RpcServer, *, host: str = "127.0.0.1", receive_bytes: int = 4096) -> socket.socket:
-    """A connection with a small receive buffer, from an address of its own."""
+    """Return a connection with a small receive buffer, from its own address."""
     peer = socket.socket()
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
     peer.settimeout(WAIT)
@@ -80,7 +80,7 @@ def is_served(server: RpcServer) -> None:
 
 
 def end_of(peer: socket.socket) -> bytes:
-    """What comes until the server ends the connection."""
+    """Return all bytes until the server ends the connection."""
     came = b""
     try:
         while data := peer.recv(65536):
@@ -91,7 +91,7 @@ def end_of(peer: socket.socket) -> bytes:
 
 
 def test_who_takes_no_answers_holds_no_handler() -> None:
-    """Each answer is larger than what the sockets hold, and nobody reads it."""
+    """Each answer is larger than the socket buffers, and the peer does not read."""
     with serving(handlers=2) as server, ExitStack() as closing:
         for _ in range(5):
             peer = closing.enter_context(stranger(server))
@@ -121,7 +121,7 @@ def test_a_long_text_of_a_handler_is_cut() -> None:
 
 
 def test_an_answer_that_is_not_taken_has_a_deadline() -> None:
-    """Trickling does not put it off: the rate counts."""
+    """Trickling does not extend the limit: the rate counts."""
     limits = PortLimits(stall=0.4, least_rate=MIB)
     with serving(limits=limits) as server, stranger(server) as peer:
         peer.sendall(hello() + call("echo", text("x" * (8 * MIB))))
@@ -167,7 +167,7 @@ def test_a_clients_id_is_of_hadoops_length() -> None:
 
 
 def test_requests_without_end_take_no_more_memory_than_there_is() -> None:
-    """Those that are late go; one that is whole is performed."""
+    """Late connections are closed; a complete request is performed."""
     limits = PortLimits(memory=MIB, stall=1.0, least_rate=1)
     part = call("echo", text("x" * MIB))[:-1]
     service = Service(PROTOCOL, {"echo": Method(Answer, lambda request, _: request)})
@@ -193,7 +193,7 @@ def test_requests_without_end_take_no_more_memory_than_there_is() -> None:
 
 
 def test_tokens_without_end_of_many_addresses_leave_memory_to_others() -> None:
-    """Each stays below what a login may take, and all together fill the memory; their time to log in is long."""
+    """Each stays below the limit of a login, and together they fill the memory; their login limit is long."""
     limits = PortLimits(memory=MIB, stall=1.0, opening=3600)
     service = Service(PROTOCOL, {"echo": Method(Answer, lambda request, _: request)})
     part = connection_header(AuthProtocol.SASL) + MAX_HANDSHAKE_FRAME.to_bytes(4, "big")

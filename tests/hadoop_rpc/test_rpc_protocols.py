@@ -1,4 +1,4 @@
-"""NamenodeProtocol, HAServiceProtocol and JournalProtocol: every value comes across as it was."""
+"""NamenodeProtocol, HAServiceProtocol and JournalProtocol: every value arrives unchanged."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ SIGNATURE = CheckpointSignature(INFO, 10, 21)
 
 @dataclass
 class FakeNode:
-    """Answers with fixed values and keeps what it was told."""
+    """A node that answers with fixed values and records its calls."""
 
     told: list[Any] = field(default_factory=list)
     command: CheckpointCommand | None = None

@@ -40,7 +40,7 @@ Handler = Callable[[ha.GetServiceStatusResponseProto, CallContext], ha.GetServic
 
 
 def text(value: str) -> ha.GetServiceStatusResponseProto:
-    """A message that carries a text."""
+    """Return a message with a text."""
     return ha.GetServiceStatusResponseProto(state=ha.ACTIVE, notReadyReason=value)
 
 
@@ -64,7 +64,7 @@ def say(rpc: RpcClient, method: str, value: str = "", *, idempotent: bool = True
 
 @contextmanager
 def scripted(*scripts: Callable[[socket.socket], None]) -> Iterator[tuple[str, int]]:
-    """A server that treats its n-th connection as the n-th script says."""
+    """Yield a server that treats its n-th connection by the n-th script."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -81,7 +81,7 @@ def scripted(*scripts: Callable[[socket.socket], None]) -> Iterator[tuple[str, i
 
 
 def read_frames(peer: socket.socket, count: int) -> None:
-    """Take the connection's header and `count` frames."""
+    """Read the connection's header and `count` frames."""
     frames = RpcFrameBuffer()
     while frames.take(7) is None:
         frames.feed(peer.recv(1))
@@ -237,7 +237,7 @@ def test_strings_that_are_not_utf8_are_refused() -> None:
 
 
 def test_large_calls_side_by_side_do_not_wait_for_each_other() -> None:
-    """More than sockets and handlers hold at once: answers have to be taken while requests are sent."""
+    """More than sockets and handlers can hold: answers must be read while requests are sent."""
     with serving(1, echo=lambda request, _: request) as server, client(server) as rpc, ThreadPoolExecutor(8) as pool:
         words = [str(number) * (8 << 20) for number in range(8)]
         assert all(pool.map(lambda word: say(rpc, "echo", word) == word, words))
@@ -456,7 +456,7 @@ def test_a_stop_that_does_not_wait_longer_lets_no_more_calls_begin() -> None:
 
 
 def test_a_stop_keeps_nobody_waiting_for_the_calls_of_others() -> None:
-    """While one call runs and the stop waits for it, all others have their answer, or the end of their connection."""
+    """While the stop waits for one running call, all others have an answer or the end of their connection."""
     entered, release = threading.Event(), threading.Event()
     performed: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Client and server state machines, joined without a socket, and fed with garbage."""
+"""Client and server state machines, connected without a socket, and fed with garbage."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def open_server() -> ServerConnection:
 
 
 def closing(events: list[Call | HandshakeReply | ConnectionEnd]) -> CallFailure:
-    """What a client makes of the last words of a server."""
+    """Return a client's view of a server's final error."""
     (event,) = events
     assert isinstance(event, ConnectionEnd)
     there = client()

@@ -1,4 +1,4 @@
-"""A client's login by Kerberos as a state machine, with a mechanism that is none: every order, cut anywhere."""
+"""A client's Kerberos login as a state machine, with a fake mechanism: any order, cut anywhere."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ REQUEST_HEADER = "0a08021000184122002801"
 
 
 def recorded(step: str) -> bytes:
-    """A step of a NameNode of 2.7.3, in hex, in a frame with the header that it sent."""
+    """Return a recorded step of a NameNode of 2.7.3, in a frame with its header."""
     return frame(bytes.fromhex(RESPONSE_HEADER), delimited(bytes.fromhex(step)))
 
 
 def test_the_frames_are_hadoops() -> None:
-    """Both sides as in a run of Java's client against a NameNode of 2.7.3, but for what the tokens hold."""
+    """Both sides as in a run of Java's client against a NameNode of 2.7.3, except for the content of tokens."""
     here = client()
     assert here.open().hex() == "687270630900df" + "0000000e" + REQUEST_HEADER + "021001"
     entry = "0a084b45524245524f53120647535341504" + "91a026e6e22096c6f63616c686f7374"

@@ -1,4 +1,4 @@
-"""The server's side of a login, joined with the client's over a mechanism that can be read, and fed with disorder."""
+"""The server's side of a login, connected to the client's with a readable mechanism, and fed with disorder."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Events = list[Call | HandshakeReply | ConnectionEnd]
 
 
 class Pair:
-    """A client and a server; `wire` is what went over between them."""
+    """A client and a server; `wire` records the bytes between them."""
 
     def __init__(
         self, *wanted: Protection, offered: tuple[Protection, ...] = tuple(Protection), protocol: str = PROTOCOL
@@ -46,7 +46,7 @@ class Pair:
         self.failure: RpcError | None = None
 
     def send(self, data: bytes, cuts: tuple[int, ...] = ()) -> Events:
-        """Bytes to the server, cut after so many each time."""
+        """Send bytes to the server in pieces of this size."""
         self.wire += data
         events: Events = []
         for cut in (*cuts, len(data)):
@@ -55,7 +55,7 @@ class Pair:
         return events
 
     def hear(self, events: Events) -> bytes:
-        """What the client sends on what the server said."""
+        """Return the client's answer to the server's bytes."""
         answer = b""
         for event in events:
             assert not isinstance(event, Call)
@@ -165,7 +165,7 @@ def test_who_names_another_user_acts_for_him(user: str) -> None:
 
 
 def _split(data: bytes) -> tuple[pb.RpcRequestHeaderProto, bytes]:
-    """Header and body of a short frame."""
+    """Split a short frame into header and body."""
     size = data[4]
     header = pb.RpcRequestHeaderProto()
     header.ParseFromString(data[5 : 5 + size])
@@ -185,7 +185,7 @@ def test_a_call_of_another_protocol_than_the_connections() -> None:
 
 
 def steps() -> st.SearchStrategy[bytes]:
-    """Steps of a client, right ones and wrong ones, and other frames."""
+    """Valid and invalid steps of a client, and other frames."""
     context = FakeContext()
     tokens = [None, b"", b"hello", b"x", *(context.wrap(bytes((layer, 0, 0, 0)), encrypt=False) for layer in (1, 4, 5))]
     states = [each for each in pb.RpcSaslProto.SaslState.values() if each != pb.RpcSaslProto.NEGOTIATE]

@@ -1,4 +1,4 @@
-"""Two stubs, of which one may be a standby of the other, on JournalNodes or bookies in this process."""
+"""Pairs of stubs, one possibly a standby of the other, on JournalNodes or bookies in this process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TIMEOUTS = QuorumSettings(**_SECONDS)
 
 
 def config_on(uri: str, root: Path, **changes: Any) -> StubConfig:
-    """A NameNode below `root` whose shared edits are at `uri`; nothing happens by itself but the tail."""
+    """Configure a NameNode below `root` with shared edits at `uri`; only the tail runs by itself."""
     wanted: dict[str, Any] = {
         "edits": (*uris(root / "name"), uri),
         "shared_edits": uri,
@@ -50,7 +50,7 @@ def config_on(uri: str, root: Path, **changes: Any) -> StubConfig:
 
 
 def pair_on(uri: str, tmp_path: Path, layout: int = -67, **changes: Any) -> tuple[StubConfig, StubConfig]:
-    """Two formatted NameNodes with the same image, and the journal."""
+    """Format two NameNodes with the same image, and the journal."""
     first, second = (config_on(uri, tmp_path / name, **changes) for name in ("nn1", "nn2"))
     journals = open_other_journals(first)
     format_storage(first.image_directories, first.edits_directories, new_storage_info(layout), journals=journals)
@@ -62,7 +62,7 @@ def pair_on(uri: str, tmp_path: Path, layout: int = -67, **changes: Any) -> tupl
 
 @contextmanager
 def running(shared: Quorum | Cluster, tmp_path: Path, **changes: Any) -> Iterator[tuple[NameNodeStub, NameNodeStub]]:
-    """An active NameNode and its standby. The active one may have failed when this ends."""
+    """Yield an active NameNode and its standby. The active one may have failed at the end."""
     first, second = pair_on(shared.uri, tmp_path, **changes)
     active, standby = NameNodeStub(first), NameNodeStub(second, standby=True)
     with standby:
@@ -74,7 +74,7 @@ def running(shared: Quorum | Cluster, tmp_path: Path, **changes: Any) -> Iterato
 
 
 def stop(stub: NameNodeStub) -> None:
-    """Stop it; that its log failed, or was taken over, is nobody's surprise."""
+    """Stop it; a failed log, or another active NameNode, is expected."""
     with suppress(JournalStorageError):
         stub.stop()
 
@@ -92,7 +92,7 @@ def status(stub: NameNodeStub) -> dict[str, Any]:
 
 
 def followed(active: NameNodeStub, standby: NameNodeStub) -> None:
-    """Wait until the standby has all that is in finalized segments."""
+    """Wait until the standby has applied all finalized segments."""
     last = active.roll() - 1
     wait_until(f"txid {last} in the standby", lambda: status(standby)["lastTxid"] >= last)
 

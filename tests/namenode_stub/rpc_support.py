@@ -1,4 +1,4 @@
-"""A stub with an RPC server, and a client that speaks ClientProtocol to it as Hadoop's own would."""
+"""A stub with an RPC server, and a client that speaks ClientProtocol like Hadoop's."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ MASK64 = (1 << 64) - 1
 
 
 def rpc_config(root: Path, layout: int = -67, **changes: Any) -> StubConfig:
-    """A formatted stub with an RPC server on a free port and nothing shared."""
+    """Format a stub with an RPC server on a free port and without shared edits."""
     wanted = {"edits": uris(root / "name"), "shared_edits": "", **changes}
     return formatted(root, layout, rpc_address=("127.0.0.1", 0), **wanted)
 
 
 class Dfs:
-    """The calls of ClientProtocol with Python's arguments; refusals are RemoteErrors."""
+    """The calls of ClientProtocol with Python arguments; refusals are RemoteErrors."""
 
     def __init__(self, stub: NameNodeStub, user: str) -> None:
         assert stub.rpc_address is not None
@@ -104,7 +104,7 @@ def _mode(mode: int) -> pb.FsPermissionProto:
 
 
 def refused(dfs: Dfs, call: Any) -> str:
-    """The simple name of the Java class that a call is refused with."""
+    """Return the simple name of the Java class of a refusal."""
     try:
         call(dfs)
     except RemoteError as error:
@@ -113,13 +113,13 @@ def refused(dfs: Dfs, call: Any) -> str:
 
 
 def logged_since(stub: NameNodeStub, txid: int) -> list[Any]:
-    """The operations after a transaction, as a reader of the open segment finds them."""
+    """Return the operations after a transaction, as read from the open segment."""
     return list(read_log(stub.journals.segments(txid + 1, in_progress=True), txid + 1))
 
 
 @contextmanager
 def serving(config: StubConfig, user: str) -> Iterator[tuple[NameNodeStub, Dfs]]:
-    """The stub and a client, both closed at the end."""
+    """Yield the stub and a client, both closed at the end."""
     with NameNodeStub(config) as stub:
         dfs = Dfs(stub, user)
         try:
@@ -129,5 +129,5 @@ def serving(config: StubConfig, user: str) -> Iterator[tuple[NameNodeStub, Dfs]]
 
 
 def without_clocks(tree: list[Any]) -> list[Any]:
-    """A walk less the times that a 2.7 replay takes from its own clock."""
+    """Walk without the times that a 2.7 replay takes from its own clock."""
     return [dataclasses.replace(each, mtime=0) if each.type == "DIRECTORY" else each for each in tree]

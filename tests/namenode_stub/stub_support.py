@@ -1,4 +1,4 @@
-"""Stubs in scratch directories, and what tests ask of them."""
+"""Stubs in scratch directories, and helpers of their tests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def uris(*directories: Path) -> tuple[str, ...]:
 
 
 def stub_config_for(root: Path, **changes: Any) -> StubConfig:
-    """One name directory and a shared edits directory below `root`; nothing happens by itself."""
+    """Configure one name directory and a shared edits directory below `root`; nothing runs by itself."""
     config = StubConfig(
         image_directories=(root / "name",),
         edits=uris(root / "name", root / "shared"),
@@ -52,7 +52,7 @@ def restarted_tree(config: StubConfig) -> list[Any]:
 
 
 def wait_until(what: str, reached: Callable[[], bool]) -> None:
-    """Poll a condition; the deadline is there for a hanging test only."""
+    """Poll a condition; the deadline only ends a hanging test."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while not reached():
         assert time.monotonic() < deadline, f"waited in vain for {what}"
@@ -60,9 +60,9 @@ def wait_until(what: str, reached: Callable[[], bool]) -> None:
 
 
 def copy_while_written(source: Path, target: Path) -> None:
-    """Copy a storage directory as a kill would leave it; a roll that renames a file meanwhile restarts the copy.
+    """Copy a storage directory as a kill would leave it; restart the copy if a roll renames a file.
 
-    seen_txid goes first: a copy takes time, and it must not tell of segments that began after the others were copied.
+    seen_txid is copied first: a copy takes time, and seen_txid must not count segments that began after the copy.
     """
     while True:
         shutil.rmtree(target, ignore_errors=True)
@@ -78,7 +78,7 @@ def copy_while_written(source: Path, target: Path) -> None:
 
 
 def checkpoint_of(config: StubConfig, scratch: Path) -> Path:
-    """An image of all finalized edits, made beside the stub's own directory; returns its file."""
+    """Make an image of all finalized edits outside the stub's own directory; return its file."""
     copy_while_written(config.image_directories[0], scratch)
     for unfinished in (scratch / "current").glob("edits_inprogress_*"):
         unfinished.unlink()
@@ -87,7 +87,7 @@ def checkpoint_of(config: StubConfig, scratch: Path) -> Path:
 
 
 def write_edits(stub: NameNodeStub, label: str, count: int = 10) -> None:
-    """A segment that makes `count` directories."""
+    """Write a segment that creates `count` directories."""
     for number in range(count):
         stub.namespace.mkdirs(f"/{label}/{number}")
     stub.roll()

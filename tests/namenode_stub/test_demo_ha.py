@@ -1,4 +1,4 @@
-"""`make demo-ha` in short: clients that write, the active stub killed, the other one active by itself."""
+"""A short `make demo-ha`: clients write, the active stub is killed, the other one becomes active by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What demos wait for: states, as long as something happens; a failure is a sentence that names the logs."""
+"""Waits of demos: for states, as long as there is progress; a failure is a sentence that names the logs."""
 
 from __future__ import annotations
 

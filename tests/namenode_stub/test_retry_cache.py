@@ -1,4 +1,4 @@
-"""Repeated calls: answered from memory, and after a restart from what the edits tell."""
+"""Repeated calls: answered from memory, and after a restart from the edits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ClientProtocol over real sockets: what `hdfs dfsadmin` does, and what of it survives."""
+"""ClientProtocol over real sockets: the calls of `hdfs dfsadmin`, and which of their effects survive a restart."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ def test_a_rolling_upgrade_with_a_standby_rolls_for_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("step", ["write_atomically", "rename_durably"])
 def test_a_kill_while_rollback_images_are_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    """Whatever step it comes before, no image lacks its digest, and the next attempt ends it."""
+    """At any step of a kill, no image lacks its digest, and the next attempt completes it."""
     folder = tmp_path / "name" / "current"
     config = rpc_config(tmp_path)
     with serving(config, ME) as (stub, dfs):

@@ -184,7 +184,7 @@ MINIMAL = [AclEntryView(0, kind, "", 5) for kind in (AclType.USER, AclType.GROUP
 
 
 def check(entries: list[AclEntryView]) -> None:
-    """What AclStorage relies on."""
+    """Check the invariants of AclStorage."""
     keys = [(e.scope, e.type, e.name) for e in entries]
     assert keys == sorted(set(keys))
     for scope in {0} | {e.scope for e in entries}:

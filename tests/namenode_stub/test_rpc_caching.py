@@ -203,7 +203,7 @@ def test_directives_that_make_no_sense(tmp_path: Path) -> None:
 
 
 def test_a_repeated_call_adds_no_second_directive(tmp_path: Path) -> None:
-    """Before a restart it is answered from memory, after it from what the edits tell."""
+    """Before a restart it is answered from memory, afterwards from the edits."""
     config = rpc_config(tmp_path)
     request = pb.CacheDirectiveRequestProto(info=directive(path="/a", pool="p"))
     context = CallContext(ME, "", "127.0.0.1", "p", b"0123456789abcdef", 7, 0)

@@ -1,4 +1,4 @@
-"""NamenodeProtocol and HAServiceProtocol over real sockets, and the edits that a BackupNode gets."""
+"""NamenodeProtocol and HAServiceProtocol over real sockets, and the edits sent to a BackupNode."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_manifests_of_copies_and_gaps() -> None:
 
 
 class Backup:
-    """A BackupNode's server, which keeps all it gets; `fault` makes it refuse."""
+    """A BackupNode's server that records all calls; `fault` makes it refuse."""
 
     def __init__(self) -> None:
         self.fault = False
@@ -161,7 +161,7 @@ class Backup:
         return "{}:{}".format(*self.server.address)
 
     def received(self) -> tuple[int, int]:
-        """First and last txid, without a gap."""
+        """Return first and last transaction id, checking for gaps."""
         last = self.batches[0][0] - 1
         for first, count, _ in self.batches:
             assert first == last + 1
@@ -196,7 +196,7 @@ def test_a_backup_node_gets_every_edit_from_the_next_segment_on(stub: NameNodeSt
             client.start()
         for client in clients:
             client.join()
-        # What a client was told of, the backup has.
+        # the backup has everything acknowledged to clients
         assert backup.received() == (first, stub.namespace.last_txid)
         second = stub.roll()
         assert backup.segments == [first, second]
@@ -258,7 +258,7 @@ def test_a_backup_node_whose_address_is_no_name_does_not_hold_up_clients(stub: N
 
 
 def test_a_failure_between_two_batches_loses_no_later_segment() -> None:
-    """A segment that began while the failing call was under way restarts the stream."""
+    """A segment that began during the failing call restarts the stream."""
 
     class Client:
         def __init__(self) -> None:
@@ -274,7 +274,7 @@ def test_a_failure_between_two_batches_loses_no_later_segment() -> None:
             self.calls.append(("start", txid))
 
         def close(self) -> None:
-            """Nothing is open."""
+            """Do nothing: nothing is open."""
 
     client = Client()
     streams = BackupStreams(JournalInfo("c", -63, 1), connect=lambda host, port: client)  # type: ignore[arg-type,return-value]

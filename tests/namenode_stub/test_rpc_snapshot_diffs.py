@@ -1,4 +1,4 @@
-"""ClientProtocol over real sockets: what changed between snapshots."""
+"""ClientProtocol over real sockets: differences between snapshots."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HADOOP_2, HADOOP_3 = -63, -67
 
 
 def report(dfs: Dfs, path: str, first: str, second: str) -> list[str]:
-    """As `hdfs snapshotDiff` prints it."""
+    """Return a report as `hdfs snapshotDiff` prints it."""
     request = pb.GetSnapshotDiffReportRequestProto(snapshotRoot=path, fromSnapshot=first, toSnapshot=second)
     found = dfs.call("getSnapshotDiffReport", request, pb.GetSnapshotDiffReportResponseProto).diffReport
     assert (found.fromSnapshot, found.toSnapshot) == (first, second)
@@ -29,7 +29,7 @@ def report(dfs: Dfs, path: str, first: str, second: str) -> list[str]:
 
 
 def listing(dfs: Dfs, path: str, first: str, second: str) -> tuple[list[pb.SnapshotDiffReportListingProto], bool]:
-    """All pages, asked for as Hadoop 3's client does, and whether the first state is the earlier one."""
+    """Return all pages, requested as Hadoop 3's client does, and whether the first state is the earlier one."""
     pages = []
     cursor = pb.SnapshotDiffReportCursorProto(startPath=b"", index=-1)
     while True:
@@ -44,7 +44,7 @@ def listing(dfs: Dfs, path: str, first: str, second: str) -> tuple[list[pb.Snaps
 
 
 def as_listed(pages: list[pb.SnapshotDiffReportListingProto]) -> set[str]:
-    """Entries of the earlier state's view, as SnapshotDiffReportGenerator understands them."""
+    """Return entries from the earlier state's view, as in SnapshotDiffReportGenerator."""
     found = set()
     moved = {entry.fileId for page in pages for entry in page.deletedEntries if entry.isReference}
     for page in pages:
@@ -57,7 +57,7 @@ def as_listed(pages: list[pb.SnapshotDiffReportListingProto]) -> set[str]:
 
 
 def change(dfs: Dfs) -> None:
-    """Two snapshots s0 and s1 of /s, and changes before, between and after."""
+    """Make two snapshots s0 and s1 of /s, with changes before, between and after."""
     for path in ("/s/a/b/c", "/s/x", "/out"):
         dfs.mkdirs(path)
     for path in ("/s/a/f", "/s/a/b/g", "/s/x/k", "/s/top", "/s/same"):

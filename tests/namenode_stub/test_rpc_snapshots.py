@@ -1,4 +1,4 @@
-"""ClientProtocol over real sockets: snapshots, and the tree as they have it."""
+"""ClientProtocol over real sockets: snapshots and the trees in them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ME = getpass.getuser()
 
 
 def tree(dfs: Dfs, path: str) -> dict[str, tuple[int, str, int]]:
-    """Everything below a path: what a client that walks it sees."""
+    """Return everything below a path, as a client that walks it sees it."""
     found: dict[str, tuple[int, str, int]] = {}
     page = dfs.page(path)
     assert page is not None

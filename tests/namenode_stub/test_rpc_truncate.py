@@ -1,4 +1,4 @@
-"""ClientProtocol over real sockets: truncate, between blocks and inside of one."""
+"""ClientProtocol over real sockets: truncation between and inside blocks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def truncate(dfs: Dfs, path: str, length: int, holder: str = "DFSClient_1") -> b
 
 
 def write(stub: NameNodeStub, path: str, blocks: int = 3, last: int = 100) -> None:
-    """A closed file of some blocks, the last of which has `last` bytes."""
+    """Write a closed file of some blocks, the last with `last` bytes."""
     stub.namespace.create(path)
     for _ in range(blocks):
         stub.namespace.add_block(path)

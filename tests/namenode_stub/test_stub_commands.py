@@ -1,4 +1,4 @@
-"""`namenode-stub` as an operator meets it where something is not as it has to be."""
+"""`namenode-stub` with operator mistakes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.namenode_stub.stub_support import wait_until
 
 @pytest.fixture
 def confs(tmp_path: Path) -> tuple[HadoopConf, HadoopConf]:
-    """nn1 and nn2 on a shared directory."""
+    """Configure nn1 and nn2 on a shared directory."""
     first, second, _ = ha_pair_confs(tmp_path, {"dfs.ha.tail-edits.period": "50ms"})
     return first, second
 

@@ -1,4 +1,4 @@
-"""Many clients at once: one order of changes in memory, in the log, and after a restart or a kill."""
+"""Many concurrent clients: one order of changes in memory, in the log, and after a restart or a kill."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROUNDS = 15
 
 
 def client(names: ActiveNamespace, number: int, count: int) -> None:
-    """Operations of a client that shares its directories with others."""
+    """Perform operations of a client that shares its directories with others."""
     chance = random.Random(number)
     for step in range(count):
         shared = f"/shared/{chance.randrange(5)}"
@@ -81,7 +81,7 @@ def repeat(action: Callable[[], object], done: threading.Event) -> None:
 
 
 def test_every_acknowledged_operation_survives_a_kill(tmp_path: Path) -> None:
-    """What lies on disk at any moment is what SIGKILL would leave; a stub on a copy must hold what was acknowledged."""
+    """The files at any moment are what SIGKILL would leave; a stub on a copy must have everything acknowledged."""
     config = formatted(tmp_path / "live")
     chance = random.Random(7)
     acknowledged: list[str] = []

@@ -1,4 +1,4 @@
-"""Two NameNodes and three JournalNodes, each a process: one is killed or paused, the other takes over by hand."""
+"""Manual failover of two NameNode processes on three JournalNode processes after a kill or a pause."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SETTINGS = {"dfs.ha.tail-edits.period": "1", "dfs.ha.log-roll.period": "1"}
 
 @dataclass
 class Site:
-    """nn1 is active, nn2 its standby."""
+    """nn1 is active, nn2 is its standby."""
 
     trio: JournalTrio
     nn1: OurNameNode
@@ -44,7 +44,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 @dataclass
 class Writers:
-    """Threads that make directories in `node` until one is not acknowledged."""
+    """Threads that create directories in `node` until one is not acknowledged."""
 
     node: OurNameNode
     label: str
@@ -53,14 +53,14 @@ class Writers:
     working: list[Future[set[str]]] = field(default_factory=list)
 
     def start(self, acknowledged: int) -> Writers:
-        """Return when so many were acknowledged; they go on."""
+        """Wait until so many were acknowledged; the threads continue."""
         self.working = [self.pool.submit(self._work, number) for number in range(WRITERS)]
         for _ in range(acknowledged):
             assert self.begun.acquire(timeout=600)
         return self
 
     def made(self) -> set[str]:
-        """What was acknowledged in all, when the last one has ended."""
+        """Return everything acknowledged, after all threads have ended."""
         return {path for future in self.working for path in future.result(120)}
 
     def _work(self, number: int) -> set[str]:

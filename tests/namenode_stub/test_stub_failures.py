@@ -1,4 +1,4 @@
-"""Disks that fail and edits that are lost: nothing is acknowledged that is not on disk, nothing goes on in silence."""
+"""Failing disks and lost edits: nothing is acknowledged that is not on disk, and every failure is reported."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_failed_edit_log_ends_all_service(
 
 
 class FailStopLeft:
-    """The stub of this block ends without an error, its fail-stop tripped."""
+    """The stub inside ends without an error, with its fail-stop tripped."""
 
     def __init__(self, stub: NameNodeStub) -> None:
         self._stub = stub

@@ -1,4 +1,4 @@
-"""Formatting, and the settings that say where."""
+"""Formatting, and the settings of its directories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints that are uploaded to the stub: taken and purged for, or refused without a trace."""
+"""Checkpoint uploads to the stub: accepted with a purge, or refused without a trace."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_image_of_its_own_state_is_the_checkpoint(config: StubConfig, tmp_pa
 
 
 def test_its_state_can_be_saved_again_and_again_between_snapshots(config: StubConfig, tmp_path: Path) -> None:
-    """Every image is the checkpoint of that moment: what one write renumbers does not show in the next."""
+    """Every image is a checkpoint of its moment: renumbering by one write does not affect the next."""
     with NameNodeStub(config) as stub:
         namespace = stub.namespace
         for path in ("/s/d/e", "/z"):
@@ -193,7 +193,7 @@ def test_images_and_segments_are_served_while_others_are_purged(config: StubConf
 
 
 def forged(txid: int) -> bytes:
-    """An image whose only directories contain each other."""
+    """Return an image whose only directories contain each other."""
     sections = dict(minimal_sections(txid))
     directories = [pb.INode(type=pb.INode.DIRECTORY, id=20_000 + i, name=b"d") for i in range(2)]
     for directory in directories:

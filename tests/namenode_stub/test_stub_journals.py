@@ -1,4 +1,4 @@
-"""The journals of a NameNode: which are written and how, and what it tells checkpointers of when they differ."""
+"""The journals of a NameNode: how they are written, and what is reported to checkpointers when they differ."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def locks() -> Iterator[StorageLocks]:
 
 
 def opened(config: StubConfig, locks: StorageLocks) -> tuple[JournalSet, StorageInfo]:
-    """The journals of `config`, recovered; its directories are locked."""
+    """Yield the recovered journals of `config`, with locked directories."""
     for directory in config.storage_directories:
         locks.take(directory)
     info = check_storage(config.storage_directories)
@@ -60,14 +60,14 @@ def lose(folder: Path, *segments: tuple[int, int]) -> None:
 
 
 def told(stub: NameNodeStub, since: int = 1) -> list[tuple[int, int]]:
-    """What getEditLogManifest answers."""
+    """Return the answer of getEditLogManifest."""
     assert stub.rpc_address is not None
     with NamenodeClient(*stub.rpc_address, user=getpass.getuser(), retry=NO_RETRY) as client:
         return [(log.first, log.last) for log in client.edit_log_manifest(since).logs]
 
 
 def write_whole(stub: NameNodeStub) -> None:
-    """`WHOLE`, and a change in the segment that is open then."""
+    """Write `WHOLE`, and a change in the open segment."""
     for number in range(3):
         stub.namespace.mkdirs(f"/{number}")
         stub.roll()
@@ -140,7 +140,7 @@ def test_the_shared_journal_has_to_reach_as_far_as_what_was_loaded(tmp_path: Pat
     alone.close()
 
 
-# ---- what checkpointers are told ---------------------------------------------------------------------------
+# ---- reports to checkpointers ------------------------------------------------------------------------------
 
 
 def test_a_manifest_is_of_all_directories_together(tmp_path: Path) -> None:

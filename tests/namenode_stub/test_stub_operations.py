@@ -1,4 +1,4 @@
-"""Client operations: what they do, what is refused without a trace, and that a restart brings all of it back."""
+"""Client operations: their effects, refusals without a trace, and the state after a restart."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def test_bad_requests_are_answered_with_a_sentence(
 
 
 def test_a_deep_path_is_resolved_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few look-ups a level, whatever is above: the time of a call is linear in its depth."""
+    """A few look-ups per level: the time of a call is linear in its depth."""
     looked_up = 0
     child = Tree.child
 

@@ -1,4 +1,4 @@
-"""What a NameNode keeps when a checkpoint has come: the newest images, and the same edits in all its journals."""
+"""Retention of a NameNode after a checkpoint: the newest images, and the same edits in all journals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SEGMENTS = [(first, first + 1) for first in range(1, 21, 2)]
 
 
 class Elsewhere:
-    """A journal that is not taken for a directory; it is kept in one, and notes what it is asked to purge."""
+    """A journal that is not treated as a directory; stored in one, and records purge requests."""
 
     location = "elsewhere:"
 
@@ -67,7 +67,7 @@ class Elsewhere:
 
 
 class Store:
-    """Two image folders, one of which holds edits too, and another directory of edits; segments as in `SEGMENTS`."""
+    """Two image folders, one with edits, and another edits directory; segments as in `SEGMENTS`."""
 
     def __init__(self, root: Path, *more: JournalMember, **changes: int) -> None:
         self.images = [root / "name/current", root / "images/current"]
@@ -90,7 +90,7 @@ class Store:
         return [{path.name for path in folder.glob("fsimage_*")} for folder in self.images]
 
     def firsts(self) -> list[int]:
-        """Where the edits of each directory begin."""
+        """Return where the edits of each directory begin."""
         return [list_segments(folder)[0].first for folder in self.edits]
 
 
@@ -101,7 +101,7 @@ def formatted(folder: Path) -> FileJournal:
 
 
 def write_segments(journal: Journal) -> None:
-    """Those of `SEGMENTS`, each a START and an END, and nothing open behind."""
+    """Write `SEGMENTS`, each with a START and an END, and no open segment."""
     log = EditLogWriter(journal, INFO.layout_version, 1)
     for _ in SEGMENTS[1:]:
         log.roll()
@@ -184,7 +184,7 @@ def test_where_a_required_journal_cannot_be_listed_all_edits_stay(
 
 
 def test_where_an_image_folder_cannot_be_listed_nothing_goes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It may be the one that lacks the newest image."""
+    """The failing folder may be the one without the newest image."""
     store = Store(tmp_path, images_retained=1)
     store.add_images(4, 10)
     before = store.files()

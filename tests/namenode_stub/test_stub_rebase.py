@@ -1,4 +1,4 @@
-"""The live namespace gets a newer image for a base while clients go on changing it."""
+"""The live namespace gets a newer base image while clients continue to change it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def config(tmp_path: Path) -> StubConfig:
 
 
 def place(image: Path, config: StubConfig) -> None:
-    """Put a checkpoint where an upload would have put it."""
+    """Put a checkpoint where an upload would store it."""
     for directory in config.image_directories:
         for path in (image, image.with_name(image.name + ".md5")):
             (directory / "current" / path.name).write_bytes(path.read_bytes())

@@ -1,4 +1,4 @@
-"""Graceful shutdown: changes are refused with a sentence, what was acknowledged is in whole segments."""
+"""Graceful shutdown: changes are refused with a sentence, and everything acknowledged is in finalized segments."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.namenode_stub.stub_support import formatted, restarted_tree, wait_unt
 
 
 def ended_at(directory: Path) -> int:
-    """Last txid of a directory whose log was ended, which seen_txid names."""
+    """Return the last transaction id of a directory with a finished log, which seen_txid matches."""
     segments = list_segments(directory / "current")
     assert not any(segment.in_progress for segment in segments)
     last = max(segment.last or 0 for segment in segments)
@@ -138,7 +138,7 @@ def test_an_image_can_be_made_of_all_that_was_logged(tmp_path: Path) -> None:
 
 
 class Process:
-    """A stub in a process, killed at the end if it still runs."""
+    """A stub process, killed at the end if it still runs."""
 
     def __init__(self, conf: Path, ports: DemoPorts) -> None:
         self.url = ports.stub_url
@@ -179,7 +179,7 @@ def test_a_process_ends_in_order(tmp_path: Path, end: Callable[[Process], None])
     with Process(conf, ports) as running, ThreadPoolExecutor(4) as pool:
 
         def work(number: int) -> tuple[list[str], list[str]]:
-            """What was made, and why the first was not."""
+            """Return the created directories, and why the first other was refused."""
             made: list[str] = []
             while True:
                 path = f"/{number}/{len(made)}"

@@ -1,4 +1,4 @@
-"""A second NameNode on the same quorum of JournalNodes: it follows, takes over, and the first one finds out."""
+"""A second NameNode on the same JournalNodes: it follows and becomes active, and the first one is fenced."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def quorum(tmp_path: Path) -> Iterator[Quorum]:
 
 
 def asking(active: NameNodeStub) -> StandbySettings:
-    """A standby that asks this one to roll where nothing comes."""
+    """Yield a standby that asks this NameNode to roll if no edits arrive."""
     assert active.rpc_address is not None
     return dataclasses.replace(QUICK, roll_period=0.05, namenodes=((active.server.url, active.rpc_address),))
 
@@ -247,7 +247,7 @@ def test_a_call_that_is_repeated_after_the_takeover_is_not_done_twice(quorum: Qu
 
 
 def test_states_change_to_and_fro(quorum: Quorum, tmp_path: Path) -> None:
-    """Gracefully: nobody fails, and every segment goes on where the one before ended."""
+    """A graceful transition: no failure, and every segment continues the previous one."""
     with running(quorum, tmp_path) as (one, two):
         made = set()
         for turn in range(3):
@@ -281,7 +281,7 @@ def test_a_takeover_on_bookkeeper_amid_writes(tmp_path: Path, monkeypatch: pytes
 
 
 def take_over_amid_writes(shared: Quorum | Cluster, tmp_path: Path) -> None:
-    """What the old active acknowledged is there; it is fenced, and the new one goes on."""
+    """Everything acknowledged by the old active exists; it is fenced, and the new one continues."""
     with running(shared, tmp_path) as (active, standby), ThreadPoolExecutor(4) as pool:
         enough = threading.Semaphore(0)
 

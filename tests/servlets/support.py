@@ -1,4 +1,4 @@
-"""An ImageStore in temporary directories, a server around it, and uploads whose every detail can be wrong."""
+"""An ImageStore in temporary directories, a server for it, and uploads with arbitrary errors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ OTHER_INFO = StorageInfo(-63, 7, 0, "CID-other", "BP-1")
 
 @dataclass
 class TemporaryStore:
-    """Images and segments in `directories`; what the servlet asks can be set."""
+    """Images and segments in `directories`; the answers to the servlet are settable."""
 
     directories: list[Path]
     info: StorageInfo = INFO
@@ -83,7 +83,7 @@ class TemporaryStore:
 
 
 def make_store(root: Path, count: int = 2) -> TemporaryStore:
-    """A store of `count` directories that hold the image at txid 51 and the segment after it."""
+    """Make a store of `count` directories with the image at transaction id 51 and the segment after it."""
     directories = [root / f"name{number}" for number in range(count)]
     for directory in directories:
         directory.mkdir(parents=True)
@@ -93,7 +93,7 @@ def make_store(root: Path, count: int = 2) -> TemporaryStore:
 
 
 def daemon_routes(store: TemporaryStore, *further: Blueprint) -> Flask:
-    """All that a daemon serves, and more routes beside it."""
+    """Return all routes of a daemon, and more."""
     return create_application(
         image_transfer_blueprint(store),
         status_blueprint(
@@ -113,7 +113,7 @@ def daemon_routes(store: TemporaryStore, *further: Blueprint) -> Flask:
 
 @dataclass
 class Served:
-    """A running server and what is behind it."""
+    """A running server and its parts."""
 
     url: str
     store: TemporaryStore
@@ -133,7 +133,7 @@ def serve(
     counter: TransferCounter | None = None,
     **settings: Any,
 ) -> Iterator[Served]:
-    """The image servlet of `store` on a free port."""
+    """Serve the image servlet of `store` on a free port."""
     reservations = UploadReservations()
     blueprint = image_transfer_blueprint(store, options=options, reservations=reservations, counter=counter)
     limits = {"shutdown_timeout": 1.0, "linger": 5.0, **settings}
@@ -142,7 +142,7 @@ def serve(
 
 
 def leftovers(store: TemporaryStore) -> list[str]:
-    """Names in the store's directories that are neither images, .md5 files nor segments."""
+    """Return the files in the store's directories that are neither images, .md5 files nor segments."""
     names = [path.name for directory in store.directories for path in directory.iterdir()]
     return sorted(name for name in names if "ckpt" in name or "tmp" in name)
 
@@ -169,7 +169,7 @@ def put(
     digest: str | None = "right",
     chunk: int | None = None,
 ) -> Answer:
-    """One upload; `digest` "right" computes it, `chunk` sends chunks of that size, no Content-Length."""
+    """Upload an image; `digest` "right" computes it, `chunk` sends chunks of that size without Content-Length."""
     parts = urlsplit(url)
     target = "/imagetransfer?" + urlencode(put_query(len(body)) if query is None else query)
     headers = {"Content-Type": "application/octet-stream"}
@@ -190,7 +190,7 @@ def put(
 
 
 def padded_image(path: Path, size: int) -> str:
-    """Write a valid image of `size` bytes at NEW_TXID, a hole before its FileSummary; returns its MD5."""
+    """Write a valid image of `size` bytes at NEW_TXID, with a hole before its FileSummary; return its MD5."""
     image = NEW_IMAGE.read_bytes()
     tail = struct.unpack(">i", image[-4:])[0] + 4
     with path.open("wb") as out:

@@ -1,4 +1,4 @@
-"""What is asked over HTTP answers with so much and no more."""
+"""HTTP answers are read only up to the limit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hadoop_common.cluster_http import HttpAnswer, send_request
 
 @contextmanager
 def server(head: bytes, chunk: bytes) -> Iterator[str]:
-    """One that answers with `head`, and then with `chunk` again and again until its caller hangs up."""
+    """Serve `head`, then `chunk` repeatedly until the caller disconnects."""
 
     def answer() -> None:
         connection, _ = listener.accept()

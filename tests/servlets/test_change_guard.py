@@ -1,4 +1,4 @@
-"""Pages of others, and strangers on the network, change nothing."""
+"""Foreign web pages and network hosts cannot make changes."""
 
 from __future__ import annotations
 

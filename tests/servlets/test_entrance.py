@@ -1,4 +1,4 @@
-"""Who asks a kerberized web server proves who he is, by a token or by the cookie of an earlier one."""
+"""Callers of a kerberized web server authenticate by a token or by the cookie of an earlier login."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UNTIL = int((NOW + 60) * 1000)
 
 @dataclass
 class Key:
-    """Takes `hello` for a client's token; whose it is."""
+    """A key that accepts `hello` as a client's token."""
 
     principal: str = PRINCIPAL
 
@@ -174,7 +174,7 @@ def test_a_key_that_cannot_be_read_lets_nobody_in(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_signature_is_that_of_hadoop_3() -> None:
-    """Base64 of HMAC-SHA256 over what is before it, as openssl computes it."""
+    """Base64 of HMAC-SHA256 over the preceding text, as computed by openssl."""
     cookie = signed_cookie(Login("u", "u@R", 5), b"secret")
     assert cookie == "u=u&p=u@R&t=kerberos&e=5&s=" + "SYvBUS4GM2gTgATdIYYu5exHf3iLyNzH2YhXc3OJIiE="
 

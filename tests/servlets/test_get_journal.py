@@ -1,4 +1,4 @@
-"""GET /getJournal: parameters, statuses, headers, and what is sent of a segment in progress."""
+"""GET /getJournal: parameters, statuses, headers, and the sent part of a segment in progress."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ INFO = NAMESPACE.colon_string()
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[JournalNode]:
-    """Segment 1-10 is finalized, 11 to 15 are in progress."""
+    """Make segment 1-10 finalized and 11 to 15 in progress."""
     node = JournalNode(below(tmp_path))
     writer = formatted(node)
     writer.segment(1, 10)

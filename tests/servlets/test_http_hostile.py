@@ -1,4 +1,4 @@
-"""Clients that want to stop the HTTP server: that idle, trickle, do not read, send what is no request, or are many."""
+"""Clients that attack the HTTP server: they idle, trickle, do not read, send malformed requests, or are many."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def serving(threads: int = 2, **limits) -> HttpServer:
 def stranger(
     server: HttpServer, sent: bytes = b"", host: str = "127.0.0.1", receive_bytes: int = 4096
 ) -> socket.socket:
-    """A client with a small receive buffer, from an address of its own."""
+    """Return a client with a small receive buffer, from its own address."""
     peer = socket.socket()
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
     peer.settimeout(WAIT)
@@ -82,7 +82,7 @@ def get(server: HttpServer, path: str, host: str = "127.0.0.1") -> bytes:
 
 
 def end_of(peer: socket.socket) -> bytes:
-    """What comes until the server ends the connection."""
+    """Return all bytes until the server ends the connection."""
     came = b""
     with suppress(ConnectionResetError):
         while data := peer.recv(65536):
@@ -146,7 +146,7 @@ def test_who_does_not_read_an_image_leaves_threads_to_others():
 
 
 def test_who_does_not_read_has_less_time_while_others_wait():
-    """All of them come from one address, which has a single thread at a time."""
+    """All of them come from one address, which gets one thread at a time."""
     with serving(threads=2, peer_transfers=1, stall=1.0) as server, ExitStack() as closing:
         for _ in range(3):
             closing.enter_context(stranger(server, GET_BIG))
@@ -190,7 +190,7 @@ def test_connections_make_room_unless_a_thread_works_on_them(sent):
     ],
 )
 def test_headers_of_two_meanings_are_refused(headers):
-    """Each is followed by a request that must not be taken for one."""
+    """Each is followed by a request that must not be accepted."""
     hidden = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
     with serving() as server, stranger(server) as peer:
         peer.sendall(b"PUT /imagetransfer HTTP/1.1\r\nHost: x\r\n" + headers + b"\r\n\r\nabc" + hidden)

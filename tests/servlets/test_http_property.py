@@ -1,4 +1,4 @@
-"""Whatever bytes come, in whatever pieces: requests are worked on one by one, or the connection is refused once."""
+"""Arbitrary bytes in arbitrary pieces: requests are processed one by one, or the connection is refused once."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ STREAMS = st.lists(REQUESTS | st.binary(max_size=60), max_size=4).map(b"".join)
 
 
 def served(pieces: list[bytes]) -> tuple[list[tuple[bytes, int | None]], list[str], bytes]:
-    """Requests that were worked on, refusals, and the bytes that were sent; a request is answered at once."""
+    """Return processed requests, refusals, and sent bytes; each request is answered at once."""
     requests: list[tuple[bytes, int | None]] = []
     refusals: list[str] = []
     gone: list[HttpChannel] = []

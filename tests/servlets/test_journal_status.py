@@ -1,4 +1,4 @@
-"""What a JournalNode tells of itself: /status, /jmx, /metrics."""
+"""Status of a JournalNode: /status, /jmx, /metrics."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def new_node(cache_bytes: int = 1000) -> JournalNode:
 
 @pytest.fixture
 def node() -> JournalNode:
-    """Journal j1 with 1-10 finalized and 11 to 12 in progress, of 14 committed."""
+    """Make journal j1 with 1-10 finalized and 11 to 12 in progress, of 14 committed."""
     node = new_node()
     writer = formatted(node)
     writer.segment(1, 10)

@@ -1,4 +1,4 @@
-"""However an upload ends, its reservation is released and nothing unfinished is left."""
+"""However an upload ends, its reservation is released and no unfinished file remains."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FAULTS = [RuntimeError("bug"), OSError("disk"), HdfsError("away"), KeyError("key
 
 @dataclass
 class FaultyStore(TemporaryStore):
-    """Raises `fault` at the `after`th call of `step`."""
+    """A store that raises `fault` at the `after`th call of `step`."""
 
     step: str = ""
     after: int = 0
@@ -90,7 +90,7 @@ def test_the_reservation_is_released(tmp_path_factory, step, after, fault, activ
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(ImageKind), st.booleans()), max_size=12))
 def test_reservations_against_a_model(steps):
-    """A step is a start, or the end of the oldest; a kind takes only what is newer than all it holds."""
+    """A step starts an upload or ends the oldest; a kind accepts only uploads newer than all in progress."""
     reservations = UploadReservations()
     running: list[tuple[tuple[int, ImageKind], contextlib.ExitStack]] = []
     for txid, kind, ends in steps:

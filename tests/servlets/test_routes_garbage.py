@@ -1,4 +1,4 @@
-"""Random requests at every route of a process: a status that says whose fault it is, a sentence, no traceback."""
+"""Random requests at every route of a process: a status that says which side failed, a sentence, no traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of a daemon on one screen."""
+"""The state of a daemon as text on one screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever rate, pieces and their costs are: a transfer takes bytes / rate seconds, and there is never a flood."""
+"""For any rate, pieces and costs, a transfer takes bytes / rate seconds, without bursts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class FakeTime:
 
 
 class Transfer:
-    """Moves pieces through a throttle and notes when each was on its way."""
+    """Moves pieces through a throttle and records when each was sent."""
 
     def __init__(self, rate: int, idle: float = 0.0) -> None:
         self.time = FakeTime()
@@ -44,7 +44,7 @@ class Transfer:
         self.moved: list[tuple[float, int]] = []
 
     def run(self, pieces: list[int], costs: list[float]) -> float:
-        """Seconds that it took; `costs` are parts of the time that a piece has at the rate."""
+        """Return the seconds it took; `costs` are fractions of the time that a piece has at the rate."""
         self.began = self.time.now
         with self.throttle.transfer():
             for number, size in enumerate(pieces):
@@ -54,7 +54,7 @@ class Transfer:
         return self.time.now - self.began
 
     def assert_no_flood(self, rate: int, largest: int) -> None:
-        """In no span of time goes more than its share, the credit, and two pieces."""
+        """Check that no time span has more than its share, the credit, and two pieces."""
         worst = low = total = 0.0
         for at, size in self.moved:
             before = total - rate * (at - self.began)
@@ -71,7 +71,7 @@ costs = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=20)
 @given(rate=rates, seconds=st.floats(1.0, 5.0), parts=st.lists(st.floats(0.01, 0.04), min_size=1, max_size=20),
        costs=costs, idle=st.floats(0.0, 1e6), overshoot=st.floats(0.0, 0.002))  # fmt: skip
 def test_any_pieces_take_their_time(rate, seconds, parts, costs, idle, overshoot):
-    """Pieces of up to 0.04 s each, whose sending takes up to all the time there is."""
+    """Pieces of up to 0.04 s each, which take up to all of that time to send."""
     pieces: list[int] = []
     while sum(pieces) < rate * seconds:
         pieces.append(max(1, int(rate * parts[len(pieces) % len(parts)])))
@@ -117,7 +117,7 @@ def test_a_stall_is_made_up_for_as_far_as_the_credit_goes(rate, stall):
 
 
 def test_each_of_many_short_transfers_takes_its_time():
-    """A pause of 0.2 s between two of them is no credit for the next."""
+    """A pause of 0.2 s between two of them gives no credit for the next."""
     transfer = Transfer(1_000_000)
     for _ in range(5):
         assert transfer.run([10_000] * 100, [0.5]) == pytest.approx(1.0, rel=0.05)
@@ -159,7 +159,7 @@ def test_a_file_goes_out_at_the_rate(tmp_path, rate, through_kernel):
 
 
 class _Counting(socket.socket):
-    """A socket that takes everything."""
+    """A socket that accepts everything."""
 
     total = largest = 0
 

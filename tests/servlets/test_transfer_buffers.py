@@ -1,4 +1,4 @@
-"""What a transfer holds in memory does not grow with the image: buffers are counted, and reads measured."""
+"""Memory of a transfer does not grow with the image: buffers are counted, and read sizes recorded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SIZE = 64 << 20
 
 @pytest.fixture
 def pools(monkeypatch):
-    """The pools of all receivers."""
+    """Record the buffer pools of all receivers."""
     made = []
 
     class Watched(BufferPool):
@@ -44,7 +44,7 @@ def pools(monkeypatch):
 
 @pytest.fixture
 def reads(monkeypatch):
-    """The sizes of all reads of uploads' bodies."""
+    """Record the sizes of all reads of upload bodies."""
     sizes = []
     real = BufferedConnection.readinto
 
@@ -117,7 +117,7 @@ def test_a_download_takes_few_buffers_and_the_server_none(tmp_path, pools, monke
 
 
 def test_what_is_sent_of_a_file_without_a_descriptor():
-    """The kernel cannot send it; `sendfile` reads and sends."""
+    """The kernel cannot send it, so `sendfile` reads and sends."""
     content = os.urandom(3 << 20)
     here, there = socket.socketpair()
     body = FileBody(io.BytesIO(content + b"more"), "file", len(content), Throttle(0), 65536)

@@ -1,4 +1,4 @@
-"""WebHDFS of an image: what it answers, beside the rows that the same image is dumped as."""
+"""WebHDFS of an image, compared with the rows of a dump of the same image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""WebHDFS of an image on paths into snapshots, reserved ones and odd names, beside what NameNodes and readers say."""
+"""WebHDFS of an image on paths into snapshots, reserved and odd names, compared with NameNodes and readers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def answering() -> Iterator[dict[Path, FlaskClient]]:
 
 
 def without(path: str, answer: Any) -> Any:
-    """An answer without what an image cannot tell, and what the summary says of snapshots."""
+    """Return an answer without fields that an image lacks, and without snapshot counts."""
     if isinstance(answer, dict):
         left = {*(COUNTED if path in ("/", "/.reserved/raw") or "16385" in path or ".." in path else ())}
         if path == "/.reserved":
