@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from journal.attribute_kinds import ACL_EDIT_LOG, ACL_ENTRIES, XATTR_EDIT_LOG, XATTRS
-from journal.file_ops import LENGTH, NO_CALL_ID
-from journal.kinds import BYTE, CLIENT_ID, INT, LONG, MODE, NULLABLE_STR, SHORT, STR
+from journal.file_ops import LENGTH, RetryCacheOp
+from journal.kinds import BYTE, INT, LONG, MODE, NULLABLE_STR, SHORT, STR
 from journal.operation import EditOp, field, operation
 from journal.values import AclEntry, XAttr
 
@@ -88,19 +88,15 @@ class SetAclOp(EditOp):
 
 
 @operation(43, "OP_SET_XATTR", since=-57)
-class SetXAttrOp(EditOp):
+class SetXAttrOp(RetryCacheOp):
     src: str = field(STR, xml="SRC", part=XATTR_EDIT_LOG)
     xattrs: tuple[XAttr, ...] = field(XATTRS, xml="XATTR", part=XATTR_EDIT_LOG)
-    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
-    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
 
 
 @operation(44, "OP_REMOVE_XATTR", since=-57)
-class RemoveXAttrOp(EditOp):
+class RemoveXAttrOp(RetryCacheOp):
     src: str = field(STR, xml="SRC", part=XATTR_EDIT_LOG)
     xattrs: tuple[XAttr, ...] = field(XATTRS, xml="XATTR", part=XATTR_EDIT_LOG)
-    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
-    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
 
 
 @operation(45, "OP_SET_STORAGE_POLICY", since=-60)
@@ -120,34 +116,28 @@ class DisallowSnapshotOp(EditOp):
 
 
 @operation(26, "OP_CREATE_SNAPSHOT")
-class CreateSnapshotOp(EditOp):
+class CreateSnapshotOp(RetryCacheOp):
     """A new snapshot; `mtime` is 0 in layouts without it."""
 
     snapshot_root: str = field(STR, xml="SNAPSHOTROOT")
     snapshot_name: str = field(STR, xml="SNAPSHOTNAME")
     mtime: int = field(LONG, xml="MTIME", since=-66, default=0)
-    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
-    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
 
 
 @operation(27, "OP_DELETE_SNAPSHOT")
-class DeleteSnapshotOp(EditOp):
+class DeleteSnapshotOp(RetryCacheOp):
     """A deleted snapshot; `mtime` is 0 in layouts without it."""
 
     snapshot_root: str = field(STR, xml="SNAPSHOTROOT")
     snapshot_name: str = field(STR, xml="SNAPSHOTNAME")
     mtime: int = field(LONG, xml="MTIME", since=-66, default=0)
-    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
-    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
 
 
 @operation(28, "OP_RENAME_SNAPSHOT")
-class RenameSnapshotOp(EditOp):
+class RenameSnapshotOp(RetryCacheOp):
     """A renamed snapshot; `mtime` is 0 in layouts without it."""
 
     snapshot_root: str = field(STR, xml="SNAPSHOTROOT")
     snapshot_old_name: str = field(STR, xml="SNAPSHOTOLDNAME")
     snapshot_new_name: str = field(STR, xml="SNAPSHOTNEWNAME")
     mtime: int = field(LONG, xml="MTIME", since=-66, default=0)
-    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
-    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)

@@ -26,9 +26,8 @@ from typing import Self
 
 from hadoop_common.names import SegmentName
 from journal.binary_codec import encode_op
-from journal.commit_metrics import CommitMetrics
 from journal.errors import JournalError, JournalStorageError
-from journal.group_commit import CommitStep, GroupCommit
+from journal.group_commit import CommitMetrics, CommitStep, GroupCommit
 from journal.journal import Journal, RecordBatch
 from journal.operation import EditOp
 from journal.ops import EndLogSegmentOp, StartLogSegmentOp

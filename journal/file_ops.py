@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from journal.attribute_kinds import ACL_ENTRIES, XATTRS
 from journal.compound_kinds import BLOCK_ARRAY, COMPACT_BLOCKS, PERMISSION_STATUS, TIMESTAMP_TWICE, TRUNCATE_BLOCK
 from journal.kinds import BOOL, BYTE, CLIENT_ID, INT, LONG, RENAME_OPTIONS, SHORT, STR, STR_LIST
@@ -12,6 +14,14 @@ NO_CALL_ID = -2  # RpcConstants.INVALID_CALL_ID: the operation has no RPC for th
 RENAME_OVERWRITE = 1  # Options.Rename.OVERWRITE
 LENGTH = XmlConstant("LENGTH", "0")
 _FILE_XML = ("inode_id", "path", "replication", "mtime", "atime", "block_size")
+
+
+@dataclass(slots=True, kw_only=True)
+class RetryCacheOp(EditOp):
+    """Base of operations of an RPC that the retry cache remembers; its fields follow all others (writeRpcIds)."""
+
+    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
+    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
 
 
 @operation(
@@ -31,7 +41,7 @@ _FILE_XML = ("inode_id", "path", "replication", "mtime", "atime", "block_size")
         "rpc_call_id",
     ),
 )
-class AddOp(EditOp):
+class AddOp(RetryCacheOp):
     """A new file, or the old form of append when the path exists and is closed. Times in ms."""
 
     inode_id: int = field(LONG, xml="INODEID")
@@ -49,8 +59,6 @@ class AddOp(EditOp):
     overwrite: bool = field(BOOL, xml="OVERWRITE", since=-58, default=False)
     storage_policy_id: int = field(BYTE, since=-60, default=0)
     erasure_coding_policy_id: int = field(BYTE, xml="ERASURE_CODING_POLICY_ID", since=-64, default=0)
-    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
-    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
 
 
 @operation(
@@ -80,35 +88,29 @@ class CloseOp(EditOp):
 
 
 @operation(47, "OP_APPEND", since=-62)
-class AppendOp(EditOp):
+class AppendOp(RetryCacheOp):
     """A closed file is open for append; `new_block` leaves the last block unchanged."""
 
     path: str = field(STR, xml="PATH")
     client_name: str = field(STR, xml="CLIENT_NAME")
     client_machine: str = field(STR, xml="CLIENT_MACHINE")
     new_block: bool = field(BOOL, xml="NEWBLOCK")
-    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
-    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
 
 
 @operation(33, "OP_ADD_BLOCK")
-class AddBlockOp(EditOp):
+class AddBlockOp(RetryCacheOp):
     """A block is added: `blocks` has the penultimate one, if any, with its final length, and the new one."""
 
     path: str = field(STR, xml="PATH")
     blocks: tuple[Block, ...] = field(COMPACT_BLOCKS, xml="BLOCK")
-    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
-    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
 
 
 @operation(25, "OP_UPDATE_BLOCKS")
-class UpdateBlocksOp(EditOp):
+class UpdateBlocksOp(RetryCacheOp):
     """The whole block list of a file under construction."""
 
     path: str = field(STR, xml="PATH")
     blocks: tuple[Block, ...] = field(COMPACT_BLOCKS, xml="BLOCK")
-    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
-    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
 
 
 @operation(46, "OP_TRUNCATE", since=-61)
@@ -124,47 +126,39 @@ class TruncateOp(EditOp):
 
 
 @operation(16, "OP_CONCAT_DELETE", xml=(LENGTH, "trg", "timestamp", "srcs", "rpc_client_id", "rpc_call_id"))
-class ConcatDeleteOp(EditOp):
+class ConcatDeleteOp(RetryCacheOp):
     """The blocks of `srcs` are appended to `trg`; the sources are deleted."""
 
     trg: str = field(STR, xml="TRG")
     srcs: tuple[str, ...] = field(STR_LIST, xml="SOURCES")
     timestamp: int = field(LONG, xml="TIMESTAMP")
-    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
-    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
 
 
 @operation(1, "OP_RENAME_OLD", xml=(LENGTH, "src", "dst", "timestamp", "rpc_client_id", "rpc_call_id"))
-class RenameOldOp(EditOp):
+class RenameOldOp(RetryCacheOp):
     """The rename without options, which moves into an existing directory."""
 
     src: str = field(STR, xml="SRC")
     dst: str = field(STR, xml="DST")
     timestamp: int = field(LONG, xml="TIMESTAMP")
-    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
-    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
 
 
 @operation(15, "OP_RENAME", xml=(LENGTH, "src", "dst", "timestamp", "options", "rpc_client_id", "rpc_call_id"))
-class RenameOp(EditOp):
+class RenameOp(RetryCacheOp):
     """The rename with options: one byte per option, such as RENAME_OVERWRITE."""
 
     src: str = field(STR, xml="SRC")
     dst: str = field(STR, xml="DST")
     timestamp: int = field(LONG, xml="TIMESTAMP")
     options: bytes = field(RENAME_OPTIONS, xml="OPTIONS", default=b"")
-    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
-    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
 
 
 @operation(2, "OP_DELETE", xml=(LENGTH, "path", "timestamp", "rpc_client_id", "rpc_call_id"))
-class DeleteOp(EditOp):
+class DeleteOp(RetryCacheOp):
     """A file or a whole directory is deleted."""
 
     path: str = field(STR, xml="PATH")
     timestamp: int = field(LONG, xml="TIMESTAMP")
-    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
-    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
 
 
 @operation(3, "OP_MKDIR", xml=(LENGTH, "inode_id", "path", "timestamp", "permissions", "acl_entries", "xattrs"))
@@ -185,7 +179,7 @@ class MkdirOp(EditOp):
     "OP_SYMLINK",
     xml=(LENGTH, "inode_id", "path", "target", "mtime", "atime", "permissions", "rpc_client_id", "rpc_call_id"),
 )
-class SymlinkOp(EditOp):
+class SymlinkOp(RetryCacheOp):
     """A new symbolic link to `target`."""
 
     inode_id: int = field(LONG, xml="INODEID")
@@ -194,5 +188,3 @@ class SymlinkOp(EditOp):
     mtime: int = field(LONG, xml="MTIME")
     atime: int = field(LONG, xml="ATIME")
     permissions: PermissionStatus = field(PERMISSION_STATUS, xml="PERMISSION_STATUS")
-    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
-    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)

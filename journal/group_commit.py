@@ -14,9 +14,9 @@ thread has seen the turn claimed, and the thread that claimed it always releases
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from enum import Enum
 
-from journal.commit_metrics import CommitMetrics
 from journal.double_buffer import DoubleBuffer
 from journal.errors import JournalError
 from journal.journal import RecordBatch
@@ -28,6 +28,38 @@ class CommitStep(Enum):
     DONE = "done"
     FLUSH = "flush for all that wait"
     WAIT = "wait for the thread that flushes"
+
+
+@dataclass(slots=True)
+class CommitMetrics:
+    """Counts since the log was opened; times in seconds.
+
+    Attributes:
+        transactions, transaction_bytes: durable ones.
+        syncs: batches made durable.
+        sync_seconds, longest_sync_seconds: duration of the syncs.
+        last_batch, largest_batch: transactions in the newest and in the largest batch.
+        last_batch_bytes, largest_batch_bytes: the same in bytes.
+        waits, wait_seconds: callers that waited for durability, including the one that flushed.
+        full_waits, full_wait_seconds: writers that waited for space in the buffer.
+        pending, pending_bytes: transactions that wait for the next flush.
+    """
+
+    transactions: int = 0
+    transaction_bytes: int = 0
+    syncs: int = 0
+    sync_seconds: float = 0.0
+    longest_sync_seconds: float = 0.0
+    last_batch: int = 0
+    largest_batch: int = 0
+    last_batch_bytes: int = 0
+    largest_batch_bytes: int = 0
+    waits: int = 0
+    wait_seconds: float = 0.0
+    full_waits: int = 0
+    full_wait_seconds: float = 0.0
+    pending: int = 0
+    pending_bytes: int = 0
 
 
 class GroupCommit:
@@ -48,11 +80,8 @@ class GroupCommit:
         self._capacity = capacity
         self._claimed = False
         self._failure: JournalError | None = None
-        self._transactions = self._bytes = self._syncs = 0
-        self._last = self._last_bytes = self._largest = self._largest_bytes = 0
-        self._sync_seconds = self._longest_sync = self._last_sync = 0.0
-        self._waits = self._full_waits = 0
-        self._wait_seconds = self._full_wait_seconds = 0.0
+        self._metrics = CommitMetrics()
+        self._last_sync = 0.0
 
     @property
     def last_txid(self) -> int:
@@ -85,7 +114,7 @@ class GroupCommit:
 
         0 if there seems to be one writer only, with at most one transaction in this batch and in the one before.
         """
-        return self._last_sync / 2 if max(self._last, self._buffer.count) > 1 else 0.0
+        return self._last_sync / 2 if max(self._metrics.last_batch, self._buffer.count) > 1 else 0.0
 
     def add(self, record: bytes) -> int:
         """Buffer the record of the next transaction; returns its txid."""
@@ -135,15 +164,16 @@ class GroupCommit:
     def flushed(self, batch: RecordBatch, seconds: float) -> None:
         """Mark `batch` as durable, after a flush of `seconds`."""
         self._buffer.flushed()
-        size = len(batch.records)
-        self._transactions += batch.count
-        self._bytes += size
-        self._syncs += 1
-        self._sync_seconds += seconds
         self._last_sync = seconds
-        self._longest_sync = max(self._longest_sync, seconds)
-        self._last, self._last_bytes = batch.count, size
-        self._largest, self._largest_bytes = max(self._largest, batch.count), max(self._largest_bytes, size)
+        size, metrics = len(batch.records), self._metrics
+        metrics.transactions += batch.count
+        metrics.transaction_bytes += size
+        metrics.syncs += 1
+        metrics.sync_seconds += seconds
+        metrics.longest_sync_seconds = max(metrics.longest_sync_seconds, seconds)
+        metrics.last_batch, metrics.last_batch_bytes = batch.count, size
+        metrics.largest_batch = max(metrics.largest_batch, batch.count)
+        metrics.largest_batch_bytes = max(metrics.largest_batch_bytes, size)
 
     def release(self) -> None:
         """Release the turn."""
@@ -156,13 +186,13 @@ class GroupCommit:
 
     def waited(self, seconds: float) -> None:
         """Count a caller's wait for durability."""
-        self._waits += 1
-        self._wait_seconds += seconds
+        self._metrics.waits += 1
+        self._metrics.wait_seconds += seconds
 
     def waited_for_room(self, seconds: float) -> None:
         """Count a writer's wait for space."""
-        self._full_waits += 1
-        self._full_wait_seconds += seconds
+        self._metrics.full_waits += 1
+        self._metrics.full_wait_seconds += seconds
 
     def read(self, from_txid: int, *, durable_only: bool = True) -> list[RecordBatch] | None:
         """See `DoubleBuffer.read`."""
@@ -170,20 +200,4 @@ class GroupCommit:
 
     def metrics(self) -> CommitMetrics:
         """Return the current counts."""
-        return CommitMetrics(
-            transactions=self._transactions,
-            transaction_bytes=self._bytes,
-            syncs=self._syncs,
-            sync_seconds=self._sync_seconds,
-            longest_sync_seconds=self._longest_sync,
-            last_batch=self._last,
-            largest_batch=self._largest,
-            last_batch_bytes=self._last_bytes,
-            largest_batch_bytes=self._largest_bytes,
-            waits=self._waits,
-            wait_seconds=self._wait_seconds,
-            full_waits=self._full_waits,
-            full_wait_seconds=self._full_wait_seconds,
-            pending=self._buffer.count,
-            pending_bytes=self._buffer.size,
-        )
+        return replace(self._metrics, pending=self._buffer.count, pending_bytes=self._buffer.size)

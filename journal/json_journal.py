@@ -15,8 +15,7 @@ from journal.binary_codec import check_layout, decode_op
 from journal.errors import JournalError, JournalExistsError, SegmentError, TransactionGapError
 from journal.journal import RecordBatch
 from journal.journal_directory import WriterLock, check_same_namespace, journal_faults, remove_files
-from journal.json_folder import JsonFolder
-from journal.json_manifest import JsonManifest
+from journal.json_folder import JsonFolder, JsonManifest
 from journal.json_reading import JsonSegment, read_records
 from journal.json_segments import FileRun, JsonFile, group_files
 from journal.operation import EditOp

@@ -13,7 +13,7 @@ from hadoop_common.names import segment_name
 from journal.errors import JournalError, JournalStorageError
 from journal.file_segments import FileSegment
 from journal.segment_copies import SegmentCopies
-from journal.segment_extent import check_segment_file
+from journal.segment_frames import check_segment_file
 from journal.segment_output import write_ops
 
 _LOG = logging.getLogger(__name__)

@@ -110,10 +110,10 @@ def operation(
 
     def declare(cls: type[_OpT]) -> type[_OpT]:
         declared = dataclass(slots=True, kw_only=True)(cls)
+        # Inherited fields follow the own ones in the file.
+        ordered = sorted(dataclasses.fields(declared), key=lambda item: item.name not in cls.__annotations__)
         fields = tuple(
-            dataclasses.replace(item.metadata[_SPEC], name=item.name)
-            for item in dataclasses.fields(declared)
-            if _SPEC in item.metadata
+            dataclasses.replace(item.metadata[_SPEC], name=item.name) for item in ordered if _SPEC in item.metadata
         )
         by_name = {item.name: item for item in fields}
         declared.opcode = opcode

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from struct import Struct
 from typing import NamedTuple
 
@@ -263,3 +264,28 @@ def check_padding(buffer: Buffer, position: int, file: str) -> None:
             raise CorruptOpError(
                 f"byte 0x{rest[0]:02x} after the terminator at byte {position}", file=file, offset=offset
             )
+
+
+def renumbered(ops: Iterable[EditOp]) -> Iterator[EditOp]:
+    """Yield the operations with consecutive ids; the first keeps its id, or gets 1 if that is smaller."""
+    txid: int | None = None
+    for op in ops:
+        txid = max(1, op.txid) if txid is None else txid + 1
+        yield op if op.txid == txid else replace(op, txid=txid)
+
+
+def unchecked_ops(content: Buffer, file: str) -> Iterator[EditOp]:
+    """Yield the operations of a segment without checking their ids.
+
+    Raises:
+        CorruptHeaderError, UnsupportedLayoutError: see `decode_header`.
+        CorruptOpError: an operation cannot be decoded, or bytes follow the terminator.
+    """
+    layout_version = decode_header(content, file=file)
+    position = HEADER_SIZE
+    while position < len(content):
+        if content[position] == TERMINATOR:
+            check_padding(content, position, file)
+            return
+        op, position = decode_op(content, position, layout_version, file=file)
+        yield op

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
 
 from journal.binary_codec import TERMINATOR
-from journal.errors import CorruptOpError
+from journal.errors import CorruptOpError, JournalError, SegmentError, TransactionGapError
 from journal.primitives import Buffer
+from journal.segment import HEADER_SIZE, decode_header, iter_ops
+from journal.segment_file import EditLogSegment, map_file
 
 _LENGTH_SINCE = -56  # LayoutVersion.Feature.EDITLOG_LENGTH
 _FRAME = Struct(">Biq")
@@ -70,3 +73,56 @@ def check_frame(buffer: Buffer, frame: OpFrame, *, file: str = "") -> None:
     if actual != expected:
         problem = f"checksum 0x{actual:08x} differs from the recorded 0x{expected:08x}"
         raise CorruptOpError(problem, file=file, offset=frame.start, txid=frame.txid)
+
+
+def check_extent(buffer: Buffer, first_txid: int, last_txid: int, *, file: str = "") -> None:
+    """Check that `buffer`, a whole segment, has undamaged operations with txids `first_txid` .. `last_txid`.
+
+    Operations are not decoded, except in layouts before -56, whose operations have no length.
+
+    Raises:
+        CorruptHeaderError, UnsupportedLayoutError: see `decode_header`.
+        CorruptOpError: an operation is truncated or its checksum differs.
+        TransactionGapError: a txid does not follow its predecessor.
+        SegmentError: the segment ends before `last_txid`.
+    """
+    if not has_frames(decode_header(buffer, file=file)):
+        for _ in iter_ops(buffer, file=file, first_txid=first_txid, last_txid=last_txid):
+            pass
+        return
+    expected, position = first_txid, HEADER_SIZE
+    with memoryview(buffer) as view:
+        frames = iter_frames(view, HEADER_SIZE, len(view), file=file)
+        while expected <= last_txid:
+            frame = next(frames, None)
+            if frame is None:
+                problem = f"the segment ends before txid {expected}; by its name it ends with txid {last_txid}"
+                raise SegmentError(problem, file=file, offset=position)
+            check_frame(view, frame, file=file)
+            if frame.txid != expected:
+                raise TransactionGapError(expected, frame.txid, file=file, offset=frame.start)
+            expected, position = expected + 1, frame.end
+
+
+def check_segment_file(path: Path, first_txid: int, last_txid: int, *, name: str = "") -> None:
+    """Run `check_extent` on the file `path`; errors name it `name`, by default its file name.
+
+    Raises:
+        JournalError: see `check_extent`.
+        OSError: the file cannot be read.
+    """
+    with map_file(path) as content:
+        check_extent(content, first_txid, last_txid, file=name or path.name)
+
+
+def whole_segments(segments: Iterable[EditLogSegment]) -> list[EditLogSegment]:
+    """Return the finalized segments whose files are complete and undamaged; reads all of them."""
+    return [each for each in segments if each.last is not None and _is_whole(each, each.last)]
+
+
+def _is_whole(segment: EditLogSegment, last_txid: int) -> bool:
+    try:
+        check_segment_file(segment.path, segment.first, last_txid)
+    except (JournalError, OSError):
+        return False
+    return True

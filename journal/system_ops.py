@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from journal.file_ops import NO_CALL_ID
-from journal.kinds import CLIENT_ID, INT, LONG, STR
+from journal.file_ops import RetryCacheOp
+from journal.kinds import INT, LONG, STR
 from journal.operation import EditOp, field, operation
 from journal.record_kinds import CACHE_DIRECTIVE, CACHE_POOL, DELEGATION_KEY, DELEGATION_TOKEN, EXTRA_OPTIONS
 from journal.values import CacheDirectiveInfo, CachePoolInfo, DelegationKey, DelegationTokenIdent
@@ -61,45 +61,33 @@ class UpdateMasterKeyOp(EditOp):
 
 
 @operation(34, "OP_ADD_CACHE_DIRECTIVE")
-class AddCacheDirectiveOp(EditOp):
+class AddCacheDirectiveOp(RetryCacheOp):
     directive: CacheDirectiveInfo = field(CACHE_DIRECTIVE, xml="ID")
-    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
-    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
 
 
 @operation(39, "OP_MODIFY_CACHE_DIRECTIVE")
-class ModifyCacheDirectiveOp(EditOp):
+class ModifyCacheDirectiveOp(RetryCacheOp):
     directive: CacheDirectiveInfo = field(CACHE_DIRECTIVE, xml="ID")
-    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
-    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
 
 
 @operation(35, "OP_REMOVE_CACHE_DIRECTIVE")
-class RemoveCacheDirectiveOp(EditOp):
+class RemoveCacheDirectiveOp(RetryCacheOp):
     id: int = field(LONG, xml="ID")
-    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
-    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
 
 
 @operation(36, "OP_ADD_CACHE_POOL")
-class AddCachePoolOp(EditOp):
+class AddCachePoolOp(RetryCacheOp):
     pool: CachePoolInfo = field(CACHE_POOL, xml="POOLNAME")
-    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
-    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
 
 
 @operation(37, "OP_MODIFY_CACHE_POOL")
-class ModifyCachePoolOp(EditOp):
+class ModifyCachePoolOp(RetryCacheOp):
     pool: CachePoolInfo = field(CACHE_POOL, xml="POOLNAME")
-    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
-    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
 
 
 @operation(38, "OP_REMOVE_CACHE_POOL")
-class RemoveCachePoolOp(EditOp):
+class RemoveCachePoolOp(RetryCacheOp):
     pool_name: str = field(STR, xml="POOLNAME")
-    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
-    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
 
 
 @operation(41, "OP_ROLLING_UPGRADE_START", since=-55)
@@ -117,7 +105,7 @@ class RollingUpgradeFinalizeOp(EditOp):
 
 
 @operation(49, "OP_ADD_ERASURE_CODING_POLICY", since=-64)
-class AddErasureCodingPolicyOp(EditOp):
+class AddErasureCodingPolicyOp(RetryCacheOp):
     """`cell_size` in bytes; `extra_options` are pairs of name and value."""
 
     codec_name: str = field(STR, xml="CODEC")
@@ -125,26 +113,18 @@ class AddErasureCodingPolicyOp(EditOp):
     parity_units: int = field(INT, xml="PARITYUNITS")
     cell_size: int = field(INT, xml="CELLSIZE")
     extra_options: tuple[tuple[str, str], ...] = field(EXTRA_OPTIONS, xml="EXTRAOPTION", default=())
-    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
-    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
 
 
 @operation(50, "OP_ENABLE_ERASURE_CODING_POLICY", since=-64)
-class EnableErasureCodingPolicyOp(EditOp):
+class EnableErasureCodingPolicyOp(RetryCacheOp):
     policy_name: str = field(STR, xml="POLICYNAME")
-    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
-    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
 
 
 @operation(51, "OP_DISABLE_ERASURE_CODING_POLICY", since=-64)
-class DisableErasureCodingPolicyOp(EditOp):
+class DisableErasureCodingPolicyOp(RetryCacheOp):
     policy_name: str = field(STR, xml="POLICYNAME")
-    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
-    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
 
 
 @operation(52, "OP_REMOVE_ERASURE_CODING_POLICY", since=-64)
-class RemoveErasureCodingPolicyOp(EditOp):
+class RemoveErasureCodingPolicyOp(RetryCacheOp):
     policy_name: str = field(STR, xml="POLICYNAME")
-    rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
-    rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)

@@ -26,7 +26,7 @@ from journal_node.disk import JournalDisk
 from journal_node.edits_cache import EditsCache
 from journal_node.fetch import HttpFetch
 from journal_node.hosted_journal import HostedJournal
-from journal_node.local_host import is_this_machine
+from journal_node.peers import is_this_machine
 from journal_node.reading import SegmentContent
 from journal_node.recovery import SegmentFetch
 from journal_node.rules import check_journal_id

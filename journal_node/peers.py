@@ -1,11 +1,13 @@
-"""The other JournalNodes of a journal, as seen by one of them."""
+"""The other JournalNodes of a journal: which of its nodes they are, and calls to them."""
 
 from __future__ import annotations
 
 import logging
+import socket
 import time
-from collections.abc import Callable
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from ipaddress import ip_address
+from typing import Any, Protocol, TypeVar
 
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import NoSuchProtocolError, NotAuthorizedError
@@ -120,3 +122,32 @@ class RpcPeer:
     def _client(self) -> QJournalClient:
         host, port = self._address.host, self._address.port
         return QJournalClient(host, port, user=self._user, timeout=self._timeout, nameservice=self._nameservice)
+
+
+def others(nodes: Sequence[NodeAddress], own_port: int, is_local: Callable[[str], bool]) -> tuple[NodeAddress, ...]:
+    """Return `nodes` without this one, which is on this host with `own_port` (JournalNodeSyncer.getJournalAddrList)."""
+    found = tuple(node for node in nodes if node.port != own_port or not is_local(node.host))
+    if len(found) == len(nodes):
+        _LOG.warning("none of %s is this node, which listens on port %d", ", ".join(map(str, nodes)), own_port)
+    return found
+
+
+_ANY_PORT = 9
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether all addresses of `host` belong to this machine; False if it cannot be resolved."""
+    try:
+        found = socket.getaddrinfo(host, _ANY_PORT, type=socket.SOCK_DGRAM)
+        return all(_is_own(family, address) for family, _, _, _, address in found)
+    except (OSError, UnicodeError):
+        return False
+
+
+def _is_own(family: socket.AddressFamily, address: tuple[Any, ...]) -> bool:
+    """Whether packets to the address come from it; a bind would prove nothing with ip_nonlocal_bind."""
+    if ip_address(address[0]).is_loopback:
+        return True
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect(address)
+        return bool(probe.getsockname()[0] == address[0])

@@ -26,9 +26,8 @@ from journal_node.get_journal import get_journal_blueprint
 from journal_node.journal_beans import journal_node_beans
 from journal_node.journal_facts import JournalNodeFacts, RpcFacts, journal_facts, node_status
 from journal_node.journal_metrics import journal_metrics_blueprint
-from journal_node.membership import others
 from journal_node.node import JournalNode
-from journal_node.peers import RpcPeer
+from journal_node.peers import RpcPeer, others
 from journal_node.places import JournalPlaces
 from journal_node.sync import SyncThread
 from servlets.application import create_application

@@ -16,8 +16,8 @@ from journal.errors import TransactionGapError
 from journal.journal import Journal, ReadableSegment
 from journal.open_journal import open_journal
 from journal.quorum.address import SCHEME, QuorumAddress
+from journal.quorum.calls import majority
 from journal.quorum.node_answers import NodeAnswer, NodeQuery, ask_nodes
-from journal.quorum.tally import majority
 from site_config.checkpoint_config import CheckpointConfig
 
 # questions to a JournalNode, one after the other

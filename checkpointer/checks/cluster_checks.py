@@ -8,8 +8,8 @@ from checkpointer.checks.verdict import Metric, State, Verdict, worst
 from hadoop_common.storage_info import StorageInfo
 from image_format.errors import UnsupportedLayoutError
 from image_format.layout import check_supported
+from journal.quorum.calls import majority
 from journal.quorum.node_answers import NodeAnswer
-from journal.quorum.tally import majority
 
 _ACTIVE = "ACTIVE"
 

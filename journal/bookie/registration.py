@@ -11,9 +11,9 @@ from google.protobuf import text_format
 
 from hadoop_common.durable import write_atomically
 from hadoop_common.zookeeper.znodes import ZNodes
-from journal.bookkeeper.bookie_id import registration_of
 from journal.bookkeeper.errors import NodeExistsError, NoNodeError
 from journal.bookkeeper.ledger_paths import LedgerManager, format_layout
+from journal.bookkeeper.ledger_store import registration_of
 from journal.bookkeeper.zookeeper import JournalZNodes
 from journal.errors import JournalError
 from journal.proto import bookkeeper_pb2 as pb

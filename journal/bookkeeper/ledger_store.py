@@ -1,15 +1,17 @@
-"""Ledgers and bookies in ZooKeeper: metadata, new ids, writable bookies."""
+"""Ledgers and bookies in ZooKeeper: metadata, new ids, writable bookies and their addresses."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 
+from google.protobuf.message import DecodeError
+
 from hadoop_common.zookeeper.znodes import ZNodes
-from journal.bookkeeper.bookie_id import address_of
 from journal.bookkeeper.errors import BookKeeperError, NodeExistsError, NoLedgerError, NoNodeError
 from journal.bookkeeper.ledger_metadata import LedgerMetadata, format_metadata, parse_metadata
 from journal.bookkeeper.ledger_paths import LedgerPaths, id_of, parse_layout
+from journal.proto import bookkeeper_pb2 as pb
 
 _READ_ONLY = "readonly"
 
@@ -118,3 +120,35 @@ class LedgerStore:
             self._znodes.delete(path)
         except NoNodeError:
             return
+
+
+_PROTOCOL = "bookie-rpc"
+
+
+def address_of(bookie_id: str, registration: bytes | None = None) -> tuple[str, int]:
+    """Return host and port of a bookie.
+
+    Args:
+        registration: the value of its znode below `available`, if it exists.
+
+    Raises:
+        BookKeeperError: neither contains them.
+    """
+    if registration:
+        try:
+            found = pb.BookieServiceInfoFormat.FromString(registration)
+        except DecodeError:
+            found = pb.BookieServiceInfoFormat()
+        for endpoint in found.endpoints:
+            if endpoint.protocol == _PROTOCOL:
+                return endpoint.host, endpoint.port
+    host, _, port = bookie_id.rpartition(":")
+    if not host or not port.isascii() or not port.isdecimal():
+        raise BookKeeperError(f"{bookie_id} is not host:port, and its registration has no {_PROTOCOL} endpoint")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def registration_of(host: str, port: int) -> bytes:
+    """Return the value of a bookie's znode as releases from 4.11 on write it; older ones ignore it."""
+    endpoint = pb.BookieServiceInfoFormat.Endpoint(id="bookie", port=port, host=host, protocol=_PROTOCOL)
+    return pb.BookieServiceInfoFormat(endpoints=[endpoint]).SerializeToString()

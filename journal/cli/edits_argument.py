@@ -1,7 +1,8 @@
-"""The argument EDITS: a segment file, or the URI of a journal of any kind."""
+"""Arguments of the commands: EDITS, a segment file or the URI of any journal, and ranges of transactions."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -89,3 +90,29 @@ def journal_edits(uri: str, conf_dir: Path | None, default_layout: int) -> Itera
     with closing(opened(uri, conf_dir)) as journal:
         parts = select_range(journal, CopyRange(in_progress=True), layout_version=None, default_layout=default_layout)
         yield JournalTransactions(journal.location, parts, parts[-1].layout_version)
+
+
+_RANGE = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,19}))?")
+_MAX_TXIDS = 1_000_000
+
+
+class _TxidRanges(click.ParamType["range"]):
+    name = "txids"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> range:
+        if isinstance(value, range):
+            return value
+        match = _RANGE.fullmatch(value)
+        if match is None:
+            self.fail(f"{value} is not a transaction id or a range FIRST-LAST", param, ctx)
+        first = int(match[1])
+        last = first if match[2] is None else int(match[2])
+        if last < first:
+            self.fail(f"{value} ends before it begins", param, ctx)
+        if last - first >= _MAX_TXIDS:
+            self.fail(f"{value} are more than {_MAX_TXIDS} transactions", param, ctx)
+        return range(first, last + 1)
+
+
+TXID_RANGES = _TxidRanges()
+"""A `range` of transaction ids, written as `TXID` or `FIRST-LAST`."""

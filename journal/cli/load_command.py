@@ -12,9 +12,9 @@ import click
 from hadoop_common.cli.output import EXISTING_FILE, echo, echo_json, json_option
 from hadoop_common.regular_file import open_regular
 from journal.edits_text import EditsDocument, fields_without_xml, fitting
-from journal.fixed_txids import renumbered
 from journal.json_codec import parse_json
 from journal.operation import EditOp
+from journal.segment import renumbered
 from journal.segment_output import WrittenSegment, write_ops
 from journal.xml_reader import parse_xml
 

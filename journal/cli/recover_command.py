@@ -9,8 +9,8 @@ import click
 
 from hadoop_common.cli.output import EXISTING_FILE, EXISTING_FOLDER, echo, echo_json, json_option
 from hadoop_common.names import SegmentName, parse_segment, segment_name
+from journal.cli.edits_argument import TXID_RANGES
 from journal.cli.skip_report import print_skips, skip_report
-from journal.cli.txid_ranges import TXID_RANGES
 from journal.errors import SegmentError
 from journal.primitives import Buffer
 from journal.salvage import SegmentExamination, examine_segment

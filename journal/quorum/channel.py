@@ -20,10 +20,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from hadoop_rpc.qjournal_values import RequestInfo
-from journal.quorum.calls import CallKind, CallTarget, WriterCall
+from journal.quorum.calls import CallKind, CallTarget, Tally, WriterCall
 from journal.quorum.errors import NodeClosedError, NodeLagsError, NodeLeftOutError, NodeOutOfSyncError
 from journal.quorum.lanes import NodeCall, NodeStatus
-from journal.quorum.tally import Tally
 
 _LOG = logging.getLogger(__name__)
 

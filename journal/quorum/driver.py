@@ -29,11 +29,10 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from hadoop_rpc.qjournal_values import QJournal
-from journal.quorum.calls import Procedure, QuorumRound
+from journal.quorum.calls import Procedure, QuorumRound, Tally
 from journal.quorum.ensemble import Ensemble
 from journal.quorum.errors import JournalClosedError
 from journal.quorum.lanes import Lane
-from journal.quorum.tally import Tally
 
 _LOG = logging.getLogger(__name__)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from journal.quorum.calls import QuorumRound, ReadCall
+from journal.quorum.calls import QuorumRound, ReadCall, Tally, majority
 from journal.quorum.channel import WriterChannel
 from journal.quorum.lanes import Lane, NodeStatus, ReadLane
-from journal.quorum.tally import Tally, majority
 
 
 class Ensemble:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from hadoop_rpc.qjournal_values import QJournal
-from journal.quorum.calls import ReadCall
+from journal.quorum.calls import ReadCall, Tally
 from journal.quorum.errors import NodeClosedError
-from journal.quorum.tally import Tally
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,13 @@
-"""Reader of a quorum journal: lists the segments of a majority, and fetches them (selectInputStreams)."""
+"""Reader of a quorum journal: lists the segments of a majority, and fetches them (selectInputStreams).
+
+A finalized segment is a copy on a node; of the open segment, the durable part is read.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from hadoop_common.names import inprogress_name
@@ -11,14 +15,15 @@ from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.qjournal_values import JournaledEdits, NodeManifest
 from journal.errors import JournalError
 from journal.journal import ReadableSegment
+from journal.operation import EditOp
 from journal.quorum.address import NodeAddress, http_base, segment_url
 from journal.quorum.agreement import DurablePrefix, SegmentCopy, durable_part
 from journal.quorum.calls import Procedure, QuorumRound, ReadCall, answers_to
 from journal.quorum.ensemble import Ensemble
 from journal.quorum.errors import QuorumError
 from journal.quorum.http_source import SegmentSource
-from journal.quorum.remote_segments import FetchedSegment, RemoteSegment
 from journal.quorum.settings import QuorumSettings
+from journal.segment import iter_ops
 from journal.segment_copies import chain_segments
 
 _LOG = logging.getLogger(__name__)
@@ -150,3 +155,58 @@ class QuorumReader:
 
     def _reading(self, call: ReadCall[Any]) -> QuorumRound[Any]:
         return QuorumRound(call, self._ensemble.majority, self._settings.select_input_streams, linger=LINGER)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSegment:
+    """A finalized segment on one node, fetched from `url` each time it is read."""
+
+    first: int
+    last: int
+    url: str
+    source: SegmentSource
+
+    @property
+    def in_progress(self) -> bool:
+        return False
+
+    @property
+    def name(self) -> str:
+        return self.url
+
+    def read(self, from_txid: int) -> Iterator[EditOp]:
+        """Yield operations `from_txid` to `last`.
+
+        Raises:
+            SegmentFetchError: the node does not send it completely.
+            JournalError: it is damaged, see `iter_ops`.
+        """
+        content = self.source(self.url)
+        yield from iter_ops(content, file=self.name, first_txid=self.first, last_txid=self.last, from_txid=from_txid)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedSegment:
+    """The newest transactions that were durable when the nodes were asked; already fetched."""
+
+    first: int
+    part: DurablePrefix
+    name: str
+
+    @property
+    def last(self) -> int:
+        return self.part.last
+
+    @property
+    def in_progress(self) -> bool:
+        return True
+
+    def read(self, from_txid: int) -> Iterator[EditOp]:
+        """Yield operations `from_txid` to `last`.
+
+        Raises:
+            JournalError: one is damaged, see `iter_ops`.
+        """
+        yield from iter_ops(
+            self.part.content, file=self.name, first_txid=self.first, last_txid=self.last, from_txid=from_txid
+        )

@@ -23,14 +23,13 @@ from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.qjournal_values import JournalState, PreparedRecovery
 from journal.quorum.address import NodeAddress, http_base, segment_url
 from journal.quorum.agreement import same_transactions
-from journal.quorum.calls import RECOVER_AGAIN, CallKind, CallTarget, Procedure, QuorumRound, WriterCall, reached
+from journal.quorum.calls import RECOVER_AGAIN, CallKind, CallTarget, Procedure, QuorumRound, Tally, WriterCall, reached
 from journal.quorum.decisions import ChosenSegment, choose_recovery, may_differ_unseen
 from journal.quorum.ensemble import Ensemble
 from journal.quorum.errors import NodeLeftOutError
 from journal.quorum.http_source import SegmentSource
 from journal.quorum.phases import Event
 from journal.quorum.settings import QuorumSettings
-from journal.quorum.tally import Tally
 
 _LOG = logging.getLogger(__name__)
 

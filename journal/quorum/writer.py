@@ -25,6 +25,8 @@ from journal.quorum.calls import (
     Procedure,
     QuorumRound,
     ReadCall,
+    Tally,
+    TallyState,
     WriterCall,
     quorum_error,
     reached,
@@ -36,7 +38,6 @@ from journal.quorum.http_source import SegmentSource
 from journal.quorum.phases import TRANSITIONS, Event, Phase, refusal
 from journal.quorum.recovery import SegmentRecovery, finalizing
 from journal.quorum.settings import QuorumSettings
-from journal.quorum.tally import Tally, TallyState
 
 _LOG = logging.getLogger(__name__)
 

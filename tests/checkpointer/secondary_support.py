@@ -15,8 +15,8 @@ from checkpointer.transfer.retry import TransferRetry
 from hadoop_common.back_off import BackOff
 from hadoop_common.configuration import Configuration
 from image_format.reader import ImageFile
-from journal.segment_extent import check_extent
 from journal.segment_file import list_segments, map_file
+from journal.segment_frames import check_extent
 from servlets.status import TriggerResult
 from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.checkpointer.fake_namenode import FakeNamenode

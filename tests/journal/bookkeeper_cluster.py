@@ -20,12 +20,12 @@ from journal import open_journal as open_journal_module
 from journal.bookie.bookie import Bookie
 from journal.bookie.registration import format_ledgers
 from journal.bookie.server import BookieServer
-from journal.bookkeeper.bookie_id import registration_of
 from journal.bookkeeper.bookkeeper_journal import BookKeeperJournal
 from journal.bookkeeper.entry import DigestType, EntryCodec, LedgerEntry, master_key
 from journal.bookkeeper.errors import BadVersionError, NodeExistsError, NoNodeError, ZooKeeperError
 from journal.bookkeeper.ledger_metadata import EnsembleSegment, format_metadata, parse_metadata
 from journal.bookkeeper.ledger_paths import LedgerManager
+from journal.bookkeeper.ledger_store import registration_of
 from journal.bookkeeper.messages import AddRequest
 from journal.bookkeeper.open_bookkeeper import BookKeeperOptions, journal_on
 from journal.bookkeeper.settings import BookKeeperAddress, BookKeeperSettings

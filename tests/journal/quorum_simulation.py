@@ -12,14 +12,13 @@ from urllib.parse import urlsplit
 from hadoop_common.errors import HdfsError
 from hadoop_rpc.errors import JavaIOError, RpcConnectionError, RpcTimeoutError
 from journal.quorum.address import QuorumAddress
-from journal.quorum.calls import Procedure, QuorumRound
+from journal.quorum.calls import Procedure, QuorumRound, Tally
 from journal.quorum.ensemble import Ensemble
 from journal.quorum.errors import JournalClosedError, SegmentFetchError
 from journal.quorum.lanes import Lane, NodeCall
 from journal.quorum.quorum_journal import QuorumJournal
 from journal.quorum.reader import QuorumReader
 from journal.quorum.settings import QuorumSettings
-from journal.quorum.tally import Tally
 from journal.quorum.writer import QuorumWriter
 from tests.journal.quorum_model import JOURNAL, NodeCrashedError
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from journal.journal import RecordBatch
+from journal.quorum.calls import majority
 from journal.quorum.decisions import choose_recovery
 from journal.quorum.errors import QuorumError, SegmentFetchError
 from journal.quorum.phases import Phase
-from journal.quorum.tally import majority
 from journal.quorum.writer import WriterSegment
 from tests.journal.quorum_model import JOURNAL, LAYOUT, NAMESPACE, ModelNode, Snapshot
 from tests.journal.quorum_ops import batch_of, mark, read_all, start_op

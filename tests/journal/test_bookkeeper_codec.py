@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from hadoop_common.storage_info import StorageInfo
 from journal.bookkeeper import journal_znodes, protocol_v2, protocol_v3
-from journal.bookkeeper.bookie_id import address_of, registration_of
 from journal.bookkeeper.entry import LAST_ENTRY, DigestType, EntryCodec, LedgerEntry, crc32c, master_key
 from journal.bookkeeper.errors import BookKeeperError, EntryError, FrameError, LedgerMetadataError
 from journal.bookkeeper.journal_znodes import JournalPaths, SegmentLedger
@@ -24,6 +23,7 @@ from journal.bookkeeper.ledger_metadata import (
     parse_metadata,
 )
 from journal.bookkeeper.ledger_paths import LedgerManager, LedgerPaths, format_layout, id_of, parse_layout
+from journal.bookkeeper.ledger_store import address_of, registration_of
 from journal.bookkeeper.messages import (
     AddRequest,
     AddResponse,

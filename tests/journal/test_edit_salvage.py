@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hadoop_common.names import parse_segment
-from journal.atomic_output import write_new_file
 from journal.errors import (
     CorruptHeaderError,
     CorruptOpError,
@@ -22,7 +21,7 @@ from journal.ops import DeleteOp, EditOp, EndLogSegmentOp, StartLogSegmentOp
 from journal.resync import op_follows, readable_runs
 from journal.salvage import examine_segment
 from journal.segment import HEADER_SIZE, iter_ops
-from journal.segment_output import write_ops, write_range
+from journal.segment_output import write_new_file, write_ops, write_range
 from tests.depth import examples
 from tests.journal.journal_support import CORRUPT, numbered, operations, segment_bytes
 
@@ -233,7 +232,7 @@ def test_a_file_system_without_links_is_renamed_on(tmp_path: Path, monkeypatch: 
     def no_links(*_: object) -> None:
         raise PermissionError("no hard links here")
 
-    monkeypatch.setattr("journal.atomic_output.os.link", no_links)
+    monkeypatch.setattr("journal.segment_output.os.link", no_links)
     assert write_ops(tmp_path, some_ops(), -63).path.read_bytes() == segment_bytes(some_ops(), -63)
     assert len(list(tmp_path.iterdir())) == 1
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from journal.binary_codec import encode_op
-from journal.fixed_txids import renumbered
 from journal.ops import DeleteOp
-from journal.segment import encode_header, iter_ops
+from journal.segment import encode_header, iter_ops, renumbered
 from tests.cli_runner import run_cli
 
 

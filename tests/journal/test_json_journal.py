@@ -28,8 +28,8 @@ from journal.errors import (
 from journal.file_journal import FileJournal
 from journal.journal import RecordBatch
 from journal.journal_set import JournalMember, JournalSet
+from journal.json_folder import JsonManifest, decode_manifest, encode_manifest
 from journal.json_journal import JsonJournal
-from journal.json_manifest import JsonManifest, decode_manifest, encode_manifest
 from journal.json_segments import JsonFile, group_files, json_file_name
 from journal.open_journal import open_journal
 from journal.operation import EditOp

@@ -9,11 +9,10 @@ import pytest
 
 from hadoop_rpc.errors import RpcConnectionError
 from hadoop_rpc.qjournal_values import RequestInfo
-from journal.quorum.calls import CallKind, ReadCall, WriterCall
+from journal.quorum.calls import CallKind, ReadCall, Tally, WriterCall
 from journal.quorum.channel import HEARTBEAT_INTERVAL, WriterChannel
 from journal.quorum.errors import NodeClosedError, NodeLagsError, NodeLeftOutError, NodeOutOfSyncError
 from journal.quorum.lanes import ReadLane
-from journal.quorum.tally import Tally
 
 NODE = "jn1:8485"
 LIMIT = 1000

@@ -18,7 +18,7 @@ from journal.errors import JournalError, JournalInUseError
 from journal.open_journal import open_journal
 from journal.quorum import open_quorum
 from journal.quorum.address import NodeAddress, QuorumAddress, http_base, segment_url
-from journal.quorum.calls import QuorumRound, ReadCall, quorum_error
+from journal.quorum.calls import QuorumRound, ReadCall, Tally, TallyState, majority, quorum_error
 from journal.quorum.decisions import (
     choose_recovery,
     is_fenced,
@@ -38,7 +38,6 @@ from journal.quorum.open_quorum import QuorumOptions
 from journal.quorum.phases import TRANSITIONS, Event, Phase, refusal
 from journal.quorum.quorum_journal import QuorumJournal
 from journal.quorum.settings import QuorumSettings
-from journal.quorum.tally import Tally, TallyState, majority
 from journal_node.rules import Epochs, admit
 from tests.journal.quorum_model import NAMESPACE
 

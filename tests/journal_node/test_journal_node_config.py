@@ -14,7 +14,7 @@ from hadoop_common.tls.settings import WebAddresses
 from hadoop_rpc.user import process_user
 from journal.quorum.address import NodeAddress
 from journal_node.config import ConfiguredJournal, JournalNodeConfig
-from journal_node.membership import others
+from journal_node.peers import others
 from journal_node.places import JournalPlaces
 from site_config.catalogue import PREFIXES, entry_of
 from site_config.journal_node_keys import JOURNALNODE_KEYS

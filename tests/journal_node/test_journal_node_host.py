@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from journal_node.local_host import is_this_machine
+from journal_node.peers import is_this_machine
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "localhost"])

@@ -29,8 +29,8 @@ from hadoop_common.transfer import Throttle
 from hadoop_rpc.namenode_protocol import RemoteEditLog
 from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError
 from journal.errors import JournalError, TransactionGapError
-from journal.segment_extent import check_segment_file, whole_segments
 from journal.segment_file import EditLogSegment, read_transactions, select_segments
+from journal.segment_frames import check_segment_file, whole_segments
 
 _LOG = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import error_text
 from journal.errors import JournalError, UnsupportedLayoutError
 from journal.recovery import recover_in_progress
-from journal.segment_extent import check_segment_file
 from journal.segment_file import EditLogSegment, list_segments
+from journal.segment_frames import check_segment_file
 
 _LOG = logging.getLogger(__name__)
 _ASIDE = ".corrupt"

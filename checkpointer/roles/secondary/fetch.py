@@ -25,8 +25,8 @@ from hadoop_common.storage_info import StorageInfo
 from hadoop_common.transfer import Throttle
 from hadoop_rpc.namenode_protocol import RemoteEditLog
 from image_format.reader import ImageFile
-from journal.segment_extent import check_segment_file
 from journal.segment_file import EditLogSegment
+from journal.segment_frames import check_segment_file
 from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)

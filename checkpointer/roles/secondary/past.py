@@ -37,7 +37,7 @@ from checkpointer.roles.secondary.storage import SecondaryStorage
 from engine.txn_runs import MAX_HISTORY, ImageId, Provenance, TxnRun, run_of_segment
 from hadoop_common.errors import HdfsError
 from hadoop_rpc.namenode_protocol import RemoteEditLog
-from journal.segment_extent import whole_segments
+from journal.segment_frames import whole_segments
 
 _LOG = logging.getLogger(__name__)
 

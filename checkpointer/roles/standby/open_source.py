@@ -19,13 +19,13 @@ from journal.bookkeeper.open_bookkeeper import BookKeeperOptions
 from journal.bookkeeper.settings import BookKeeperSettings
 from journal.open_journal import open_journal
 from journal.quorum.address import SCHEME, QuorumAddress
+from journal.quorum.calls import majority
 from journal.quorum.driver import NodeClient, ThreadDriver
 from journal.quorum.ensemble import Ensemble
 from journal.quorum.http_source import http_source
 from journal.quorum.node_answers import NodeAnswer, NodeQuery, ask_nodes
 from journal.quorum.quorum_journal import QuorumJournal
 from journal.quorum.settings import QuorumSettings
-from journal.quorum.tally import majority
 
 _LOG = logging.getLogger(__name__)
 # limit for the question which namespace a journal belongs to; it is asked next to other work
