@@ -58,5 +58,5 @@ def test_a_changed_byte(offset: int, flip: int) -> None:
 def test_the_length_of_an_operation_beyond_the_end() -> None:
     damaged = bytearray(CONTENT)
     damaged[HEADER_SIZE + 1] = 0x7F
-    with pytest.raises(CorruptOpError, match="but only .* are left"):
+    with pytest.raises(CorruptOpError, match=r"but only .* are left"):
         check_extent(bytes(damaged), FIRST, LAST)
