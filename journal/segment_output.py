@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hadoop_common.durable import TEMPORARY_SUFFIX, remove_durably, removed_on_fault, rename_durably, sync_output
-from hadoop_common.file_faults import told
+from hadoop_common.file_faults import error_text
 from hadoop_common.names import segment_name
 from journal.binary_codec import encode_op
 from journal.errors import JournalStorageError, SegmentError, TransactionGapError
@@ -123,7 +123,7 @@ def write_new_file(output: Path, fill: Callable[[BufferedWriter], Path], *, over
             _place(temporary, target, overwrite)
     except OSError as error:
         hint = "Check that the directory exists, is writable and has enough space."
-        raise JournalStorageError(f"{output} cannot be written: {told(error, output)}", hint=hint) from error
+        raise JournalStorageError(f"{output} cannot be written: {error_text(error, output)}", hint=hint) from error
     return target
 
 
