@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from journal.cli.txid_ranges import TXID_RANGES
 
 from archive.archive import Archive
 from archive.cli.options import (
@@ -26,6 +25,7 @@ from archive.restoring import Loss, Restored, RestoreOptions, format_time
 from archive.undoing import UndoChange
 from hadoop_common.cli.output import PRIVATE_UMASK, conf_option, echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
+from journal.cli.edits_argument import TXID_RANGES
 
 _SHOWN = 20
 
