@@ -67,7 +67,7 @@ from image_format.summary import Section, is_sub_section
 from image_format.varint import encode_delimited
 from image_format.writer import ImageWriter
 
-_GATHERED = 1 << 10
+_JOINED = 1 << 10
 
 
 def _runs(view: memoryview, start: int, end: int) -> Iterator[memoryview]:
@@ -77,9 +77,9 @@ def _runs(view: memoryview, start: int, end: int) -> Iterator[memoryview]:
         start = stop
 
 
-def _gathered(records: Iterator[bytes]) -> Iterator[bytes]:
+def _joined(records: Iterator[bytes]) -> Iterator[bytes]:
     """Join records to larger pieces: writing a record on its own takes as long as making it."""
-    while piece := b"".join(islice(records, _GATHERED)):
+    while piece := b"".join(islice(records, _JOINED)):
         yield piece
 
 
@@ -301,8 +301,8 @@ class Compaction:
         section = self._base.section("SNAPSHOT_DIFF")
         if section is not None:
             yield from spliced(section, 0, SectionCuts(places, section[:0], np.zeros_like(places)))
-        yield from _gathered(diffs.encoder.encode_patched(self._patched_diffs, self._numbering))
-        yield from _gathered(diffs.encode_changed(self._numbering))
+        yield from _joined(diffs.encoder.encode_patched(self._patched_diffs, self._numbering))
+        yield from _joined(diffs.encode_changed(self._numbering))
 
     @cached_property
     def _changed(self) -> ChangedNames:

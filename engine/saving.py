@@ -48,7 +48,7 @@ def write_verified(
         ImageStorageError: the spool folder is full.
     """
     namespace.heal_snapshots()
-    if not namespace.is_doubtful:
+    if not namespace.needs_verification:
         return write(sink)
     with Spool(spool_dir, SPOOL_LIMIT) as spool:
         given = write(lambda data: spool.write(memoryview(data)))

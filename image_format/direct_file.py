@@ -104,7 +104,7 @@ class DirectFile:
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         self._direct = _open_direct(path)
-        self._ways = WriteModeChooser(self._direct >= 0)
+        self._mode = WriteModeChooser(self._direct >= 0)
         # Pages have the alignment of O_DIRECT; NumPy releases the GIL while it copies.
         memory = np.frombuffer(mmap.mmap(-1, _IN_FLIGHT * _BUFFER), np.uint8)
         self._buffers = memory.reshape(_IN_FLIGHT, _BUFFER)
@@ -156,7 +156,7 @@ class DirectFile:
         """Submit a full buffer, and wait until the next one is free."""
         self._reserve_ahead()
         buffer = self._buffers[self._number].data
-        task = self._write_direct if self._ways.direct else self._write_cached
+        task = self._write_direct if self._mode.direct else self._write_cached
         self._in_flight.append(self._threads.submit(task, buffer, self._given))
         self._given += _BUFFER
         self._filled = 0
@@ -175,7 +175,7 @@ class DirectFile:
 
     def _reserve_ahead(self) -> None:
         """Reserve space: direct writes past the end of a file would wait for each other."""
-        if self._ways.direct and self._given >= self._reserved:
+        if self._mode.direct and self._given >= self._reserved:
             space = os.fstatvfs(self._descriptor)
             if space.f_bavail * space.f_frsize >= _MIN_FREE and reserve(self._descriptor, self._given, _STRETCH):
                 self._reserved = self._given + _STRETCH
@@ -184,15 +184,15 @@ class DirectFile:
         self._stretch, self._began, self._waited = self._given, time.monotonic(), 0.0
 
     def _end_stretch(self) -> None:
-        if self._ways.measures:
+        if self._mode.measures:
             self._wait(0)
-            if not self._ways.direct:
+            if not self._mode.direct:
                 started = time.monotonic()
                 write_back(self._descriptor, self._stretch, _STRETCH)
                 self._waited += time.monotonic() - started
         else:
             self._wait(_IN_FLIGHT - 1)
-        self._ways.ended(_STRETCH, time.monotonic() - self._began, self._waited)
+        self._mode.ended(_STRETCH, time.monotonic() - self._began, self._waited)
         self._begin_stretch()
 
     def _write_direct(self, part: memoryview, offset: int) -> None:
@@ -202,7 +202,7 @@ class DirectFile:
             if error.errno != errno.EINVAL:
                 raise
             # Some file systems open a file with O_DIRECT but cannot write it so.
-            self._ways.no_direct()
+            self._mode.no_direct()
             count = 0
         # The rest is not a whole number of blocks any more.
         self._put(self._descriptor, part[count:], offset + count)

@@ -40,7 +40,7 @@ class CacheManager:
         reader.finish()
         self.changed = False
 
-    def take_unsaved(self, before: CacheManager) -> None:
+    def copy_unsaved_from(self, before: CacheManager) -> None:
         """Copy the attributes of pools that images lack from another manager of the same pools."""
         self._unsaved = {name: unsaved for name, unsaved in before._unsaved.items() if name in self._pools}
 

@@ -95,18 +95,18 @@ class CreatedLists:
 
         Raises:
             InconsistentNamespaceError: the diff has an older reference to the inode, or a link itself while its
-                directory has a reference; as `stops_at`.
+                directory has a reference; as `report_stop`.
         """
         directory, name = int(self._table.parent[row]), self._table.name(row)
         if self._table.kind[row] == SYMLINK and self._references.hub(row) is not None:
-            self.stops_at(directory, name)
+            self.report_stop(directory, name)
             return
         diffs = self._diffs.of_directory(directory)
         for diff in [] if diffs is None else diffs.newest_first(name):
             node = self.created_node(directory, diff, name) if name in diff.created else None
             if node is not None and (node if isinstance(node, int) else node.row) == row:
                 if isinstance(node, WithName):
-                    self.stops_at(directory, name)
+                    self.report_stop(directory, name)
                 return
 
     def rename(self, row: int, name: bytes) -> None:
@@ -157,7 +157,7 @@ class CreatedLists:
         Changes that contradict the present children count as never recorded.
 
         Raises:
-            InconsistentNamespaceError: a created child is missing, or a deleted one exists; as `stops_at`.
+            InconsistentNamespaceError: a created child is missing, or a deleted one exists; as `report_stop`.
         """
         since = DirectoryDiff(snapshot_id, 0)
         diffs = self._diffs.of_directory(directory)
@@ -165,14 +165,14 @@ class CreatedLists:
             since.combine(diff, _look_on)
         for name, stray in since.created.items():
             if stray is not None and self._lookup.current_child(directory, name) is None:
-                self.stops_at(directory, name)
+                self.report_stop(directory, name)
         for name, node in since.deleted.items():
             copied = isinstance(node, LinkCopy) and name not in since.created
             if copied and self._lookup.current_child(directory, name) is not None:
-                self.stops_at(directory, name)
+                self.report_stop(directory, name)
         return since
 
-    def stops_at(self, directory: int, name: bytes) -> None:
+    def report_stop(self, directory: int, name: bytes) -> None:
         """Report a name in the diffs of a directory at which a NameNode stops when it replays the same edits.
 
         Raises:

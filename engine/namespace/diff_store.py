@@ -93,15 +93,15 @@ class DiffStore:
 
     def get(self, row: int) -> Diffs | None:
         """Return the diffs of an inode, which may be empty; None for an inode that never had any."""
-        return self._loaded[row] if row in self._loaded else self._look(row, whole=False)
+        return self._loaded[row] if row in self._loaded else self._load(row, whole=False)
 
     def read(self, row: int) -> None:
         """Read all diffs of an inode."""
-        diffs = self._loaded[row] if row in self._loaded else self._look(row, whole=True)
+        diffs = self._loaded[row] if row in self._loaded else self._load(row, whole=True)
         if diffs is not None:
             _ = diffs.items
 
-    def _look(self, row: int, *, whole: bool) -> Diffs | None:
+    def _load(self, row: int, *, whole: bool) -> Diffs | None:
         """Read the diffs of an inode: all of them if `whole`, else at least the newest."""
         if not self._base.history.owners.size:
             # Not stored in `_loaded`, which `any` depends on.

@@ -286,7 +286,7 @@ class DiffList(Generic[D]):
         own = self.prior(snapshot_id, exclusive=True)
         return own if own not in (CURRENT_STATE, NO_SNAPSHOT) and own > prior else prior
 
-    def take_out(self, snapshot_id: int, prior: int) -> tuple[D | None, D | None] | None:
+    def remove_diff(self, snapshot_id: int, prior: int) -> tuple[D | None, D | None] | None:
         """Delete the diff of a snapshot (AbstractINodeDiffList.deleteSnapshotDiff).
 
         Returns:

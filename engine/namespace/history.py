@@ -127,12 +127,12 @@ class History:
         """Make an inode the child `name` of a directory that has none of that name (INodeDirectory.addChild).
 
         Raises:
-            InconsistentNamespaceError: a ghost has that name in the created list; as `stops_at`.
+            InconsistentNamespaceError: a ghost has that name in the created list; as `report_stop`.
         """
         if self.lookup.in_latest(directory, latest):
             diff = self.directory_diff(directory, latest)
             if self.created.has_ghost(diff, name):
-                self.created.stops_at(directory, name)
+                self.created.report_stop(directory, name)
             diff.create(name)
             self._table.born[row] = latest + 1
             latest = CURRENT_STATE

@@ -243,7 +243,7 @@ class Namespace:
             SnapshotHealer(self.tree, self.history).run()
 
     @property
-    def is_doubtful(self) -> bool:
+    def needs_verification(self) -> bool:
         """Whether an image of it must be verified before it is used.
 
         This is the case if something was healed, or if a directory still has a name in snapshots after its last

@@ -25,11 +25,11 @@ from image_format.inode_table import DIRECTORY, FILE, NO_ROW, SYMLINK
 from image_format.kernels.inode import DROPPED
 from image_format.name_order import name_key
 
-Ways = dict[int, list[int | WithName]]
+SnapshotPaths = dict[int, list[int | WithName]]
 """By row of a directory: its present and former entries on the paths."""
 
 
-def find_ways(tree: Tree, root: int, rows: list[int]) -> Ways | None:
+def find_snapshot_paths(tree: Tree, root: int, rows: list[int]) -> SnapshotPaths | None:
     """Find the paths from `root`, whose snapshot is deleted, to `rows`; nothing off these paths changes.
 
     Returns:
@@ -38,7 +38,7 @@ def find_ways(tree: Tree, root: int, rows: list[int]) -> Ways | None:
     references, parents = tree.references, tree.table.parent
     waiting = list(rows)
     seen = set(waiting)
-    ways: Ways = {}
+    paths: SnapshotPaths = {}
     while waiting:
         row = waiting.pop()
         if row in (ROOT_ROW, root):
@@ -51,11 +51,11 @@ def find_ways(tree: Tree, root: int, rows: list[int]) -> Ways | None:
         for directory, node in places:
             if directory == NO_ROW:
                 return None
-            ways.setdefault(directory, []).append(node)
+            paths.setdefault(directory, []).append(node)
             if directory not in seen:
                 seen.add(directory)
                 waiting.append(directory)
-    return ways
+    return paths
 
 
 class Reclaimer(FileReclaimer):
@@ -66,7 +66,7 @@ class Reclaimer(FileReclaimer):
     each kind of inode and of reference.
     """
 
-    _ways: Ways | None = None
+    _paths: SnapshotPaths | None = None
     _wanted_in: dict[int, list[tuple[bytes, Node]]]
 
     def remove_snapshot(self, row: int, prior: int) -> None:
@@ -80,7 +80,7 @@ class Reclaimer(FileReclaimer):
                 for at in self._history.lookup.rows_with_diffs(self._deleted_snapshot)
                 if not flags.item(at) & DROPPED
             ]
-            self._ways = find_ways(self._tree, row, rows)
+            self._paths = find_snapshot_paths(self._tree, row, rows)
         self.clean_inode(row, self._deleted_snapshot, prior)
 
     # ---- queries -------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ class Reclaimer(FileReclaimer):
         if diffs is None or prior == NO_SNAPSHOT:
             if self._table.kind[row] == SYMLINK:
                 return
-            self._stops_at(row, "was renamed out of a snapshot, but has no snapshot diff")
+            self._report_stop(row, "was renamed out of a snapshot, but has no snapshot diff")
             return
         snapshot = diffs.last_id if diffs.last_id != prior else CURRENT_STATE
         if isinstance(diffs, FileDiffs):
@@ -232,7 +232,7 @@ class Reclaimer(FileReclaimer):
                 if at_prior is not None:
                     excluded = self._rows(at_prior.deleted.values())
                 if snapshot != CURRENT_STATE:
-                    self._take_out(row, diffs, snapshot, prior)
+                    self._remove_diff(row, diffs, snapshot, prior)
                 at_prior = diffs.of(prior)
                 if at_prior is not None:
                     self._destroy_created(row, at_prior)
@@ -240,7 +240,7 @@ class Reclaimer(FileReclaimer):
                 if row_of(child) not in excluded:
                     self._destroy_dst_subtree(child, snapshot, prior)
 
-    def _stops_at(self, row: int, what: str) -> None:
+    def _report_stop(self, row: int, what: str) -> None:
         """Report an inode at which a NameNode stops when it replays the same edits; nothing of it is dropped.
 
         Raises:
@@ -263,7 +263,7 @@ class Reclaimer(FileReclaimer):
         hub = self._hub(row_of(node))
         if isinstance(node, WithName):
             if snapshot == CURRENT_STATE:
-                self._stops_at(node.row, "is only in snapshots, but is deleted now")
+                self._report_stop(node.row, "is only in snapshots, but is deleted now")
                 return
             named = hub.before(node)
         else:
@@ -288,10 +288,10 @@ class Reclaimer(FileReclaimer):
 
     # ---- directories ---------------------------------------------------------------------------------------
 
-    def _take_out(self, row: int, diffs: DirectoryDiffs, snapshot: int, prior: int) -> DirectoryDiff | None:
+    def _remove_diff(self, row: int, diffs: DirectoryDiffs, snapshot: int, prior: int) -> DirectoryDiff | None:
         """Delete and return the diff of a snapshot; the diff before takes over its changes."""
         self._diffs.touch(row)
-        removed, earlier = diffs.take_out(snapshot, prior) or (None, None)
+        removed, earlier = diffs.remove_diff(snapshot, prior) or (None, None)
         self._diffs.note(row, prior if diffs.any else NO_SNAPSHOT)
         if removed is None:
             return None
@@ -300,8 +300,8 @@ class Reclaimer(FileReclaimer):
         else:
             for name in removed.created.keys() - removed.deleted if self._history.created.may_be_inconsistent else ():
                 if self._history.created.has_ghost(earlier, name):
-                    self._history.created.stops_at(row, name)
-            earlier.combine(removed, self.destroy, lambda name: self._history.created.stops_at(row, name))
+                    self._history.created.report_stop(row, name)
+            earlier.combine(removed, self.destroy, lambda name: self._history.created.report_stop(row, name))
         return removed
 
     def _clean_directory(self, row: int, snapshot: int, prior: int) -> None:
@@ -350,10 +350,10 @@ class Reclaimer(FileReclaimer):
         Returns:
             None if unknown.
         """
-        if self._ways is None or snapshot != self._deleted_snapshot:
+        if self._paths is None or snapshot != self._deleted_snapshot:
             return None
         if row not in self._wanted_in:
-            named = [(self._name(node), node) for node in self._ways.get(row, ())]
+            named = [(self._name(node), node) for node in self._paths.get(row, ())]
             self._wanted_in[row] = sorted(named, key=lambda pair: name_key(pair[0]))
         return self._wanted_in[row]
 
@@ -369,7 +369,7 @@ class Reclaimer(FileReclaimer):
         if at_prior is not None:
             created = self._rows(self._created_nodes(row, at_prior))
             deleted = self._rows(at_prior.deleted.values())
-        self._take_out(row, diffs, snapshot, prior)
+        self._remove_diff(row, diffs, snapshot, prior)
         self._clean_children(row, snapshot, prior, deleted)
         at_prior = diffs.of(prior) if prior != NO_SNAPSHOT else None
         if at_prior is None:
@@ -396,7 +396,7 @@ class Reclaimer(FileReclaimer):
     ) -> None:
         """Do the same as `_clean_snapshot`, only for the entries that may change."""
         if prior == NO_SNAPSHOT:
-            self._take_out(row, diffs, snapshot, prior)
+            self._remove_diff(row, diffs, snapshot, prior)
             self._clean_children(row, snapshot, prior, set())
             return
         names = [name for name, _ in wanted]
@@ -407,7 +407,7 @@ class Reclaimer(FileReclaimer):
             created = self._rows(self._created_among(row, before, names))
             asked = {*names, *self._other_names(going)}
             deleted = self._rows([before.deleted[name] for name in asked if name in before.deleted])
-        removed = self._take_out(row, diffs, snapshot, prior)
+        removed = self._remove_diff(row, diffs, snapshot, prior)
         self._clean_children(row, snapshot, prior, deleted)
         at_prior = diffs.of(prior)
         if at_prior is None:
@@ -473,7 +473,7 @@ class Reclaimer(FileReclaimer):
             if self._table.kind.item(row) == FILE:
                 diffs = self._diffs.of_file(row)
                 if diffs is not None:
-                    self.take_out_of_file(row, diffs, after, prior)
+                    self.remove_file_diff(row, diffs, after, prior)
             elif self._table.kind[row] == DIRECTORY:
                 queue.extend((child, False) for child in self._kept_children(row, prior))
 

@@ -62,7 +62,7 @@ class FileReclaimer(ABC):
                 diffs.current_deleted = True
             self._keep_needed_blocks(row, diffs)
         else:
-            self.take_out_of_file(row, diffs, snapshot, diffs.update_prior(snapshot, prior))
+            self.remove_file_diff(row, diffs, snapshot, diffs.update_prior(snapshot, prior))
         if self._table.flags.item(row) & DROPPED:
             return
         if self._table.is_under_construction(row):
@@ -111,10 +111,10 @@ class FileReclaimer(ABC):
                 kept += 1
         self._cut_blocks(row, kept)
 
-    def take_out_of_file(self, row: int, diffs: FileDiffs, snapshot: int, prior: int) -> None:
+    def remove_file_diff(self, row: int, diffs: FileDiffs, snapshot: int, prior: int) -> None:
         """Delete the diff of a snapshot; the diff before takes over its blocks."""
         self._diffs.touch(row)
-        taken = diffs.take_out(snapshot, prior)
+        taken = diffs.remove_diff(snapshot, prior)
         if taken is None:
             return
         removed, _ = taken

@@ -57,12 +57,12 @@ class SnapshotHealer:
         self._revive_children()
         uses = self._uses()
         for row in sorted(uses, key=self._id):
-            self._settle_inode(row, uses[row])
+            self._heal_inode(row, uses[row])
         self._part_shared()
         self._drop_counted_copies()
         self._keep_one_place()
         for directory in self._directories():
-            self._settle_directory(directory)
+            self._heal_directory(directory)
 
     # ---- queries -------------------------------------------------------------------------------------------
 
@@ -150,7 +150,7 @@ class SnapshotHealer:
             self._drop(use, "diff-created", "a link that was created and removed between two snapshots was dropped")
         return bool(names)
 
-    def _settle_inode(self, row: int, uses: list[_DeletedEntry]) -> None:
+    def _heal_inode(self, row: int, uses: list[_DeletedEntry]) -> None:
         """Heal the deleted lists that have a removed inode."""
         if self._table.kind[row] == DIRECTORY:
             for use in uses:
@@ -296,7 +296,7 @@ class SnapshotHealer:
 
     # ---- lists of one directory ----------------------------------------------------------------------------
 
-    def _settle_directory(self, directory: int) -> None:
+    def _heal_directory(self, directory: int) -> None:
         """Make created names resolvable and deleted names unique, as a NameNode requires of an image."""
         diffs = self._diffs_of(directory)
         if self._unresolved(directory, diffs) or self._has_twins(diffs):

@@ -252,7 +252,7 @@ class Tree:
 
         Unread ones are included if they, or inodes below them, are watched (`watch`), have diffs or hold references.
         """
-        yield from self._children(directory, self.way_marks())
+        yield from self._children(directory, self.required_marks())
 
     def locate(self, inode_ids: list[int]) -> list[int]:
         """Return the rows of live inodes, mostly directories of the base image; removed ones are left out.
@@ -290,7 +290,7 @@ class Tree:
         row_of = self.table.row_of
         return np.array([child for child in children.tolist() if child not in row_of], np.int64)
 
-    def way_marks(self) -> npt.NDArray[np.bool_]:
+    def required_marks(self) -> npt.NDArray[np.bool_]:
         """Return by slot of the base image which inodes `marked_children` reads, directories above included."""
         if self._marks is None:
             history = self.base.history

@@ -113,7 +113,7 @@ class CompiledReplay:
         self._waiting: npt.NDArray[np.int64] = allocator.zeros(index.directory_ids.size + 1, np.int64)
         self._special_ids = np.union1d(namespace.history.diffs.owners, index.history.referred)
         namespace.tree.mark_special(self._special_ids)
-        self._way_marks: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self._required_marks: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
         self._notes: npt.NDArray[np.void] = np.zeros(_NOTES, NOTE_DTYPE)
         self._copies: npt.NDArray[np.void] = np.zeros(_NOTES, INODE_DTYPE)
         self._acls: npt.NDArray[np.int64] = np.empty((_ACLS, 4), np.int64)
@@ -189,8 +189,8 @@ class CompiledReplay:
                 applied += count
                 cursor.advance(position, self._namespace.last_txid + 1)
                 self._grow_named()
-                if self._state[state.WANTS_MARKS] and not self._way_marks.size:
-                    self._way_marks = self._namespace.tree.way_marks()
+                if self._state[state.WANTS_MARKS] and not self._required_marks.size:
+                    self._required_marks = self._namespace.tree.required_marks()
                 elif status == state.PAUSE:
                     continue
                 elif status != state.AGAIN or position == grown_at:
@@ -399,7 +399,7 @@ class CompiledReplay:
                     self._learn_moves()
                     self._forget_paths()
                 elif kept == RENAMED:
-                    snapshots.retitle(namespace, row, name, _plain_name(cursor.buffer, behind)[0], mtime)
+                    snapshots.rename_snapshot(namespace, row, name, _plain_name(cursor.buffer, behind)[0], mtime)
                 else:
                     snapshots.make(namespace, row, name, mtime, self._copies[kept])
             except (HdfsError, ValueError, OverflowError, RecursionError) as error:
@@ -461,7 +461,7 @@ class CompiledReplay:
             early.items,
             early.slots,
             early.arena,
-            self._way_marks,
+            self._required_marks,
             self._namespace.tree.leased_ids,
         )
         for number, (array, pointed) in enumerate(zip(arrays, self._pointed, strict=True)):

@@ -180,10 +180,10 @@ def _mark_deleted(namespace: Namespace, row: int, snapshot: Snapshot) -> None:
 
 def rename(namespace: Namespace, op: RenameSnapshotOp) -> None:
     row = namespace.snapshot_root(op.snapshot_root)
-    retitle(namespace, row, encode_name(op.snapshot_old_name), encode_name(op.snapshot_new_name), op.mtime)
+    rename_snapshot(namespace, row, encode_name(op.snapshot_old_name), encode_name(op.snapshot_new_name), op.mtime)
 
 
-def retitle(namespace: Namespace, row: int, old: bytes, new: bytes, mtime: int) -> None:
+def rename_snapshot(namespace: Namespace, row: int, old: bytes, new: bytes, mtime: int) -> None:
     """Rename a snapshot of a directory.
 
     Raises:

@@ -30,7 +30,7 @@ MAX_BYTES: Final = 1 << 20
 """Size of the sections of a few thousand inodes."""
 MAX_SECONDS: Final = 2.0
 """CPU time, about as long as compiling a kernel takes."""
-_LOOK_AGAIN: Final = 1.0
+_RETRY_AFTER: Final = 1.0
 """Seconds after which a missing file is searched again: the background compiler may have written it."""
 
 
@@ -80,7 +80,7 @@ class KernelChoice:
         self._measured = measured
         self._missing = missing
         self._seconds = 0.0
-        self._look_again = 0.0
+        self._retry_at = 0.0
 
     def __call__(self, *arguments: Any) -> Callable[..., Any]:
         """Return the form that Numba calls with these arguments."""
@@ -89,10 +89,10 @@ class KernelChoice:
             form = self._plain()
             if form is not None and self._is_little(arguments):
                 self._ask(types)
-                self._look_again = time.monotonic() + _LOOK_AGAIN
+                self._retry_at = time.monotonic() + _RETRY_AFTER
                 self._missing()
                 return partial(self._timed, form)
-            _tell_once()
+            _warn_once()
         compiled: Callable[..., Any] = self._compile_now(*arguments)
         return compiled
 
@@ -113,7 +113,7 @@ class KernelChoice:
     def call_plain(self, otherwise: Callable[..., Any], *arguments: Any) -> Any:
         """Call the Python form within a second of `missing` and for little work; otherwise call `otherwise`."""
         form = self._plain()
-        if form is None or time.monotonic() > self._look_again or not self._is_little(arguments):
+        if form is None or time.monotonic() > self._retry_at or not self._is_little(arguments):
             return otherwise(*arguments)
         return self._timed(form, *arguments)
 
@@ -128,12 +128,12 @@ class KernelChoice:
             self._seconds += time.thread_time() - began
 
 
-_told: set[str] = set()
+_warned: set[str] = set()
 
 
-def _tell_once() -> None:
-    if not _told:
-        _told.add("compiling")
+def _warn_once() -> None:
+    if not _warned:
+        _warned.add("compiling")
         _LOG.warning(
             "compiling kernels for a large namespace: this takes about two minutes of one core, once per installation "
             "and kind of CPU; `checkpointer compile` does so beforehand"

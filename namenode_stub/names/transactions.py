@@ -93,7 +93,7 @@ class Transactions:
         """
         if namespace.last_txid != self.namespace.last_txid:
             raise ValueError(f"the namespace is at txid {self.namespace.last_txid}, not {namespace.last_txid}")
-        namespace.caches.take_unsaved(self.namespace.caches)
+        namespace.caches.copy_unsaved_from(self.namespace.caches)
         self.namespace = namespace
 
     def stream_to(self, streams: EditStreams) -> None:

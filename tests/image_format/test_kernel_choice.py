@@ -93,7 +93,7 @@ def test_small_work_runs_as_python_while_the_compiler_works(tmp_path: Path) -> N
 def test_a_process_takes_up_what_was_compiled_meanwhile(tmp_path: Path) -> None:
     program = f"""
 from image_format.compiling import choice
-choice._LOOK_AGAIN = 0.0
+choice._RETRY_AFTER = 0.0
 {SMALL}
 import fcntl, pathlib
 from image_format.compiling.background import BACKGROUND

@@ -36,7 +36,7 @@ def merged_both_ways(source: Path, edits: list[EditOp]) -> bytes:
     """Return the image of a merge, which must be the same without the paths."""
     with patch("time.time_ns", lambda: 1_700_000_000_000_000_000):
         image = merge_bytes(source, edits)
-        with patch("engine.namespace.reclaim.find_ways", lambda *_: None):
+        with patch("engine.namespace.reclaim.find_snapshot_paths", lambda *_: None):
             looked_at_all = merge_bytes(source, edits)
     with TemporaryDirectory() as folder:
         ours, theirs = Path(folder) / "ways", Path(folder) / "all"
