@@ -1,4 +1,4 @@
-"""Errors of the pipeline."""
+"""Errors of the pipeline and of the lake."""
 
 from __future__ import annotations
 
@@ -33,3 +33,18 @@ class OutputError(PipelineError):
     """Failure to write the output of a command."""
 
     exit_code: ClassVar[int] = EXIT_STORAGE
+
+
+class LakeError(PipelineError):
+    """Failure to read or write the lake's directory, or an unexpected file in it."""
+
+    exit_code: ClassVar[int] = EXIT_STORAGE
+
+
+class LakeBusyError(LakeError):
+    """Conflict with another process that writes to the lake."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(
+            f"another process writes to the lake {root}", hint="Wait until that process has ended, then retry."
+        )

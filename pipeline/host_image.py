@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import hashlib
+import mmap
 import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,13 +18,115 @@ import numpy as np
 import numpy.typing as npt
 
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
+from hadoop_common.names import md5_name
+from image_format.errors import ImageStorageError
 from image_format.index import ImageIndex
 from image_format.index_arrays import IndexArrays, load_array
 from image_format.reader import ImageFile
+from image_tools.directory_paths import chain_directories, place_inodes, write_paths
 from image_tools.dump.values import java_text
 from pipeline.errors import SourceFileError
-from pipeline.host_index import UNPACKED, build_host_index, map_section, section_file
-from pipeline.once import create_once
+
+
+def create_once(scratch: Path, name: str, make: Callable[[Path], None]) -> Path:
+    """Return the folder `name` in `scratch`; fill it with `make` unless another process of this host already did.
+
+    Other processes wait while one fills the folder. The folder appears complete or not at all; the next process removes
+    the remains of a killed one.
+
+    Raises:
+        ImageStorageError: `scratch` cannot be written.
+    """
+    target = scratch / name
+    if target.is_dir():
+        return target
+    try:
+        scratch.mkdir(parents=True, exist_ok=True)
+        # The kernel frees the lock of a process that dies.
+        with (scratch / f"{name}.lock").open("wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not target.is_dir():
+                for left in scratch.glob(f"{name}.making-*"):
+                    shutil.rmtree(left)
+                _make(target, make)
+    except OSError as error:
+        hint = "Free space there, or set spark.local.dir to another folder."
+        raise ImageStorageError(f"cannot write {target}: {error}", hint=hint) from error
+    return target
+
+
+def _make(target: Path, make: Callable[[Path], None]) -> None:
+    folder = Path(tempfile.mkdtemp(prefix=f"{target.name}.making-", dir=target.parent))
+    try:
+        make(folder)
+        # A plain rename is enough: a scratch folder is useless after a crash of the host.
+        folder.rename(target)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+UNPACKED = ("INODE", "INODE_DIR", "INODE_REFERENCE", "SNAPSHOT_DIFF")
+"""Sections of a compressed image that the folder contains decompressed."""
+
+
+def build_host_index(image: ImageFile, folder: Path) -> None:
+    """Fill `folder` with all files that `HostImage` maps.
+
+    Raises:
+        ImageFormatError: the image is damaged; the MD5 is compared last, because it does not locate the damage.
+        OSError: the folder cannot be written.
+    """
+    with ThreadPoolExecutor(1) as beside:
+        has_digest = image.path.with_name(md5_name(image.path.name)).exists()
+        digest = beside.submit(image.verify_md5) if has_digest else None
+        _unpack(image, folder)
+        arrays = IndexArrays.scan(image)
+        arrays.save(folder)
+        parents = place_inodes(image, arrays)
+        np.save(folder / "parent_rows.npy", parents)
+        chain = chain_directories(image, arrays, parents)
+        for name in ("parents", "in_tree", "bounds"):
+            np.save(folder / f"{name}.npy", getattr(chain, name))
+        # Written through a mapping, because the paths of deep trees may not fit into memory.
+        paths = np.lib.format.open_memmap(
+            folder / "paths.npy", mode="w+", dtype=np.uint8, shape=(int(chain.bounds[-1]),)
+        )
+        write_paths(image, chain, paths.view(np.ndarray))
+        if digest is not None:
+            digest.result()
+
+
+def _unpack(image: ImageFile, folder: Path) -> None:
+    if not image.codec:
+        return
+    for name in UNPACKED:
+        if image.has_section(name):
+            path = section_file(folder, name)
+            with path.open("wb") as out:
+                image.unpack_section(name, out)
+            image.use_unpacked(name, map_section(path))
+
+
+def section_file(folder: Path, name: str) -> Path:
+    """Return the path of a decompressed section."""
+    return folder / f"{name}.section"
+
+
+def map_section(path: Path) -> npt.NDArray[np.uint8]:
+    """Map a decompressed section read-only.
+
+    Raises:
+        ImageStorageError: the file cannot be read.
+    """
+    try:
+        with path.open("rb") as stream:
+            if path.stat().st_size == 0:
+                return np.frombuffer(b"", np.uint8)
+            return np.frombuffer(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+    except OSError as error:
+        raise ImageStorageError(f"cannot read {path}: {error}", hint="Start the job again.") from error
+
 
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int64]

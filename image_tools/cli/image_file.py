@@ -1,12 +1,47 @@
-"""Opens images for commands that only read or copy them."""
+"""Opens images for commands: the parameter type for an image, and the warning for unknown layouts."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import click
+
+from hadoop_common.cli.output import EXISTING
 from hadoop_common.cli.output import echo
+from hadoop_common.errors import StorageError
+from hadoop_common.file_faults import file_faults
+from hadoop_common.names import parse_image
 from image_format.layout import NEWEST_LAYOUT, is_unknown
 from image_format.reader import ImageFile
+
+
+class _ImageParam(click.ParamType[Path]):
+    name = "image"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path: Path = EXISTING.convert(value, param, ctx)
+        return newest_in(path) if path.is_dir() else path
+
+
+def newest_in(directory: Path) -> Path:
+    """Return the newest image of a storage directory or of a folder of images.
+
+    Raises:
+        StorageError: no image was found, or the folder cannot be listed.
+    """
+    current = directory / "current"
+    folder = current if current.is_dir() else directory
+    with file_faults(folder, "cannot be listed"):
+        named = [(parse_image(path.name), path) for path in folder.iterdir() if path.is_file()]
+    images = [(name.txid, path) for name, path in named if name is not None and not name.rollback]
+    if not images:
+        raise StorageError(f"no image in {folder}", hint="Name an image or a storage directory with an image.")
+    return max(images)[1]
+
+
+IMAGE = _ImageParam()
+"""Parameter type: the `Path` of an existing image."""
 
 
 def open_image(path: Path, *, verify_md5: bool = True, spool_dir: Path | None = None) -> ImageFile:

@@ -18,7 +18,7 @@ from hadoop_common.quantities import counted
 from hadoop_common.regular_file import open_regular
 from image_format.errors import ImageFormatError, MissingDigestError
 from image_format.md5_file import md5_path
-from image_tools.cli.image_argument import IMAGE
+from image_tools.cli.image_file import IMAGE
 from image_tools.cli.memory_options import memory_bound
 from image_tools.verify.catalogue import Severity
 

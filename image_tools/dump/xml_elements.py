@@ -1,11 +1,38 @@
-"""Elements that the XML dumps of Hadoop 2.7 and 3.x share (PBImageXmlWriter)."""
+"""Elements of Hadoop's XML dumps, with the escapes of XMLUtils.mangleXmlString (PBImageXmlWriter)."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
+from image_format.policies import BUILT_IN
 from image_format.proto import fsimage_pb2 as pb
+from image_tools.dump.records import SecretRecords
 from image_tools.dump.template import PrintStep, each, inside, literal, put_data, put_number, put_word, when
-from image_tools.dump.values import signed32, signed64
-from image_tools.dump.xml_text import number, text
+from image_tools.dump.values import java_text, signed32, signed64, utc_millis
+
+_ODD = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\\\\&\"'<>\ud800-\udfff\ufffe\uffff]")
+_ENTITIES = {"&": "&amp;", '"': "&quot;", "'": "&apos;", "<": "&lt;", ">": "&gt;"}
+
+
+def _escape(found: re.Match[str]) -> str:
+    character = found.group()
+    return _ENTITIES.get(character) or f"\\{ord(character):04x};"
+
+
+def escaped(value: str) -> str:
+    """Escape characters that XML does not allow, and the backslash, as `\\hhhh;`."""
+    return _ODD.sub(_escape, value)
+
+
+def text(tag: str, value: str | bytes) -> str:
+    """Return an element with text."""
+    return f"<{tag}>{escaped(java_text(value))}</{tag}>"
+
+
+def number(tag: str, value: int) -> str:
+    """Return an element with a number."""
+    return f"<{tag}>{value}</{tag}>"
 
 
 def number_steps(tag: str, field: str) -> tuple[PrintStep, ...]:
@@ -118,3 +145,86 @@ def directive_element(directive: pb.CacheDirectiveInfoProto, relative: str) -> s
         f"{number('replication', signed32(directive.replication))}{text('pool', directive.pool)}"
         f"<expiration>{number('millis', directive.expiration.millis)}{relative}</expiration>\n</directive>\n"
     )
+
+
+def erasure_coding_section(section: pb.ErasureCodingSection) -> Iterator[str]:
+    """Yield the section, nothing if it has no policy."""
+    if not section.policies:
+        return
+    yield "<ErasureCodingSection>\n"
+    for policy in section.policies:
+        yield _policy(_completed(policy))
+    yield "</ErasureCodingSection>\n\n"
+
+
+def _completed(policy: pb.ErasureCodingPolicyProto) -> pb.ErasureCodingPolicyProto:
+    known = BUILT_IN.get(policy.id)
+    if known is None:
+        return policy
+    whole = pb.ErasureCodingPolicyProto(id=policy.id, state=policy.state, name=known.name, cellSize=known.cell_size)
+    whole.schema.codecName = known.codec
+    whole.schema.dataUnits, whole.schema.parityUnits = known.data_units, known.parity_units
+    return whole
+
+
+def _policy(policy: pb.ErasureCodingPolicyProto) -> str:
+    schema = policy.schema
+    state = pb.ErasureCodingPolicyState.Name(policy.state)
+    options = ""
+    if schema.options:
+        options = f"<extraOptions>\n{''.join(map(_option, schema.options))}</extraOptions>\n"
+    return (
+        f"<erasureCodingPolicy>\n{number('policyId', signed32(policy.id))}{text('policyName', policy.name)}"
+        f"{number('cellSize', signed32(policy.cellSize))}{text('policyState', state)}<ecSchema>\n"
+        f"{text('codecName', schema.codecName)}{number('dataUnits', signed32(schema.dataUnits))}"
+        f"{number('parityUnits', signed32(schema.parityUnits))}{options}</ecSchema>\n</erasureCodingPolicy>\n\n"
+    )
+
+
+def _option(option: pb.ECSchemaOptionEntryProto) -> str:
+    return f"<option>\n{text('key', option.key)}{text('value', option.value)}</option>\n"
+
+
+def secret_manager_section(secrets: SecretRecords) -> Iterator[str]:
+    """Yield the section without absent fields of keys and tokens; dates are in UTC."""
+    header = secrets.header
+    yield (
+        f"<SecretManagerSection>{number('currentId', signed32(header.currentId))}"
+        f"{number('tokenSequenceNumber', signed32(header.tokenSequenceNumber))}"
+        f"{number('numDelegationKeys', signed32(header.numKeys))}{number('numTokens', signed32(header.numTokens))}"
+    )
+    yield from map(_key, secrets.keys)
+    yield from map(_token, secrets.tokens)
+    yield "</SecretManagerSection>"
+
+
+def _key(key: pb.DelegationKey) -> str:
+    expiry = _date("expiry", key.expiryDate) if key.HasField("expiryDate") else ""
+    return f"<delegationKey>{number('id', signed32(key.id))}{text('key', key.key.hex())}{expiry}</delegationKey>"
+
+
+def _token(token: pb.PersistToken) -> str:
+    parts = []
+    if token.HasField("version"):
+        parts.append(number("version", signed32(token.version)))
+    if token.HasField("owner"):
+        parts.append(text("owner", token.owner))
+    if token.HasField("renewer"):
+        parts.append(text("renewer", token.renewer))
+    if token.HasField("realUser"):
+        parts.append(text("realUser", token.realUser))
+    if token.HasField("issueDate"):
+        parts.append(_date("issueDate", token.issueDate))
+    if token.HasField("maxDate"):
+        parts.append(_date("maxDate", token.maxDate))
+    if token.HasField("sequenceNumber"):
+        parts.append(number("sequenceNumber", signed32(token.sequenceNumber)))
+    if token.HasField("masterKeyId"):
+        parts.append(number("masterKeyId", signed32(token.masterKeyId)))
+    if token.HasField("expiryDate"):
+        parts.append(_date("expiryDate", token.expiryDate))
+    return f"<token>{''.join(parts)}</token>"
+
+
+def _date(tag: str, millis: int) -> str:
+    return text(tag, utc_millis(signed64(millis)))

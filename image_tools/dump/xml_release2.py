@@ -20,14 +20,16 @@ from image_tools.dump.xml_elements import (
     created_element,
     directive_element,
     entry_steps,
+    escaped,
     inode_steps,
+    number,
     number_steps,
     pool_element,
     snapshottable_element,
+    text,
     text_steps,
     word_steps,
 )
-from image_tools.dump.xml_text import escaped, number, text
 
 _PERMISSION = word_steps("permission", "permission", "permission")
 _FILE = (

@@ -8,11 +8,9 @@ from google.protobuf.message import Message
 
 from hadoop_common.hadoop_releases import HADOOP_3
 from image_format.proto import fsimage_pb2 as pb
-from image_tools.dump.erasure_xml import erasure_coding_section
 from image_tools.dump.kernels.text import HEX
 from image_tools.dump.record_text import inode_texts, record_texts
 from image_tools.dump.records import FileDiffRecords, ImageRecords
-from image_tools.dump.secret_xml import secret_manager_section
 from image_tools.dump.template import (
     PrintStep,
     RecordTemplate,
@@ -36,14 +34,18 @@ from image_tools.dump.xml_elements import (
     created_element,
     directive_element,
     entry_steps,
+    erasure_coding_section,
+    escaped,
     inode_steps,
+    number,
     number_steps,
     pool_element,
+    secret_manager_section,
     snapshottable_element,
+    text,
     text_steps,
     word_steps,
 )
-from image_tools.dump.xml_text import escaped, number, text
 
 _MODE_BITS = 0o1777
 _PERMISSION = word_steps("permission", "permission", "permission")

@@ -23,9 +23,8 @@ from image_tools.verify.inodes import InodeArrays
 from image_tools.verify.layout_places import check_layout_losses
 from image_tools.verify.leases import LeaseCheck
 from image_tools.verify.managers import ErasureCodingCheck, check_caches, check_secrets
-from image_tools.verify.maxima import BlockMaxima
 from image_tools.verify.name_ends import NameEndCheck
-from image_tools.verify.namesystem import NamesystemCheck
+from image_tools.verify.namesystem import BlockMaxima, NamesystemCheck
 from image_tools.verify.reach import Reachability
 from image_tools.verify.references import ReferenceCheck
 from image_tools.verify.snapshots import SnapshotCheck

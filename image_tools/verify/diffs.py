@@ -10,15 +10,14 @@ import numpy.typing as npt
 
 from image_format.errors import RecordError
 from image_format.proto import fsimage_pb2 as pb
-from image_tools.verify.diff_lists import DiffListCheck, DiffLists
-from image_tools.verify.diff_records import DiffBlock, encode_block, read_block
+from image_tools.verify.diff_lists import DiffBlock, DiffListCheck, DiffLists, encode_block, read_block
 from image_tools.verify.directories import DirectoryCheck
 from image_tools.verify.findings import Findings
 from image_tools.verify.fixes import Fixes
 from image_tools.verify.frame import ImageFrame
 from image_tools.verify.inodes import DIRECTORY, FILE, InodeArrays
 from image_tools.verify.kernels.diff_audit import audit_diffs
-from image_tools.verify.maxima import BlockMaxima
+from image_tools.verify.namesystem import BlockMaxima
 from image_tools.verify.references import ReferenceCheck
 from image_tools.verify.snapshots import SnapshotCheck
 from image_tools.verify.strings import StringTableCheck

@@ -6,8 +6,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from image_format.errors import BufferOrigin
+from image_format.errors import BufferOrigin, ImageFormatError
 from image_tools.verify.catalogue import CODES, Severity
+
+
+class UnrepairableError(ImageFormatError):
+    """Damage that cannot be repaired; nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)

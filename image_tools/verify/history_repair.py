@@ -13,8 +13,7 @@ from image_format.reader import ImageFile
 from image_format.spool import SPOOL_LIMIT, Spool
 from image_tools.verify.checker import Audit, audit_image
 from image_tools.verify.findings import Finding, Findings
-from image_tools.verify.fixes import Fixes
-from image_tools.verify.rewrite import write_fixed
+from image_tools.verify.fixes import Fixes, write_fixed
 
 _SECTIONS = ("INODE_DIR", "INODE_REFERENCE", "SNAPSHOT", "SNAPSHOT_DIFF")
 _MAX_PASSES = 12

@@ -18,7 +18,7 @@ from image_tools.verify.kernels import attribute_audit as bits
 from image_tools.verify.kernels.inode_audit import audit_inodes
 from image_tools.verify.kernels.tags import record_name
 from image_tools.verify.kernels.tree_audit import find_slot
-from image_tools.verify.maxima import BlockMaxima
+from image_tools.verify.namesystem import BlockMaxima
 from image_tools.verify.strings import StringTableCheck
 from image_tools.verify.view import SectionView
 

@@ -18,12 +18,10 @@ from image_format.output import DigestingFileSet, WrittenFiles
 from image_format.publish import place_image
 from image_tools.verify.catalogue import CODES
 from image_tools.verify.checker import Audit, Progress, audit_image
-from image_tools.verify.errors import UnrepairableError
-from image_tools.verify.findings import Finding, Findings
-from image_tools.verify.fixes import Fixes
+from image_tools.verify.findings import Finding, Findings, UnrepairableError
+from image_tools.verify.fixes import Fixes, write_fixed
 from image_tools.verify.inode_fixes import fix_inodes
 from image_tools.verify.lost_found import attach_unreachable, drop_unreachable
-from image_tools.verify.rewrite import write_fixed
 
 _MAX_PASSES = 12
 _UNREACHABLE = "inode-unreachable"

@@ -16,12 +16,10 @@ from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.quantities import parse_size
 from pipeline.cli.report_outputs import FORMATS, plan_outputs, write_outputs
 from pipeline.cli.spark_command import spark_for
+from pipeline.reports.model import SECTIONS
 
 if TYPE_CHECKING:
     from pipeline.reports.model import NamespaceReport
-
-SECTIONS = ("space", "owners", "files", "small-files", "cold", "growth", "operations", "snapshots", "findings")
-_NEEDS = {"growth": "--before", "operations": "--edits"}
 
 
 def _size(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
@@ -77,7 +75,9 @@ class _SparkOptions:
 @click.option(
     "--cluster", default="", metavar="NAME", help="Name of the cluster (default: the id in the directory of IMAGE)."
 )
-@click.option("--only", multiple=True, type=click.Choice(SECTIONS), help="Show only this section. May be repeated.")
+@click.option(
+    "--only", multiple=True, type=click.Choice(tuple(SECTIONS)), help="Show only this section. May be repeated."
+)
 @click.option("--depth", type=click.IntRange(0, 100), default=3, show_default=True, help="Levels of directories.")
 @click.option("--top", type=click.IntRange(1, 1000), default=20, show_default=True, help="Number of rows in a table.")
 @click.option(
@@ -166,8 +166,8 @@ def command(
 
 def _check_sections(only: tuple[str, ...], given: dict[str, str]) -> None:
     for section in only:
-        option = _NEEDS.get(section)
-        if option is not None and not given[option]:
+        option = f"--{SECTIONS[section]}"
+        if not given.get(option, "given"):
             raise click.UsageError(f"--only {section} needs {option}")
 
 
@@ -187,7 +187,7 @@ def _make(sources: _Inputs, chosen: _Options, progress: Any, engine: _SparkOptio
     progress("Spark")
     with spark_for(engine.master, engine.driver_memory, small=engine.small) as spark:
         from pipeline.reports.build import ReportRequest, make_report
-        from pipeline.reports.options import ReportOptions
+        from pipeline.reports.work import ReportOptions
 
         generated = datetime.now(UTC)
 

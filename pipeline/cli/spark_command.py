@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pipeline.errors import PipelineError
-from pipeline.quiet_gateway import suppress_py4j_logs
+from pipeline.session import suppress_py4j_logs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pipeline.errors import LakeBusyError, LakeError
 from pipeline.lake.append import AppendedEdits, append_edits, append_image, retain_images
-from pipeline.lake.errors import LakeBusyError, LakeError
 from pipeline.lake.tables import LakeContents, images_in_lake, lake_contents, read_lake_edits, read_lake_images
 
 __all__ = [

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from pipeline.lake.errors import LakeError
+from pipeline.errors import LakeError
 from pipeline.lake.files import HadoopFiles
 from pipeline.lake.txid_ranges import TxidRange
 

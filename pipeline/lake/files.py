@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 
-from pipeline.errors import SourceFileError
-from pipeline.lake.errors import LakeBusyError, LakeError
+from pipeline.errors import LakeBusyError, LakeError, SourceFileError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import DateType, LongType, StructField, StructType
 
+from pipeline.errors import LakeError
 from pipeline.lake.commits import EDITS, INODES, committed_edits, committed_images, image_commit
-from pipeline.lake.errors import LakeError
 from pipeline.lake.files import HadoopFiles
 from pipeline.lake.txid_ranges import TxidRange, holes, merge
 from pipeline.schema import Table

@@ -2,21 +2,150 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from image_format.errors import BufferOrigin
+from image_format.history_sections import HistorySections, Ids, Marks
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from pipeline.merge.closure import DirectoryChildren, DirectoryEntry, ImageAnswer, ImageRequest, PathLookup
-from pipeline.merge.fetched_history import ClosureHistory, HistoryQueries
-from pipeline.merge.known_slots import KnownSlots
+
+_FEW = 64
+
+
+class KnownSlots:
+    """Slots by inode id; -1 for an id that the image does not contain."""
+
+    UNKNOWN = -2
+
+    def __init__(self) -> None:
+        self._single: dict[int, int] = {}
+        self._pending: list[tuple[Ids, Ids]] = []
+        self._ids: Ids = np.zeros(0, np.int64)
+        self._slots: Ids = np.zeros(0, np.int64)
+
+    def add(self, inode_ids: Ids, slots: Ids) -> None:
+        """Add inodes with their slots."""
+        self._single.update(zip(inode_ids.tolist(), slots.tolist(), strict=True))
+
+    def lack(self, inode_ids: Iterable[int]) -> None:
+        """Record ids that the image does not contain."""
+        self._single.update(dict.fromkeys(inode_ids, -1))
+
+    def add_many(self, inode_ids: Ids, slots: Ids) -> None:
+        """Add inodes that are seldom looked up one by one."""
+        if inode_ids.size < _FEW:
+            self.add(inode_ids, slots)
+        else:
+            self._pending.append((inode_ids, slots))
+
+    def get(self, inode_id: int) -> int | None:
+        """Return the slot of an inode, None if unknown."""
+        slot = self._single.get(inode_id)
+        if slot is None:
+            found = int(self._look_up(np.array([inode_id], np.int64))[0])
+            slot = None if found == self.UNKNOWN else found
+        return slot
+
+    def many(self, inode_ids: Ids) -> Ids:
+        """Return the slot of each inode: -1 if the image does not contain it, `UNKNOWN` if that is not known."""
+        found = self._look_up(inode_ids)
+        for at in np.flatnonzero(found == self.UNKNOWN).tolist():
+            found[at] = self._single.get(int(inode_ids[at]), self.UNKNOWN)
+        return found
+
+    def _look_up(self, inode_ids: Ids) -> Ids:
+        if self._pending:
+            ids = np.concatenate([self._ids, *(ids for ids, _ in self._pending)])
+            slots = np.concatenate([self._slots, *(slots for _, slots in self._pending)])
+            self._ids, first = np.unique(ids, return_index=True)
+            self._slots = slots[first]
+            self._pending.clear()
+        if not self._ids.size:
+            return np.full(inode_ids.size, self.UNKNOWN, np.int64)
+        at = np.minimum(np.searchsorted(self._ids, inode_ids), self._ids.size - 1)
+        return np.where(self._ids[at] == inode_ids, self._slots[at], self.UNKNOWN)
+
+
+class HistoryQueries(Protocol):
+    """Questions to the index of the whole image, see `image_format.history_index.BaseHistory`."""
+
+    def holders(self) -> Ids: ...
+
+    def chains(self, inode_ids: Ids) -> list[Ids]: ...
+
+    def on_the_way_to(self, inode_ids: Ids) -> Ids:
+        """Return the marked slots, ascending."""
+
+    def deleters(self, inode_ids: Ids) -> Ids: ...
+
+
+class ClosureHistory(HistorySections):
+    """`BaseHistory` of an image whose inodes are not on the driver.
+
+    Args:
+        image: the open file.
+        load: fetches inodes and passes them to `add`.
+    """
+
+    def __init__(
+        self, image: ImageFile, slot_count: int, questions: HistoryQueries, load: Callable[[Iterable[int]], None]
+    ) -> None:
+        def place(name: str) -> BufferOrigin:
+            return image.place(name) if image.has_section(name) else BufferOrigin(str(image.path), name)
+
+        super().__init__(image.section("SNAPSHOT_DIFF"), image.section("INODE_REFERENCE"), place)
+        self._slot_count = slot_count
+        self._questions = questions
+        self._load = load
+        self._in_tree: dict[int, bool] = {}
+        self._held: Ids | None = None
+
+    def add(self, inode_ids: Ids, in_tree: npt.NDArray[np.bool_]) -> None:
+        """Record whether these inodes are reachable from the root."""
+        if self.owners.size or self.reference_count:
+            self._in_tree.update(zip(inode_ids.tolist(), in_tree.tolist(), strict=True))
+
+    def is_reached(self, directory_id: int, inode_id: int) -> bool:
+        """See `BaseHistory`; only used for the root directory."""
+        if inode_id not in self._in_tree and (self.owners.size or self.reference_count):
+            self._load([inode_id])
+        return self._in_tree.get(inode_id, True)
+
+    def older_diffs(self, directory_id: int, snapshots: Ids) -> int:
+        """See `BaseHistory`; always unknown (-1) here."""
+        return -1
+
+    def holders(self) -> Ids:
+        if not self.reference_count:
+            return np.zeros(0, np.int64)
+        if self._held is None:
+            self._held = self._questions.holders()
+        return self._held
+
+    def chains(self, inode_ids: Ids) -> list[Ids]:
+        if not inode_ids.size:
+            return []
+        chains = self._questions.chains(inode_ids)
+        self._load({int(inode_id) for chain in chains for inode_id in chain})
+        return chains
+
+    def on_the_way_to(self, inode_ids: Ids) -> Marks:
+        marks = np.zeros(self._slot_count, np.bool_)
+        marks[self._questions.on_the_way_to(inode_ids)] = True
+        return marks
+
+    def deleters(self, inode_ids: Ids) -> Ids:
+        if not self.owners.size:
+            return np.zeros(inode_ids.size, np.int64)
+        return self._questions.deleters(inode_ids)
+
 
 Bytes = npt.NDArray[np.uint8]
-Ids = npt.NDArray[np.int64]
 
 _NO_IDS: Ids = np.zeros(0, np.int64)
 _NO_ENTRY = DirectoryEntry(0, 0, [], False)

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from pipeline.quiet_gateway import suppress_py4j_logs
-from pipeline.session import build_session
+from pipeline.session import build_session, suppress_py4j_logs
 from site_config.engine_settings import SparkSettings
 
 if TYPE_CHECKING:

@@ -7,18 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from pipeline.reports.inputs import ImageInput, open_edits, open_image
-from pipeline.reports.model import NamespaceReport, ReportSection
-from pipeline.reports.options import Progress, ReportOptions
-from pipeline.reports.sections import SECTIONS, findings
-from pipeline.reports.work import ReportData
+from pipeline.reports.inputs import open_edits, open_image
+from pipeline.reports.model import SECTIONS, NamespaceReport, ReportSection
+from pipeline.reports.sections import make_section
+from pipeline.reports.work import Progress, ReportData, ReportOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_FINDINGS = "findings"
-SECTION_IDS = (*(maker.id for maker in SECTIONS), _FINDINGS)
-"""Values of `--only`, in the order of a report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +57,10 @@ def make_report(
     options = choose(after.time)
     first, last = (None, None) if before is None else (before.txid + 1, after.txid)
     edits = open_edits(spark, request.edits, first, last) if request.edits else None
-    work = ReportData(options, after.tables, None if before is None else before.tables, edits)
+    older = None if before is None else before.tables
+    work = ReportData(options, after.tables, older, edits, spark=spark, file=after.file)
     try:
-        sections = _sections(spark, work, after, progress)
+        sections = _sections(work, progress)
     finally:
         work.close()
     return NamespaceReport(
@@ -80,22 +76,17 @@ def make_report(
     )
 
 
-def _sections(
-    spark: SparkSession, work: ReportData, image: ImageInput, progress: Progress
-) -> tuple[ReportSection, ...]:
+def _sections(work: ReportData, progress: Progress) -> tuple[ReportSection, ...]:
     only = work.options.only
-    there = {
+    available = {
         "": True,
         "edits": work.edits is not None,
         "before": work.before is not None,
-        "file": image.file is not None,
+        "file": work.file is not None,
     }
     made = []
-    for maker in SECTIONS:
-        if (not only or maker.id in only) and there[maker.needs]:
-            progress(maker.id)
-            made.append(maker.make(work))
-    if (not only or _FINDINGS in only) and image.file is not None:
-        progress(_FINDINGS)
-        made.append(findings.section(spark, image.file, limit=work.options.top))
+    for section_id, needed in SECTIONS.items():
+        if (not only or section_id in only) and available[needed]:
+            progress(section_id)
+            made.append(make_section(section_id, work))
     return tuple(made)

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from pipeline.reports.model import Cell, NamespaceReport, ReportSection, ReportTable, ValueKind
-from pipeline.reports.units import cell_text
+from pipeline.reports.model import Cell, NamespaceReport, ReportSection, ReportTable, ValueKind, cell_text
 
 TOTALS = "totals"
 """The table with the facts; text and page show it only at the top."""

@@ -1,4 +1,4 @@
-"""A report as plain values: sections of tables and charts, independent of Spark."""
+"""A report as plain values: sections of tables and charts, independent of Spark, and the text of values."""
 
 from __future__ import annotations
 
@@ -16,6 +16,21 @@ Unit: TypeAlias = Literal["count", "bytes"]
 """Unit of the values of a chart."""
 
 Cell: TypeAlias = str | int | float | datetime | None
+
+SECTIONS = {
+    "space": "",
+    "owners": "",
+    "files": "",
+    "small-files": "",
+    "cold": "",
+    "growth": "before",
+    "operations": "edits",
+    "snapshots": "file",
+    "findings": "file",
+}
+"""Ids of all sections in the order of a report, each with the input that it needs besides an image: "before", "edits",
+or "file" for an image outside of a lake.
+"""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -210,3 +225,30 @@ def as_json(value: Any) -> Any:
 def _fields(value: Any, leave: str = "") -> dict[str, Any]:
     content = {item.name: as_json(getattr(value, item.name)) for item in fields(value) if item.name != leave}
     return {"kind": value.kind, **content} if isinstance(value, Chart) else content
+
+
+RIGHT: frozenset[ValueKind] = frozenset({"count", "bytes", "percent"})
+"""Kinds of right-aligned cells."""
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+def cell_text(value: Cell, kind: ValueKind) -> str:
+    """Return the text of a cell; "" for None."""
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M}"
+    if isinstance(value, str):
+        return value
+    if kind == "bytes":
+        return _bytes(int(value))
+    return f"{value:,.1f} %" if kind == "percent" else f"{value:,}"
+
+
+def _bytes(number: int) -> str:
+    size, unit = float(abs(number)), 0
+    while size >= 1023.95 and unit + 1 < len(_UNITS):
+        size, unit = size / 1024, unit + 1
+    sign = "-" if number < 0 else ""
+    return f"{sign}{size:.0f} {_UNITS[0]}" if unit == 0 else f"{sign}{size:.1f} {_UNITS[unit]}"

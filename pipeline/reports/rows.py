@@ -1,4 +1,4 @@
-"""Transfer of a bounded number of rows from a DataFrame to the driver, as plain Python values."""
+"""Transfer of a bounded number of rows from a DataFrame to the driver, and their columns, tables and charts."""
 
 from __future__ import annotations
 
@@ -81,3 +81,37 @@ def first_bars(
 def share(part: int, whole: int) -> float | None:
     """Return the percentage of a whole; None if the whole is 0."""
     return round(100 * part / whole, 2) if whole else None
+
+
+def path(name: str = "path", title: str = "Directory") -> ReportColumn:
+    return ReportColumn(name, "path", title)
+
+
+def text(name: str, title: str) -> ReportColumn:
+    return ReportColumn(name, "text", title)
+
+
+def count(name: str, title: str) -> ReportColumn:
+    return ReportColumn(name, "count", title)
+
+
+def bytes_(name: str, title: str) -> ReportColumn:
+    return ReportColumn(name, "bytes", title)
+
+
+def percent(name: str, title: str) -> ReportColumn:
+    return ReportColumn(name, "percent", title)
+
+
+def time(name: str, title: str) -> ReportColumn:
+    return ReportColumn(name, "time", title)
+
+
+CONTENT = (
+    bytes_("raw", "Space with replicas"),
+    bytes_("length", "Size of files"),
+    count("files", "Files"),
+    count("directories", "Directories"),
+    count("blocks", "Blocks"),
+)
+"""Columns for the content of a directory or an owner."""

@@ -1,23 +1,52 @@
-"""DataFrames that the sections of a report share: tables are read once, intermediate results are kept on disk."""
+"""Options of a report, and the DataFrames that its sections share: tables are read once, results are kept on disk."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import Any, Protocol, TypeVar, cast
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from pipeline.reports.options import ReportOptions
 from pipeline.reports.queries.classes import add_up
-from pipeline.reports.queries.facts import DIRECTORY_COLUMNS, FACT_COLUMNS, MEASURES, directories, facts, places
+from pipeline.reports.queries.facts import DIRECTORY_COLUMNS, FACT_COLUMNS, MEASURES, Rules, directories, facts, places
 from pipeline.reports.queries.operations import ACTIVITY_COLUMNS, WRITTEN_COLUMNS, activity, written_files
 from pipeline.reports.queries.small_files import savings
 from pipeline.reports.queries.tree import roll_up
 from pipeline.reports.rows import Record, collect
+from pipeline.source_files import SourceFile
+
+Progress = Callable[[str], None]
+"""Callback that receives the name of the current step."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportOptions:
+    """The caller's options of a report.
+
+    Attributes:
+        as_of: reference time for ages, UTC.
+        depth: levels of directories below the root in a tree.
+        top: maximum rows of a table.
+        small: bytes below which a file is small; None for an eighth of its block size.
+        cold_days: days without use after which a file is cold.
+        only: ids of sections; empty for all.
+    """
+
+    as_of: datetime
+    depth: int = 3
+    top: int = 20
+    small: int | None = None
+    cold_days: int = 365
+    only: tuple[str, ...] = ()
+
+    def rules(self) -> Rules:
+        return Rules(self.as_of, self.small, self.cold_days)
+
 
 T = TypeVar("T")
 
@@ -84,6 +113,7 @@ class ReportData:
         after: tables of the reported image.
         before: tables of an older image, None without growth.
         edits: the edits to report on, None for none.
+        spark, file: session and file for the section `findings`; the file is None for an image in a lake.
     """
 
     def __init__(
@@ -92,6 +122,9 @@ class ReportData:
         after: ImageTables,
         before: ImageTables | None = None,
         edits: EditTable | None = None,
+        *,
+        spark: SparkSession | None = None,
+        file: SourceFile | None = None,
     ) -> None:
         self.options = options
         self.tables = after
@@ -100,6 +133,7 @@ class ReportData:
         self.image = _ImageCounts(after, options, self._kept)
         self.before = None if before is None else _ImageCounts(before, options, self._kept)
         self.edits = edits
+        self.spark, self.file = spark, file
 
     @cached_property
     def activity(self) -> DataFrame:

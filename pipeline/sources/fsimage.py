@@ -18,7 +18,7 @@ from pipeline.sources.options import SourceOptions
 from pipeline.sources.readers import DEFAULT_TABLE, READERS
 from pipeline.sources.table_reader import MAX_PARTS, TablePart
 from pipeline.staging import resolve_all
-from pipeline.tables.image_column import IMAGE_COLUMN
+from pipeline.tables.inodes import IMAGE_COLUMN
 from pipeline.task_errors import mark_typed_errors
 
 if TYPE_CHECKING:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from pipeline.tables.blocks import BLOCKS
-from pipeline.tables.directories import DIRECTORIES
 from pipeline.tables.edits import EDITS
-from pipeline.tables.features import ACLS, XATTRS
-from pipeline.tables.inodes import INODES
-from pipeline.tables.managers import CACHE, TOKENS
+from pipeline.tables.inodes import ACLS, BLOCKS, DIRECTORIES, INODES, UNDER_CONSTRUCTION, XATTRS
+from pipeline.tables.managers import CACHE, SUMMARY, TOKENS
 from pipeline.tables.snapshots import REFERENCES, SNAPSHOT_DIFFS, SNAPSHOTS
-from pipeline.tables.summary import SUMMARY
-from pipeline.tables.under_construction import UNDER_CONSTRUCTION
 
 IMAGE_TABLES = {
     table.name: table

@@ -1,4 +1,4 @@
-"""Recorded images with the XML that Hadoop's own viewer printed of them."""
+"""Recorded images with the XML of Hadoop's own viewer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.image_format.image_support import RECORDED
 
 @dataclass(frozen=True)
 class Viewed:
-    """One image of a case and the viewer's XML file of it."""
+    """An image of a case and the viewer's XML of it."""
 
     xml: Path
 
@@ -46,7 +46,7 @@ class Viewed:
 
     @property
     def complete(self) -> bool:
-        """Whether the viewer came to the image's end."""
+        """Return whether the viewer reached the end of the image."""
         return json.loads((self.case / "case.json").read_text()).get("verdict", {}).get("oiv_xml_rc", 0) == 0
 
     def expected(self) -> str:

@@ -1,4 +1,4 @@
-"""All recorded images, and those in which Hadoop itself left faults."""
+"""All recorded images, and the recorded images with faults from Hadoop itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`checkpointer image convert`, and what the image commands do with layouts that nobody knows yet."""
+"""`checkpointer image convert`, and the image commands on unknown layouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`checkpointer image verify`: exit codes, text, JSON and what --repair writes and refuses."""
+"""`checkpointer image verify`: exit codes, text, JSON, and the results and refusals of --repair."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def healthy(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def damaged(tmp_path: Path) -> Path:
-    """Two files with block sizes of zero, and an inode that nothing leads to."""
+    """An image with two files with block sizes of zero, and an unreachable inode."""
     made = builder()
     made.file("lost", 20000)
     made.inodes["/d/a"].file.preferredBlockSize = made.inodes["/d/b"].file.preferredBlockSize = 0

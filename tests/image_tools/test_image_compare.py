@@ -62,7 +62,7 @@ def test_it_finds_differences_where_the_oracle_does(case: Path) -> None:
 
 
 class Renumbered:
-    """A recorded image with other serials, other reference numbers and records in another order."""
+    """Write a recorded image with other serials, other reference numbers and records in another order."""
 
     def __init__(self, path: Path) -> None:
         with open_image(path) as image:
@@ -162,7 +162,7 @@ def test_another_encoding_is_the_same(case: Path, tmp_path: Path) -> None:
 
 @pytest.mark.recorded
 def test_serials_alike_but_names_not(tmp_path: Path) -> None:
-    """Equal bytes of a record mean something else where the string table says so."""
+    """Equal bytes of a record have another meaning with another string table."""
     original = image_in(RECORDED / "hadoop-3.4.1" / "acl-xattr" / "after")
     with open_image(original) as image:
         bodies = {entry.name: bytes(image.section_bytes(entry.name)) for entry in image.sections}

@@ -1,4 +1,4 @@
-"""Conversion of recorded images: codecs, layouts and what is odd, judged by imgcmp and by the bytes of sections."""
+"""Conversion of recorded images: codecs, layouts and special cases, compared by imgcmp and by the bytes of sections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of missing inodes, as Hadoop 3.3's DetectCorruption has them."""
+"""Rows of missing inodes, compared with DetectCorruption of Hadoop 3.3."""
 
 from __future__ import annotations
 

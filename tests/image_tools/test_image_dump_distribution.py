@@ -1,4 +1,4 @@
-"""Files by size, beside a plain count of the same records."""
+"""Files by size, compared with a plain count of the same records."""
 
 from __future__ import annotations
 

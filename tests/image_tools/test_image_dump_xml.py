@@ -16,7 +16,7 @@ from image_format.varint import encode_delimited
 from image_tools.dump.records import PROGRESS_STEP, ImageRecords
 from image_tools.dump.values import mode_symbols, signed32, signed64, utc_millis
 from image_tools.dump.xml_dump import XmlForm, dump_xml, form_of
-from image_tools.dump.xml_text import number, text
+from image_tools.dump.xml_elements import number, text
 from tests.image_format.image_support import RECORDED, build_image, delimited, minimal_sections, store
 from tests.image_tools.dump_support import Viewed, joined, open_image, recorded_views, xml_of
 

@@ -1,4 +1,4 @@
-"""Images from their XML: the same by meaning as the image whose XML it is, also where Hadoop 3.4.1 printed it."""
+"""Images from their XML, also from that of Hadoop 3.4.1, equal the original image by meaning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from image_format.errors import ImageFormatError
 from image_tools.dump.xml_dump import XmlForm
-from image_tools.dump.xml_text import escaped
+from image_tools.dump.xml_elements import escaped
 from image_tools.load.elements import ElementFields, ImageTextError
 from image_tools.load.image import load_image
 from tests.cli_runner import run_cli

@@ -1,4 +1,4 @@
-"""What a NameNode does not load is found in an image, record by record, and what it loads is left alone."""
+"""The check finds every record that a NameNode does not load, and accepts the others."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def inode() -> pb.INode:
 
 
 def parses(message: int, body: bytes) -> bool:
-    """By the compiled form, which gives the same as the Python form."""
+    """Check with the compiled form, and compare with the Python form."""
     section = np.frombuffer(encode_varint(len(body)) + body, np.uint8)
     arguments = (section, 0, message, FIELDS, REQUIRED)
     found = [int(form(*arguments)) for form in (kernels.first_unparsable.dispatcher, kernels.first_unparsable.plainly)]
@@ -95,7 +95,7 @@ def test_recorded_images_load(path: Path) -> None:
 
 
 def refused(tmp_path: Path, builder: ImageBuilder) -> str:
-    """Why the image does not load; "" where it does."""
+    """Return why the image does not load, "" if it does."""
     with ImageFile.open(builder.save(tmp_path)) as image:
         try:
             check_loadable(image, ImageIndex(image))
@@ -232,7 +232,7 @@ def test_children_of_a_file_and_children_that_do_not_exist(
 
 @pytest.mark.recorded
 def test_directories_and_diffs_are_checked_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is made of all of them at once would take much memory."""
+    """Temporary arrays for all directories at once would need much memory."""
     sizes = []
     slots_of, diff_kinds = IndexArrays.slots_of, kernels.diff_kinds
 

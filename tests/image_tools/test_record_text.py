@@ -1,4 +1,4 @@
-"""What the kernel prints of a record is what Python prints of it, and what is odd or damaged is left to Python."""
+"""The kernel prints records like Python, and leaves unusual and damaged records to Python."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ _REFERENCES = st.builds(pb.INodeReference, referredId=some(_UINT64), name=some(_
 
 
 def in_python(*arguments: Any) -> tuple[int, int, int, int]:
-    """As `write_records`, which finds every record odd."""
+    """Replace `write_records` by a function that treats every record as unusual."""
     buf, pos, _, at, slot, _, _, _, paths = arguments[:9]
     while paths.parents.size and slot != paths.root and pos < buf.size:
         row = paths.parents[slot]
@@ -115,7 +115,7 @@ def in_python(*arguments: Any) -> tuple[int, int, int, int]:
 
 
 def both_ways(path: Path, form: str) -> Iterator[str]:
-    """The text, or what was wrong."""
+    """Return the text or the error."""
     for write in (kernel.write_records, in_python):
         with mock.patch.object(record_text.kernel, "write_records", write), open_image(path) as image:
             try:

@@ -1,4 +1,4 @@
-"""Every kind of damage is found where it is, repaired, and nothing else changes."""
+"""Verification locates every kind of damage, and the repair changes nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damage of the file around the records: found, and refused by a repair where it cannot be undone."""
+"""Damage of the file's structure: verification finds it, and a repair refuses irreparable damage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.summary import Section, build_summary, encode_trailer, parse_file
 from image_format.varint import encode_delimited
 from image_tools.verify.checker import verify_image
-from image_tools.verify.errors import UnrepairableError
+from image_tools.verify.findings import UnrepairableError
 from image_tools.verify.repair import repair_image
 from tests.image_format.image_support import build_image, minimal_sections, store
 from tests.image_tools.verify_support import Model, recorded, shown
@@ -23,7 +23,7 @@ ZLIB = "org.apache.hadoop.io.compress.DefaultCodec"
 
 
 def healthy() -> list[tuple[str, bytes]]:
-    """An image in which nothing is to be found, not even an info."""
+    """Write an image without any finding."""
     info = pb.NameSystemSection(genstampV1=1000, genstampV2=1000, lastAllocatedBlockId=1 << 30, transactionId=7)
     sections = dict(minimal_sections())
     sections["NS_INFO"] = encode_delimited(info)

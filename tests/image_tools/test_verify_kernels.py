@@ -1,4 +1,4 @@
-"""The kernels of verification run uncompiled too, with the same results and effects; damage keeps them in bounds."""
+"""The compiled and uncompiled kernels of verification give the same results; damage never makes them exceed bounds."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def plain(value: Any) -> Any:
 
 
 def marks(value: Any) -> Any:
-    """As `plain`, but of the large arrays of serials only what is set."""
+    """Convert like `plain`, but keep only the set elements of large arrays of serials."""
     if isinstance(value, np.ndarray) and value.size > 1 << 20:
         found = np.flatnonzero(value)
         return list(zip(found.tolist(), value[found].tolist(), strict=True))

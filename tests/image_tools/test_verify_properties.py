@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from image_tools.verify.checker import verify_image
-from image_tools.verify.errors import UnrepairableError
+from image_tools.verify.findings import UnrepairableError
 from image_tools.verify.repair import repair_image
 from tests.depth import examples
 from tests.image_format.image_support import build_image, store

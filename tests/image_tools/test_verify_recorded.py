@@ -1,4 +1,4 @@
-"""Images as Hadoop wrote them: none has a finding but those in which Hadoop itself left one."""
+"""Images of Hadoop have no findings, except for faults that Hadoop itself left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a repair leaves alone, writes and reports."""
+"""The output and the report of a repair, and the unchanged parts of the image."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from image_format.varint import encode_delimited
 from image_tools.convert.image import convert_image
 from image_tools.verify.checker import verify_image
 from image_tools.verify.findings import Findings
-from image_tools.verify.fixes import Fixes, Replacement, spliced
+from image_tools.verify.fixes import Fixes, Replacement, spliced, write_fixed
 from image_tools.verify.frame import read_frame
 from image_tools.verify.repair import Repair, repair_image
-from image_tools.verify.rewrite import write_fixed
 from tests.image_format.image_support import RECORDED
 from tests.image_tools.verify_support import CASES, Model, imgcmp, inode_records, recorded, shown
 
@@ -134,7 +133,7 @@ def test_a_second_repair_uses_the_same_directory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("directory", [True, False])
 def test_a_name_that_is_taken(tmp_path: Path, directory: bool) -> None:
-    """A directory of the name takes the inodes in, anything else makes /lost+found-TXID."""
+    """An existing directory receives the inodes; if another inode has the name, the repair creates /lost+found-TXID."""
     model = Model(recorded("basic"))
     root = next(entry for entry in model.dirs if entry.parent == ROOT)
     if directory:

@@ -19,11 +19,11 @@ FAR = 5_000_000
 
 @dataclass(frozen=True)
 class Damage:
-    """What makes a finding.
+    """A kind of damage and its findings.
 
     Attributes:
-        restored: the repair gives back the very meaning that the image had.
-        also: other findings that the damage brings by itself.
+        restored: whether the repair restores the original meaning of the image.
+        also: other findings that the damage causes.
     """
 
     code: str

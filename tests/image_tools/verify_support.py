@@ -1,4 +1,4 @@
-"""Recorded images as lists of messages, to be damaged and written again; and how to compare two images."""
+"""Recorded images as lists of messages, which tests damage and write again; comparison of two images."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def recorded(case: str) -> Path:
 
 
 class Diffs:
-    """One DiffEntry and what belongs to it."""
+    """A DiffEntry with its diffs."""
 
     def __init__(self, header: pb.DiffEntry, diffs: list[Any], created: list[list[bytes]]) -> None:
         self.header, self.diffs, self.created = header, diffs, created
@@ -133,7 +133,7 @@ class Model:
         return [inode for inode in self.inodes if inode.type == kind and inode.id != 16385]
 
     def entry(self, least: int = 2) -> pb.DirEntry:
-        """A directory with that many plain children."""
+        """Return a directory with at least `count` plain children."""
         return next(entry for entry in self.dirs if len(entry.children) >= least)
 
     def referring(self) -> pb.DirEntry:

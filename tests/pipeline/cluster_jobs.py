@@ -1,4 +1,4 @@
-"""Drivers for tests: `python -m tests.pipeline.cluster_jobs JOB MASTER …`, a process each, as Spark wants it."""
+"""Driver programs for tests: `python -m tests.pipeline.cluster_jobs JOB MASTER …`, one process for each driver."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def table_to_parquet(spark: SparkSession, image: str, target: str, partitions: s
 
 
 def count(spark: SparkSession, image: str) -> dict[str, Any]:
-    """Rows of an image and the Java that counted them."""
+    """Print the row count of an image and the Java version of the driver."""
     jvm = spark.sparkContext._jvm
     assert jvm is not None
     home = jvm.java.lang.System.getProperty("java.home")

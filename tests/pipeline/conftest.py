@@ -1,4 +1,4 @@
-"""One Spark session for all tests of a process, and the loggers that py4j uses."""
+"""A Spark session that all tests of a process share, and the loggers of py4j."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def loggers() -> Iterator[None]:
-    """What `suppress_py4j_logs` changes for good is as before after the test."""
+    """Restore the loggers that `suppress_py4j_logs` changes."""
     root, py4j = logging.getLogger(), logging.getLogger("py4j")
     filters, level = list(root.filters), py4j.level
     yield

@@ -1,4 +1,4 @@
-"""Reading edits in the test's own process, and segments made for a test."""
+"""Reading of edits in the test's own process, and segments for tests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rows(path: Path | str, **options: str) -> list[dict[str, Any]]:
 
 
 def write_segment(folder: Path, ops: Sequence[EditOp], *, layout: int = LAYOUT, name: str = "") -> Path:
-    """`ops` as a segment, named by their txids unless `name` is given."""
+    """Write `ops` as a segment, named by their txids unless `name` is set."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / (name or segment_name(ops[0].txid, ops[-1].txid))
     path.write_bytes(encode_header(layout) + b"".join(encode_op(op, layout) for op in ops))

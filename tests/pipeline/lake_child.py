@@ -1,4 +1,4 @@
-"""An append in a process of its own that is killed with SIGKILL before one of its steps in the lake."""
+"""An append in a separate process, which SIGKILL ends before one of its steps in the lake."""
 
 from __future__ import annotations
 

@@ -18,5 +18,5 @@ AUTO = EngineSettings(EngineChoice.AUTO, spark_from=0)
 def merge_on_spark(
     folder: Path, engine: EngineSettings = ON_SPARK, observer: Observer | None = None, **options: Any
 ) -> MergeResult:
-    """The merge of a storage directory in the session that the tests share."""
+    """Merge a storage directory in the shared session of the tests."""
     return merge_directory(plan_directory(folder), MergeSettings(**options), engine=engine, observer=observer)

@@ -1,4 +1,4 @@
-"""PySpark's worker daemon, one of whose workers is killed amid a task that merges a part of INODE; once only.
+"""PySpark's worker daemon, which kills one of its workers during a task that merges a part of INODE, only once.
 
 For `spark.python.daemon.module`. Whichever worker first makes the file that HDFS_CHECKPOINTER_TEST_DEATH names dies.
 """

@@ -1,4 +1,4 @@
-"""What the XML of Hadoop's own viewer says of the current tree, as rows of the table `inodes`."""
+"""Rows of the table `inodes` from the XML of Hadoop's own viewer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the XML of Hadoop's own viewer says of an image, as rows of the pipeline's tables.
+"""Rows of the pipeline's tables from the XML of Hadoop's own viewer.
 
 It reads the recorded XML alone, none of our code: each row has those columns that this release's viewer prints.
 """
@@ -33,7 +33,7 @@ def utc(shown: str) -> datetime:
 
 
 def text(element: Element | None, tag: str) -> str:
-    """The text of a child, "" without one; what XML cannot hold is put back."""
+    """Return the unescaped text of a child, "" if it is missing."""
     found = element.findtext(tag) if element is not None else None
     return _MANGLED.sub(lambda match: chr(int(match[1], 16)), found or "")
 

@@ -19,7 +19,7 @@ MIB = 1 << 20
 
 
 def frame(spark: SparkSession, table: Table, rows: Sequence[dict[str, Any]]) -> DataFrame:
-    """Rows of a table; columns that a row leaves out are null."""
+    """Make a table of rows; missing columns are null."""
     return spark.createDataFrame([tuple(row.get(name) for name in table.names) for row in rows], table.spark_schema())
 
 
@@ -39,7 +39,7 @@ def directory(inode: int, parent: int | None, path: str, **more: Any) -> dict[st
 def file(
     inode: int, parent: int, path: str, length: int, *, days: float = 0, read: float | None = None, **more: Any
 ) -> dict[str, Any]:
-    """A file of one block a 128 MiB, last modified `days` before AS_OF and read `read` days before it."""
+    """Return a file of 128 MiB blocks, modified `days` before AS_OF and read `read` days before it."""
     mtime = AS_OF - timedelta(days=days)
     values: dict[str, Any] = {
         "owner": "alice",
@@ -73,7 +73,7 @@ def edits(spark: SparkSession, rows: Sequence[dict[str, Any]]) -> DataFrame:
 
 
 def keyed(rows: Sequence[dict[str, Any]], key: str) -> dict[Any, dict[str, Any]]:
-    """Rows by the value of one column, which has to be unique."""
+    """Index rows by the unique values of a column."""
     found = {row[key]: row for row in rows}
     assert len(found) == len(rows)
     return found

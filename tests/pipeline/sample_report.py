@@ -1,4 +1,4 @@
-"""A report of a made-up cluster, as those of real ones look: for tests of the page and for its screenshots."""
+"""A realistic report of a fictitious cluster, for tests of the page and for its screenshots."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _TREE: dict[str, dict[str, tuple[float, tuple[str, ...]]]] = {
 
 
 def sample_report() -> NamespaceReport:
-    """The same report every time."""
+    """Return the report, which is always the same."""
     chance = random.Random(20260318)
     root = _tree(chance)
     return NamespaceReport(
@@ -246,7 +246,7 @@ def _owners(chance: random.Random, total: int) -> ReportSection:
     return ReportSection(
         "owners",
         "Owners",
-        "Who has the space.",
+        "Owners and groups by space.",
         tables=(ReportTable("owners", "Owners", columns, rows),),
         charts=(Bars("Space by owner", bars, "bytes"), Bars("Space by storage policy", _POLICIES, "bytes")),
     )
@@ -489,7 +489,7 @@ def _findings() -> ReportSection:
 
 
 def hostile_report() -> NamespaceReport:
-    """Every text is markup that would run, were it not escaped."""
+    """Return a report whose texts are all markup, which would run if unescaped."""
     evil = "/a/</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp;{{ 7 * 7 }}<!--"
     kinds = (
         ReportColumn("path", "path", evil),

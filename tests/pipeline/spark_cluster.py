@@ -39,7 +39,7 @@ class ClusterError(AssertionError):
 
 
 def wait_until(condition: Callable[[], bool], what: str, seconds: float = _START_SECONDS) -> None:
-    """Ask `condition` until it holds.
+    """Poll `condition` until it is true.
 
     Raises:
         ClusterError: it did not within `seconds`.
@@ -97,7 +97,7 @@ class SparkCluster:
             child.kill()
 
     def executors(self) -> list[psutil.Process]:
-        """The JVMs that run tasks now."""
+        """Return the JVMs that currently run tasks."""
         children = [child for process in self._processes.values() for child in _descendants(process.pid)]
         return [child for child in children if _EXECUTOR in _command_line(child)]
 
@@ -129,7 +129,7 @@ class SparkCluster:
         return {**self._environment(), **ours}
 
     def logs(self) -> str:
-        """The ends of all logs: of master and workers, and what executors printed."""
+        """Return the ends of all logs of master, workers and executors."""
         paths = [*sorted(self.folder.glob("*.log")), *sorted(self.folder.glob("*/app-*/*/stderr"))]
         return "\n".join(f"--- {path}\n{path.read_text(errors='replace')[-_LOGGED:]}" for path in paths)
 

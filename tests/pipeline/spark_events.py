@@ -1,4 +1,4 @@
-"""What Spark's scheduler told of an application, from its event log."""
+"""Events of Spark's scheduler for an application, from its event log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DEFAULTS = "spark-defaults.conf"
 
 
 def event_log_conf(folder: Path) -> dict[str, str]:
-    """Settings that have an application's events written below `folder`."""
+    """Return settings with which an application writes its events below `folder`."""
     (folder / "events").mkdir(parents=True, exist_ok=True)
     return {
         "spark.eventLog.enabled": "true",
@@ -27,7 +27,7 @@ def write_defaults(folder: Path, conf: dict[str, str]) -> None:
 
 
 def read_events(folder: Path) -> Iterator[dict[str, Any]]:
-    """Events of all applications that were told to write them below `folder`."""
+    """Yield the events of all applications below `folder`."""
     for log in sorted((folder / "events").iterdir()):
         with log.open() as lines:
             for line in lines:
@@ -41,7 +41,7 @@ def _ended_well(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def tasks_by_executor(folder: Path) -> dict[str, int]:
-    """Tasks that ended well on each executor."""
+    """Return the number of successful tasks on each executor."""
     counts: dict[str, int] = {}
     for event in _ended_well(folder):
         executor = event["Task Info"]["Executor ID"]

@@ -1,4 +1,4 @@
-"""The pipeline on a standalone cluster of two workers, one executor of which may be killed on the way."""
+"""The pipeline on a standalone cluster of two workers, also when an executor is killed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
 
 
 class Driver:
-    """A program that uses the cluster, in a process of its own."""
+    """A program that uses the cluster, in a separate process."""
 
     def __init__(self, cluster: SparkCluster, command: list[str], environment: dict[str, str]) -> None:
         self._cluster = cluster
@@ -50,7 +50,7 @@ class Driver:
         )
 
     def answer(self) -> dict[str, Any]:
-        """What it printed, once it ended well."""
+        """Wait for success; return the output."""
         try:
             out, said = self._process.communicate(timeout=DRIVER_SECONDS)
         finally:
@@ -71,7 +71,7 @@ class Driver:
 
 
 class Gate:
-    """Holds the Python tasks of a driver's application back after the first `free` ones."""
+    """A gate that blocks the Python tasks of an application after the first `free` tasks."""
 
     def __init__(self, folder: Path, free: int) -> None:
         self.folder = folder
@@ -87,7 +87,7 @@ class Gate:
         }
 
     def kill_an_executor(self, driver: Driver) -> int:
-        """Wait until an executor has a task that waits, kill it with SIGKILL and open the gate."""
+        """Wait until an executor has a blocked task, kill the executor with SIGKILL, and open the gate."""
 
         def one_waits() -> bool:
             driver.check_running()

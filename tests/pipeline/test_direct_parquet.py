@@ -1,4 +1,4 @@
-"""Parquet that tasks write themselves holds what Spark's writer would write, whole or not at all."""
+"""Parquet files of the tasks have the content of Spark's writer, complete or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/pipeline-tables.md says what the declarations of the tables say."""
+"""docs/pipeline-tables.md matches the declarations of the tables."""
 
 from __future__ import annotations
 

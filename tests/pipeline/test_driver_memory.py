@@ -1,4 +1,4 @@
-"""Five million files with 1 GB for the driver: tables, a report and a merge, and how little of it the driver sees."""
+"""Five million files with 1 GB for the driver: tables, a report and a merge; the driver receives little data."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def run(folder: Path, *command: str) -> Any:
 
 
 def check_driver(folder: Path) -> None:
-    """No stage sent the driver a byte an inode: the smallest column would take more."""
+    """Check that every stage sent the driver less than one byte for each inode, less than the smallest column."""
     sizes = bytes_to_driver(folder)
     assert sizes
     assert max(sizes.values()) < INODES, sizes

@@ -1,4 +1,4 @@
-"""The rows of `hdfs_edits`: what recorded segments say, however they are cut; without Spark."""
+"""The rows of `hdfs_edits` from recorded segments, for any division of the segments; without Spark."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def moment(milliseconds: int) -> datetime:
 
 
 def in_xml(case: Case) -> list[dict[str, Any]]:
-    """What Hadoop's own viewer prints of the transactions, for columns that stand for one element."""
+    """Return the transactions of Hadoop's own viewer, for columns of one element."""
     found = []
     for record in ET.fromstring(gzip.decompress(Path(case.edits_xml).read_bytes())).iter("RECORD"):
         data = record.find("DATA")
@@ -87,7 +87,9 @@ def test_recorded_edits_equal_what_hadoop_prints_however_they_are_cut(case: Case
 
 
 def _timeline() -> list[EditOp]:
-    """Times at 3, 5 and 8; what a client chose (4) and the old times of an append (7) are none."""
+    """Make operations with times at 3, 5 and 8; the client's time (4) and the old times of an append (7)
+    do not count.
+    """
     made: list[EditOp] = [
         ops.StartLogSegmentOp(),
         ops.SetGenstampV2Op(genstamp=1),

@@ -1,4 +1,4 @@
-"""`hdfs_edits` within Spark: schema, queries on one DataFrame, and errors that stay what they are."""
+"""`hdfs_edits` within Spark: schema, queries on one DataFrame, and typed errors."""
 
 from __future__ import annotations
 

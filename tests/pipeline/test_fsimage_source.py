@@ -42,7 +42,7 @@ def rows_of(frame: DataFrame) -> list[dict[str, object]]:
 
 
 def local(row: dict[str, object]) -> dict[str, object]:
-    """Times as `collect` gives them: in the process's zone, without one."""
+    """Convert times like `collect`: to naive times in the process's zone."""
     return {
         name: value.astimezone().replace(tzinfo=None) if isinstance(value, datetime) else value
         for name, value in row.items()

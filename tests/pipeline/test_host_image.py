@@ -1,4 +1,4 @@
-"""One index a host: made once, whoever asks and whoever dies; the same tree as the plain one."""
+"""The index of a host: built once, even with concurrent or killed processes, with the same tree as the plain index."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from image_tools.dump.records import ImageRecords
 from image_tools.dump.tree import ImageTree
 from image_tools.dump.values import java_text
 from pipeline.errors import SourceFileError
-from pipeline.host_image import HostImage
-from pipeline.once import create_once
+from pipeline.host_image import HostImage, create_once
 from tests.image_format.image_support import CODEC_NAMES, RECORDED, build_image, delimited, minimal_sections, store
 from tests.image_tools.dump_support import recorded_views
 
@@ -131,7 +130,7 @@ def test_a_folder_is_made_once(tmp_path: Path) -> None:
 
 
 def tree_image(folder: Path, entries: list[pb.DirEntry], directories: int = 3) -> Path:
-    """An image of the root and a few directories with these entries."""
+    """Write an image of the root and a few directories with these entries."""
     sections = dict(minimal_sections())
     root = pb.INode(type=pb.INode.DIRECTORY, id=16385, name=b"", directory=pb.INodeDirectory(permission=0))
     below = [

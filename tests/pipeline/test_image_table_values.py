@@ -21,7 +21,7 @@ from pipeline.sources.image_tables.blocks import block_batches
 from pipeline.sources.image_tables.inodes import acl_rows, xattr_rows
 from pipeline.sources.image_tables.managers import cache_rows
 from pipeline.sources.image_tables.snapshots import diff_cuts
-from pipeline.tables.blocks import BLOCKS
+from pipeline.tables.inodes import BLOCKS
 from pipeline.tables.managers import CACHE
 
 

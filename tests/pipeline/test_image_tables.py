@@ -1,4 +1,4 @@
-"""Every table but `inodes` says of every recorded image what Hadoop's own viewer says."""
+"""All tables except `inodes` of every recorded image match Hadoop's own viewer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TABLES = [name for name in IMAGE_TABLES if name not in {"inodes", "summary"}]
 
 
 def read(image: HostImage, table: str, parts: int | None = None, columns: tuple[str, ...] | None = None) -> list[Row]:
-    """Rows of all parts; checks that batches have the table's schema."""
+    """Read the rows of all parts, and check that batches have the table's schema."""
     reader = READERS[table]
     wanted = reader.table.names if columns is None else columns
     schema = reader.table.select(wanted).arrow_schema()

@@ -1,4 +1,4 @@
-"""Some of the tables through Spark: values and types arrive, and filters and columns are kept to."""
+"""Some of the tables through Spark: values, types, filters and columns."""
 
 from __future__ import annotations
 

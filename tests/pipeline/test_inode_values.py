@@ -1,4 +1,4 @@
-"""Values that recorded images do not have: damaged text, impossible times, unknown policies, very long paths."""
+"""Values that recorded images lack: damaged text, impossible times, unknown policies, very long paths."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from image_format.errors import RecordError
 from image_format.proto import fsimage_pb2 as pb
 from pipeline.host_image import HostImage
-from pipeline.sources import current_tree
+from pipeline.sources import readers
 from pipeline.sources.readers import READERS
 from pipeline.sources.table_reader import MAX_PARTS, TablePart
 from tests.image_format.image_support import build_image, delimited, minimal_sections, store
@@ -94,7 +94,7 @@ def test_batches_are_cut_where_paths_are_long(tmp_path: Path, monkeypatch: pytes
         return [batch.column(0).to_pylist() for batch in found]
 
     (whole,) = batches()
-    monkeypatch.setattr(current_tree, "_PATH_BYTES", 250)
+    monkeypatch.setattr(readers, "_PATH_BYTES", 250)
     cut = batches()
     assert [path for batch in cut for path in batch] == whole
     assert max(map(len, cut)) <= 3

@@ -1,4 +1,4 @@
-"""The table `inodes` of every recorded image is what Hadoop's own viewers print of it."""
+"""The table `inodes` of every recorded image matches Hadoop's own viewers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a command's inputs before Spark starts."""
+"""Checks of a command's inputs before Spark starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which Java is taken, and that Spark runs on the bundled one."""
+"""Selection of a Java, and Spark on the bundled one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def fake_java(home: Path, version: str, status: int = 0) -> Path:
 
 
 def path_without_java(folder: Path) -> str:
-    """A folder with all that this machine's search path has, but Java."""
+    """Return a folder with all programs of the search path except Java."""
     folder.mkdir()
     for directory in map(Path, os.environ["PATH"].split(os.pathsep)):
         for program in directory.iterdir() if directory.is_dir() else ():

@@ -1,4 +1,4 @@
-"""The lake: nothing twice, nothing half, and a killed append is finished by the next."""
+"""The lake: no duplicates, no partial content, and the next append finishes a killed one."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def state(lake: Path) -> dict[str, int]:
 
 
 def days(spark: SparkSession, lake: Path) -> dict[str, list[int]]:
-    """Txids by day, as whoever knows nothing of our commits reads them."""
+    """Return txids by day, read without knowledge of our commits."""
     found: dict[str, list[int]] = {}
     if list((lake / "edits").glob("*/*.parquet")):  # Spark refuses a directory without any
         for row in spark.read.parquet(str(lake / "edits")).select("day", "txid").collect():

@@ -1,4 +1,4 @@
-"""Where `checkpointer lake append --conf` finds edits."""
+"""The directories of edits for `checkpointer lake append --conf`."""
 
 from __future__ import annotations
 

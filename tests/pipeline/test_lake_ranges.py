@@ -1,4 +1,4 @@
-"""Sets of transactions as ranges are what sets of numbers are."""
+"""Sets of transactions as ranges behave like sets of numbers."""
 
 from __future__ import annotations
 

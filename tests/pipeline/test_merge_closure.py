@@ -1,4 +1,4 @@
-"""What of the namespace reaches the driver: no more than the edits touch."""
+"""The part of the namespace that reaches the driver: only inodes that the edits touch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.pipeline.merge_support import merge_on_spark
 
 
 def named_in(segment: Path) -> int:
-    """How many inodes operations name at most: each directory on the way once, and those named by id."""
+    """Return the maximum number of inodes in operations: each directory in a path once, and inodes by id."""
     ops = list(iter_ops(segment.read_bytes()))
     names = {"/"}
     for touched in touched_paths(ops):

@@ -1,4 +1,4 @@
-"""A secondary daemon, as a process, that merges on Spark; what becomes of it when Java dies or it is stopped."""
+"""A secondary daemon that merges on Spark, also when Java dies or the daemon is stopped."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Daemon:
             raise
 
     def waiting_java(self) -> psutil.Process:
-        """The JVM one of whose tasks has come to the gate."""
+        """Return the JVM with a task at the gate."""
         self.wait_for(lambda: any(self.gate.glob("waiting-*")), "a task runs")
         return psutil.Process(int(next(self.gate.glob("waiting-*")).name.removeprefix("waiting-")))
 
@@ -113,7 +113,7 @@ class Daemon:
         assert sound(image.parent)
 
     def stop(self) -> str:
-        """End it as a service manager does; what it logged."""
+        """Stop the daemon like a service manager; return its log."""
         self.process.send_signal(signal.SIGTERM)
         assert self.process.wait(_SECONDS) == 0, self.log.read_text()
         return self.log.read_text()

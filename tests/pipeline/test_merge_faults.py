@@ -1,4 +1,4 @@
-"""Merges on Spark that go wrong: what reaches the user, and what is left in the directory."""
+"""Failing merges on Spark: their errors, and the content of the directory afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What edits touch, and where renames before them had it."""
+"""Paths that edits touch, and their paths before earlier renames."""
 
 from __future__ import annotations
 

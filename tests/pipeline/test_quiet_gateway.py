@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from pipeline.quiet_gateway import suppress_py4j_logs
+from pipeline.session import suppress_py4j_logs
 
 
 def _record(module: str) -> logging.LogRecord:

@@ -1,4 +1,4 @@
-"""Whole reports of recorded images, and what reaches the driver for them."""
+"""Complete reports of recorded images, and the data that reaches the driver."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ import pytest
 from pyspark.sql import DataFrame
 
 from bench.generate import generate_edits, generate_image
-from pipeline.cli import report_command
 from pipeline.cli.summaries import SUMMARIES
 from pipeline.errors import SourceFileError
 from pipeline.lake import append_edits, append_image
-from pipeline.reports.build import SECTION_IDS, ReportRequest, make_report
+from pipeline.reports.build import ReportRequest, make_report
 from pipeline.reports.html import render
-from pipeline.reports.model import NamespaceReport, ReportTable, as_json
-from pipeline.reports.options import ReportOptions
+from pipeline.reports.model import SECTIONS, NamespaceReport, ReportTable, as_json
 from pipeline.reports.rows import MAX_ROWS
+from pipeline.reports.work import ReportOptions
 from pipeline.reports.writers import folder
 from pipeline.reports.writers.terminal import report_lines
 from pipeline.session import settings
@@ -92,7 +91,7 @@ def _records(table: ReportTable) -> list[dict[str, Any]]:
 @pytest.mark.recorded
 def test_every_section_of_a_recorded_case(report: NamespaceReport) -> None:
     assert report.txid == 292
-    assert [section.id for section in report.sections] == list(SECTION_IDS)
+    assert [section.id for section in report.sections] == list(SECTIONS)
     tables = _tables(report)
     totals = _records(tables["totals"])[0]
     assert (totals["files"], totals["directories"], totals["blocks"]) == (19, 12, 30)
@@ -125,7 +124,7 @@ def test_growth_and_operations_need_their_sources(spark: SparkSession) -> None:
 
 @pytest.mark.deep
 def test_only_bounded_results_reach_the_driver(spark: SparkSession, tmp_path: Path) -> None:
-    """Every way to bring rows to the driver is watched while all sections of 50,000 files are made."""
+    """Watch all transfers of rows to the driver during a report on 50,000 files."""
     most = 400
     before, after = tmp_path / "before", tmp_path / "after"
     for directory, files in ((before, 49_000), (after, 50_000)):
@@ -151,14 +150,10 @@ def test_only_bounded_results_reach_the_driver(spark: SparkSession, tmp_path: Pa
         finally:
             for patch in patches:
                 patch.stop()
-    assert {section.id for section in found.sections} == set(SECTION_IDS)
+    assert {section.id for section in found.sections} == set(SECTIONS)
     assert len(sizes) > 10
     assert max(sizes) <= most < MAX_ROWS
     assert _records(_tables(found)["totals"])[0]["files"] == 50_000
-
-
-def test_the_command_names_the_sections_there_are() -> None:
-    assert set(report_command.SECTIONS) == set(SECTION_IDS)
 
 
 def _run(*arguments: str | Path) -> Outcome:

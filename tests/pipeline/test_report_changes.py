@@ -1,17 +1,16 @@
-"""Growth between two images and what the edits say; what snapshots hold."""
+"""Growth between two images, statistics of edits, and files only in snapshots."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from pipeline.reports.queries.growth import changes
 from pipeline.reports.queries.operations import activity, busiest, by_hour, by_type, causes, writers, written_files
 from pipeline.reports.queries.small_files import made_small
 from pipeline.reports.queries.snapshots import held_by_directory, held_directories, held_files
+from pipeline.reports.queries.tree import changes
 from pipeline.reports.rows import collect
-from pipeline.tables.blocks import BLOCKS
-from pipeline.tables.directories import DIRECTORIES
+from pipeline.tables.inodes import BLOCKS, DIRECTORIES
 from pipeline.tables.snapshots import SNAPSHOT_DIFFS, SNAPSHOTS
 from tests.pipeline.report_frames import AS_OF, edits, frame, inodes, keyed
 

@@ -8,9 +8,8 @@ import pytest
 
 from pipeline.reports.queries.breakdown import breakdown, effective_policies
 from pipeline.reports.queries.classes import AGE_DAYS, AGE_LABELS, SIZE_BOUNDS, SIZE_LABELS, raw_space
-from pipeline.reports.queries.cold import cold_by
 from pipeline.reports.queries.facts import Rules, directories, facts, places
-from pipeline.reports.queries.small_files import savings, small_by
+from pipeline.reports.queries.small_files import cold_by, savings, small_by
 from pipeline.reports.rows import collect
 from tests.pipeline.report_frames import AS_OF, MIB, ROOT, directory, file, inodes, keyed
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from image_tools.verify.catalogue import CODES
-from pipeline.reports.sections.findings import describe, section
+from pipeline.reports.sections.findings import describe, image_findings
 from pipeline.source_files import SourceFile
 from tests.recorded_cases import RECORDED
 
@@ -20,7 +20,7 @@ IMAGE = RECORDED / "hadoop-3.4.1" / "snapshots-basic" / "after" / "fsimage_00000
 
 @pytest.mark.recorded
 def test_a_sound_image_has_no_tables(spark: SparkSession) -> None:
-    found = section(spark, SourceFile(str(IMAGE)), limit=5)
+    found = image_findings(spark, SourceFile(str(IMAGE)), limit=5)
     assert found.text.startswith("The image is valid")
     assert found.tables == ()
 
@@ -32,7 +32,7 @@ def test_damage_is_listed_with_what_a_repair_does(spark: SparkSession, tmp_path:
     damaged = tmp_path / IMAGE.name
     damaged.write_bytes(data)
     (tmp_path / f"{IMAGE.name}.md5").write_bytes(IMAGE.with_name(f"{IMAGE.name}.md5").read_bytes())
-    found = section(spark, SourceFile(str(damaged)), limit=5)
+    found = image_findings(spark, SourceFile(str(damaged)), limit=5)
     assert found.text.startswith("The image is damaged")
     codes = {row[1] for row in found.tables[0].rows}
     assert codes

@@ -1,4 +1,4 @@
-"""Every number in a headline, against sums in plain Python over the namespace that the image was made of."""
+"""Every number in a headline, compared with sums in plain Python over the generated namespace."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from pipeline.reports.headline import ValueFormatter, headline
 from pipeline.reports.html import render
 from pipeline.reports.html.values import cell_text as page_text
 from pipeline.reports.model import NamespaceReport, as_json
-from pipeline.reports.options import ReportOptions
+from pipeline.reports.model import cell_text as plain_text
 from pipeline.reports.queries.small_files import HEAP_BYTES
-from pipeline.reports.units import cell_text as plain_text
+from pipeline.reports.work import ReportOptions
 from pipeline.reports.writers.terminal import report_lines, summary_lines
 from tests.engine.image_builder import ROOT, ImageBuilder, delimited
 
@@ -91,7 +91,7 @@ def _random_namespace(chance: random.Random) -> _Namespace:
 
 
 def _quota(chance: random.Random, used: int) -> int:
-    """No limit, or one that is over, met, nearly met or far."""
+    """Choose no limit, or one that is exceeded, met, nearly met or far away."""
     return chance.choice([-1, max(1, used - 1), max(1, used), max(1, used * 10 // 9), used * 2 + 5])
 
 
@@ -121,7 +121,7 @@ def _save(made: _Namespace, folder: Path, txid: int) -> Path:
 
 
 def _expected(before: _Namespace, after: _Namespace, say: ValueFormatter) -> list[tuple[str, str]]:
-    """Section and text of each finding."""
+    """Return section and text of each expected finding."""
     raw = sum(file.raw for file in after.files)
     found = [*_expected_quotas(after, say)]
     small = [file for file in after.files if file.small]
@@ -216,7 +216,7 @@ def _expected_facts(made: _Namespace) -> dict[str, Any]:
 
 
 def _check_tables(report: NamespaceReport, made: _Namespace) -> None:
-    """A table of the first rows says so in every output."""
+    """Check that every output marks a table of only the first rows."""
     content = json.loads(json.dumps(as_json(report)))
     tables = {table["name"]: table for section in content["sections"] for table in section["tables"]}
     owners = len({file.owner for file in made.files} | {"hdfs"})

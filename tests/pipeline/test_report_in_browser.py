@@ -1,4 +1,4 @@
-"""The report page in a real headless browser: what is drawn, what can be done, what is asked of the network."""
+"""The report page in a headless browser: drawing, interaction, and the absence of network requests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHOWN = "rows => rows.filter((row) => row.getClientRects().length).length"
 
 @dataclass
 class Opened:
-    """A page, and what it said and asked for."""
+    """A page with its messages and requests."""
 
     page: Page
     url: str
@@ -41,7 +41,7 @@ class Opened:
     said: list[str] = field(default_factory=list)
 
     def is_quiet(self) -> bool:
-        """Whether it asked for nothing but itself and said nothing."""
+        """Return whether the page made no requests and logged nothing."""
         assert self.said == []
         assert self.requests == [self.url]
         return True

@@ -1,4 +1,4 @@
-"""Sizes that no file has, and sums that no long holds: a report shows them and does not fail."""
+"""Impossible sizes, and sums beyond a long: a report shows them and does not fail."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pipeline.reports.options import ReportOptions
 from pipeline.reports.queries.breakdown import breakdown, effective_policies
 from pipeline.reports.queries.classes import add_up, known_size
-from pipeline.reports.queries.cold import cold_by
-from pipeline.reports.queries.growth import CHANGES, changes
 from pipeline.reports.queries.operations import writers, written_files
-from pipeline.reports.queries.small_files import made_small, small_by
+from pipeline.reports.queries.small_files import cold_by, made_small, small_by
 from pipeline.reports.queries.snapshots import held_files
+from pipeline.reports.queries.tree import CHANGES, changes
 from pipeline.reports.rows import collect
 from pipeline.reports.sections import space
-from pipeline.reports.work import ReportData
-from pipeline.tables.blocks import BLOCKS
+from pipeline.reports.work import ReportData, ReportOptions
+from pipeline.tables.inodes import BLOCKS
 from tests.pipeline.report_frames import AS_OF, ROOT, directory, edits, file, frame, inodes, keyed
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pytest
 
 from pipeline.reports.headline import Headline, headline
 from pipeline.reports.html import render
-from pipeline.reports.html.chart_tables import chart_table
+from pipeline.reports.html.page import chart_table
 from pipeline.reports.html.values import bytes_text, cell_text, count_text, sort_value
 from pipeline.reports.model import (
     Bar,

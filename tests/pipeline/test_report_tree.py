@@ -1,4 +1,4 @@
-"""Roll-up of directories, and what quotas are used."""
+"""Sums of directory trees, and the use of quotas."""
 
 from __future__ import annotations
 

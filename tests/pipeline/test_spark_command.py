@@ -1,4 +1,4 @@
-"""A command's session: what ends it, and what its user is told."""
+"""A command's session: its end, and the errors for the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that Spark brings from another file system: found, fetched, and refused with one sentence."""
+"""Files from another file system: found, fetched, or refused with one sentence."""
 
 from __future__ import annotations
 

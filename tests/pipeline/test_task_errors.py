@@ -1,4 +1,4 @@
-"""Typed errors survive the way through Spark's text."""
+"""Typed errors survive the transfer as text through Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipeline.task_errors import error_reason, mark_typed_errors, typed_error
 
 
 def text_of(error: HdfsError) -> str:
-    """What a task that raises it prints."""
+    """Return the text that a task prints for an error."""
     with pytest.raises(type(error)) as raised, mark_typed_errors(), mark_typed_errors():
         raise error
     return "".join(traceback.format_exception(raised.value))

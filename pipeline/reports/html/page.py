@@ -6,15 +6,77 @@ import base64
 import functools
 import hashlib
 import json
+from collections.abc import Iterator
+from datetime import datetime
 from importlib.resources import files
+from typing import assert_never
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from pipeline.reports.headline import TOTALS, headline, single_row
-from pipeline.reports.html.chart_tables import chart_table
 from pipeline.reports.html.values import NUMERIC, cell_text, sort_value, time_text
-from pipeline.reports.model import Bars, Chart, Histogram, NamespaceReport, ReportColumn, as_json
+from pipeline.reports.model import (
+    Bars,
+    Cell,
+    Chart,
+    Histogram,
+    NamespaceReport,
+    ReportColumn,
+    ReportTable,
+    TimeLine,
+    Treemap,
+    TreemapNode,
+    Unit,
+    as_json,
+)
+
+
+def chart_table(chart: Chart) -> ReportTable:
+    """Return the numbers of a chart, in its order."""
+    match chart:
+        case Treemap():
+            columns = (ReportColumn("part", "path", "Part"), _value(chart.unit))
+            return _table(chart, columns, tuple(_parts(chart.root, "")))
+        case Histogram():
+            return _table(chart, (ReportColumn("class", "text", "Class"), _value(chart.unit)), _pairs(chart))
+        case Bars():
+            return _table(chart, (ReportColumn("name", "text", "Name"), _value(chart.unit)), _pairs(chart))
+        case TimeLine():
+            return _table(chart, *_times(chart))
+        case _:
+            assert_never(chart)
+
+
+def _table(chart: Chart, columns: tuple[ReportColumn, ...], rows: tuple[tuple[Cell, ...], ...]) -> ReportTable:
+    return ReportTable(chart.kind, chart.title, columns, rows)
+
+
+def _value(unit: Unit) -> ReportColumn:
+    return ReportColumn("value", unit, "Space" if unit == "bytes" else "Count")
+
+
+def _pairs(chart: Histogram | Bars) -> tuple[tuple[Cell, ...], ...]:
+    items = chart.bins if isinstance(chart, Histogram) else chart.bars
+    return tuple((item.label, item.value) for item in items)
+
+
+def _parts(node: TreemapNode, above: str) -> Iterator[tuple[Cell, ...]]:
+    path = f"{above.rstrip('/')}/{node.name.lstrip('/')}" if above else node.name
+    yield path, node.value
+    for part in node.children:
+        yield from _parts(part, path)
+
+
+def _times(chart: TimeLine) -> tuple[tuple[ReportColumn, ...], tuple[tuple[Cell, ...], ...]]:
+    """Return the columns (time and one for each series) and one row for each time."""
+    missing = None if chart.step is None else 0
+    values: list[dict[datetime, int]] = [{point.time: point.value for point in line.points} for line in chart.series]
+    times = sorted({time for line in values for time in line})
+    columns = [ReportColumn(f"series_{number}", chart.unit, line.name) for number, line in enumerate(chart.series)]
+    rows = tuple((time, *(line.get(time, missing) for line in values)) for time in times)
+    return (ReportColumn("time", "time", "Time (UTC)"), *columns), rows
+
 
 _SCRIPTS = ("format", "squarify", "draw", "treemap", "bars", "timeline", "tables", "main")
 """Scripts of the page, in the order of their dependencies."""

@@ -1,36 +1,17 @@
-"""Sections of a report: each runs its queries and describes the result."""
+"""Sections of a report: each module runs its queries and describes the result.
+
+The section with the id `small-files` is the function `section` of the module `small_files`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from importlib import import_module
 
 from pipeline.reports.model import ReportSection
-from pipeline.reports.sections import cold, files, growth, operations, owners, small_files, snapshots, space
 from pipeline.reports.work import ReportData
 
 
-@dataclass(frozen=True, slots=True)
-class SectionMaker:
-    """A section and its maker.
-
-    Attributes:
-        needs: required input: "" for only an image, "edits", "before", or "file" for an image outside of a lake.
-    """
-
-    id: str
-    make: Callable[[ReportData], ReportSection]
-    needs: str = ""
-
-
-SECTIONS = (
-    SectionMaker("space", space.section),
-    SectionMaker("owners", owners.section),
-    SectionMaker("files", files.section),
-    SectionMaker("small-files", small_files.section),
-    SectionMaker("cold", cold.section),
-    SectionMaker("growth", growth.section, needs="before"),
-    SectionMaker("operations", operations.section, needs="edits"),
-    SectionMaker("snapshots", snapshots.section, needs="file"),
-)
-"""All sections made from tables, in the order of a report."""
+def make_section(section_id: str, work: ReportData) -> ReportSection:
+    """Make a section of `pipeline.reports.model.SECTIONS`."""
+    made: ReportSection = import_module(f"{__name__}.{section_id.replace('-', '_')}").section(work)
+    return made

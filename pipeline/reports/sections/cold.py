@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pipeline.reports.model import Bin, Chart, Histogram, ReportSection
 from pipeline.reports.queries.classes import AGE_LABELS
-from pipeline.reports.queries.cold import cold_by
-from pipeline.reports.rows import collect, first_bars, first_rows, share, table
+from pipeline.reports.queries.small_files import cold_by
+from pipeline.reports.rows import bytes_, collect, count, first_bars, first_rows, path, percent, share, table, text
 from pipeline.reports.sections.dimensions import classes, of_dimension
-from pipeline.reports.sections.heads import bytes_, count, path, percent, text
 from pipeline.reports.work import ReportData
 
 _COLD = (

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pipeline.reports.model import Bin, Histogram, ReportSection, ReportTable
 from pipeline.reports.queries.classes import AGE_LABELS, SIZE_LABELS
-from pipeline.reports.rows import Record, first_rows, share
+from pipeline.reports.rows import Record, bytes_, count, first_rows, percent, share, text
 from pipeline.reports.sections.dimensions import classes, of_dimension
-from pipeline.reports.sections.heads import bytes_, count, percent, text
 from pipeline.reports.work import ReportData
 
 _FILES = (

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from image_tools.verify.catalogue import CODES
 from image_tools.verify.checker import verify_image
 from pipeline.reports.model import ReportSection
-from pipeline.reports.rows import table
-from pipeline.reports.sections.heads import count, text
+from pipeline.reports.rows import count, table, text
+from pipeline.reports.work import ReportData
 from pipeline.source_files import SourceFile
 from pipeline.task_errors import mark_typed_errors
 
@@ -32,7 +32,14 @@ _LISTED = (
 _SEVERITIES = ("error", "warning", "info")
 
 
-def section(spark: SparkSession, file: SourceFile, *, limit: int) -> ReportSection:
+def section(work: ReportData) -> ReportSection:
+    """Verify the image and make a table of the findings."""
+    assert work.spark is not None
+    assert work.file is not None
+    return image_findings(work.spark, work.file, limit=work.options.top)
+
+
+def image_findings(spark: SparkSession, file: SourceFile, *, limit: int) -> ReportSection:
     """Verify an image in one task, which uses the memory of its Python process and not the JVM's heap.
 
     Args:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pipeline.reports.model import Bars, ReportColumn, ReportSection, ReportTable
 from pipeline.reports.queries.classes import add_up_signed
-from pipeline.reports.queries.growth import CHANGES, changes
 from pipeline.reports.queries.operations import causes, writers
-from pipeline.reports.rows import Record, collect, first_bars, first_rows, table
-from pipeline.reports.sections.heads import bytes_, count, path, text
+from pipeline.reports.queries.tree import CHANGES, changes
+from pipeline.reports.rows import Record, bytes_, collect, count, first_bars, first_rows, path, table, text
 from pipeline.reports.work import ReportData
 
 _CHANGED = (

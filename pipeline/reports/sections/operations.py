@@ -6,8 +6,19 @@ from dataclasses import replace
 
 from pipeline.reports.model import Point, ReportColumn, ReportSection, ReportTable, Series, TimeLine
 from pipeline.reports.queries.operations import KINDS, busiest, by_hour, by_type
-from pipeline.reports.rows import Record, collect, first_bars, first_rows, share, table
-from pipeline.reports.sections.heads import count, path, percent, text, time
+from pipeline.reports.rows import (
+    Record,
+    collect,
+    count,
+    first_bars,
+    first_rows,
+    path,
+    percent,
+    share,
+    table,
+    text,
+    time,
+)
 from pipeline.reports.work import ReportData
 
 _HOURS = 24 * 62

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pipeline.reports.model import Bars, ReportSection
-from pipeline.reports.rows import first_bars, first_rows, share
+from pipeline.reports.rows import CONTENT, bytes_, count, first_bars, first_rows, percent, share, text
 from pipeline.reports.sections.dimensions import of_dimension
-from pipeline.reports.sections.heads import CONTENT, bytes_, count, percent, text
 from pipeline.reports.work import ReportData
 
 _MORE = (percent("share", "Share of space"), count("small_files", "Small files"), bytes_("cold_raw", "Cold space"))

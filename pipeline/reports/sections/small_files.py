@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pipeline.reports.model import ReportColumn, ReportSection, ReportTable
+from pipeline.reports.model import ReportColumn, ReportSection, ReportTable, cell_text
 from pipeline.reports.queries.facts import SMALL_PART
 from pipeline.reports.queries.small_files import HEAP_BYTES, made_small, small_by
-from pipeline.reports.rows import collect, first_bars, first_rows, share, table
-from pipeline.reports.sections.heads import bytes_, count, path, percent, text
-from pipeline.reports.units import cell_text
+from pipeline.reports.rows import bytes_, collect, count, first_bars, first_rows, path, percent, share, table, text
 from pipeline.reports.work import ReportData
 
 _DEFAULT_BLOCK = 128 << 20

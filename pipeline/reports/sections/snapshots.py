@@ -13,8 +13,7 @@ from pipeline.reports.queries.snapshots import (
     held_directories,
     held_files,
 )
-from pipeline.reports.rows import collect, first_bars, first_rows, table
-from pipeline.reports.sections.heads import bytes_, count, path, time
+from pipeline.reports.rows import bytes_, collect, count, first_bars, first_rows, path, table, time
 from pipeline.reports.work import ReportData
 
 _TOTAL = (

@@ -9,8 +9,7 @@ from pyspark.sql import functions as sql
 from pipeline.reports.model import ReportSection, ReportTable, Treemap, TreemapNode
 from pipeline.reports.queries.small_files import HEAP_BYTES
 from pipeline.reports.queries.tree import FULL, quota_levels, quota_use, with_quotas
-from pipeline.reports.rows import Record, collect, first_rows, share, table
-from pipeline.reports.sections.heads import CONTENT, bytes_, count, path, percent, text
+from pipeline.reports.rows import CONTENT, Record, bytes_, collect, count, first_rows, path, percent, share, table, text
 from pipeline.reports.work import ReportData
 
 _NODES = 300

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from hadoop_common.text_layout import table_lines, wrapped
 from pipeline.reports.headline import TOTALS, headline
-from pipeline.reports.model import NamespaceReport, ReportTable
-from pipeline.reports.units import RIGHT, cell_text
+from pipeline.reports.model import RIGHT, NamespaceReport, ReportTable, cell_text
 
 
 def report_lines(report: NamespaceReport, width: int | None) -> Iterator[str]:

@@ -14,7 +14,7 @@ from image_format.packed import Packed
 from image_format.policies import ErasurePolicy, raw_bytes
 from pipeline.kernels import blocks as kernel
 from pipeline.sources.image_tables.batches import numbers, to_batch
-from pipeline.tables.blocks import BLOCKS
+from pipeline.tables.inodes import BLOCKS
 
 _BATCH = 1 << 16
 _MAX_BYTES = 1 << 46  # above any real block; 2^16 replicas still fit a long

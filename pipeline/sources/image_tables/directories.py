@@ -16,7 +16,7 @@ from image_tools.dump.records import ImageRecords
 from image_tools.dump.values import signed64
 from pipeline.kernels import features as kernel
 from pipeline.sources.image_tables.batches import numbers
-from pipeline.tables.directories import STORAGE_TYPES
+from pipeline.tables.inodes import STORAGE_TYPES
 
 Arrays = dict[str, pa.Array]
 

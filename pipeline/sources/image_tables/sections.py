@@ -30,7 +30,7 @@ from pipeline.sources.image_tables.managers import cache_rows, token_rows
 from pipeline.sources.image_tables.snapshots import diff_cuts, diff_rows, reference_rows, snapshot_rows
 from pipeline.sources.image_tables.summary import summary_rows
 from pipeline.sources.table_reader import MAX_PARTS, TablePart
-from pipeline.tables.directories import DIRECTORIES
+from pipeline.tables.inodes import DIRECTORIES
 
 if TYPE_CHECKING:
     from pipeline.host_image import HostImage
