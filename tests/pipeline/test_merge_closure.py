@@ -41,7 +41,7 @@ def test_what_comes_to_the_driver_goes_by_the_edits_not_by_the_image(
             path.unlink()
         local = merge_directory(plan_directory(folder.parent))
         assert local.saved.paths[0].read_bytes() == spark_bytes
-        found = re.search(r"(\d+) inode records of (\d+) came to the driver, (\d+) fetches", caplog.text)
+        found = re.search(r"the driver received (\d+) of (\d+) inode records, (\d+) fetches", caplog.text)
         assert found is not None
         records, slots, on_demand = map(int, found.groups())
         caplog.clear()
