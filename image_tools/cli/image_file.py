@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from hadoop_common.cli.output import EXISTING
-from hadoop_common.cli.output import echo
+from hadoop_common.cli.output import EXISTING, echo
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import file_faults
 from hadoop_common.names import parse_image
