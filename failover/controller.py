@@ -20,7 +20,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from failover.active_node_info import ActiveNodeInfo
@@ -30,7 +29,7 @@ from failover.health import HealthReport, NameNodeHealth
 from failover.last_active_fencing import RESULTS, LastActiveFencing
 from failover.settings import FailoverSettings
 from failover.target import Target
-from failover.transitions import TransitionError, Transitions
+from failover.transitions import ActivationAttempt, TransitionError, Transitions
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import as_hdfs_error
 from hadoop_rpc.client import NO_RETRY
@@ -41,7 +40,7 @@ from hadoop_rpc.zkfc_protocol import ZKFCClient
 _LOG = logging.getLogger(__name__)
 
 
-class Elector(Protocol):
+class ElectionMembership(Protocol):
     """The part of `failover.election.Election` that the controller uses."""
 
     def join(self, data: bytes) -> None: ...
@@ -49,18 +48,6 @@ class Elector(Protocol):
     def quit(self, *, need_fence: bool) -> None: ...
 
     def active_data(self) -> bytes | None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class ActivationAttempt:
-    """The attempt `number` to make the NameNode active; `problem` is "" after a success.
-
-    `at` is monotonic; number 0 stands for no attempt.
-    """
-
-    number: int = 0
-    at: float = 0.0
-    problem: str = ""
 
 
 class Controller:
@@ -78,7 +65,7 @@ class Controller:
         self._data = ActiveNodeInfo(own.nameservice, own.namenode, own.name, own.port, own.zkfc_port).to_bytes()
         self._transitions = Transitions(settings.transitions, settings.user, clock)
         self._fencing = LastActiveFencing(settings, self._transitions)
-        self._election: Elector | None = None
+        self._election: ElectionMembership | None = None
         self._deciding = threading.RLock()
         self._changing = threading.Lock()
         # guards the following attributes and wakes their waiters
@@ -97,7 +84,7 @@ class Controller:
         self._decision = ""
         self.transitions: Counter[tuple[str, str]] = Counter()
 
-    def begin(self, election: Elector) -> None:
+    def begin(self, election: ElectionMembership) -> None:
         """Use `election`, whose callbacks are this controller's."""
         self._election = election
 

@@ -1,11 +1,11 @@
-"""What a failover controller reads from Hadoop's configuration; every fault in it is reported at once."""
+"""The settings of a failover controller, from Hadoop's keys; all faults are reported at once."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from failover.fencing.environment import fencing_environment
 from failover.fencing.fencer import Fencer, SshSettings
@@ -13,27 +13,24 @@ from failover.fencing.methods import FencingMethod, parse_methods
 from failover.target import Target, java_host_name
 from hadoop_common.access import ANYBODY, AccessControlList, AccessRules
 from hadoop_common.addresses import is_local
-from hadoop_common.config_key import ConfigKey, bound, take_bound
+from hadoop_common.config_key import ConfigKey, bound
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from hadoop_common.port_limits import PortLimits
-from hadoop_common.tls.settings import HTTP_POLICY, WebAddresses, tls_config
+from hadoop_common.tls.settings import HTTP_POLICY, WebAddresses
 from hadoop_common.zookeeper.address import ZooKeeperAddress
 from hadoop_common.zookeeper.settings import QUORUM, zookeeper_address
-from hadoop_rpc.user import configured_user, process_user
+from hadoop_rpc.user import process_user
 from site_config import failover_keys as own_keys
 from site_config import keys
-from site_config.access import access_rules
 from site_config.addresses import Identity, address, identity, namenode_rpc, namenode_urls, scoped_key
-from site_config.catalogue import refusals
-from site_config.kerberos import KerberosSettings, Part, kerberos_settings
+from site_config.kerberos import KerberosSettings, ProcessKind
 from site_config.namenode_keys import RPC_BIND_HOST
-
-T = TypeVar("T")
+from site_config.reader import AddressKeys, SettingsReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthSettings:
-    """How a NameNode's health is asked for; seconds."""
+    """Settings of health checks; times in seconds."""
 
     check_interval: float = bound(own_keys.CHECK_INTERVAL)
     connect_retry_interval: float = bound(own_keys.CONNECT_RETRY_INTERVAL)
@@ -45,7 +42,7 @@ class HealthSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransitionSettings:
-    """How long NameNodes are waited for; seconds."""
+    """Limits of transitions; times in seconds."""
 
     new_active_timeout: float = bound(own_keys.NEW_ACTIVE_TIMEOUT)
     limit: float = bound(own_keys.TRANSITION_LIMIT)
@@ -55,58 +52,58 @@ class TransitionSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverSettings:
-    """Settings of the controller beside `own`. Times are in seconds.
+    """Settings of the controller next to the NameNode `own`. Times are in seconds.
 
     Attributes:
-        automatic: whether the configuration wants automatic failover at all.
+        automatic: whether automatic failover is enabled.
         own: the NameNode of this host.
         others: the other NameNodes of its nameservice.
-        methods: by NameNode how it is fenced where it cannot be asked; None where that is not configured.
-        ssh, fencing_timeout: of these methods.
-        zookeeper, parent, op_retries: the ensemble, the znode of the nameservice, and how often a request is repeated.
-        bind: where ZKFCProtocol is served.
-        user: whom other servers take the controller for.
+        methods: fencing methods by NameNode; None if they are not configured.
+        ssh, fencing_timeout: settings of the methods.
+        zookeeper, parent, op_retries: the ensemble, the nameservice's znode, and the retries of a request.
+        bind: host and port of ZKFCProtocol.
+        user: user of calls to other servers.
     """
 
     configuration: Configuration
-    automatic: bool
+    automatic: bool = bound(own_keys.AUTOMATIC_FAILOVER, scoped=True)
     own: Target
     others: tuple[Target, ...]
     methods: Mapping[str, tuple[FencingMethod, ...] | None]
     ssh: SshSettings
-    fencing_timeout: float
+    fencing_timeout: float = bound(own_keys.FENCING_TIMEOUT, scoped=True)
     zookeeper: ZooKeeperAddress
     parent: str
-    op_retries: int
+    op_retries: int = bound(own_keys.OP_RETRIES, scoped=True)
     bind: tuple[str, int]
     web: WebAddresses
     user: str
     health: HealthSettings
     transitions: TransitionSettings
-    cli_timeout: float
+    cli_timeout: float = bound(own_keys.CLI_TIMEOUT, scoped=True)
     port_limits: PortLimits
     access: AccessRules
     kerberos: KerberosSettings | None
-    stop_timeout: float
+    stop_timeout: float = bound(keys.STOP_TIMEOUT, scoped=True)
 
     @classmethod
     def from_configuration(cls, configuration: Configuration) -> FailoverSettings:
-        """Read and check everything.
+        """Read and check all settings.
 
         Raises:
-            ConfigurationError: all that is wrong.
+            ConfigurationError: names all faulty keys.
         """
-        faults = FaultCollector()
-        found = _Reader(configuration.with_defaults(keys.DEFAULTS), faults).read()
-        for fault in refusals(configuration):
-            faults.add(fault)
-        faults.raise_if_any()
+        reader = _FailoverReader(
+            settings := configuration.with_defaults(keys.DEFAULTS), FaultCollector(), lambda: _own_identity(settings)
+        )
+        found = reader.read()
+        reader.raise_faults()
         assert found is not None
         return found
 
     @property
     def targets(self) -> tuple[Target, ...]:
-        """All NameNodes of the nameservice."""
+        """Return all NameNodes of the nameservice."""
         return (self.own, *self.others)
 
     @property
@@ -114,11 +111,11 @@ class FailoverSettings:
         return self.methods[self.own.namenode] is not None
 
     def target_of(self, namenode: str) -> Target | None:
-        """The NameNode of that id; None where the configuration has none."""
+        """Return the NameNode with an id, None for an unknown id."""
         return next((each for each in self.targets if each.namenode == namenode), None)
 
     def fencer(self, target: Target) -> Fencer:
-        """How `target`, which need not be where the configuration has it, is fenced."""
+        """Return the fencer of `target`, whose address may differ from the configuration."""
         return Fencer(
             target,
             self.methods.get(target.namenode) or (),
@@ -128,145 +125,114 @@ class FailoverSettings:
         )
 
 
-class _Reader:
-    """Reads one key after the other; a faulty one yields a stand-in, and the faults are raised at the end."""
-
-    def __init__(self, settings: Configuration, faults: FaultCollector) -> None:
-        self._settings = settings
-        self._faults = faults
-        self._who = faults.take(lambda: _own_identity(settings), Identity())
-
+class _FailoverReader(SettingsReader):
     def read(self) -> FailoverSettings | None:
-        settings, who = self._settings, self._who
+        settings, who = self.settings, self.who
         none: tuple[Target, ...] = ()
-        targets = self._faults.take(self._targets, none)
+        targets = self.take(self._targets, none)
         own = next((each for each in targets if each.namenode == who.own_id), None)
         if own is None:
             return None
-        user = self._faults.take(lambda: configured_user(settings), "")
+        bind_host = self.get(own_keys.SERVICERPC_BIND_HOST, scoped=True) or self.get(RPC_BIND_HOST, scoped=True)
+        ssh_keys = self.get(own_keys.FENCING_SSH_KEYS, scoped=True).split(",")
         return FailoverSettings(
+            **self.bound(FailoverSettings),
             configuration=settings,
-            automatic=self._get(own_keys.AUTOMATIC_FAILOVER),
             own=own,
             others=tuple(each for each in targets if each is not own),
-            methods={each.namenode: self._faults.take(partial(self._methods, each), None) for each in targets},
+            methods={each.namenode: self.take(partial(self._methods, each), None) for each in targets},
             ssh=SshSettings(
-                keys=tuple(key.strip() for key in self._get(own_keys.FENCING_SSH_KEYS).split(",") if key.strip()),
-                connect_timeout=self._get(own_keys.FENCING_SSH_TIMEOUT),
+                keys=tuple(key.strip() for key in ssh_keys if key.strip()),
+                connect_timeout=self.get(own_keys.FENCING_SSH_TIMEOUT, scoped=True),
                 user=process_user(),
             ),
-            fencing_timeout=self._get(own_keys.FENCING_TIMEOUT),
             zookeeper=self._zookeeper(),
-            parent=f"/{self._get(own_keys.PARENT_ZNODE).strip('/')}/{who.nameservice}".replace("//", "/"),
-            op_retries=self._get(own_keys.OP_RETRIES),
-            bind=(self._bind_host() or own.host, own.zkfc_port),
-            web=self._web(),
-            user=user,
-            health=HealthSettings(**take_bound(HealthSettings, settings, self._faults)),
-            transitions=TransitionSettings(**take_bound(TransitionSettings, settings, self._faults)),
-            cli_timeout=self._get(own_keys.CLI_TIMEOUT),
-            port_limits=PortLimits(**take_bound(PortLimits, settings, self._faults)),
-            access=self._faults.take(self._access, AccessRules()),
-            kerberos=self._faults.take(lambda: kerberos_settings(settings, who, Part.FAILOVER), None),
-            stop_timeout=self._get(keys.STOP_TIMEOUT),
+            parent=f"/{self.get(own_keys.PARENT_ZNODE, scoped=True).strip('/')}/{who.nameservice}".replace("//", "/"),
+            bind=(bind_host or own.host, own.zkfc_port),
+            web=self.web(AddressKeys(own_keys.ZKFC_HTTP_ADDRESS), AddressKeys(own_keys.ZKFC_HTTPS_ADDRESS)),
+            user=self.user(),
+            health=HealthSettings(**self.bound(HealthSettings)),
+            transitions=TransitionSettings(**self.bound(TransitionSettings)),
+            port_limits=self.port_limits(),
+            access=self.take(self._access, AccessRules()),
+            kerberos=self.kerberos(ProcessKind.FAILOVER),
         )
 
-    # ---- who is who ----------------------------------------------------------------------------------------
-
     def _targets(self) -> tuple[Target, ...]:
-        if not self._who.is_ha:
+        if not self.who.is_ha:
             return ()
-        everybody = replace(self._who, own_id="")
-        policy = HTTP_POLICY.read(self._settings)
-        rpc = namenode_rpc(self._settings, everybody)
-        web = namenode_urls(self._settings, everybody, policy)
+        everybody = replace(self.who, own_id="")
+        policy = HTTP_POLICY.read(self.settings)
+        rpc = namenode_rpc(self.settings, everybody)
+        web = namenode_urls(self.settings, everybody, policy)
         return tuple(
             self._target(namenode, *address, url)
-            for namenode, address, url in zip(self._who.namenodes, rpc, web, strict=True)
+            for namenode, address, url in zip(self.who.namenodes, rpc, web, strict=True)
         )
 
     def _target(self, namenode: str, host: str, port: int, web: str) -> Target:
         host = self._as_written(namenode, host)
-        lifeline = self._scoped(own_keys.LIFELINE_ADDRESS, namenode)
+        lifeline = self._of(own_keys.LIFELINE_ADDRESS, namenode)
         return Target(
-            nameservice=self._who.nameservice,
+            nameservice=self.who.nameservice,
             namenode=namenode,
             host=host,
             port=port,
             name=java_host_name(host),
-            zkfc_port=own_keys.ZKFC_PORT.read(self._settings, self._scoped(own_keys.ZKFC_PORT, namenode)),
-            health=address(self._settings, lifeline, port) if self._settings.get(lifeline, "") else (host, port),
+            zkfc_port=own_keys.ZKFC_PORT.read(self.settings, self._of(own_keys.ZKFC_PORT, namenode)),
+            health=address(self.settings, lifeline, port) if self.settings.get(lifeline, "") else (host, port),
             web=web,
         )
 
     def _as_written(self, namenode: str, host: str) -> str:
-        """With capital letters where the configuration has them, for so Hadoop writes it into the breadcrumb."""
+        """Return a host with the capital letters of the configuration, as Hadoop writes it into the breadcrumb."""
         for key in (keys.SERVICERPC_ADDRESS, keys.RPC_ADDRESS):
-            text = self._settings.get(self._scoped(key, namenode), "")
+            text = self.settings.get(self._of(key, namenode), "")
             at = text.lower().find(host)
             if at >= 0:
                 return text[at : at + len(host)]
         return host
 
     def _methods(self, target: Target) -> tuple[FencingMethod, ...] | None:
-        key = self._scoped(own_keys.FENCING_METHODS, target.namenode)
-        if key not in self._settings:
+        key = self._of(own_keys.FENCING_METHODS, target.namenode)
+        if key not in self.settings:
             return None
         try:
-            return parse_methods(own_keys.FENCING_METHODS.read(self._settings, key))
+            return parse_methods(own_keys.FENCING_METHODS.read(self.settings, key))
         except ValueError as fault:
-            raise ConfigurationError([self._settings.fault(key, str(fault))]) from fault
+            raise self.error(key, str(fault)) from fault
 
     def _zookeeper(self) -> ZooKeeperAddress:
-        found = self._faults.take(lambda: zookeeper_address(self._settings, self._scoped), None)
+        found = self.faults.take(lambda: zookeeper_address(self.settings, self.scoped), None)
         if found is None:
-            problem = "is not set: a failover controller needs a ZooKeeper"
-            self._faults.add(self._settings.fault(self._scoped(QUORUM), problem))
+            problem = "is not set: a failover controller needs ZooKeeper"
+            self.faults.add(self.settings.fault(self.scoped(QUORUM), problem))
         return found or ZooKeeperAddress("")
 
-    # ---- our own servers -----------------------------------------------------------------------------------
-
-    def _bind_host(self) -> str:
-        return self._get(own_keys.SERVICERPC_BIND_HOST) or self._get(RPC_BIND_HOST)
-
-    def _web(self) -> WebAddresses:
-        policy = HTTP_POLICY.take(self._settings, self._faults)
-        http, https = (
-            self._faults.take(partial(address, self._settings, self._scoped(key), key.port), ("", 0))
-            for key in (own_keys.ZKFC_HTTP_ADDRESS, own_keys.ZKFC_HTTPS_ADDRESS)
-        )
-        tls = tls_config(self._settings, policy, self._faults)
-        return WebAddresses(http if policy.plain else None, https if policy.secure else None, tls)
-
     def _access(self) -> AccessRules:
-        """As for the other servers; administrators may ask for a failover too."""
-        rules = access_rules(self._settings)
+        """Return the access rules of all servers; administrators may also request a failover."""
+        rules = self.access()
         listed = AccessControlList.parse(
-            keys.CLUSTER_ADMINISTRATORS.name, keys.CLUSTER_ADMINISTRATORS.read(self._settings)
+            keys.CLUSTER_ADMINISTRATORS.name, keys.CLUSTER_ADMINISTRATORS.read(self.settings)
         )
         return replace(rules, users=rules.users | listed.users | ({ANYBODY} if listed.anybody else set()))
 
-    # ---- reading -------------------------------------------------------------------------------------------
-
-    def _scoped(self, key: ConfigKey[Any], namenode: str = "") -> str:
-        return scoped_key(self._settings, key.name, self._who.nameservice, namenode or self._who.own_id)
-
-    def _get(self, key: ConfigKey[T]) -> T:
-        return key.take(self._settings, self._faults, self._scoped(key))
+    def _of(self, key: ConfigKey[Any], namenode: str) -> str:
+        return scoped_key(self.settings, key.name, self.who.nameservice, namenode)
 
 
 def _own_identity(settings: Configuration) -> Identity:
-    """Whose controller this is: dfs.ha.namenode.id, or the only NameNode with an address of this host (HAUtil)."""
+    """Return the controller's NameNode: dfs.ha.namenode.id, or the only one with an address of this host (HAUtil)."""
     who = identity(settings)
     if not who.namenodes:
         key = keys.HA_NAMENODES.of(who.nameservice) if who.nameservice else keys.NAMESERVICES.name
-        problem = "is needed: a failover controller is for the NameNodes of a nameservice with HA"
+        problem = "is required: a failover controller is for the NameNodes of a nameservice with HA"
         raise ConfigurationError([settings.fault(key, problem)])
     if who.own_id:
         return who
     hosts = [host for host, _ in namenode_rpc(settings, who)]
     own = [namenode for namenode, host in zip(who.namenodes, hosts, strict=True) if is_local(host)]
     if len(own) != 1:
-        problem = f"is needed: {' and '.join(own) or 'none'} of {', '.join(who.namenodes)} is on this host"
+        problem = f"is required: {' and '.join(own) or 'none'} of {', '.join(who.namenodes)} is on this host"
         raise ConfigurationError([settings.fault(keys.HA_NAMENODE_ID.name, problem)])
     return replace(who, own_id=own[0])

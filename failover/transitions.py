@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from failover.settings import TransitionSettings
 from failover.target import Target
@@ -18,6 +19,18 @@ _LOG = logging.getLogger(__name__)
 
 class TransitionError(HdfsError):
     """A failed transition of a NameNode's state."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationAttempt:
+    """The attempt `number` to make the NameNode active; `problem` is "" after a success.
+
+    `at` is monotonic; number 0 stands for no attempt.
+    """
+
+    number: int = 0
+    at: float = 0.0
+    problem: str = ""
 
 
 class Transitions:

@@ -21,7 +21,7 @@ from hadoop_common.quantities import (
 
 T = TypeVar("T")
 
-_KEY = "key"
+_KEY, _SCOPED = "key", "scoped"
 
 ABSENT = "(absent)"
 
@@ -150,9 +150,9 @@ def keys_in(namespace: Mapping[str, object]) -> tuple[ConfigKey[Any], ...]:
     return tuple(each for each in namespace.values() if isinstance(each, ConfigKey))
 
 
-def bound(key: ConfigKey[T]) -> T:
-    """Declare a dataclass field that is set by `key` and defaults to the key's default."""
-    made: Any = field(default=key.fallback, metadata={_KEY: key})
+def bound(key: ConfigKey[T], *, scoped: bool = False) -> T:
+    """Declare a dataclass field that `key` sets, or with `scoped` its form for this nameservice and NameNode."""
+    made: Any = field(default=key.fallback, metadata={_KEY: key, _SCOPED: scoped})
     value: T = made
     return value
 
@@ -180,6 +180,17 @@ def read_bound(kind: type, settings: Configuration) -> dict[str, Any]:
     return {name: key.read(settings) for name, key in _bindings(kind).items()}
 
 
-def take_bound(kind: type, settings: Configuration, faults: FaultCollector) -> dict[str, Any]:
-    """Return the same as `read_bound`, with defaults for faulty values; their faults are added to `faults`."""
-    return {name: key.take(settings, faults) for name, key in _bindings(kind).items()}
+def take_bound(
+    kind: type,
+    settings: Configuration,
+    faults: FaultCollector,
+    scope: Callable[[ConfigKey[Any]], str] = lambda key: key.name,
+) -> dict[str, Any]:
+    """Read the values of all bound fields of a dataclass; faults are added to `faults`, and defaults replace values.
+
+    `scope` returns the name under which this node reads the key of a scoped field.
+    """
+    scoped = {each.name for each in fields(kind) if each.metadata.get(_SCOPED)}
+    return {
+        name: key.take(settings, faults, scope(key) if name in scoped else "") for name, key in _bindings(kind).items()
+    }

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
 
 from hadoop_common.access import AccessRules
-from hadoop_common.config_key import ConfigKey, take_bound
-from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+from hadoop_common.config_key import bound
+from hadoop_common.configuration import Configuration, FaultCollector
 from hadoop_common.port_limits import PortLimits
-from hadoop_common.tls.settings import HTTP_POLICY, WebAddresses, tls_config
-from hadoop_rpc.user import configured_user
+from hadoop_common.tls.settings import WebAddresses
 from journal.errors import JournalError
 from journal.quorum.address import NodeAddress, QuorumAddress
 from journal.quorum.settings import TAIL_IN_PROGRESS
 from site_config import journal_node_keys as node
 from site_config import keys
-from site_config.access import access_rules
-from site_config.addresses import Identity, address, namenode_ids
-from site_config.catalogue import refusals
-from site_config.kerberos import KerberosSettings, Part, kerberos_settings
+from site_config.addresses import Identity, namenode_ids
+from site_config.kerberos import KerberosSettings, ProcessKind
+from site_config.reader import AddressKeys, SettingsReader
 
-T = TypeVar("T")
-
+_RPC = AddressKeys(node.JOURNALNODE_RPC_ADDRESS, node.JOURNALNODE_RPC_BIND_HOST)
+_HTTP = AddressKeys(node.JOURNALNODE_HTTP_ADDRESS, node.JOURNALNODE_HTTP_BIND_HOST)
+_HTTPS = AddressKeys(node.JOURNALNODE_HTTPS_ADDRESS, node.JOURNALNODE_HTTPS_BIND_HOST)
 _HEAP = 1000 << 20  # HADOOP_HEAPSIZE, to which Hadoop's fraction applies
 
 
@@ -63,19 +62,19 @@ class JournalNodeConfig:
     edits_directory: Path
     edits_directories: Mapping[str, Path]
     directory_permission: int
-    handlers: int
+    handlers: int = bound(node.JOURNALNODE_HANDLER_COUNT)
     sync_interval: float | None
-    sync_format: bool
+    sync_format: bool = bound(node.JOURNALNODE_ENABLE_SYNC_FORMAT)
     cache_bytes: int | None
-    transfer_timeout: float
-    transfer_bandwidth: int
+    transfer_timeout: float = bound(node.EDIT_LOG_TRANSFER_TIMEOUT)
+    transfer_bandwidth: int = bound(node.EDIT_LOG_TRANSFER_BANDWIDTH_PER_SEC)
     rpc_user: str
     port_limits: PortLimits
-    stop_timeout: float
+    stop_timeout: float = bound(keys.STOP_TIMEOUT)
     journals: tuple[ConfiguredJournal, ...]
     access: AccessRules
     kerberos: KerberosSettings | None
-    format_not_empty: bool
+    format_not_empty: bool = bound(node.JOURNALNODE_FORMAT_NOT_EMPTY)
     max_others: int
 
     @classmethod
@@ -85,12 +84,9 @@ class JournalNodeConfig:
         Raises:
             ConfigurationError: contains all faults.
         """
-        settings = configuration.with_defaults(keys.DEFAULTS)
-        faults = FaultCollector()
-        result = _ConfigReader(settings, faults).read()
-        for fault in refusals(settings):
-            faults.add(fault)
-        faults.raise_if_any()
+        reader = _JournalNodeReader(configuration.with_defaults(keys.DEFAULTS), FaultCollector(), Identity)
+        result = reader.read()
+        reader.raise_faults()
         return result
 
     def with_lists_of(self, other: JournalNodeConfig) -> JournalNodeConfig:
@@ -105,107 +101,87 @@ class JournalNodeConfig:
         return self.edits_directories.get(nameservice or "", self.edits_directory)
 
 
-class _ConfigReader:
-    """Reader of one key after the other; a faulty one yields a substitute, and all faults are raised at the end."""
-
-    def __init__(self, settings: Configuration, faults: FaultCollector) -> None:
-        self._settings = settings
-        self._faults = faults
-        self._services = [*keys.INTERNAL_NAMESERVICES.read(settings), *keys.NAMESERVICES.read(settings)]
-
+class _JournalNodeReader(SettingsReader):
     def read(self) -> JournalNodeConfig:
-        settings = self._settings
-        rpc = self._address(node.JOURNALNODE_RPC_ADDRESS, node.JOURNALNODE_RPC_BIND_HOST)
-        journals: tuple[ConfiguredJournal, ...] = self._take(self._journals, ())
+        journals: tuple[ConfiguredJournal, ...] = self.take(self._journals, ())
         complete = bool(journals) and {each.nameservice for each in journals} >= set(self._services)
+        rpc = self.take(lambda: self.address(_RPC), ("", 0))
         return JournalNodeConfig(
+            **self.bound(JournalNodeConfig),
             rpc_address=rpc,
             rpc_port=rpc[1],
-            web=self._web(),
-            edits_directory=self._take(lambda: self._directory(node.JOURNALNODE_EDITS_DIR.name), Path("/")),
-            edits_directories=self._take(self._directories, {}),
-            directory_permission=self._take(self._permission, 0),
-            handlers=self._get(node.JOURNALNODE_HANDLER_COUNT),
-            sync_interval=self._take(self._sync_interval, None),
-            sync_format=self._get(node.JOURNALNODE_ENABLE_SYNC_FORMAT),
-            cache_bytes=self._take(self._cache_bytes, None),
-            transfer_timeout=self._get(node.EDIT_LOG_TRANSFER_TIMEOUT),
-            transfer_bandwidth=self._get(node.EDIT_LOG_TRANSFER_BANDWIDTH_PER_SEC),
-            rpc_user=self._take(lambda: configured_user(settings), ""),
-            stop_timeout=self._get(keys.STOP_TIMEOUT),
-            port_limits=PortLimits(**take_bound(PortLimits, settings, self._faults)),
+            web=self.web(_HTTP, _HTTPS),
+            edits_directory=self.take(lambda: self._directory(node.JOURNALNODE_EDITS_DIR.name), Path("/")),
+            edits_directories=self.take(self._directories, {}),
+            directory_permission=self.take(self._permission, 0),
+            sync_interval=self.take(self._sync_interval, None),
+            cache_bytes=self.take(self._cache_bytes, None),
+            rpc_user=self.user(),
+            port_limits=self.port_limits(),
             journals=journals,
-            access=self._take(lambda: access_rules(settings), AccessRules()),
-            kerberos=self._take(lambda: kerberos_settings(settings, Identity(), Part.JOURNALNODE), None),
-            format_not_empty=self._get(node.JOURNALNODE_FORMAT_NOT_EMPTY),
-            max_others=0 if complete else self._get(node.JOURNALNODE_MAX_JOURNALS),
+            access=self.access(),
+            kerberos=self.kerberos(ProcessKind.JOURNALNODE),
+            max_others=0 if complete else self.get(node.JOURNALNODE_MAX_JOURNALS),
         )
 
-    def _address(self, key: ConfigKey[str], bind_host: ConfigKey[str]) -> tuple[str, int]:
-        host, port = self._take(lambda: address(self._settings, key.name, key.port), ("", 0))
-        return bind_host.read(self._settings) or host, port
-
-    def _web(self) -> WebAddresses:
-        policy = self._get(HTTP_POLICY)
-        http = self._address(node.JOURNALNODE_HTTP_ADDRESS, node.JOURNALNODE_HTTP_BIND_HOST)
-        https = self._address(node.JOURNALNODE_HTTPS_ADDRESS, node.JOURNALNODE_HTTPS_BIND_HOST)
-        tls = tls_config(self._settings, policy, self._faults)
-        return WebAddresses(http if policy.plain else None, https if policy.secure else None, tls)
+    @cached_property
+    def _services(self) -> list[str]:
+        return [*keys.INTERNAL_NAMESERVICES.read(self.settings), *keys.NAMESERVICES.read(self.settings)]
 
     def _directory(self, key: str) -> Path:
-        found = node.JOURNALNODE_EDITS_DIR.read(self._settings, key)
+        found = node.JOURNALNODE_EDITS_DIR.read(self.settings, key)
         if len(found) != 1:
-            raise self._error(key, "names several directories, it has to be one" if found else "is not set")
+            raise self.error(key, "names several directories, it has to be one" if found else "is not set")
         return found[0]
 
     def _directories(self) -> dict[str, Path]:
         names = {service: node.JOURNALNODE_EDITS_DIR.of(service) for service in self._services}
-        return {service: self._directory(key) for service, key in names.items() if key in self._settings}
+        return {service: self._directory(key) for service, key in names.items() if key in self.settings}
 
     def _permission(self) -> int:
-        text = node.JOURNALNODE_EDITS_DIR_PERM.read(self._settings)
+        text = node.JOURNALNODE_EDITS_DIR_PERM.read(self.settings)
         try:
             mode = int(text, 8)
         except ValueError:
             mode = -1
         if not 0 <= mode <= 0o777:
-            raise self._error(node.JOURNALNODE_EDITS_DIR_PERM.name, "is not a mode: expected three octal digits")
+            raise self.error(node.JOURNALNODE_EDITS_DIR_PERM.name, "is not a mode: expected three octal digits")
         return mode
 
     def _sync_interval(self) -> float | None:
-        if not node.JOURNALNODE_ENABLE_SYNC.read(self._settings):
+        if not node.JOURNALNODE_ENABLE_SYNC.read(self.settings):
             return None
-        return self._get(node.JOURNALNODE_SYNC_INTERVAL)
+        return self.get(node.JOURNALNODE_SYNC_INTERVAL)
 
     def _cache_bytes(self) -> int | None:
-        if not TAIL_IN_PROGRESS.read(self._settings):
+        if not TAIL_IN_PROGRESS.read(self.settings):
             return None
-        size = node.JOURNALNODE_EDIT_CACHE_SIZE_BYTES.read(self._settings)
+        size = node.JOURNALNODE_EDIT_CACHE_SIZE_BYTES.read(self.settings)
         if size:
             return size
-        text = node.JOURNALNODE_EDIT_CACHE_SIZE_FRACTION.read(self._settings)
+        text = node.JOURNALNODE_EDIT_CACHE_SIZE_FRACTION.read(self.settings)
         try:
             fraction = float(text.rstrip("fF"))
         except ValueError:
             fraction = 0.0
         if not 0 < fraction < 1:
-            raise self._error(node.JOURNALNODE_EDIT_CACHE_SIZE_FRACTION.name, "has to be a number between 0 and 1")
+            raise self.error(node.JOURNALNODE_EDIT_CACHE_SIZE_FRACTION.name, "has to be a number between 0 and 1")
         return int(_HEAP * fraction)
 
     def _journals(self) -> tuple[ConfiguredJournal, ...]:
         found: dict[str, ConfiguredJournal] = {}
         for key, nameservice in self._shared_keys():
-            uri = self._settings.get(key, "")
+            uri = self.settings.get(key, "")
             if not uri.startswith("qjournal:"):
                 continue
             try:
                 quorum = QuorumAddress.parse(uri)
             except JournalError as error:
-                raise self._error(key, error.message) from error
+                raise self.error(key, error.message) from error
             journal = ConfiguredJournal(quorum.journal_id, quorum.nodes, nameservice)
             known = found.setdefault(quorum.journal_id, journal)
             if set(known.nodes) != set(journal.nodes):
-                raise self._error(key, f"names other JournalNodes for {quorum.journal_id} than another key does")
+                raise self.error(key, f"names other JournalNodes for {quorum.journal_id} than another key does")
         return tuple(found.values())
 
     def _shared_keys(self) -> list[tuple[str, str | None]]:
@@ -215,14 +191,5 @@ class _ConfigReader:
         found: list[tuple[str, str | None]] = [(shared.name, only)]
         for service in self._services:
             found.append((shared.of(service), service))
-            found += [(shared.of(f"{service}.{each}"), service) for each in namenode_ids(self._settings, service)]
+            found += [(shared.of(f"{service}.{each}"), service) for each in namenode_ids(self.settings, service)]
         return found
-
-    def _get(self, key: ConfigKey[T]) -> T:
-        return key.take(self._settings, self._faults)
-
-    def _take(self, getter: Callable[[], T], fallback: T) -> T:
-        return self._faults.take(getter, fallback)
-
-    def _error(self, key: str, problem: str) -> ConfigurationError:
-        return ConfigurationError([self._settings.fault(key, problem)])

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
 
 from hadoop_common.access import AccessRules
-from hadoop_common.config_key import BYTES, COUNT, ConfigKey, take_bound, text
-from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+from hadoop_common.config_key import BYTES, COUNT, ConfigKey, bound, text
+from hadoop_common.configuration import Configuration, FaultCollector
 from hadoop_common.hadoop_releases import Release
 from hadoop_common.port_limits import PortLimits
 from hadoop_common.quantities import Network
-from hadoop_common.tls.settings import HTTP_POLICY, WebAddresses, tls_config
-from hadoop_rpc.user import configured_user, process_user
+from hadoop_common.tls.settings import WebAddresses
+from hadoop_rpc.user import process_user
 from journal.bookkeeper.settings import BookKeeperSettings
 from journal.quorum.settings import QuorumSettings
 from journal.shared_edits import directory_of, journal_uris
 from namenode_stub.server_settings import ServerDefaults, configured_release
 from namenode_stub.standby_settings import StandbySettings, standby_settings
 from site_config import keys
-from site_config.access import access_rules
-from site_config.addresses import Identity, address, default_fs, identity, scoped_key
+from site_config.addresses import address, default_fs, identity
 from site_config.failover_keys import AUTOMATIC_FAILOVER
-from site_config.kerberos import KerberosSettings, Part, kerberos_settings
+from site_config.kerberos import KerberosSettings, ProcessKind
 from site_config.namenode_keys import EDITS_DIR, EDITS_MINIMUM, EDITS_REQUIRED, ROLL_SHARE, RPC_BIND_HOST
-
-T = TypeVar("T")
+from site_config.reader import AddressKeys, SettingsReader
 
 LIST_LIMIT = ConfigKey("dfs.ls.limit", "1000", COUNT, "Maximum number of children in one page of a listing.", least=1)
 MIN_BLOCK_SIZE = ConfigKey(
@@ -38,6 +35,8 @@ LOG_DIRECTORY = ConfigKey(
 )
 
 _RPC_PORT = 8020
+_HTTP = AddressKeys(keys.HTTP_ADDRESS, keys.HTTP_BIND_HOST)
+_HTTPS = AddressKeys(keys.HTTPS_ADDRESS, keys.HTTPS_BIND_HOST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,29 +74,30 @@ class StubConfig:
     edits: tuple[str, ...]
     shared_edits: str
     web: WebAddresses
-    checkpoint_period: float
-    checkpoint_transactions: int
     roll_transactions: int
-    roll_period: float
-    images_retained: int
-    extra_edits_retained: int
-    max_extra_segments: int
+    checkpoint_period: float = bound(keys.CHECKPOINT_PERIOD)
+    checkpoint_transactions: int = bound(keys.CHECKPOINT_TXNS)
+    roll_period: float = bound(keys.HA_LOG_ROLL_PERIOD)
+    images_retained: int = bound(keys.NUM_CHECKPOINTS_RETAINED)
+    extra_edits_retained: int = bound(keys.NUM_EXTRA_EDITS_RETAINED)
+    max_extra_segments: int = bound(keys.MAX_EXTRA_EDITS_SEGMENTS_RETAINED)
     required_edits: tuple[str, ...] = ()
-    minimum_edits: int = EDITS_MINIMUM.fallback
-    restore_edits: bool = False
+    minimum_edits: int = bound(EDITS_MINIMUM)
+    restore_edits: bool = bound(keys.NAME_DIR_RESTORE)
     rpc_address: tuple[str, int] | None = None
     rpc_user: str = field(default_factory=process_user)
     nameservice: str = ""
     quorum: QuorumSettings = field(default_factory=QuorumSettings)
     bookkeeper: BookKeeperSettings = field(default_factory=BookKeeperSettings)
     standby: StandbySettings = field(default_factory=StandbySettings)
-    automatic_failover: bool = False
-    supergroup: str = SUPERGROUP.fallback
-    stop_timeout: float = keys.STOP_TIMEOUT.fallback
-    control_hosts: tuple[Network, ...] = keys.CONTROL_HOSTS.fallback
+    automatic_failover: bool = bound(AUTOMATIC_FAILOVER, scoped=True)
+    supergroup: str = bound(SUPERGROUP)
+    stop_timeout: float = bound(keys.STOP_TIMEOUT)
+    control_hosts: tuple[Network, ...] = bound(keys.CONTROL_HOSTS)
     port_limits: PortLimits = field(default_factory=PortLimits)
-    list_limit: int = LIST_LIMIT.fallback
-    min_block_size: int = MIN_BLOCK_SIZE.fallback
+    # a larger listing would be cut by the maximum RPC message
+    list_limit: int = bound(LIST_LIMIT)
+    min_block_size: int = bound(MIN_BLOCK_SIZE)
     release: Release | None = None
     server_defaults: ServerDefaults = field(default_factory=ServerDefaults)
     log_directory: Path = Path()
@@ -134,115 +134,74 @@ def stub_config(configuration: Configuration) -> StubConfig:
     Raises:
         ConfigurationError: values are unusable; reports all faults at once.
     """
-    faults = FaultCollector()
-    result = _StubConfigReader(configuration.with_defaults(keys.DEFAULTS), faults).read()
-    faults.raise_if_any()
+    settings = configuration.with_defaults(keys.DEFAULTS)
+    reader = _StubReader(settings, FaultCollector(), lambda: identity(settings))
+    result = reader.read()
+    reader.faults.raise_if_any()
     return result
 
 
-class _StubConfigReader:
-    """Reader of the keys; faulty values are replaced, and their faults are raised at the end."""
-
-    def __init__(self, settings: Configuration, faults: FaultCollector) -> None:
-        self._settings = settings
-        self._faults = faults
-        self._who = faults.take(lambda: identity(settings), Identity())
-
+class _StubReader(SettingsReader):
     def read(self) -> StubConfig:
         none: tuple[Path, ...] = ()
-        images = self._faults.take(self._image_directories, none)
-        shared = self._faults.take(self._shared_edits, "")
+        images = self.take(self._image_directories, none)
+        shared = self.take(self._shared_edits, "")
         edits = self._uris(EDITS_DIR) or tuple(directory.as_uri() for directory in images)
         if shared:
             edits = tuple(dict.fromkeys([*edits, shared]))
-        transactions = self._get(keys.CHECKPOINT_TXNS)
+        bound_values = self.bound(StubConfig)
+        transactions: int = bound_values["checkpoint_transactions"]
         return StubConfig(
+            **bound_values,
             image_directories=images,
             edits=edits,
             shared_edits=shared,
-            web=self._web(),
-            checkpoint_period=self._get(keys.CHECKPOINT_PERIOD),
-            checkpoint_transactions=transactions,
-            roll_transactions=max(1, int(transactions * self._get(ROLL_SHARE))),
-            roll_period=self._get(keys.HA_LOG_ROLL_PERIOD),
-            images_retained=self._get(keys.NUM_CHECKPOINTS_RETAINED),
-            extra_edits_retained=self._get(keys.NUM_EXTRA_EDITS_RETAINED),
-            max_extra_segments=self._get(keys.MAX_EXTRA_EDITS_SEGMENTS_RETAINED),
-            required_edits=self._faults.take(lambda: self._required_edits(edits), ()),
-            minimum_edits=self._get(EDITS_MINIMUM),
-            restore_edits=self._get(keys.NAME_DIR_RESTORE),
-            rpc_address=self._faults.take(self._rpc_address, None),
-            rpc_user=self._faults.take(lambda: configured_user(self._settings), ""),
-            nameservice=self._who.nameservice,
-            quorum=self._faults.take(lambda: QuorumSettings.from_configuration(self._settings), QuorumSettings()),
-            bookkeeper=self._faults.take(
-                lambda: BookKeeperSettings.from_configuration(self._settings), BookKeeperSettings()
-            ),
-            standby=standby_settings(self._settings, self._who, self._faults),
-            automatic_failover=AUTOMATIC_FAILOVER.take(self._settings, self._faults, self._scoped(AUTOMATIC_FAILOVER)),
-            supergroup=self._get(SUPERGROUP),
-            stop_timeout=self._get(keys.STOP_TIMEOUT),
-            control_hosts=self._get(keys.CONTROL_HOSTS),
-            port_limits=PortLimits(**take_bound(PortLimits, self._settings, self._faults)),
-            # a larger listing would be cut by the maximum RPC message
-            list_limit=self._get(LIST_LIMIT),
-            min_block_size=self._get(MIN_BLOCK_SIZE),
-            release=self._faults.take(lambda: configured_release(self._settings), None),
-            server_defaults=ServerDefaults.of(self._settings, self._faults),
-            log_directory=Path(LOG_DIRECTORY.read(self._settings)),
-            access=self._faults.take(lambda: access_rules(self._settings), AccessRules()),
-            kerberos=self._faults.take(lambda: kerberos_settings(self._settings, self._who, Part.NAMENODE), None),
+            web=self.web(_HTTP, _HTTPS),
+            roll_transactions=max(1, int(transactions * self.get(ROLL_SHARE))),
+            required_edits=self.take(lambda: self._required_edits(edits), ()),
+            rpc_address=self.take(self._rpc_address, None),
+            rpc_user=self.user(),
+            nameservice=self.who.nameservice,
+            quorum=self.take(lambda: QuorumSettings.from_configuration(self.settings), QuorumSettings()),
+            bookkeeper=self.take(lambda: BookKeeperSettings.from_configuration(self.settings), BookKeeperSettings()),
+            standby=standby_settings(self.settings, self.who, self.faults),
+            port_limits=self.port_limits(),
+            release=self.take(lambda: configured_release(self.settings), None),
+            server_defaults=ServerDefaults.of(self.settings, self.faults),
+            log_directory=Path(LOG_DIRECTORY.read(self.settings)),
+            access=self.access(),
+            kerberos=self.kerberos(ProcessKind.NAMENODE),
         )
 
-    def _get(self, key: ConfigKey[T]) -> T:
-        return key.take(self._settings, self._faults)
-
-    def _scoped(self, key: ConfigKey[Any]) -> str:
-        return scoped_key(self._settings, key.name, self._who.nameservice, self._who.own_id)
-
     def _image_directories(self) -> tuple[Path, ...]:
-        key = self._scoped(keys.NAME_DIR)
-        found = tuple(keys.NAME_DIR.read(self._settings, key))
+        key = self.scoped(keys.NAME_DIR)
+        found = tuple(keys.NAME_DIR.read(self.settings, key))
         if not found:
-            raise self._error(key, "names no directory")
+            raise self.error(key, "names no directory")
         return found
 
     def _uris(self, key: ConfigKey[str]) -> tuple[str, ...]:
-        return self._faults.take(lambda: journal_uris(self._settings, self._scoped(key)), ())
+        return self.take(lambda: journal_uris(self.settings, self.scoped(key)), ())
 
     def _required_edits(self, edits: tuple[str, ...]) -> tuple[str, ...]:
-        key = self._scoped(EDITS_REQUIRED)
-        required = journal_uris(self._settings, key)
+        key = self.scoped(EDITS_REQUIRED)
+        required = journal_uris(self.settings, key)
         if not set(required) <= set(edits):
-            raise self._error(key, f"names a directory that is not in {EDITS_DIR.name}")
+            raise self.error(key, f"names a directory that is not in {EDITS_DIR.name}")
         return required
 
     def _shared_edits(self) -> str:
-        key = self._scoped(keys.SHARED_EDITS_DIR)
-        found = journal_uris(self._settings, key)
+        key = self.scoped(keys.SHARED_EDITS_DIR)
+        found = journal_uris(self.settings, key)
         if len(found) > 1:
-            raise self._error(key, "names several directories")
+            raise self.error(key, "names several directories")
         return found[0] if found else ""
-
-    def _web(self) -> WebAddresses:
-        policy = self._get(HTTP_POLICY)
-        http = self._faults.take(lambda: self._web_address(keys.HTTP_ADDRESS, keys.HTTP_BIND_HOST), ("", 0))
-        https = self._faults.take(lambda: self._web_address(keys.HTTPS_ADDRESS, keys.HTTPS_BIND_HOST), ("", 0))
-        tls = tls_config(self._settings, policy, self._faults)
-        return WebAddresses(http if policy.plain else None, https if policy.secure else None, tls)
-
-    def _web_address(self, key: ConfigKey[str], bind_host: ConfigKey[str]) -> tuple[str, int]:
-        host, port = address(self._settings, self._scoped(key), key.port)
-        return bind_host.read(self._settings, self._scoped(bind_host)) or host, port
 
     def _rpc_address(self) -> tuple[str, int] | None:
         """Read dfs.namenode.rpc-address, else the host of fs.defaultFS; None if neither is set."""
-        host, port = address(self._settings, self._scoped(keys.RPC_ADDRESS), _RPC_PORT)
+        host, port = address(self.settings, self.scoped(keys.RPC_ADDRESS), _RPC_PORT)
         if not host:
-            host, port = default_fs(self._settings)
-            if host in ("", self._who.nameservice):
+            host, port = default_fs(self.settings)
+            if host in ("", self.who.nameservice):
                 return None
-        return RPC_BIND_HOST.read(self._settings, self._scoped(RPC_BIND_HOST)) or host, port
-
-    def _error(self, key: str, problem: str) -> ConfigurationError:
-        return ConfigurationError([self._settings.fault(key, problem)])
+        return RPC_BIND_HOST.read(self.settings, self.scoped(RPC_BIND_HOST)) or host, port

@@ -9,9 +9,9 @@ from enum import Enum
 from hadoop_common.config_key import bound, take_bound
 from hadoop_common.configuration import Configuration
 from hadoop_common.configuration_errors import ConfigurationError, FaultCollector
-from site_config import keys
+from site_config import keys, merge_keys
 
-_CONF = keys.ENGINE_SPARK_CONF.of("")
+_CONF = merge_keys.ENGINE_SPARK_CONF.of("")
 
 
 class EngineChoice(Enum):
@@ -35,10 +35,10 @@ class SparkSettings:
         conf: further settings of Spark.
     """
 
-    master: str = bound(keys.ENGINE_SPARK_MASTER)
-    driver_memory: str = bound(keys.ENGINE_SPARK_DRIVER_MEMORY)
-    shared_storage: bool | None = bound(keys.ENGINE_SPARK_SHARED_STORAGE)
-    partitions: int = bound(keys.ENGINE_SPARK_PARTITIONS)
+    master: str = bound(merge_keys.ENGINE_SPARK_MASTER)
+    driver_memory: str = bound(merge_keys.ENGINE_SPARK_DRIVER_MEMORY)
+    shared_storage: bool | None = bound(merge_keys.ENGINE_SPARK_SHARED_STORAGE)
+    partitions: int = bound(merge_keys.ENGINE_SPARK_PARTITIONS)
     conf: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -47,7 +47,7 @@ class EngineSettings:
     """The engine; `auto` chooses Spark for images of at least `spark_from` bytes."""
 
     choice: EngineChoice = EngineChoice.LOCAL
-    spark_from: int = bound(keys.ENGINE_SPARK_MIN_SIZE)
+    spark_from: int = bound(merge_keys.ENGINE_SPARK_MIN_SIZE)
     spark: SparkSettings = SparkSettings()
 
 
@@ -78,8 +78,10 @@ def _conf(settings: Configuration) -> dict[str, str]:
 
 
 def _choice(settings: Configuration) -> EngineChoice:
-    text = keys.ENGINE.read(settings)
+    text = merge_keys.ENGINE.read(settings)
     try:
         return EngineChoice(text)
     except ValueError:
-        raise ConfigurationError([settings.fault(keys.ENGINE.name, "is not an engine: local, spark or auto")]) from None
+        raise ConfigurationError(
+            [settings.fault(merge_keys.ENGINE.name, "is not an engine: local, spark or auto")]
+        ) from None

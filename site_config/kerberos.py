@@ -42,7 +42,7 @@ _KERBEROS = "kerberos"
 _RESOLVER = "hadoop.security.saslproperties.resolver.class"
 
 
-class Part(Enum):
+class ProcessKind(Enum):
     """The kind of a process, with the keys of its principal, its keytab and its web server's principal."""
 
     SECONDARY = ("secondary", keys.SECONDARY_PRINCIPAL, keys.SECONDARY_KEYTAB, own_keys.SECONDARY_SPNEGO)
@@ -120,7 +120,7 @@ class KerberosSettings:
         )
 
 
-def kerberos_settings(settings: Configuration, who: Identity, part: Part) -> KerberosSettings | None:
+def kerberos_settings(settings: Configuration, who: Identity, kind: ProcessKind) -> KerberosSettings | None:
     """Read the Kerberos settings of a process; None on a cluster without Kerberos.
 
     Raises:
@@ -130,22 +130,22 @@ def kerberos_settings(settings: Configuration, who: Identity, part: Part) -> Ker
         return None
     faults = FaultCollector()
     of_namenodes = _principal(settings, login_settings.NAMENODE_PRINCIPAL, who, faults)
-    principal = _principal(settings, part.principal, who, faults)
+    principal = _principal(settings, kind.principal, who, faults)
     none: tuple[Protection, ...] = ()
     protections = faults.take(lambda: login_settings.RPC_PROTECTION.read(settings), none)
     fallback = faults.take(lambda: login_settings.FALLBACK_TO_SIMPLE.read(settings), False)
     sends_user_name = faults.take(lambda: login_settings.SENDS_USER_NAME.read(settings), False)
-    host, web_host = faults.take(lambda: _own_hosts(settings, who, part), ("", ""))
+    host, web_host = faults.take(lambda: _own_hosts(settings, who, kind), ("", ""))
     takes = faults.take(lambda: dict(_takes_images(settings, who, of_namenodes)), dict[str, str]())
-    scoped_keytab = scoped_key(settings, part.keytab.name, who.nameservice, who.own_id)
-    file = part.keytab.read(settings, scoped_keytab)
-    if not file and part not in (Part.SECONDARY, Part.STANDBY):
+    scoped_keytab = scoped_key(settings, kind.keytab.name, who.nameservice, who.own_id)
+    file = kind.keytab.read(settings, scoped_keytab)
+    if not file and kind not in (ProcessKind.SECONDARY, ProcessKind.STANDBY):
         faults.add(settings.fault(scoped_keytab, "is required, because hadoop.security.authentication is kerberos"))
     principal = with_host(principal, _named(host) if names_host(principal) else "")
     server = None
     if file:
         key = ServiceKey(principal, Path(file))
-        server = faults.take(lambda: _server_kerberos(settings, who, part, key, web_host, protections, takes), None)
+        server = faults.take(lambda: _server_kerberos(settings, who, kind, key, web_host, protections, takes), None)
     faults.raise_if_any()
     login = KerberosLogin(
         # without a keytab, the principal is that of the ticket cache, which may be any
@@ -205,19 +205,19 @@ def _named(host: str) -> str:
     return socket.getfqdn() if host in WILDCARDS else host
 
 
-def _own_hosts(settings: Configuration, who: Identity, part: Part) -> tuple[str, str]:
+def _own_hosts(settings: Configuration, who: Identity, kind: ProcessKind) -> tuple[str, str]:
     """Return the hosts of our principal and of our web server's principal; "" if no address names them."""
 
     def of(key: ConfigKey[str]) -> str:
         return address(settings, scoped_key(settings, key.name, who.nameservice, who.own_id), 0)[0]
 
-    if part is Part.SECONDARY:
+    if kind is ProcessKind.SECONDARY:
         return _secondary_host(settings, who), _secondary_host(settings, who)
-    if part is Part.JOURNALNODE:
+    if kind is ProcessKind.JOURNALNODE:
         return of(node.JOURNALNODE_RPC_ADDRESS), of(node.JOURNALNODE_HTTP_ADDRESS)
-    if part is Part.BACKUP:
+    if kind is ProcessKind.BACKUP:
         return of(keys.BACKUP_ADDRESS), of(keys.BACKUP_HTTP_ADDRESS)
-    if part is Part.STANDBY and not who.own_id:
+    if kind is ProcessKind.STANDBY and not who.own_id:
         return "", _secondary_host(settings, who)
     rpc = _namenode_hosts(settings, who).get(who.own_id, "") or default_fs(settings)[0]
     web = of(keys.HTTP_ADDRESS)
@@ -246,18 +246,18 @@ def _secondary_host(settings: Configuration, who: Identity) -> str:
 
 # ---- access to our servers ----
 
-_SERVED: Mapping[Part, tuple[tuple[str, ConfigKey[str], ConfigKey[str] | None], ...]] = {
-    Part.NAMENODE: (
+_SERVED: Mapping[ProcessKind, tuple[tuple[str, ConfigKey[str], ConfigKey[str] | None], ...]] = {
+    ProcessKind.NAMENODE: (
         (CLIENT_PROTOCOL.name, own_keys.CLIENT_ACL, None),
         (NAMENODE_PROTOCOL.name, own_keys.NAMENODE_ACL, None),
         (HA_PROTOCOL.name, own_keys.HA_SERVICE_ACL, None),
     ),
-    Part.JOURNALNODE: (
+    ProcessKind.JOURNALNODE: (
         (QJOURNAL_PROTOCOL.name, own_keys.QJOURNAL_ACL, login_settings.NAMENODE_PRINCIPAL),
         (INTER_QJOURNAL_PROTOCOL.name, own_keys.INTERQJOURNAL_ACL, login_settings.JOURNALNODE_PRINCIPAL),
     ),
-    Part.FAILOVER: ((ZKFC_PROTOCOL.name, own_keys.ZKFC_ACL, None),),
-    Part.BACKUP: ((JOURNAL_PROTOCOL.name, own_keys.DEFAULT_ACL, login_settings.NAMENODE_PRINCIPAL),),
+    ProcessKind.FAILOVER: ((ZKFC_PROTOCOL.name, own_keys.ZKFC_ACL, None),),
+    ProcessKind.BACKUP: ((JOURNAL_PROTOCOL.name, own_keys.DEFAULT_ACL, login_settings.NAMENODE_PRINCIPAL),),
 }
 """By kind of process: its protocols, with the keys of their access list and of the required client principal."""
 
@@ -265,7 +265,7 @@ _SERVED: Mapping[Part, tuple[tuple[str, ConfigKey[str], ConfigKey[str] | None], 
 def _server_kerberos(
     settings: Configuration,
     who: Identity,
-    part: Part,
+    kind: ProcessKind,
     key: ServiceKey,
     web_host: str,
     protections: tuple[Protection, ...],
@@ -274,7 +274,7 @@ def _server_kerberos(
     if settings.get(_RESOLVER, "").rpartition(".")[2] not in ("", "SaslPropertiesResolver"):
         problem = "is a Java class, which is not loaded: our servers offer hadoop.rpc.protection to all clients"
         raise ConfigurationError([settings.fault(_RESOLVER, problem)])
-    spnego = part.spnego.read(settings, scoped_key(settings, part.spnego.name, who.nameservice, who.own_id))
+    spnego = kind.spnego.read(settings, scoped_key(settings, kind.spnego.name, who.nameservice, who.own_id))
     realm = key.principal.rpartition("@")[2]
     if not spnego or spnego.startswith("${"):
         spnego = f"HTTP/_HOST@{realm}"
@@ -285,7 +285,7 @@ def _server_kerberos(
         http=ServiceKey(web, Path(own_keys.WEB_KEYTAB.read(settings) or key.keytab)),
         protections=protections,
         rules=_name_rules(settings),
-        policies=_policies(settings, part, takes_images),
+        policies=_policies(settings, kind, takes_images),
         secret_file=Path(secret) if secret else None,
         validity=own_keys.TOKEN_VALIDITY.read(settings),
         open_paths=frozenset(own_keys.ENDPOINT_WHITELIST.read(settings)),
@@ -301,7 +301,7 @@ def _name_rules(settings: Configuration) -> NameRules:
         raise ConfigurationError([settings.fault(own_keys.AUTH_TO_LOCAL.name, str(fault))]) from fault
 
 
-def _policies(settings: Configuration, part: Part, takes_images: Mapping[str, str]) -> dict[str, AccessPolicy]:
+def _policies(settings: Configuration, kind: ProcessKind, takes_images: Mapping[str, str]) -> dict[str, AccessPolicy]:
     administrators = AccessControlList.parse(
         keys.CLUSTER_ADMINISTRATORS.name, keys.CLUSTER_ADMINISTRATORS.read(settings)
     )
@@ -310,9 +310,9 @@ def _policies(settings: Configuration, part: Part, takes_images: Mapping[str, st
         refusal = f"Only administrators may read this ({own_keys.REQUIRES_ADMIN.name})"
         state = AccessPolicy(lists=(administrators,), refusal=refusal)
     protocols = {
-        protocol: _protocol(settings, protocol, acl, principal) for protocol, acl, principal in _SERVED.get(part, ())
+        protocol: _protocol(settings, protocol, acl, principal) for protocol, acl, principal in _SERVED.get(kind, ())
     }
-    if part is Part.FAILOVER:
+    if kind is ProcessKind.FAILOVER:
         found = protocols[ZKFC_PROTOCOL.name]
         protocols[ZKFC_PROTOCOL.name] = replace(found, own=True, lists=(administrators,))
     return {

@@ -1,11 +1,14 @@
-"""The configured rules for replaying edits and writing images."""
+"""The configured rules and the memory limit of merges."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from engine.settings import ReplayRules
-from hadoop_common.configuration import Configuration, ConfigurationError
+from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+from image_format.memory_limit import MIN_MEMORY, TOO_LITTLE, MemoryLimit
 from image_format.sub_sections import SubSectionRule
-from site_config import keys
+from site_config import keys, merge_keys
 
 
 def image_codec(configuration: Configuration) -> str:
@@ -15,16 +18,16 @@ def image_codec(configuration: Configuration) -> str:
         ConfigurationError: dfs.image.compress is not a switch, or the codec is unknown.
     """
     settings = configuration.with_defaults(keys.DEFAULTS)
-    if not keys.IMAGE_COMPRESS.read(settings):
+    if not merge_keys.IMAGE_COMPRESS.read(settings):
         return ""
     # loads the libraries of all codecs, which most commands do not need
     from image_format.codecs import CODECS
 
-    name = keys.IMAGE_COMPRESSION_CODEC.read(settings)
+    name = merge_keys.IMAGE_COMPRESSION_CODEC.read(settings)
     if not name or name not in CODECS:
         known = ", ".join(filter(None, CODECS))
-        problem = f"is not a supported codec; set {keys.IMAGE_COMPRESS.name} to false, or use one of {known}"
-        raise ConfigurationError([settings.fault(keys.IMAGE_COMPRESSION_CODEC.name, problem)])
+        problem = f"is not a supported codec; set {merge_keys.IMAGE_COMPRESS.name} to false, or use one of {known}"
+        raise ConfigurationError([settings.fault(merge_keys.IMAGE_COMPRESSION_CODEC.name, problem)])
     return name
 
 
@@ -34,7 +37,7 @@ def max_op_size(configuration: Configuration) -> int:
     Raises:
         ConfigurationError: the value is not a size.
     """
-    return keys.MAX_OP_SIZE.read(configuration)
+    return merge_keys.MAX_OP_SIZE.read(configuration)
 
 
 def sub_section_rule(configuration: Configuration) -> SubSectionRule | None:
@@ -44,12 +47,12 @@ def sub_section_rule(configuration: Configuration) -> SubSectionRule | None:
         ConfigurationError: a switch or a number is invalid.
     """
     settings = configuration.with_defaults(keys.DEFAULTS)
-    if not keys.IMAGE_PARALLEL_LOAD.read(settings):
+    if not merge_keys.IMAGE_PARALLEL_LOAD.read(settings):
         return None
     return SubSectionRule(
-        keys.IMAGE_PARALLEL_TARGET_SECTIONS.read(settings),
-        keys.IMAGE_PARALLEL_INODE_THRESHOLD.read(settings),
-        keys.IMAGE_PARALLEL_COMPRESSED.read(settings),
+        merge_keys.IMAGE_PARALLEL_TARGET_SECTIONS.read(settings),
+        merge_keys.IMAGE_PARALLEL_INODE_THRESHOLD.read(settings),
+        merge_keys.IMAGE_PARALLEL_COMPRESSED.read(settings),
     )
 
 
@@ -60,12 +63,40 @@ def replay_rules(configuration: Configuration) -> ReplayRules:
         ConfigurationError: a switch or a number is invalid.
     """
     settings = configuration.with_defaults(keys.DEFAULTS)
-    older = keys.SNAPSHOT_DELETION_ORDERED_IN_OLDER_LAYOUTS
+    older = merge_keys.SNAPSHOT_DELETION_ORDERED_IN_OLDER_LAYOUTS
     return ReplayRules(
-        min_replication=keys.REPLICATION_MIN.read(settings),
-        max_replication=keys.REPLICATION_MAX.read(settings),
-        capture_open_files=keys.SNAPSHOT_CAPTURE_OPENFILES.read(settings),
-        skip_access_time_changes=keys.SNAPSHOT_SKIP_CAPTURE_ACCESSTIME_ONLY_CHANGE.read(settings),
-        ordered_snapshot_deletion=keys.SNAPSHOT_DELETION_ORDERED.read(settings),
+        min_replication=merge_keys.REPLICATION_MIN.read(settings),
+        max_replication=merge_keys.REPLICATION_MAX.read(settings),
+        capture_open_files=merge_keys.SNAPSHOT_CAPTURE_OPENFILES.read(settings),
+        skip_access_time_changes=merge_keys.SNAPSHOT_SKIP_CAPTURE_ACCESSTIME_ONLY_CHANGE.read(settings),
+        ordered_snapshot_deletion=merge_keys.SNAPSHOT_DELETION_ORDERED.read(settings),
         ordered_deletion_in_older_layouts=older.read(settings) if older.name in settings else None,
     )
+
+
+def memory_limit(configuration: Configuration) -> MemoryLimit:
+    """Read the `checkpointer.memory` keys.
+
+    Raises:
+        ConfigurationError: names both keys if the size is invalid and the folder is not local.
+    """
+    settings = configuration.with_defaults(keys.DEFAULTS)
+    faults = FaultCollector()
+    size = faults.take(lambda: _size(settings), None)
+    folder = faults.take(lambda: _folder(settings), None)
+    faults.raise_if_any()
+    return MemoryLimit(size, folder)
+
+
+def _size(settings: Configuration) -> int | None:
+    size = merge_keys.MEMORY.read(settings)
+    if size is not None and size < MIN_MEMORY:
+        raise ConfigurationError([settings.fault(merge_keys.MEMORY.name, TOO_LITTLE)])
+    return size
+
+
+def _folder(settings: Configuration) -> Path | None:
+    folders = merge_keys.MEMORY_DIR.read(settings)
+    if len(folders) > 1:
+        raise ConfigurationError([settings.fault(merge_keys.MEMORY_DIR.name, "must be one folder")])
+    return folders[0] if folders else None

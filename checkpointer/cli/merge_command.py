@@ -20,8 +20,7 @@ from hadoop_common.storage_lock import StorageLock
 from image_format.memory_limit import MemoryLimit
 from image_tools.cli.memory_options import memory_limited, memory_options, with_options
 from site_config.engine_settings import EngineChoice, EngineSettings, engine_settings
-from site_config.memory_settings import memory_limit
-from site_config.merge_settings import image_codec, max_op_size, replay_rules, sub_section_rule
+from site_config.merge_settings import image_codec, max_op_size, memory_limit, replay_rules, sub_section_rule
 
 # with a bound's overhead for threads: 200 MB
 _BESIDE_TABLES = 136 << 20

@@ -16,11 +16,11 @@ def log_in_as_operator(configuration: Configuration, role: Role | None = None) -
     from hadoop_rpc.kerberos import log_in
     from site_config import keys
     from site_config.checkpoint_config import identity_of
-    from site_config.kerberos import Part, for_operator, kerberos_settings
+    from site_config.kerberos import ProcessKind, for_operator, kerberos_settings
     from site_config.report import likely_role
 
     settings = configuration.with_defaults(keys.DEFAULTS)
     chosen = role or likely_role(settings)
-    found = kerberos_settings(settings, identity_of(chosen, settings), Part[chosen.name])
+    found = kerberos_settings(settings, identity_of(chosen, settings), ProcessKind[chosen.name])
     if found is not None:
         log_in(for_operator(found.login))

@@ -15,7 +15,7 @@ from hadoop_common.cli.output import PRIVATE_UMASK, conf_option, load_configurat
 from hadoop_common.cli.service_logging import log_warnings, logging_options, set_up_logging
 from hadoop_common.sd_notify import Notifier, watchdog_interval
 from image_tools.cli.memory_options import memory_options, with_options
-from site_config import keys
+from site_config import merge_keys
 from site_config.checkpoint_config import CheckpointConfig, Role
 from site_config.report import likely_role
 
@@ -62,7 +62,7 @@ def command(
 
     config = configuration()
     if advice := _advice_on_codec(config):
-        _LOG.warning("%s: %s", keys.IMAGE_COMPRESSION_CODEC.name, advice)
+        _LOG.warning("%s: %s", merge_keys.IMAGE_COMPRESSION_CODEC.name, advice)
     _try_tls(config)
     if config.kerberos is not None:
         _log_in(config.kerberos)

@@ -12,7 +12,7 @@ from typing import Any
 from hadoop_common.config_key import key_names
 from hadoop_common.tls.settings import HTTP_POLICY
 from hadoop_rpc.user import AUTHENTICATION, USER_NAME
-from site_config import keys
+from site_config import keys, merge_keys
 from site_config.changed_keys import changed_keys
 from site_config.checkpoint_config import CheckpointConfig, Role
 
@@ -105,15 +105,19 @@ _PATTERNS: Mapping[str, tuple[str, ...]] = {
         "dfs.client.https.*",
         "checkpointer.tls.*",
     ),
-    "engine": (f"{keys.ENGINE.name}.*", keys.ENGINE.name),
+    "engine": (f"{merge_keys.ENGINE.name}.*", merge_keys.ENGINE.name),
     "leader": ("checkpointer.leader.*", "ha.zookeeper.*", "hadoop.zk.*", "checkpointer.zookeeper.*"),
     "access": ("checkpointer.access.*", *_NAMENODES, *_SERVICES, "dfs.namenode.*-address", keys.SHARED_EDITS_DIR.name),
     "port_limits": ("checkpointer.port.*",),
-    "merge_settings.codec": (keys.IMAGE_COMPRESSION_CODEC.name, keys.IMAGE_COMPRESS.name),
-    "merge_settings.sub_sections": ("dfs.image.parallel.*", keys.IMAGE_PARALLEL_COMPRESSED.name),
-    "merge_settings.rules": ("dfs.namenode.snapshot.*", keys.REPLICATION_MIN.name, keys.REPLICATION_MAX.name),
-    "merge_settings.max_op_size": (keys.MAX_OP_SIZE.name,),
-    "merge_settings.memory": (keys.MEMORY.name, keys.MEMORY_DIR.name),
+    "merge_settings.codec": (merge_keys.IMAGE_COMPRESSION_CODEC.name, merge_keys.IMAGE_COMPRESS.name),
+    "merge_settings.sub_sections": ("dfs.image.parallel.*", merge_keys.IMAGE_PARALLEL_COMPRESSED.name),
+    "merge_settings.rules": (
+        "dfs.namenode.snapshot.*",
+        merge_keys.REPLICATION_MIN.name,
+        merge_keys.REPLICATION_MAX.name,
+    ),
+    "merge_settings.max_op_size": (merge_keys.MAX_OP_SIZE.name,),
+    "merge_settings.memory": (merge_keys.MEMORY.name, merge_keys.MEMORY_DIR.name),
 }
 
 

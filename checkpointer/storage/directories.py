@@ -16,14 +16,14 @@ What can never happen, and why:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
 from checkpointer.storage.directory_history import DirectoryHistory
-from checkpointer.storage.disk_space import FREE_SPACE_HINT, space_fault, space_shortage
+from checkpointer.storage.disk_space import space_shortage
 from checkpointer.storage.formatting import (
     check_formattable,
     clean_leftovers,
@@ -40,12 +40,13 @@ from checkpointer.storage.inspector import (
     StorageState,
     StoredImage,
     agree_on_version,
+    all_unusable,
     directory_fault,
     holds_image,
     inspect,
 )
 from checkpointer.storage.lost_pasts import set_aside
-from checkpointer.storage.stale_contents import set_aside_stale_contents
+from checkpointer.storage.stale_contents import bring_up_to_date
 from checkpointer.storage.usable_images import (
     ImageCopy,
     content_fault,
@@ -164,7 +165,7 @@ class StorageDirectories:
                 except (StorageError, VersionFileError) as fault:
                     faults[directory] = fault
             if len(faults) == len(self._locks):
-                raise _no_directory(faults)
+                raise all_unusable(faults.values())
         except BaseException:
             self.release()
             raise
@@ -196,11 +197,7 @@ class StorageDirectories:
         return frozenset(self._history.held)
 
     def current_folders(self) -> list[Path]:
-        """Return the `current` folders of the formatted directories in use.
-
-        Raises:
-            StorageError: no directory is in use.
-        """
+        """Return the `current` folders of the formatted directories in use; raises StorageError without one in use."""
         self._require_one()
         return [root / "current" for root in self.roots if (root / "current" / VERSION).is_file()]
 
@@ -463,36 +460,16 @@ class StorageDirectories:
                 return False
             else:
                 self._history.refuse_older(found, self._readable())
-                self._bring_up_to_date(found, info, seen)
+                current = self._readable()
+                with_edits = [each for each in current if each.root not in self._images_only]
+                newest = None if root in self._edits_only else newest_usable_path(current)
+                bring_up_to_date(found, current, info, seen, newest, keep_segments=not with_edits)
         except (OSError, HdfsError) as fault:
             self._drop(root, error_text(fault), fault.hint if isinstance(fault, HdfsError) else "")
             self._require_one()
             return False
         self._use_again(root)
         return True
-
-    def _bring_up_to_date(self, found: StorageDirectory, info: StorageInfo, seen: int) -> None:
-        """Prove that a directory can be written, and set aside the contents that the others lack.
-
-        After an upgrade or its rollback, all contents are set aside.
-
-        Raises:
-            StorageError: there is no space for another image.
-            OSError: the directory cannot be read or written.
-        """
-        current = self._readable()
-        newest = None if found.root in self._edits_only else newest_usable_path(current)
-        if problem := space_fault(found.root, newest):
-            raise StorageError(problem, hint=FREE_SPACE_HINT)
-        clean_leftovers(found.current)
-        if found.version is not None and found.version.c_time != info.c_time:
-            set_aside(found.root)
-        else:
-            with_edits = [each for each in current if each.root not in self._images_only]
-            set_aside_stale_contents(found, current, keep_segments=not with_edits)
-        write_seen_txid(found.root, seen)
-        if found.version != info:
-            write_version(found.root, info)
 
     def _drop(self, root: Path, reason: str, hint: str = "") -> None:
         hint = self._hint(hint)
@@ -511,16 +488,6 @@ class StorageDirectories:
                 step(root)
             except OSError as fault:
                 self.drop(root, error_text(fault))
-
-
-def _no_directory(faults: Mapping[Path, HdfsError]) -> HdfsError:
-    """Return the error for directories that are all unusable."""
-    first, *others = faults.values()
-    if not others:
-        return first
-    return StorageError(
-        f"no storage directory can be used: {'; '.join(fault.message for fault in faults.values())}", hint=first.hint
-    )
 
 
 def _same_namespace(version: StorageInfo, other: StorageInfo) -> bool:

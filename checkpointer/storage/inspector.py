@@ -317,3 +317,13 @@ def directory_fault(root: Path, *, formatted: bool = True) -> str:
     except HdfsError as error:
         return error.message
     return "" if os.access(root / CURRENT, os.W_OK | os.X_OK) else f"{root / CURRENT} cannot be written"
+
+
+def all_unusable(faults: Iterable[HdfsError]) -> HdfsError:
+    """Return the error for directories that are all unusable."""
+    first, *others = faults
+    if not others:
+        return first
+    return StorageError(
+        f"no storage directory can be used: {'; '.join(fault.message for fault in (first, *others))}", hint=first.hint
+    )

@@ -13,10 +13,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from checkpointer.storage.disk_space import FREE_SPACE_HINT, space_fault
+from checkpointer.storage.formatting import clean_leftovers, write_seen_txid, write_version
 from checkpointer.storage.inspector import StorageDirectory
 from checkpointer.storage.lost_pasts import set_aside
 from checkpointer.storage.usable_images import with_usable_images
-from hadoop_common.errors import HdfsError
+from hadoop_common.errors import HdfsError, StorageError
+from hadoop_common.storage_info import StorageInfo
 from image_format.md5_file import read_md5_file
 
 _LOG = logging.getLogger(__name__)
@@ -76,6 +79,35 @@ def set_aside_stale_contents(
             len(stale),
             target,
         )
+
+
+def bring_up_to_date(
+    found: StorageDirectory,
+    current: Sequence[StorageDirectory],
+    info: StorageInfo,
+    seen_txid: int,
+    newest: Path | None,
+    *,
+    keep_segments: bool,
+) -> None:
+    """Prove that a returning directory can be written, and set aside the contents that `current` do not have.
+
+    After an upgrade or its rollback, all contents are set aside. There must be space for another image like `newest`.
+
+    Raises:
+        StorageError: there is no space for another image.
+        OSError: the directory cannot be read or written.
+    """
+    if problem := space_fault(found.root, newest):
+        raise StorageError(problem, hint=FREE_SPACE_HINT)
+    clean_leftovers(found.current)
+    if found.version is not None and found.version.c_time != info.c_time:
+        set_aside(found.root)
+    else:
+        set_aside_stale_contents(found, current, keep_segments=keep_segments)
+    write_seen_txid(found.root, seen_txid)
+    if found.version != info:
+        write_version(found.root, info)
 
 
 def _has_twin(path: Path, others: Iterable[Path], same: Same) -> bool:

@@ -17,7 +17,7 @@ from engine.settings import MergeSettings
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.errors import HdfsError
 from image_format.memory_limit import MemoryLimit
-from site_config.memory_settings import memory_limit
+from site_config.merge_settings import memory_limit
 from tests.cli_runner import fingerprint, run_cli
 
 FILES, EDITS = 3000, 4000

@@ -70,7 +70,7 @@ def test_whose_controller_it_is() -> None:
 @pytest.mark.parametrize(
     ("more", "problem"),
     [
-        ({"ha.zookeeper.quorum": ""}, "needs a ZooKeeper"),
+        ({"ha.zookeeper.quorum": ""}, "needs ZooKeeper"),
         ({"dfs.ha.fencing.methods": "powershell(x)"}, "Windows"),
         ({"dfs.ha.namenodes.ns1": ""}, "with HA"),
         ({"ha.health-monitor.rpc-timeout.ms": "soon"}, "ha.health-monitor.rpc-timeout.ms"),

@@ -22,7 +22,7 @@ from hadoop_rpc.kerberos import log_in
 from hadoop_rpc.zkfc_protocol import ZKFCClient
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
 from site_config.addresses import Identity
-from site_config.kerberos import Part, kerberos_settings, open_security
+from site_config.kerberos import ProcessKind, kerberos_settings, open_security
 from site_config.keys import DEFAULTS
 from tests.failover.failover_support import NAMESERVICE, FakeNameNode, namenode, properties
 from tests.interop.hadoop_conf import HadoopConf, free_port
@@ -48,7 +48,7 @@ def running(kdc: Kdc, tmp_path: Path) -> Iterator[tuple[FailoverSettings, FakeNa
         configuration = Configuration.load(conf.folder, {})
         settings = FailoverSettings.from_configuration(configuration)
         who = Identity(NAMESERVICE, ("nn1", "nn2"), "nn1")
-        theirs = kerberos_settings(configuration.with_defaults(DEFAULTS), who, Part.NAMENODE)
+        theirs = kerberos_settings(configuration.with_defaults(DEFAULTS), who, ProcessKind.NAMENODE)
         node.security = open_security(AccessRules(), theirs, Refusals()).security
         stack.enter_context(namenode(node))
         with watching(settings) as election:

@@ -265,7 +265,7 @@ def test_all_faults_are_reported_at_once() -> None:
         ({"dfs.namenode.shared.edits.dir": "qjournal://a;b;c"}, "dfs.namenode.shared.edits.dir", "names no journal"),
         ({"dfs.namenode.shared.edits.dir": "qjournal://a;a/ns"}, "dfs.namenode.shared.edits.dir", "named twice"),
         ({"dfs.namenode.shared.edits.dir": "qjournal://[a/ns"}, "dfs.namenode.shared.edits.dir", "names no journal"),
-        ({"dfs.namenode.shared.edits.dir": "cassandra://zk/l"}, "dfs.namenode.shared.edits.dir", "no kind of journal"),
+        ({"dfs.namenode.shared.edits.dir": "cassandra://zk/l"}, "dfs.namenode.shared.edits.dir", "unknown scheme"),
         ({"dfs.namenode.shared.edits.dir": "file://host/x"}, "dfs.namenode.shared.edits.dir", "not a local"),
         ({"dfs.namenode.shared.edits.dir": "/a,/b"}, "dfs.namenode.shared.edits.dir", "several directories"),
         ({"dfs.ha.namenode.id": "nn9"}, "dfs.ha.namenode.id", "is not one of"),

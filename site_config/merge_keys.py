@@ -1,0 +1,174 @@
+"""Configuration keys of merges: replay, image format, engine and memory."""
+
+from __future__ import annotations
+
+from hadoop_common.config_key import (
+    ABSENT,
+    BYTES,
+    COUNT,
+    OPTIONAL_BYTES,
+    OPTIONAL_SWITCH,
+    SWITCH,
+    ConfigKey,
+    ValueType,
+    count_of,
+    keys_in,
+    paths,
+    text,
+)
+from hadoop_common.configuration import Configuration, ConfigurationError
+
+_MIN_HEAP = 512 << 20
+
+
+def _heap(settings: Configuration, name: str, default: str) -> str:
+    """Return a heap size in Spark's notation."""
+    if BYTES.read(settings, name, default) < _MIN_HEAP:
+        raise ConfigurationError([settings.fault(name, "must be at least 512m, which Spark needs to start")])
+    return settings.get(name, default)
+
+
+IMAGE_COMPRESS = ConfigKey("dfs.image.compress", "false", SWITCH, "Whether images are compressed.")
+IMAGE_COMPRESSION_CODEC = ConfigKey(
+    "dfs.image.compression.codec",
+    "org.apache.hadoop.io.compress.DefaultCodec",
+    text("class"),
+    "The codec of compressed images; Lz4Codec and ZStandardCodec only if the NameNode's own image uses them.",
+)
+REPLICATION_MIN = ConfigKey(
+    "dfs.namenode.replication.min", "1", COUNT, "Replay raises smaller replication factors to this value.", least=1
+)
+REPLICATION_MAX = ConfigKey(
+    "dfs.replication.max", "512", COUNT, "Replay lowers greater replication factors to this value.", least=1
+)
+SNAPSHOT_CAPTURE_OPENFILES = ConfigKey(
+    "dfs.namenode.snapshot.capture.openfiles",
+    "false",
+    SWITCH,
+    "Whether CREATE_SNAPSHOT records open files; has to be the NameNode's own setting.",
+    release2=ABSENT,
+)
+SNAPSHOT_SKIP_CAPTURE_ACCESSTIME_ONLY_CHANGE = ConfigKey(
+    "dfs.namenode.snapshot.skip.capture.accesstime-only-change",
+    "false",
+    SWITCH,
+    "Whether snapshots ignore changes of the access time alone; has to be the NameNode's own setting.",
+    release2=ABSENT,
+)
+SNAPSHOT_DELETION_ORDERED = ConfigKey(
+    "dfs.namenode.snapshot.deletion.ordered",
+    "false",
+    SWITCH,
+    "Whether DELETE_SNAPSHOT only marks snapshots other than the earliest; has to be the NameNode's own setting. "
+    "Ignored above layout -67, as by Hadoop 3.3.",
+    release2=ABSENT,
+)
+SNAPSHOT_DELETION_ORDERED_IN_OLDER_LAYOUTS = ConfigKey(
+    "checkpointer.snapshot.deletion.ordered.older-layouts",
+    "false",
+    SWITCH,
+    "Whether ordered deletion also applies above layout -67. Set it for a vendor's release with this feature, and "
+    "during a rolling upgrade from 3.3, in which a deletion that depends on it is refused until it is set. "
+    "Specific to the checkpointer.",
+)
+MAX_OP_SIZE = ConfigKey(
+    "dfs.namenode.max.op.size",
+    "52428800",
+    BYTES,
+    "Size of the largest operation that a merge replays; has to be at least the NameNode's own setting.",
+    least=1,
+)
+IMAGE_PARALLEL_LOAD = ConfigKey(
+    "dfs.image.parallel.load",
+    "false",
+    SWITCH,
+    "Whether uncompressed images of layout -66 and newer get sub-sections; if not, a new image keeps those of the old.",
+    release2=ABSENT,
+)
+IMAGE_PARALLEL_TARGET_SECTIONS = ConfigKey(
+    "dfs.image.parallel.target.sections",
+    "12",
+    COUNT,
+    "Target number of sub-sections of INODE.",
+    release2=ABSENT,
+    least=1,
+)
+IMAGE_PARALLEL_INODE_THRESHOLD = ConfigKey(
+    "dfs.image.parallel.inode.threshold",
+    "1000000",
+    count_of("inodes"),
+    "Smaller images do not get sub-sections by dfs.image.parallel.load.",
+    release2=ABSENT,
+    least=1,
+)
+IMAGE_PARALLEL_COMPRESSED = ConfigKey(
+    "checkpointer.image.parallel-compressed",
+    "false",
+    SWITCH,
+    "Whether dfs.image.parallel.load also applies to compressed images. Each sub-section is then a stream of its own, "
+    "as NameNodes newer than 3.4.1 write them and load them in parallel; leave it off for older ones. "
+    "Specific to the checkpointer.",
+)
+ENGINE = ConfigKey(
+    "checkpoint.engine",
+    "auto",
+    text("engine"),
+    "Engine of the secondary and of `checkpointer merge`: local, spark, or auto, which chooses Spark for large images "
+    "or if a master is set. A standby or backup node always merges locally, because its namespace is in memory. "
+    "Specific to the checkpointer.",
+)
+ENGINE_SPARK_MIN_SIZE = ConfigKey(
+    "checkpoint.engine.spark.min-size",
+    "17179869184",
+    BYTES,
+    "Size of the smallest image for which auto chooses Spark. Specific to the checkpointer.",
+)
+ENGINE_SPARK_MASTER = ConfigKey(
+    "checkpoint.engine.spark.master",
+    "",
+    text("URL"),
+    "Spark's master; unset: all cores of this machine. Specific to the checkpointer.",
+)
+ENGINE_SPARK_DRIVER_MEMORY = ConfigKey(
+    "checkpoint.engine.spark.driver-memory",
+    "1g",
+    ValueType("memory", _heap),
+    "Heap of Spark's driver. Specific to the checkpointer.",
+)
+ENGINE_SPARK_SHARED_STORAGE = ConfigKey(
+    "checkpoint.engine.spark.shared-storage",
+    "",
+    OPTIONAL_SWITCH,
+    "Whether executors see the storage directories under the same paths; unset: only with a local master. Without "
+    "shared storage, each host receives image and edits once and returns its parts through Spark. "
+    "Specific to the checkpointer.",
+)
+ENGINE_SPARK_PARTITIONS = ConfigKey(
+    "checkpoint.engine.spark.partitions",
+    "0",
+    COUNT,
+    "Number of parts of each large section; 0: one part for each 32 MiB. Specific to the checkpointer.",
+    least=0,
+)
+ENGINE_SPARK_CONF = ConfigKey(
+    "checkpoint.engine.spark.conf",
+    "",
+    text("settings"),
+    "With .KEY appended: a setting of Spark. Specific to the checkpointer.",
+)
+MEMORY = ConfigKey(
+    "checkpointer.memory",
+    "",
+    OPTIONAL_BYTES,
+    "Limit on the memory of the large arrays of index and edits, at least 64m. Arrays beyond the limit are in unnamed "
+    "files, which the system writes out when it needs memory. Unset: unlimited. Specific to the checkpointer.",
+)
+MEMORY_DIR = ConfigKey(
+    "checkpointer.memory.dir",
+    "",
+    paths("directory"),
+    "Directory of these files and of large decompressed sections, on a disk and not in memory. Unset: the system's "
+    "temporary directory. Specific to the checkpointer.",
+)
+
+MERGE_KEYS = keys_in(globals())

@@ -1,0 +1,93 @@
+"""The common part of all programs' configuration readers: scoped keys, the node's own servers, access and Kerberos.
+
+A faulty key yields a substitute. The faults are collected, so that the caller can raise all of them at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from hadoop_common.access import AccessRules
+from hadoop_common.config_key import ConfigKey, take_bound
+from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+from hadoop_common.port_limits import PortLimits
+from hadoop_common.tls.settings import HTTP_POLICY, WebAddresses, tls_config
+from hadoop_rpc.user import configured_user
+from site_config.access import access_rules
+from site_config.addresses import Identity, address, scoped_key
+from site_config.catalogue import refusals
+from site_config.kerberos import KerberosSettings, ProcessKind, kerberos_settings
+
+T = TypeVar("T")
+
+
+class AddressKeys(NamedTuple):
+    """The keys of a server's address and of the host that replaces its bind address, None without such a key."""
+
+    address: ConfigKey[str]
+    bind_host: ConfigKey[str] | None = None
+
+
+class SettingsReader:
+    """A reader of the settings of the node `who`, which collects faults."""
+
+    def __init__(self, settings: Configuration, faults: FaultCollector, who: Callable[[], Identity]) -> None:
+        self.settings = settings
+        self.faults = faults
+        self.who = faults.take(who, Identity())
+
+    def scoped(self, key: ConfigKey[Any]) -> str:
+        """Return the most specific form of `key` that is set for this node."""
+        return scoped_key(self.settings, key.name, self.who.nameservice, self.who.own_id)
+
+    def get(self, key: ConfigKey[T], *, scoped: bool = False) -> T:
+        """Return the value of `key`, or of its most specific form for this node."""
+        return key.take(self.settings, self.faults, self.scoped(key) if scoped else "")
+
+    def take(self, getter: Callable[[], T], fallback: T) -> T:
+        """Return the result of `getter`, or `fallback` after a fault."""
+        return self.faults.take(getter, fallback)
+
+    def bound(self, kind: type) -> dict[str, Any]:
+        """Return the values of all bound fields of a dataclass."""
+        return take_bound(kind, self.settings, self.faults, self.scoped)
+
+    def error(self, key: str, problem: str) -> ConfigurationError:
+        return ConfigurationError([self.settings.fault(key, problem)])
+
+    def address(self, server: AddressKeys) -> tuple[str, int]:
+        """Return host and port of a server of this node.
+
+        Raises:
+            ConfigurationError: the value is not an address.
+        """
+        host, port = address(self.settings, self.scoped(server.address), server.address.port)
+        bind_host = server.bind_host
+        return ("" if bind_host is None else bind_host.read(self.settings, self.scoped(bind_host))) or host, port
+
+    def web(self, http: AddressKeys, https: AddressKeys) -> WebAddresses:
+        """Return the addresses of this node's web servers, as dfs.http.policy selects them."""
+        policy = self.get(HTTP_POLICY)
+        plain, secure = (self.take(lambda server=each: self.address(server), ("", 0)) for each in (http, https))  # type: ignore[misc]
+        tls = tls_config(self.settings, policy, self.faults)
+        return WebAddresses(plain if policy.plain else None, secure if policy.secure else None, tls)
+
+    def access(self) -> AccessRules:
+        return self.take(lambda: access_rules(self.settings), AccessRules())
+
+    def kerberos(self, kind: ProcessKind) -> KerberosSettings | None:
+        return self.take(lambda: kerberos_settings(self.settings, self.who, kind), None)
+
+    def user(self) -> str:
+        """Return the user of calls to other servers."""
+        return self.take(lambda: configured_user(self.settings), "")
+
+    def port_limits(self) -> PortLimits:
+        return PortLimits(**self.bound(PortLimits))
+
+    def raise_faults(self) -> None:
+        """Raise a ConfigurationError with all faults, including refused keys, if there are any."""
+        for fault in refusals(self.settings):
+            self.faults.add(fault)
+        self.faults.raise_if_any()
