@@ -169,7 +169,7 @@ def test_who_may_do_what_at_a_daemon_is_read_anew(realm: Kdc, tmp_path: Path) ->
         conf.update({"dfs.cluster.administrators": "alice"})
         daemon.signal(signal.SIGHUP)
         wait_until(lambda: get(realm, "alice", daemon.url, IMAGE)[0] == 200, "what alice may")
-        assert "configuration read anew: dfs.cluster.administrators (nobody) → (alice)" in daemon.log.read_text()
+        assert "configuration reloaded: dfs.cluster.administrators (nobody) → (alice)" in daemon.log.read_text()
         # mapping of principals, open pages, and the secret of cookies
         opened, whitelist = "/status,/jmx,/metrics", "hadoop.http.authentication.kerberos.endpoint.whitelist"
         secret_file = "hadoop.http.authentication.signature.secret.file"
