@@ -19,7 +19,7 @@ from tests.depth import deep
 from tests.recorded_cases import RECORDED, Case
 
 ROOT = Path(__file__).parents[2]
-QUICK = ("hadoop-3.4.1/erasure-coding-snapshots", "hadoop-2.7.3/segments")
+QUICK = ("hadoop-3.4.1/erasure-coding-snapshots",)
 SEGMENTS = ("hadoop-2.7.3/segments", "hadoop-3.4.1/segments", "hadoop-3.4.1/random-mixed-1")
 
 
