@@ -1,7 +1,7 @@
 """Hostile clients of one port, for `bench.abuse`: each kind does one thing that a server must survive, for ever.
 
 `python -m bench.abuse_client rpc|http HOST PORT SOURCE CONNECTIONS SECONDS`: so many connections of each kind, from the
-address SOURCE. Whoever is sent away comes again a second or two later.
+address SOURCE. A client that is sent away returns a second or two later.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What no checkpoint can do without: a digest of the image and a durable copy of it, the quickest that the disk gives.
+"""What no checkpoint can do without: a digest of the image and a durable copy of it, the fastest that the disk gives.
 
 An ideal merge does both at once, so the floor is the longer of the two; one after the other, they take their sum.
 """
@@ -19,7 +19,7 @@ _DEPTHS = (1, 2, 4, 8)
 
 
 def run_floor(image: Path, copy: Path) -> Run:
-    """Parts `md5sum`, `copy`, `sum`, and `whole`, the longer of the first two; `way` says which copy was the quickest.
+    """Parts `md5sum`, `copy`, `sum`, and `whole`, the longer of the first two; `way` says which copy was the fastest.
 
     The copies are on the disk when they end. Each starts with nothing left to write back.
     """
@@ -27,10 +27,10 @@ def run_floor(image: Path, copy: Path) -> Run:
     copies = {"buffered and synced": _buffered(image, copy)}
     copies |= {f"O_DIRECT, {depth} in flight": _direct(image, copy, depth) for depth in _DEPTHS}
     copies = {way: part for way, part in copies.items() if part is not None}
-    way, quickest = min(copies.items(), key=lambda item: item[1].seconds)
-    both = Part(digest.seconds + quickest.seconds, digest.cpu + quickest.cpu, 0)
-    longer = Part(max(digest.seconds, quickest.seconds), both.cpu, 0)
-    return Run({"md5sum": digest, "copy": quickest, "sum": both, "whole": longer}, 0, way)
+    way, fastest = min(copies.items(), key=lambda item: item[1].seconds)
+    both = Part(digest.seconds + fastest.seconds, digest.cpu + fastest.cpu, 0)
+    longer = Part(max(digest.seconds, fastest.seconds), both.cpu, 0)
+    return Run({"md5sum": digest, "copy": fastest, "sum": both, "whole": longer}, 0, way)
 
 
 def _buffered(image: Path, copy: Path) -> Part:

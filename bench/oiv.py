@@ -14,7 +14,7 @@ _OPENS = ("java.lang", "java.util", "java.nio", "sun.nio.ch")
 
 
 def heap_for(files: int) -> str:
-    """A heap that OIV is quick with: half of it would do, and twice as much does not make it quicker."""
+    """A heap that OIV is quick with: half of it would do, and twice as much does not make it faster."""
     return f"{1 + -(-files // 1_000_000)}g"
 
 

@@ -1,7 +1,7 @@
 """`python -m bench.standby`: a standby's checkpoint of a warm namespace, and what it costs to keep in step.
 
 An image of jobs is loaded once. Then come rounds: transactions are applied in batches, as a tail finds them, and the
-namespace is saved. A round's checkpoint counts from its trigger to the image under its name, with its last batches
+namespace is saved. A round's checkpoint lasts from its trigger to the image under its name, with its last batches
 still to be applied.
 """
 

@@ -14,7 +14,7 @@ _NAMES = {"ours": "hdfs-checkpointer", "hadoop": "Hadoop 2.7.3", "floor": "floor
 
 @dataclass(frozen=True)
 class MixResult:
-    """What was measured on one mix.
+    """Measurements of one mix.
 
     Attributes:
         rounds: runs by name: `floor`, `ours`, and `hadoop` where that was wanted.
@@ -56,7 +56,7 @@ class MixResult:
         )
 
     def ratio(self, above: str, below: str, part: str) -> float:
-        """Median of the rounds' ratios of seconds: of the same round, whatever else the machine did meanwhile."""
+        """Median of the rounds' ratios of seconds: of the same round, so that other load on the machine cancels out."""
         return statistics.median(
             round_[above].parts[part].seconds / round_[below].parts[part].seconds for round_ in self.rounds
         )

@@ -1,4 +1,4 @@
-"""A Spark session that writes tables when it is told to: a JSON object a line in, one a line out."""
+"""A Spark session that writes tables on request: one JSON object a line in, one a line out."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class OtherLayoutOpError(CorruptOpError):
 
 
 class EditsTextError(CorruptOpError):
-    """XML or JSON that is not an edit log, or contains an operation that cannot be parsed; `line` counts from 1."""
+    """XML or JSON that is not an edit log, or contains an operation that cannot be parsed; the first `line` is 1."""
 
     default_hint = "Correct the text at the named line, or dump the segment again."
 

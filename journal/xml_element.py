@@ -36,7 +36,7 @@ def _code_point(match: re.Match[str]) -> str:
 
 
 class XmlElement:
-    """An element with its text or its children; `line` counts from 1."""
+    """An element with its text or its children; the first `line` is 1."""
 
     __slots__ = ("_children", "_read", "_text", "_untaken", "line", "tag")
 

@@ -2,7 +2,7 @@
 
 An attempt prepares the role, reads its progress, and asks leadership and schedule. Then it makes a checkpoint or only
 offers the newest image. It ends as DONE, SKIPPED, FAILED or UNAVAILABLE; no fault leaves it in another way, and only a
-role that gives up ends the daemon.
+role that fails too often ends the daemon.
 
 A fault belongs to the operation that failed (`OperationFaults`). The log has a line when a fault begins, when it
 changes, and when the same operation succeeds again. After a failure polls retry with growing waits until a checkpoint

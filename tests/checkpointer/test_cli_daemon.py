@@ -236,7 +236,7 @@ def test_sigterm_while_the_first_image_is_fetched(cluster: Cluster, tmp_path: Pa
                     asked.set()
                     released.wait(0.01)
             except OSError:
-                # the daemon left, as it was told to
+                # the daemon has left the nameservice on request
                 return
 
         def log_message(self, format: str, *args: Any) -> None:

@@ -69,7 +69,7 @@ def test_with_json_there_is_none(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 class Watcher(ProgressObserver):
-    """Keeps what it is told."""
+    """Records its calls."""
 
     def __init__(self) -> None:
         super().__init__(show=False)

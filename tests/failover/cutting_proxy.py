@@ -52,7 +52,7 @@ class CuttingProxy(LoopbackRelay):
         self.passes.clear()
 
     def let_through(self) -> None:
-        """What was held back goes on its way."""
+        """Forward the data that was held back."""
         self.passes.set()
 
     def expire(self) -> None:
@@ -83,7 +83,7 @@ class CuttingProxy(LoopbackRelay):
             link.requests()
 
     def chosen(self, kind: int) -> bool | None:
-        """Whether a request of that type is let through to the server before the cut; None: it is not cut."""
+        """Whether a request of that type reaches the server before the cut; None: it is not cut."""
         with self._lock:
             if kind != self._kind:
                 return None

@@ -1,8 +1,8 @@
 """Three controllers and a ZooKeeper in simulated time: sessions that expire, answers that are lost, and freezes.
 
-What ZooKeeper keeps to: requests of a session are done and answered in their order, a watch is told before an answer
+Guarantees of ZooKeeper: requests of a session are done and answered in their order, a watch fires before an answer
 that knows of the change, a session ends no earlier than one timeout after its owner was heard last, and its ephemeral
-znodes go with it. What is random: when anything arrives, in which order kazoo's threads hand on answers, watches and
+znodes go with it. Random choices: when anything arrives, in which order kazoo's threads hand on answers, watches and
 changes of the connection, and everything else.
 """
 
@@ -327,7 +327,7 @@ class World:
 
     def _receive(self, node: Node) -> None:
         link = node.link
-        # What was sent before the connection was cut can still be read.
+        # Data sent before the cut can still be read.
         if link is None or not link.pipe or node.frozen_until > self.now:
             return
         item = link.pipe.popleft()

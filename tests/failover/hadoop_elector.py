@@ -36,7 +36,7 @@ _SLEEP = 1.0
 
 
 class HadoopElector:
-    """Its becoming active is one step for everything else: what happens meanwhile is handled behind it."""
+    """Its becoming active is one step for everything else: events during the step are handled after it."""
 
     def __init__(self, retries: int = 3) -> None:
         self.state = ElectorState.INIT

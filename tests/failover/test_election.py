@@ -43,7 +43,7 @@ def test_what_is_no_node_info_is_refused(data: bytes) -> None:
 
 @dataclass
 class NameNode:
-    """`ElectionCallbacks` that note what they are told, and raise what they are to raise."""
+    """`ElectionCallbacks` that record their calls and raise given errors."""
 
     told: list[str] = field(default_factory=list)
     fails: dict[str, Exception] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class Scene:
             self.elections[at].join((NN1, NN2)[at].to_bytes())
 
     def hears(self, at: int, *told: str) -> None:
-        """All that its NameNode is told from the beginning on."""
+        """All calls to its NameNode from the beginning on."""
         wait_until(f"{at} {told}", lambda: self.nodes[at].told == [*told])
 
     def settles(self, at: int, state: ElectorState) -> None:
@@ -192,7 +192,7 @@ def test_a_lock_that_was_deleted_is_taken_again(scene: Scene) -> None:
 def test_a_fault_of_the_driver_itself_gives_the_lock_away_and_ends_nothing(
     scene: Scene, asked: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thread that is gone, and a session that lives on, would be a lock that nobody ever gives up."""
+    """A thread that is gone, and a session that lives on, would keep the lock for ever."""
     faults = [ZeroDivisionError("a fault of ours")]
     send = election._Session.send
 

@@ -34,7 +34,7 @@ def pair(ensemble: ZooKeeperEnsemble, request: pytest.FixtureRequest) -> Iterato
 
 
 def undisturbed(pair: Pair) -> None:
-    """Both controllers are ready, and nn1 was told nothing but, after each silence, that it is active."""
+    """Both controllers are ready, and nn1 received only, after each silence, the request to be active."""
     pair.until(lambda: all(server.ready().ok for server in pair.servers.values()), "both controllers")
     assert pair.nodes["nn1"].state is HAState.ACTIVE
     assert set(pair.nodes["nn1"].told) == {HAState.ACTIVE}

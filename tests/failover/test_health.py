@@ -109,7 +109,7 @@ class Heard:
             self._reports.append(report)
             self._news.notify_all()
         if report.reason == "raise":
-            raise AssertionError("a fault of whoever hears it")
+            raise AssertionError("a fault of the listener")
 
     def until(self, wanted: Callable[[HealthReport], bool]) -> HealthReport:
         with self._news:

@@ -67,7 +67,7 @@ def test_a_state_that_somebody_changed_ends_in_a_failover(pair: Pair) -> None:
 def test_a_session_that_expires_is_a_failover(pair: Pair) -> None:
     pair.both()
     pair.expire("nn1")
-    # whoever is quicker has it then, and there is one
+    # the faster controller has it then, and only one does
     pair.until(lambda: pair.named(LOCK) != "" and len(pair.active()) == 1, "one active")
 
 

@@ -1,4 +1,4 @@
-"""Bookies of this process on loopback, and a ZooKeeper in memory that fails when it is told to."""
+"""Bookies of this process on loopback, and a ZooKeeper in memory that fails on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was recorded of real bookies, clients and NameNodes; see tests/recorded/bookkeeper-4.4/README.md."""
+"""Recordings of real bookies, clients and NameNodes; see tests/recorded/bookkeeper-4.4/README.md."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class Bookie:
         answer(with_body(reply.response, reply.body))
 
     def crash(self) -> None:
-        """What was not synced may be there, or a part of it."""
+        """Lose the unsynced bytes, or a part of them."""
         kept = self.world.random.randint(self.synced, len(self.journal))
         self.up, self.life = False, self.life + 1
         self.frozen = False
@@ -114,7 +114,7 @@ class Running:
 
 
 class Process:
-    """Whoever runs procedures; dead, nothing of it goes on."""
+    """A process that runs procedures; once dead, none of them continues."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world, self.name, self.alive = world, name, True
@@ -169,7 +169,7 @@ class Process:
 
 
 class Writer(Process):
-    """A writer that adds entries until it is told to close, and knows what was acknowledged."""
+    """A writer that adds entries until it has to close, and records acknowledged ones."""
 
     def __init__(self, world: World, name: str, metadata: LedgerMetadata) -> None:
         super().__init__(world, name)
@@ -238,7 +238,7 @@ class Writer(Process):
 
 @dataclass
 class Oracle:
-    """What was promised: acknowledged to the writer, shown to a reader, or the end of the ledger."""
+    """Promised entries: acknowledged to the writer, shown to a reader, or the end of the ledger."""
 
     acknowledged: list[bytes] = field(default_factory=list)
     last: int | None = None
@@ -356,7 +356,7 @@ class World:
                 return
             value, fault = self._apply(step)
             if isinstance(step, SetMetadata) and fault is None and fate < 0.06:
-                # The answer is lost: who tries again hears of another version, who gives up knows nothing.
+                # The answer is lost: a retry finds another version, and without a retry the result stays unknown.
                 fault = self.random.choice([BadVersionError("tried again"), ZooKeeperError("away behind it")])
             self._tell(told, value, fault)
 

@@ -89,7 +89,7 @@ def split_records(records: bytes) -> list[bytes]:
 
 
 class Disk:
-    """What is durable."""
+    """Return the durable transactions."""
 
     def __init__(self) -> None:
         self.namespace: StorageInfo | None = None

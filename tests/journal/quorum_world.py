@@ -40,7 +40,7 @@ class Actor:
 
 @dataclass
 class Oracle:
-    """What was promised to somebody: acknowledged to a writer, or shown to a reader."""
+    """Promised transactions: acknowledged to a writer, or shown to a reader."""
 
     acked: dict[int, bytes] = field(default_factory=dict)
     acked_in: dict[int, int] = field(default_factory=dict)
@@ -192,7 +192,7 @@ class World:
             found = reader.newest(first) if tail else reader.streams(first, in_progress=True)
         except QuorumError:
             return
-        # What cannot be read now, as a node is down, was not shown to anybody.
+        # Transactions that cannot be read while a node is down were not shown to a reader.
         shown = {}
         with suppress(SegmentFetchError):
             for segment in found:

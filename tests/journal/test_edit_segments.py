@@ -55,7 +55,7 @@ EXPECTED = {
     "inprogress-half-op": 181,
     "inprogress-half-op-ff": 181,
     "inprogress-half-op-zero": 181,
-    "inprogress-header-only": None,  # no transaction: the gap is found by whoever wants txid 31
+    "inprogress-header-only": None,  # no transaction: a reader of txid 31 finds the gap
     "inprogress-junk-in-padding": 182,
     "inprogress-no-padding": 182,
 }

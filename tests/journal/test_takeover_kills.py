@@ -1,6 +1,6 @@
 """Two writers take turns, each with a directory of its own and a quorum of JournalNodes for both; all are processes.
 
-The writer is killed at a random moment, or paused until the other one has taken over, and nodes are killed meanwhile:
+The writer is killed at a random moment, or paused until the other one has taken over; nodes are killed too:
 what it acknowledged is in what the other one recovers, byte for byte and alike on a majority of the nodes.
 """
 

@@ -1,4 +1,4 @@
-"""Journals in scratch directories, and disks that fail when they are told to."""
+"""Journals in scratch directories, and disks that fail on request."""
 
 from __future__ import annotations
 

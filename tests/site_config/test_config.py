@@ -323,7 +323,7 @@ ELSEWHERE = {"dfs.nameservices", "dfs.internal.nameservices", "hadoop.tmp.dir"}
 
 
 def lines(values: dict[str, str], role: Role) -> list[str]:
-    """What is wrong with a configuration."""
+    """Return the faults of a configuration."""
     try:
         config(values, role)
     except ConfigurationError as error:
