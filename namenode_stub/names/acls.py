@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from engine.namespace import Namespace
 from image_format.permission import AclScope, AclType
 from journal import ops
 from namenode_stub.names.acl_rules import AclRefusedError, filtered, merged, replaced, without_defaults
 from namenode_stub.names.inode_views import AclEntryView, InodeView, view_of
 from namenode_stub.names.past_states import InodePlace
 from namenode_stub.names.paths import existing_for_change, is_directory
-from namenode_stub.names.transactions import Transactions
+from namenode_stub.names.transactions import NamespaceOperations
 
 
 def complete_entries(view: InodeView) -> list[AclEntryView]:
@@ -29,16 +28,8 @@ def complete_entries(view: InodeView) -> list[AclEntryView]:
     ]
 
 
-class AclOperations:
+class AclOperations(NamespaceOperations):
     """ACL operations; every method raises as `Transactions.change` and `perform`, and AclRefusedError."""
-
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
-
-    @property
-    def _namespace(self) -> Namespace:
-        # not cached: a checkpoint may replace the namespace
-        return self._transactions.namespace
 
     def replace(self, path: str, spec: Sequence[AclEntryView]) -> None:
         """Replace the ACL by `spec`; scopes without entries in `spec` are unchanged."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from engine.namespace import Namespace
 from image_format.permission import XAttrNamespace
 from journal import ops
 from journal.ops import XAttr
@@ -12,23 +11,15 @@ from namenode_stub.names.inode_views import xattrs_of
 from namenode_stub.names.limits import check_modes
 from namenode_stub.names.past_states import InodePlace
 from namenode_stub.names.paths import existing_for_change, is_directory
-from namenode_stub.names.transactions import Transactions
+from namenode_stub.names.transactions import NamespaceOperations
 from namenode_stub.refusals import NotADirectoryRefusalError, OperationRefusedError
 
 XATTR_CREATE, XATTR_REPLACE = 1, 2  # XAttrSetFlagProto
 _DONT_SET = (1 << 63) - 1
 
 
-class Attributes:
+class Attributes(NamespaceOperations):
     """Changes of attributes; every method raises as `Transactions.change` and `perform`."""
-
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
-
-    @property
-    def _namespace(self) -> Namespace:
-        # not cached: a checkpoint may replace the namespace
-        return self._transactions.namespace
 
     def set_permission(self, path: str, mode: int) -> None:
         with self._transactions.change(f"set permission for {path}"):

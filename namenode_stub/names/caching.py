@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from engine.namespace import Namespace
 from image_format.inode_table import DIRECTORY, FILE, NO_ROW
 from journal import ops
 from journal.ops import CacheDirectiveInfo, CachePoolInfo
@@ -25,7 +24,7 @@ from namenode_stub.names.cache_rules import (
 )
 from namenode_stub.names.caller import LOCAL_CALL, ClientCall
 from namenode_stub.names.paths import find
-from namenode_stub.names.transactions import Transactions
+from namenode_stub.names.transactions import NamespaceOperations
 from namenode_stub.refusals import InvalidRequestError, OperationRefusedError, SymlinkInPathError
 
 _UNLIMITED = (1 << 63) - 1
@@ -64,16 +63,8 @@ class DirectiveView:
     has_expired: bool
 
 
-class Caching:
+class Caching(NamespaceOperations):
     """Cache operations; changes raise as `Transactions.change` and `perform`."""
-
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
-
-    @property
-    def _namespace(self) -> Namespace:
-        # not cached: a checkpoint may replace the namespace
-        return self._transactions.namespace
 
     # ---- pools ---------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from namenode_stub.names.paths import (
     last_existing,
     parent_of,
 )
-from namenode_stub.names.transactions import Transactions, now
+from namenode_stub.names.transactions import NamespaceOperations, Transactions, now
 from namenode_stub.refusals import (
     AlreadyThereError,
     NotADirectoryRefusalError,
@@ -67,16 +67,8 @@ def make_parents(transactions: Transactions, path: str, mode: int, caller: Clien
             _make(transactions, each, ops.PermissionStatus(caller.user, group, mode | _OWNER_MAY_ENTER))
 
 
-class TreeOperations:
+class TreeOperations(NamespaceOperations):
     """Changes of the tree; every method raises as `Transactions.change` and `perform`."""
-
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
-
-    @property
-    def _namespace(self) -> Namespace:
-        # not cached: a checkpoint may replace the namespace
-        return self._transactions.namespace
 
     def mkdirs(self, path: str, mode: int, caller: ClientCall = LOCAL_CALL, *, create_parent: bool = True) -> bool:
         """Create a directory and its missing parents; return False if it exists already."""

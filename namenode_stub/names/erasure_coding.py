@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from engine.namespace import Namespace
 from engine.namespace.erasure_coding import ErasureCodingPolicy, policy_name
 from image_format.proto import fsimage_pb2 as pb
 from journal import ops
@@ -11,7 +10,7 @@ from namenode_stub.names.inode_views import EffectivePolicies
 from namenode_stub.names.past_states import InodePlace
 from namenode_stub.names.paths import existing_for_change, is_directory
 from namenode_stub.names.policies_in_force import REPLICATION, erasure_coding_xattr, in_force, own_erasure_coding
-from namenode_stub.names.transactions import Transactions
+from namenode_stub.names.transactions import NamespaceOperations, Transactions
 from namenode_stub.refusals import IllegalArgumentError, NoPolicySetError, OperationRefusedError
 
 CODECS = {"rs": "rs_native, rs_java", "rs-legacy": "rs-legacy_java", "xor": "xor_native, xor_java"}
@@ -22,7 +21,7 @@ _CELL_UNIT = 1024
 _LAST_ID = 127
 
 
-class ErasureCoding:
+class ErasureCoding(NamespaceOperations):
     """Operations on erasure coding policies; changes raise as `Transactions.change` and `perform`.
 
     The default policy is enabled at the start, although the image has it disabled, until it is disabled here. The next
@@ -30,13 +29,8 @@ class ErasureCoding:
     """
 
     def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
+        super().__init__(transactions)
         self._default_enabled = True
-
-    @property
-    def _namespace(self) -> Namespace:
-        # not cached: a checkpoint may replace the namespace
-        return self._transactions.namespace
 
     # ---- queries -----------------------------------------------------------------------------------------------------
 

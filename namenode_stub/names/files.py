@@ -17,7 +17,7 @@ from namenode_stub.names.limits import check_modes, check_name, check_quotas
 from namenode_stub.names.paths import check_parent, existing, existing_for_change, find, find_for_change, parent_of
 from namenode_stub.names.policies_in_force import place_and_policies
 from namenode_stub.names.storage_policies import StoragePolicies
-from namenode_stub.names.transactions import Transactions, now
+from namenode_stub.names.transactions import NamespaceOperations, Transactions, now
 from namenode_stub.names.truncation import Truncation, block_to_recover, truncatable
 from namenode_stub.refusals import (
     AlreadyThereError,
@@ -48,7 +48,7 @@ def holder_of(namespace: Namespace, row: int) -> str:
     return namespace.table.pooled(int(namespace.table.client_name[row]))
 
 
-class Files:
+class Files(NamespaceOperations):
     """Changes of files; every method raises as `Transactions.change` and `perform`.
 
     Args:
@@ -65,7 +65,7 @@ class Files:
         min_block_size: int = MIN_BLOCK_SIZE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._transactions = transactions
+        super().__init__(transactions)
         self._min_block_size = min_block_size
         self.storage_policies = StoragePolicies(transactions)
         self.erasure_coding = ErasureCoding(transactions)
@@ -78,11 +78,6 @@ class Files:
         self._cuts: dict[int, Truncation] = {}
 
     # ---- create ------------------------------------------------------------------------------------------------
-
-    @property
-    def _namespace(self) -> Namespace:
-        # not cached: a checkpoint may replace the namespace
-        return self._transactions.namespace
 
     def create(
         self,

@@ -10,7 +10,7 @@ from journal import ops
 from namenode_stub.names.caller import LOCAL_CALL, ClientCall
 from namenode_stub.names.limits import check_name
 from namenode_stub.names.paths import DOT_SNAPSHOT, existing_for_change, is_directory
-from namenode_stub.names.transactions import Transactions, now
+from namenode_stub.names.transactions import NamespaceOperations, now
 from namenode_stub.refusals import (
     IllegalArgumentError,
     InvalidPathRefusalError,
@@ -31,16 +31,8 @@ def snapshot_names(namespace: Namespace, row: int) -> dict[bytes, int]:
     return {namespace.snapshots.get(snapshot_id).name: snapshot_id for snapshot_id in found}
 
 
-class SnapshotOperations:
+class SnapshotOperations(NamespaceOperations):
     """Changes of snapshots; every method raises as `Transactions.change` and `perform`."""
-
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
-
-    @property
-    def _namespace(self) -> Namespace:
-        # not cached: a checkpoint may replace the namespace
-        return self._transactions.namespace
 
     def _directory(self, path: str) -> int:
         row = existing_for_change(self._namespace, path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from engine.namespace import Namespace
 from hadoop_common.hdfs_constants import (
     DEFAULT_POLICY,
     STORAGE_POLICIES,
@@ -15,7 +14,7 @@ from journal import ops
 from namenode_stub.names.inode_views import EffectivePolicies
 from namenode_stub.names.paths import existing_for_change
 from namenode_stub.names.policies_in_force import in_force
-from namenode_stub.names.transactions import Transactions
+from namenode_stub.names.transactions import NamespaceOperations
 from namenode_stub.refusals import IllegalArgumentError, NotThereError, OperationRefusedError
 
 
@@ -25,16 +24,8 @@ def is_copied(policy_id: int) -> bool:
     return policy is not None and policy.copied
 
 
-class StoragePolicies:
+class StoragePolicies(NamespaceOperations):
     """Operations on storage policies; changes raise as `Transactions.change` and `perform`."""
-
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
-
-    @property
-    def _namespace(self) -> Namespace:
-        # not cached: a checkpoint may replace the namespace
-        return self._transactions.namespace
 
     def all(self) -> list[StoragePolicy]:
         """Return all policies, by id."""

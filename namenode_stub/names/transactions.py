@@ -222,6 +222,18 @@ class Transactions:
         return first
 
 
+class NamespaceOperations:
+    """Base of the operations on the live namespace."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    @property
+    def _namespace(self) -> Namespace:
+        # not cached: a checkpoint may replace the namespace
+        return self._transactions.namespace
+
+
 def now() -> int:
     """Return the time in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000

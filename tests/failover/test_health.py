@@ -148,7 +148,7 @@ def test_a_monitor_goes_on_whatever_becomes_of_the_stacks(
     def ask(*_: object, **__: object) -> None:
         raise HdfsError("the store of certificates cannot be read")
 
-    monkeypatch.setattr(monitoring, "ask", ask)
+    monkeypatch.setattr(monitoring, "send_request", ask)
     with namenode() as node:
         own, heard = settings({"nn1": node.port, "nn2": 2}).own, Heard()
         times = HealthSettings(check_interval=0.05)
