@@ -193,7 +193,7 @@ STRETCHES = noted(*OURS).runs()
         ((OURS[0],), 4, PastFinding.LOST, "the edits end at 4"),
         ((), None, PastFinding.UNKNOWN, "no active NameNode"),
         # all of it was purged
-        ((segment(20, delete(21)),), 22, PastFinding.SILENT, "were purged, and it does not have the image"),
+        ((segment(20, delete(21)),), 22, PastFinding.SILENT, "were purged, and the NameNode lacks the image"),
     ],
 )
 def test_comparisons(present: Sequence[ModelSegment], last: int | None, finding: PastFinding, said: str) -> None:
