@@ -24,9 +24,8 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.varint import parse_message, read_record
 from image_tools.directory_paths import chain_directories, place_inodes
-from image_tools.dump.policies import own_policies
 from image_tools.dump.records import ImageRecords
-from image_tools.dump.values import SerialNames, signed32, signed64
+from image_tools.dump.values import SerialNames, own_policies, signed32, signed64
 from image_tools.past_tree import PastTree
 
 _BATCH = 1 << 16

@@ -17,8 +17,8 @@ from image_format.errors import ImageFormatError, ImageStorageError
 from image_format.output import WrittenFiles
 from image_format.publish import check_free, publish_image
 from image_format.writer import Sink
-from image_tools.load.elements import ImageTextError
 from image_tools.load.image import load_image
+from image_tools.load.messages import ImageTextError
 from image_tools.verify.catalogue import Severity
 from image_tools.verify.checker import verify_image
 

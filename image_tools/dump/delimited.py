@@ -9,7 +9,6 @@ from image_format.array_allocator import ArrayAllocator
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.inode_paths import inode_paths, path_of
 from image_tools.dump.kernels.text import Paths
-from image_tools.dump.policies import viewer_policies
 from image_tools.dump.record_text import inode_texts
 from image_tools.dump.records import ImageRecords
 from image_tools.dump.template import (
@@ -30,7 +29,7 @@ from image_tools.dump.template import (
     put_word,
     when,
 )
-from image_tools.dump.values import SerialNames, csv_text, java_text, local_minutes, mode_symbols
+from image_tools.dump.values import SerialNames, csv_text, java_text, local_minutes, mode_symbols, viewer_policies
 
 COLUMNS = (
     "Path",

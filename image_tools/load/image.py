@@ -14,8 +14,7 @@ from image_format.string_table import StringTable
 from image_format.varint import encode_delimited
 from image_format.writer import ImageWriter, SectionWriter, Sink
 from image_tools.load import messages
-from image_tools.load.elements import ElementFields, ImageTextError
-from image_tools.load.messages import MessageBuilder
+from image_tools.load.messages import ElementFields, ImageTextError, MessageBuilder
 
 _ROOT = "fsimage"
 _MASK_BITS = 3

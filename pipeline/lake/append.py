@@ -13,17 +13,19 @@ from pipeline.lake.commits import (
     INODES,
     STAGING,
     LakePlan,
+    TxidRange,
     committed_edits,
     committed_images,
     edits_commit,
     execute,
     finish_killed_runs,
+    holes,
     image_commit,
+    subtract,
     unfinished,
 )
 from pipeline.lake.files import HadoopFiles
 from pipeline.lake.inputs import LakeSegment, find_image, find_segments, in_batches
-from pipeline.lake.txid_ranges import TxidRange, holes, subtract
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

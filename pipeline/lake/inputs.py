@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from hadoop_common.names import parse_image, parse_segment
 from pipeline.errors import SourceFileError
+from pipeline.lake.commits import TxidRange, subtract
 from pipeline.lake.files import HadoopFiles
-from pipeline.lake.txid_ranges import TxidRange, subtract
 from pipeline.source_files import SourceKind, choose, not_found
 
 if TYPE_CHECKING:

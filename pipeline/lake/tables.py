@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import DateType, LongType, StructField, StructType
 
 from pipeline.errors import LakeError
-from pipeline.lake.commits import EDITS, INODES, committed_edits, committed_images, image_commit
+from pipeline.lake.commits import (
+    EDITS,
+    INODES,
+    TxidRange,
+    committed_edits,
+    committed_images,
+    holes,
+    image_commit,
+    merge,
+)
 from pipeline.lake.files import HadoopFiles
-from pipeline.lake.txid_ranges import TxidRange, holes, merge
 from pipeline.schema import Table
 from pipeline.tables.edits import EDITS as EDITS_TABLE
 from pipeline.tables.inodes import INODES as INODES_TABLE

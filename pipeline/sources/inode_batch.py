@@ -17,9 +17,8 @@ from image_format.permission import GROUP_SHIFT, SERIAL_MASK, USER_SHIFT
 from image_format.policies import policies_of
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import parse_message, read_record
-from image_tools.dump.policies import directory_policies, ec_policy_name, storage_policy_name
 from image_tools.dump.records import ImageRecords
-from image_tools.dump.values import SerialNames, java_text
+from image_tools.dump.values import SerialNames, directory_policies, ec_policy_name, java_text, storage_policy_name
 from pipeline.host_image import HostImage
 from pipeline.schema import TIMESTAMP
 from pipeline.tables.inodes import INODES

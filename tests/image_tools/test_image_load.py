@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from image_format.errors import ImageFormatError
 from image_tools.dump.xml_dump import XmlForm
 from image_tools.dump.xml_elements import escaped
-from image_tools.load.elements import ElementFields, ImageTextError
 from image_tools.load.image import load_image
+from image_tools.load.messages import ElementFields, ImageTextError
 from tests.cli_runner import run_cli
 from tests.depth import deep
 from tests.image_tools.dump_support import xml_of

@@ -27,9 +27,8 @@ from pipeline.lake import (
     read_lake_images,
     retain_images,
 )
-from pipeline.lake.commits import image_commit
+from pipeline.lake.commits import TxidRange, image_commit
 from pipeline.lake.files import HadoopFiles
-from pipeline.lake.txid_ranges import TxidRange
 from tests.cli_runner import run_cli
 from tests.engine.op_makers import mkdir
 from tests.journal.journal_support import numbered

@@ -8,8 +8,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.lake.commits import TxidRange, holes, merge, subtract
 from pipeline.lake.inputs import LakeSegment, in_batches
-from pipeline.lake.txid_ranges import TxidRange, holes, merge, subtract
 
 ranges = st.lists(
     st.tuples(st.integers(0, 40), st.integers(0, 8)).map(lambda pair: TxidRange(pair[0], pair[0] + pair[1])), max_size=6
