@@ -83,7 +83,7 @@ class Bookie:
         answer(with_body(reply.response, reply.body))
 
     def crash(self) -> None:
-        """Lose the unsynced bytes, or a part of them."""
+        """Crash: unsynced bytes may remain, or a part of them."""
         kept = self.world.random.randint(self.synced, len(self.journal))
         self.up, self.life = False, self.life + 1
         self.frozen = False
@@ -114,7 +114,7 @@ class Running:
 
 
 class Process:
-    """A process that runs procedures; once dead, none of them continues."""
+    """Runner of procedures; once dead, it takes no more steps."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world, self.name, self.alive = world, name, True
@@ -238,7 +238,7 @@ class Writer(Process):
 
 @dataclass
 class Oracle:
-    """Promised entries: acknowledged to the writer, shown to a reader, or the end of the ledger."""
+    """Promises: entries acknowledged to the writer, entries shown to a reader, and the end of the ledger."""
 
     acknowledged: list[bytes] = field(default_factory=list)
     last: int | None = None
@@ -356,7 +356,7 @@ class World:
                 return
             value, fault = self._apply(step)
             if isinstance(step, SetMetadata) and fault is None and fate < 0.06:
-                # The answer is lost: a retry finds another version, and without a retry the result stays unknown.
+                # The answer is lost: a retry finds another version, and a caller that stops knows nothing.
                 fault = self.random.choice([BadVersionError("tried again"), ZooKeeperError("away behind it")])
             self._tell(told, value, fault)
 

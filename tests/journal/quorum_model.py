@@ -89,7 +89,7 @@ def split_records(records: bytes) -> list[bytes]:
 
 
 class Disk:
-    """Return the durable transactions."""
+    """Return the durable part."""
 
     def __init__(self) -> None:
         self.namespace: StorageInfo | None = None

@@ -285,7 +285,7 @@ class Simulation:
             client.look()
 
     def step(self) -> None:
-        """Return the next event that needs no choice."""
+        """Run the next event."""
         until = self.next_time()
         assert until < float("inf"), "nothing can happen any more"
         due = [message for message in self.wire if message.due <= until]

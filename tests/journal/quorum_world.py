@@ -192,7 +192,7 @@ class World:
             found = reader.newest(first) if tail else reader.streams(first, in_progress=True)
         except QuorumError:
             return
-        # Transactions that cannot be read while a node is down were not shown to a reader.
+        # Transactions that cannot be read now, because a node is down, were not shown to a reader.
         shown = {}
         with suppress(SegmentFetchError):
             for segment in found:

@@ -38,7 +38,7 @@ def paths_in(root: Path, from_txid: int = 1) -> dict[int, str]:
 
 @pytest.fixture
 def opened_set() -> Iterator[OpenSet]:
-    """Recovers a set of directories; the previous writer has released them, as after a crash."""
+    """Recovers a set of directories; the earlier writer has released them, as after a crash."""
     journals: list[JournalSet] = []
 
     def opened(roots: list[Path]) -> tuple[JournalSet, Reports]:

@@ -61,7 +61,7 @@ class SetMachine(RuleBasedStateMachine):
         assert {txid: found.get(txid) for txid in self.kept()} == self.kept()
         first = self.journals.count(self.purged_to) + self.purged_to
         self.log = EditLogWriter(self.journals, LAYOUT, first)
-        # Unacknowledged transactions may exist too.
+        # Written but unacknowledged transactions may remain too.
         self.acknowledged = found
 
     def kept(self) -> dict[int, str]:

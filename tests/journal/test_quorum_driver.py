@@ -174,7 +174,7 @@ def test_of_many_writers_at_once_the_last_one_goes_on(simulation: Simulation) ->
 
 
 class _Locked:
-    """The node in memory, which supports one thread; nodes may fetch from each other."""
+    """The node in memory, which is not thread-safe; one node may fetch from another at the same time."""
 
     def __init__(self, node: ModelNode, lock: AbstractContextManager[object]) -> None:
         self._node = node
