@@ -35,7 +35,7 @@ PATH = "/hdfsjournal"
 
 
 class KilledError(BaseException):
-    """The process ends here; nobody handles it."""
+    """The process ends here; no code handles this error."""
 
 
 @dataclass
@@ -45,10 +45,11 @@ class MemoryNode:
 
 
 class MemoryZNodes:
-    """`ZNodes` in memory; `before` is called before each change, `after` behind it, and may raise. Where `after` is
-    true the change is tried once more, as after a lost answer.
+    """`ZNodes` in memory. `before` is called before each change and `after` after it; both may raise.
 
-    An ensemble's znodes are shared by its `session`s.
+    If `after` returns true, the change is executed again, as after a lost answer. The `session`s of an ensemble share
+    its
+    znodes.
     """
 
     def __init__(self) -> None:
@@ -82,7 +83,7 @@ class MemoryZNodes:
 
     def create_sequential(self, prefix: str) -> str:
         path = f"{prefix}{next(self.numbers):010d}"
-        # Tried again it has another number.
+        # A repeated creation gets another number.
         with suppress(NodeExistsError):
             self.create(path, b"", parents=True)
         return path
@@ -150,7 +151,7 @@ class MemoryZNodes:
 
 
 class LocalBookie:
-    """A bookie with a port; stopped, its directory stays, and `start` takes the same port again."""
+    """A bookie with a port; after a stop its directory stays, and `start` takes the same port again."""
 
     def __init__(self, znodes: MemoryZNodes, directory: Path) -> None:
         self._znodes = znodes
@@ -180,7 +181,7 @@ class LocalBookie:
 
 
 class Cluster:
-    """So many bookies, and journals on them."""
+    """A number of bookies, and journals on them."""
 
     def __init__(self, root: Path, bookies: int = 3, manager: LedgerManager = LedgerManager.FLAT) -> None:
         self.znodes = MemoryZNodes()
@@ -201,7 +202,7 @@ class Cluster:
         return f"bookkeeper://memory:2181{PATH}"
 
     def serve(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Journals that are opened by a URI are on this cluster, whatever ZooKeeper it names."""
+        """Open every BookKeeper URI on this cluster, whatever ZooKeeper it names."""
 
         def opened(uri: str, options: BookKeeperOptions) -> BookKeeperJournal:
             return journal_on(self.znodes.session(), BookKeeperAddress.parse(uri), options)
@@ -209,7 +210,7 @@ class Cluster:
         monkeypatch.setattr(open_journal_module, "open_bookkeeper_journal", opened)
 
     def load_recorded(self, step: str) -> None:
-        """The journal that real NameNodes had at a step, with the entries that were recorded of its ledgers."""
+        """Load the journal that real NameNodes had at a step, with the recorded entries of its ledgers."""
         names = [bookie.name for bookie in self.bookies]
         for path, (data, version) in recorded.znodes(recorded.ROOT / "bkjm-znodes" / f"{step}.json").items():
             if path.startswith(PATH):
@@ -236,7 +237,7 @@ class Cluster:
         return self.znodes.nodes[path].data
 
     def names(self) -> list[str]:
-        """Of the segments."""
+        """Return the names of the segments."""
         return sorted(self.znodes.children(f"{PATH}/ledgers"))
 
     def ledgers(self) -> list[str]:

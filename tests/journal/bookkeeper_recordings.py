@@ -55,7 +55,7 @@ def response_in(packet: bytes) -> BookieResponse:
 
 
 def requests(folder: str) -> Iterator[tuple[str, BookieRequest]]:
-    """Bookie and request."""
+    """Yield bookie and request."""
     for connection in connections(folder):
         for packet in connection.requests:
             yield connection.bookie, request_in(packet)
@@ -72,7 +72,7 @@ def znode_files() -> list[Path]:
 
 
 def znodes(path: Path) -> dict[str, tuple[bytes | None, int]]:
-    """Value and version by path."""
+    """Return value and version by path."""
     rows: dict[str, dict[str, Any]] = json.loads(path.read_text())
     return {
         name: (None if row["data"] is None else bytes.fromhex(row["data"]), row["version"])
@@ -82,7 +82,7 @@ def znodes(path: Path) -> dict[str, tuple[bytes | None, int]]:
 
 @cache
 def ledgers(folder: str) -> dict[int, LedgerMetadata]:
-    """The newest metadata that were recorded of the ledgers of these bookies, by id."""
+    """Return the newest recorded metadata of the ledgers of these bookies, by id."""
     found: dict[int, tuple[int, LedgerMetadata]] = {}
     for path in sorted((ROOT / folder).parent.glob("*/znodes*.json")):
         for name, (data, version) in znodes(path).items():
@@ -95,7 +95,7 @@ def ledgers(folder: str) -> dict[int, LedgerMetadata]:
 
 
 def codec(folder: str, ledger_id: int) -> EntryCodec:
-    """For the entries of a ledger; those of NameNodes have MAC and no password."""
+    """Return the codec for the entries of a ledger; those of NameNodes have MAC and no password."""
     metadata = ledgers(folder).get(ledger_id)
     if metadata is None or metadata.digest_type is None or metadata.password is None:
         return EntryCodec(DigestType.MAC, b"")
@@ -108,6 +108,6 @@ def password(folder: str, ledger_id: int) -> bytes:
 
 
 def payload(entry_id: int) -> bytes:
-    """What the recorded clients wrote."""
+    """Return the payload that the recorded clients wrote."""
     size = [0, 1, 3, 17, 100, 1000, 1024, 5000, 20, 33][entry_id % 10]
     return bytes((7 * entry_id + j) % 251 for j in range(size))

@@ -1,8 +1,8 @@
-"""Bookies, ZooKeeper, writers and recoverers in one thread with a clock of their own; what fails, fails by a seed.
+"""Bookies, ZooKeeper, writers and recoveries in one thread with simulated time; a seed chooses the faults.
 
-A bookie acknowledges once its journal is synced; a crash loses what was not. One that is frozen answers when it
-continues. Messages of a connection arrive in order, or break off. ZooKeeper applies an update and tells so, or applies
-it and the answer is lost, or is away.
+A bookie acknowledges once its journal is synced; a crash loses the unsynced part. A frozen bookie answers when it
+continues. Messages of a connection arrive in order, or the connection breaks. ZooKeeper applies an update and answers,
+or applies it and the answer is lost, or is unavailable.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Bookie:
 
 @dataclass(eq=False)
 class Running:
-    """A procedure under way."""
+    """A procedure in progress."""
 
     procedure: Procedure[Any]
     ended: Callable[[Any, JournalError | None], None]
@@ -251,7 +251,7 @@ class Oracle:
             self.acknowledged = list(payloads)
 
     def show(self, last: int) -> None:
-        """A reader saw entry `last`: acknowledged, or secured by a recovery, and in either case it stays."""
+        """Record that a reader saw entry `last`: acknowledged, or secured by a recovery; in either case it stays."""
         assert self.last is None or last <= self.last, "a reader sees what lies behind the ledger's end"
         self.shown = max(self.shown, last)
 
@@ -266,11 +266,11 @@ class Oracle:
 
 
 class World:
-    """One ledger's life.
+    """The life of one ledger.
 
     Args:
         shape: ensemble, write quorum and ack quorum.
-        spare: bookies beside the ensemble.
+        spare: bookies outside the ensemble.
     """
 
     def __init__(self, seed: int, shape: tuple[int, int, int], spare: int = 2) -> None:
@@ -341,7 +341,7 @@ class World:
         self.later(timeout, lambda: once(BookKeeperError(f"{name} does not answer")))
 
     def _deliver(self, way: tuple[str, str], action: Callable[[], None]) -> None:
-        """In the order of the connection, sooner or later."""
+        """Deliver in the order of the connection, after a random time."""
         due = max(self._last_due[way], self.now + self.random.choice((0.001, 0.001, 0.01, 0.3)))
         self._last_due[way] = due
         self.later(due - self.now, action)
@@ -377,7 +377,7 @@ class World:
                 self.znode, self.version = format_metadata(step.metadata), self.version + 1
                 return self.version, None
             case ListBookies():
-                # A registration outlives its bookie for a moment.
+                # The registration of a stopped bookie remains for a moment.
                 listed = {name for name, each in self.bookies.items() if each.up or self.random.random() < 0.2}
                 return frozenset(listed), None
         raise AssertionError(step)
@@ -401,7 +401,7 @@ class World:
             self.later(self.random.uniform(0, 4), process.kill)
 
     def look(self) -> None:
-        """A reader that disturbs nobody."""
+        """Read the ledger without disturbing its writer."""
         metadata = parse_metadata(self.znode)
         codec = EntryCodec(DigestType.MAC, PASSWORD)
         reader = Process(self, "reader")
@@ -444,7 +444,7 @@ class World:
             self.recover()
 
     def settle(self) -> list[bytes]:
-        """No more trouble: the ledger is recovered and read; its payloads."""
+        """End all faults, recover and read the ledger; returns its payloads."""
         self.trouble = False
         for bookie in self.bookies.values():
             bookie.start()
@@ -474,7 +474,7 @@ class World:
         return [entry.payload for entry in entries]
 
     def _check_copies(self, metadata: LedgerMetadata) -> None:
-        """Each entry is durable on an ack quorum of the bookies that the metadata name."""
+        """Check that each entry is durable on an ack quorum of the bookies in the metadata."""
         for entry_id in range(metadata.last_entry + 1):
             bookies = metadata.ensemble_of(entry_id).bookies
             holders = [bookies[index] for index in write_set(entry_id, metadata)]
@@ -482,7 +482,7 @@ class World:
             assert held >= metadata.ack_quorum, f"entry {entry_id} is on {held} bookies only"
 
     def _check_the_old_writer(self) -> None:
-        """A writer that lived through all this gets nothing acknowledged any more."""
+        """Check that the old writer gets nothing acknowledged any more."""
         before = self.oracle.acknowledged
         if self.writer.alive and self.writer.machine.state is LedgerWriterState.OPEN:
             self.writer.add()

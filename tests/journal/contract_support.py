@@ -16,12 +16,12 @@ def batch(first: int, ops: list[EditOp], layout_version: int = LAYOUT) -> Record
 
 
 def beginning(first: int, last: int) -> RecordBatch:
-    """START_LOG_SEGMENT and deletes."""
+    """Return START_LOG_SEGMENT and deletes."""
     return batch(first, [StartLogSegmentOp(), *map(delete, range(first + 1, last + 1))])
 
 
 def whole(first: int, last: int) -> RecordBatch:
-    """A segment that was closed in order."""
+    """Return a complete segment."""
     return batch(first, [StartLogSegmentOp(), *map(delete, range(first + 1, last)), EndLogSegmentOp()])
 
 

@@ -1,4 +1,4 @@
-"""What the tests of the edit log share: the recorded cases and strategies for operations."""
+"""Shared parts of the tests of the edit log: the recorded cases and strategies for operations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NEWEST = -67
 
 
 def recorded_segments() -> list[Path]:
-    """Every undamaged segment of both releases."""
+    """Return every undamaged segment of both releases."""
     return sorted(path for path in RECORDED.glob("**/before/edits_*") if CORRUPT not in path.parents)
 
 
@@ -32,7 +32,7 @@ def case_id(path: Path) -> str:
 
 
 def verdict(case: Path) -> dict[str, Any]:
-    """What a NameNode said of a damaged folder."""
+    """Return the result of a NameNode with a damaged folder."""
     return json.loads((case / "case.json").read_text())["verdict"]["NameNode"]
 
 
@@ -60,7 +60,7 @@ block_lists = st.lists(blocks, max_size=4).map(tuple)
 
 
 def joined(text: str) -> str:
-    """`text` with surrogate pairs as single characters, as a reader returns it."""
+    """Return `text` with surrogate pairs as single characters, as a reader returns it."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
@@ -132,7 +132,7 @@ PART_STRATEGIES: dict[tuple[Any, str], st.SearchStrategy[Any]] = {
 
 @st.composite
 def operations(draw: st.DrawFn, cls: type[EditOp] | None = None, layout_version: int = NEWEST) -> EditOp:
-    """An operation whose values come back from the bytes of `layout_version` as they are."""
+    """Draw an operation whose values are unchanged by encoding in `layout_version`."""
     cls = cls or draw(st.sampled_from(list(ops.OPERATIONS.values())))
     members = {
         item.name: draw(PART_STRATEGIES.get((item.part, item.name), STRATEGIES[item.kind]))

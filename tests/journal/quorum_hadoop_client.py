@@ -1,4 +1,4 @@
-"""A writer that recovers segments as Hadoop's does: all nodes accept and finalize, nobody compares the copies."""
+"""A writer that recovers segments as Hadoop's does: all nodes accept and finalize, without a comparison of copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A JournalNode in memory, as Hadoop's `Journal` behaves: the twin that the real node is compared with in tests."""
+"""A JournalNode in memory that behaves as Hadoop's `Journal`: the tests compare the real node with it."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ JOURNAL = "myjournal"
 
 
 class NodeCrashedError(Exception):
-    """The node died in the middle of a call; what was durable by then stays."""
+    """The node died during a call; durable changes stay."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a node would know after a crash, looked at from outside.
+    """State that a node would have after a crash.
 
     Attributes:
         finalized, opened: records of its segments by first txid; `opened` may be left out.
-        seen: epoch in which an open segment may have been written, at the latest.
+        seen: latest epoch in which an open segment may have been written.
         newest: the answer of newEpoch.
-        told: the answer of prepareRecovery for a segment, and the records of it.
+        told: the answer of prepareRecovery for a segment, and its records.
     """
 
     promised: int
@@ -80,7 +80,7 @@ class Segment:
 
 
 def first_of(url: str) -> int:
-    """Which segment a URL of /getJournal asks for."""
+    """Return the first txid in a URL of /getJournal."""
     return int(parse_qs(urlsplit(url).query)["segmentTxId"][0])
 
 
@@ -143,7 +143,7 @@ class ModelNode:
         return self.disk.promised
 
     def crash(self) -> None:
-        """Lose what is not durable, and come up again."""
+        """Lose everything that is not durable, and start again."""
         for segment in self.disk.segments.values():
             if not segment.finalized:
                 del segment.records[segment.synced :]
@@ -156,7 +156,7 @@ class ModelNode:
             raise NodeCrashedError(name)
 
     def serve(self, url: str) -> bytes:
-        """What /getJournal sends."""
+        """Return the answer of /getJournal."""
         segment = self.disk.segments.get(first_of(url))
         if segment is None:
             raise JavaIOError(f"404 {url}")
@@ -295,7 +295,7 @@ class ModelNode:
     def purge_logs(self, request: RequestInfo, min_txid_to_keep: int) -> None:
         self._check(request)
         for first, segment in list(self.disk.segments.items()):
-            # JNStorage goes by names, and that of an open segment tells its start alone.
+            # JNStorage uses names, and the name of an open segment has its start only.
             newest = segment.last if segment.finalized else first
             if newest < min_txid_to_keep and segment is not self._open:
                 del self.disk.segments[first]
@@ -313,7 +313,7 @@ class ModelNode:
         return self.told(segment_txid)
 
     def _complete(self, segment_txid: int) -> None:
-        """An acceptance that a crash interrupted goes on."""
+        """Complete an acceptance that a crash interrupted."""
         if segment_txid in self.disk.accepted:
             state, epoch = self.disk.accepted[segment_txid]
             records = self.disk.downloads.pop((segment_txid, epoch), None)
@@ -322,7 +322,7 @@ class ModelNode:
             del state
 
     def told(self, segment_txid: int, *, after_crash: bool = False) -> PreparedRecovery:
-        """The answer of prepareRecovery, without its effects."""
+        """Return the answer of prepareRecovery, without its effects."""
         records = self._records(segment_txid, after_crash=after_crash)
         committed = None if after_crash else self.disk.committed
         segment = self.disk.segments.get(segment_txid)
@@ -336,7 +336,7 @@ class ModelNode:
         return PreparedRecovery(accepted[0], accepted[1], self.disk.writer, committed)
 
     def _records(self, segment_txid: int, *, after_crash: bool) -> list[bytes]:
-        """What the node holds of a segment, an interrupted acceptance taken for completed."""
+        """Return the node's records of a segment, as after completing an interrupted acceptance."""
         accepted = self.disk.accepted.get(segment_txid)
         segment = self.disk.segments.get(segment_txid)
         if accepted is not None and (segment_txid, accepted[1]) in self.disk.downloads:
@@ -421,12 +421,12 @@ class ModelNode:
             raise NewerTxidError("the node lags")
         if since not in self._cache:
             raise EditsCacheMissError("not in the cache")
-        # Hadoop's cache knows nothing of recoveries: it may hold what was replaced on disk.
+        # Hadoop's cache ignores recoveries: it may have transactions that were replaced on disk.
         txids = range(since, min(max(self._cache), since + max_transactions - 1) + 1)
         content = encode_header(LAYOUT) + b"".join(self._cache[txid] for txid in txids)
         return JournaledEdits(len(txids), content)
 
-    # ---- upgrades are no part of the model ----
+    # ---- upgrades are not modelled ----
 
     def get_journal_ctime(self, journal_id: str) -> int:
         return self._require_formatted().c_time

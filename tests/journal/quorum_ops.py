@@ -1,4 +1,4 @@
-"""Transactions for tests of the quorum journal, each one's bytes like no other's."""
+"""Transactions for tests of the quorum journal, each with different bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.journal.quorum_model import LAYOUT
 
 
 def mark(txid: int, value: int) -> bytes:
-    """A transaction that carries `value`."""
+    """Return a transaction that contains `value`."""
     return encode_op(SetGenstampV2Op(genstamp=value, txid=txid), LAYOUT)
 
 
@@ -30,7 +30,7 @@ def batch_of(first: int, records: list[bytes]) -> RecordBatch:
 
 
 def batch(first: int, last: int, value: int = 0) -> RecordBatch:
-    """Txids `first` to `last`, all with `value`."""
+    """Return txids `first` to `last`, all with `value`."""
     return batch_of(first, [mark(txid, value) for txid in range(first, last + 1)])
 
 
@@ -39,7 +39,7 @@ def encoded(ops: Iterable[EditOp]) -> dict[int, bytes]:
 
 
 def read_all(segments: Iterable[ReadableSegment], from_txid: int = 1) -> dict[int, bytes]:
-    """What the segments hold, by txid."""
+    """Return the records of the segments by txid."""
     return encoded(_ops(segments, from_txid))
 
 
@@ -49,7 +49,7 @@ def _ops(segments: Iterable[ReadableSegment], from_txid: int) -> Iterator[EditOp
 
 
 def write_segment(journal: Any, first: int, last: int, *, finalize: bool = True, value: int = 0) -> Any:
-    """A segment of batches of one transaction each."""
+    """Write a segment of batches of one transaction each."""
     segment = journal.start_segment(first, LAYOUT)
     for txid in range(first, last + 1):
         segment.append(batch(txid, txid, value))

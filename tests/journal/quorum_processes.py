@@ -22,12 +22,12 @@ from tests.interop.hadoop_conf import free_port
 SETTINGS = QuorumSettings(http_open=10.0, http_read=10.0, write_transactions=10.0)
 
 
-# Processes are forked from one that has no threads, and has imported all this.
+# The parent of forked processes has no threads, and has imported all this.
 FORKS = multiprocessing.get_context("forkserver")
 
 
 def serve(root: Path, rpc_port: int, http_port: int, ready: Connection) -> None:
-    """A JournalNode's process."""
+    """Run a JournalNode."""
     node = JournalNode(below(root))
     http = HttpServer(create_application(get_journal_blueprint(node)), "127.0.0.1", http_port)
     with http, RpcServer([qjournal_service(node)], "127.0.0.1", rpc_port):

@@ -1,4 +1,4 @@
-"""Our JournalNode on a disk in memory, as the simulation of a quorum wants it: it can die at any step."""
+"""The real JournalNode on a disk in memory for the simulation of a quorum: it can die at any step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OUTSIDE = 1_000_000  # an epoch for looking at a copy of a node: as far ahead a
 
 
 class _Disk(FaultyDisk):
-    """Kills the process when so many more changing steps have been made."""
+    """Disk that kills the process after a number of further changing steps."""
 
     def __init__(self, disk: MemoryDisk) -> None:
         super().__init__(disk, -1, Killed)
@@ -31,7 +31,7 @@ class _Disk(FaultyDisk):
 
 
 class RealNode:
-    """`JournalNode`; `crash_at` is how many more steps its disk makes, "" for no end."""
+    """`JournalNode`; `crash_at` is the number of further steps of its disk, "" for no limit."""
 
     def __init__(self, name: str, fetch: Callable[[str], bytes]) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""Writers, readers and JournalNodes in one thread with simulated time: messages are held up, lost and doubled."""
+"""Writers, readers and JournalNodes in one thread with simulated time: messages are delayed, lost and repeated."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SETTINGS = QuorumSettings()
 
 
 class Fate(Enum):
-    """What becomes of a request, the plan of a fault test."""
+    """The fate of a request in a fault test."""
 
     GOOD = "performed and answered"
     FAIL_BEFORE = "not performed, the connection breaks"
@@ -57,7 +57,7 @@ class InFlight:
 
 @dataclass(eq=False)
 class Message:
-    """A request, or (`answer`) what became of it; a doubled request has nobody who waits for its answer."""
+    """A request, or (`answer`) its result; the answer to a repeated request is dropped."""
 
     call: InFlight
     due: float
@@ -74,7 +74,7 @@ class Message:
 
 @dataclass(eq=False)
 class Running:
-    """A procedure under way, and where it ended."""
+    """A procedure in progress, and its result."""
 
     procedure: Procedure[Any]
     ask: QuorumRound[Any] | None = None
@@ -89,7 +89,7 @@ class Running:
 
 @dataclass
 class Host:
-    """A node's machine; `reachable` is the way to it from other nodes."""
+    """A node's machine; `reachable` tells whether other nodes reach it."""
 
     node: Any
     up: bool = True
@@ -115,14 +115,14 @@ class Client:
         return running
 
     def kill(self) -> None:
-        """The process is gone: what it sent stays under way, nobody hears an answer."""
+        """End the process: its requests stay in flight, their answers are dropped."""
         self.dead = True
         for running in self.running:
             running.procedure.close()
         self.running.clear()
 
     def look(self) -> None:
-        """Go on with the procedures whose calls are decided, or out of time."""
+        """Continue the procedures whose calls are decided, or timed out."""
         for running in list(self.running):
             while not running.ended and self._decided(running):
                 tally = running.tally
@@ -196,7 +196,7 @@ class Simulation:
         return client
 
     def fetch(self, url: str) -> bytes:
-        """What a node gets from another one's HTTP server."""
+        """Return a node's response from another one's HTTP server."""
         name = self.name_of(url)
         host = self.hosts[name]
         if not (host.up and host.reachable):
@@ -209,7 +209,7 @@ class Simulation:
         return content
 
     def source(self, url: str) -> bytes:
-        """What a client gets from a node's HTTP server."""
+        """Return a client's response from a node's HTTP server."""
         try:
             return self.fetch(url)
         except JavaIOError as fault:
@@ -228,7 +228,7 @@ class Simulation:
         self.on_send(message)
 
     def deliver(self, message: Message) -> None:
-        """Bring a message to its end of the wire."""
+        """Deliver a message."""
         self.wire.remove(message)
         self.trace.append(f"{self.now:8.3f} {message}")
         if message.answer:
@@ -239,23 +239,23 @@ class Simulation:
             self._answer(message)
 
     def break_connection(self, message: Message) -> None:
-        """Lose a message; its client hears at once that the connection is gone."""
+        """Lose a message; its client learns at once that the connection is gone."""
         self.wire.remove(message)
         self.trace.append(f"{self.now:8.3f} {message} is lost")
         if not message.doubled:
             self._conclude(message.call, None, RpcConnectionError("the connection broke", sent=True))
 
     def lose(self, message: Message) -> None:
-        """Lose a message, and nobody hears of it before the call's timeout."""
+        """Lose a message; its client notices only at the call's timeout."""
         self.wire.remove(message)
         self.trace.append(f"{self.now:8.3f} {message} is lost in silence")
 
     def double(self, message: Message) -> None:
-        """Have a request come a second time, whenever that is."""
+        """Deliver a request a second time, at a random moment."""
         self.wire.append(Message(message.call, message.due, doubled=True))
 
     def crash(self, name: str) -> None:
-        """Kill a node; who waits for it hears that the connection broke."""
+        """Kill a node; waiting clients learn that the connection broke."""
         host = self.hosts[name]
         if host.up:
             self.trace.append(f"{self.now:8.3f} {name} dies")
@@ -270,14 +270,14 @@ class Simulation:
     # ---- time ----
 
     def next_time(self) -> float:
-        """When something happens by itself next."""
+        """Return the time of the next event."""
         messages = (message.due for message in self.wire)
         calls = (call.deadline for call in self.in_flight)
         procedures = (client.next_deadline() for client in self.clients)
         return min(itertools.chain(messages, calls, procedures), default=float("inf"))
 
     def pass_time(self, until: float) -> None:
-        """Let timeouts happen; messages stay where they are."""
+        """Let timeouts happen; messages stay in flight."""
         self.now = max(self.now, until)
         for call in [each for each in self.in_flight if each.deadline <= self.now]:
             self._conclude(call, None, RpcTimeoutError("no answer in time", sent=True))
@@ -296,7 +296,7 @@ class Simulation:
             self.pass_time(until)
 
     def settle(self) -> None:
-        """Go on until nothing is under way."""
+        """Run until nothing is in flight."""
         while self.next_time() < float("inf"):
             self.step()
 
@@ -339,7 +339,7 @@ class Simulation:
 
 
 class SimulatedDriver:
-    """`Driver` that lets the simulation go on by itself until a procedure has ended."""
+    """`Driver` that runs the simulation until a procedure has ended."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -365,7 +365,7 @@ class SimulatedDriver:
 
 
 class InstantDriver:
-    """`Driver` that asks some nodes and has their answers at once: what a reader sees of the nodes right now."""
+    """`Driver` that asks some nodes and gets their answers at once: a reader's view of the nodes at this moment."""
 
     def __init__(self, simulation: Simulation, ensemble: Ensemble, reached: list[str]) -> None:
         self._simulation = simulation
@@ -407,7 +407,7 @@ def simulated_journal(simulation: Simulation, settings: QuorumSettings = SETTING
 
 
 def instant_reader(simulation: Simulation, nodes: list[str], settings: QuorumSettings = SETTINGS) -> QuorumReader:
-    """A reader that reaches `nodes` and nothing else, and needs no time."""
+    """Return a reader that reaches `nodes` only, and needs no time."""
     ensemble = Ensemble(simulation.names, JOURNAL, queue_limit=1, clock=lambda: 0.0)
     address = QuorumAddress.parse(f"qjournal://{';'.join(simulation.names)}/{JOURNAL}")
     driver = InstantDriver(simulation, ensemble, nodes)

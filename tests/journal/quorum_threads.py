@@ -1,4 +1,4 @@
-"""Quorum journals that are driven by threads, on nodes in this process that can be held up."""
+"""Quorum journals with real threads, on nodes in this process that can be delayed."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class HeldNode:
 def threaded(
     simulation: Simulation, settings: Any = SETTINGS, **more: Any
 ) -> Iterator[tuple[QuorumJournal, list[HeldNode]]]:
-    """A journal on the simulation's nodes, which no time passes for here, and the ways to them."""
+    """Yield a journal on the simulation's nodes, and its clients; simulated time does not pass here."""
     address = QuorumAddress.parse(f"qjournal://{';'.join(simulation.names)}/{JOURNAL}")
     ensemble = Ensemble(simulation.names, JOURNAL, queue_limit=settings.queue_limit, clock=time.monotonic)
     ways = {name: HeldNode(host.node) for name, host in simulation.hosts.items()}

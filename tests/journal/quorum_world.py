@@ -1,4 +1,4 @@
-"""What may happen to writers and nodes of a quorum journal, and what has to hold after each of it."""
+"""Events of writers and nodes of a quorum journal, and the invariants after each event."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CRASH_POINTS = ("promised", "writer epoch written", "torn", "written", "finalize
 
 @dataclass(eq=False)
 class Actor:
-    """A writer and what it is about to write."""
+    """A writer and the transactions it is about to write."""
 
     client: Client
     next_txid: int = 0
@@ -93,7 +93,7 @@ class World:
     # ---- what writers do ----
 
     def go_on(self, actor: Actor, size: int, choice: int) -> bool:
-        """The writer's next step of its own; whether there was one."""
+        """Take the writer's next own step; returns whether there was one."""
         if actor.busy:
             return False
         match actor.phase:
@@ -112,7 +112,7 @@ class World:
         return True
 
     def replace(self, actor: Actor) -> None:
-        """The writer's process is gone, and another one comes."""
+        """End the writer's process, and start another."""
         self.simulation.trace.append(f"{actor.client.name} dies")
         actor.client.kill()
         actor.client = self.simulation.client()
@@ -121,7 +121,7 @@ class World:
     def purge(self, actor: Actor) -> None:
         if actor.busy or actor.phase is not Phase.READY or actor.next_txid < 4:
             return
-        # Only what lies in the past of every writer is purged, as after a checkpoint.
+        # As after a checkpoint, only transactions older than every writer are purged.
         limit = max(self.oracle.purged_below, min(self.oracle.acked, default=1), actor.next_txid - 10)
         self.oracle.purged_below = limit
         actor.client.start(actor.client.writer.purge(limit))
@@ -183,7 +183,7 @@ class World:
     # ---- what readers do ----
 
     def read(self, nodes: Iterable[str], *, tail: bool) -> None:
-        """A reader that reaches a majority looks at all there is, the open segment included."""
+        """Read everything from a majority, including the open segment."""
         reader = instant_reader(self.simulation, list(nodes), SETTINGS)
         first = self.oracle.purged_below
         if tail:
@@ -202,7 +202,7 @@ class World:
     # ---- what has to hold ----
 
     def finalized_end(self) -> int:
-        """The newest transaction of a finalized segment."""
+        """Return the newest transaction of a finalized segment."""
         nodes = self.snapshots().values()
         return max((first + len(held) - 1 for node in nodes for first, held in node.finalized.items()), default=0)
 
@@ -221,7 +221,7 @@ class World:
                 assert owner is actor.client, f"epoch {epoch} has two writers"
 
     def _check_copies(self, snapshots: dict[str, Snapshot]) -> None:
-        """Finalized copies are the same everywhere, and what was promised."""
+        """Check that finalized copies are identical everywhere and contain all promised transactions."""
         oracle, promised = self.oracle, self.oracle.promised
         for name, node in snapshots.items():
             for first, records in node.finalized.items():
@@ -231,12 +231,12 @@ class World:
         for name, node in snapshots.items():
             for first in node.opened.keys() - oracle.decided.keys():
                 for txid, record in enumerate(node.opened[first], first):
-                    # One from an earlier epoch is what its writer left behind, and never wins a recovery.
+                    # A copy of an earlier epoch is an abandoned one, and never wins a recovery.
                     if node.seen(first) >= oracle.acked_in.get(txid, 1 << 62):
                         assert oracle.acked[txid] == record, f"{name} holds another txid {txid}"
 
     def _check_recoverable(self, nodes: dict[str, Snapshot]) -> None:
-        """A writer that reaches these nodes only, all of which died before, finds all that was promised."""
+        """Check that a writer that reaches only these nodes, all restarted, finds all promised transactions."""
         held = {
             txid: record
             for node in nodes.values()
@@ -255,7 +255,7 @@ class World:
     # ---- the end ----
 
     def heal(self) -> None:
-        """All nodes come back, everything under way ends; then a new writer goes on, and all is read."""
+        """Restart all nodes, end everything in flight; then a new writer continues, and everything is read."""
         for name, host in self.simulation.hosts.items():
             host.reachable = True
             host.node.crash_at = ""

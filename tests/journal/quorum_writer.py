@@ -1,4 +1,4 @@
-"""Writes to a quorum journal until killed, and tells what was acknowledged: `-m tests.journal.quorum_writer URI N`.
+"""Writes to a quorum journal until killed, and prints acknowledged batches: `-m tests.journal.quorum_writer URI N`.
 
 Lines are `recovered TXID`, then `acknowledged FIRST LAST SHA1` of each batch's records.
 """
@@ -20,12 +20,12 @@ SEGMENT = 40  # transactions, about
 
 
 def write(uri: str, value: int, tell: Callable[[str], object], settings: QuorumSettings | None = None) -> None:
-    """Write as `write_to`; raises JournalError where the quorum is lost."""
+    """Write as `write_to`; raises JournalError when the quorum is lost."""
     write_to(open_quorum_journal(uri, user="hdfs", settings=settings), value, tell)
 
 
 def write_to(journal: Journal, value: int, tell: Callable[[str], object]) -> None:
-    """Recover, go on behind what is there, roll now and then."""
+    """Recover, continue after the existing transactions, roll at intervals."""
     rng = random.Random(value)
     journal.recover(NAMESPACE)
     txid = journal.count(1) + 1

@@ -90,14 +90,14 @@ def test_what_it_answers(bookie: Bookie) -> None:
     assert code(bookie, ReadRequest(7, 2)) is ResultCode.NO_ENTRY
     assert ask(bookie, ReadLacRequest(7)) == ReadLacResponse(ResultCode.OK, 7, None, body(3))
     assert ask(bookie, OtherRequest(6)) == OtherResponse(6, ResultCode.BAD_REQUEST)
-    # a fence needs the key, holds for the writer, and not for recovery
+    # a fence needs the key, and applies to the writer but not to recovery
     assert code(bookie, fence(key=None)) is ResultCode.UNAUTHORIZED
     assert code(bookie, fence(key=OTHER)) is ResultCode.UNAUTHORIZED
     assert code(bookie, add(4)) is ResultCode.OK
     assert ask(bookie, fence()) == ReadResponse(ResultCode.OK, 7, LAST_ENTRY, body(4))
     assert code(bookie, add(5)) is ResultCode.FENCED
     assert code(bookie, add(5, flags=RequestFlag.RECOVERY_ADD)) is ResultCode.OK
-    # an unknown ledger is made by it, fenced
+    # a fence creates an unknown ledger, fenced
     assert code(bookie, fence(8)) is ResultCode.NO_ENTRY
     assert code(bookie, add(0, ledger=8)) is ResultCode.FENCED
 
@@ -171,7 +171,7 @@ def test_a_full_disk_makes_it_read_only_and_nothing_half_stays(tmp_path: Path, m
     assert (code(bookie, add(1)), code(bookie, ReadRequest(7, 1))) == (ResultCode.READ_ONLY, ResultCode.NO_ENTRY)
     assert code(bookie, ReadRequest(7, 0)) is ResultCode.OK
     monkeypatch.setattr(os, "pwrite", pwrite)
-    # fences are taken all the same; then there is room again
+    # fences are accepted all the same; then there is space again
     assert code(bookie, fence(9)) is ResultCode.NO_ENTRY
     room[0] = 1 << 30
     assert code(bookie, fence(10)) is ResultCode.NO_ENTRY

@@ -117,7 +117,7 @@ def test_every_recorded_znode_parses_and_prints_to_the_same_bytes() -> None:
                 assert format_metadata(metadata) == data
                 fresh = replace(metadata, base=b"")
                 if b"ctime" not in data and metadata.version == 2:
-                    # what Hadoop 2.7's client writes is what we write
+                    # Hadoop 2.7's client writes the same bytes
                     assert format_metadata(fresh) == data
                 assert parse_metadata(format_metadata(fresh)) == metadata
                 seen.add(f"metadata {metadata.version}")
@@ -152,7 +152,7 @@ def _check_journal_znode(name: str, data: bytes | None) -> None:
             -63, 2085933014, 0, "CID-e75d7548-3ab9-47d1-b295-dc3b9dac1f09", "BP-2048452271-127.0.0.1-1795388641591"
         )
         ours = journal_znodes.format_version_znode(namespace)
-        # only the release and what it can are the writer's own
+        # only the release and its features are the writer's own
         own = (b"buildVersion", b"softwareVersion", b"capabilities")
         lines = [
             [line for line in each.splitlines() if not line.strip().startswith(own)] for each in (ours, data or b"")
@@ -268,7 +268,7 @@ def test_requests_and_answers_that_are_none_of_ours_keep_their_operation() -> No
     assert protocol_v3.decode_response(protocol_v3.encode_response(answer)) == answer
     with pytest.raises(FrameError, match="larger than 1048575"):
         framed(bytes(1 << 20))
-    # A fence without a key is answered by the bookie, it is no end of the connection.
+    # The bookie answers a fence without a key; the connection stays open.
     fence = protocol_v2.encode_request(ReadRequest(1, 2, RequestFlag.FENCE))
     assert protocol_v2.decode_request(fence) == ReadRequest(1, 2, RequestFlag.FENCE)
 

@@ -1,4 +1,4 @@
-"""The journal on BookKeeper: its contract, its znodes, and what is left where any step is the last one."""
+"""The journal on BookKeeper: its contract, its znodes, and its state after a stop at every step."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_segment_left_in_progress_is_recovered(cluster: Cluster, journal: Book
     with pytest.raises(JournalError, match="not recovered"):
         journal.start_segment(5, LAYOUT)
     assert extents(journal, 1) == []
-    # the newest batch is not known to be acknowledged, but to its writer
+    # only the writer knows that the newest batch is acknowledged
     assert extents(journal, 1, in_progress=True) == [(1, 3, True)]
     journal.recover(INFO)
     for each in (journal, cluster.journal()):
@@ -224,7 +224,7 @@ def test_many_layouts_and_large_operations(cluster: Cluster, journal: BookKeeper
 
 
 def _inflated(record: bytes) -> bytes:
-    """The same operation, of more than a frame; nobody decodes it."""
+    """Return the same operation, larger than a frame; it is never decoded."""
     length = int.from_bytes(record[1:5], "big") + (1 << 20)
     return record[:1] + length.to_bytes(4, "big") + record[5:] + bytes(1 << 20)
 
@@ -278,7 +278,7 @@ def test_of_two_writers_at_once_one_begins(cluster: Cluster, journal: BookKeeper
         other.start_segment(1, LAYOUT)
     cluster.znodes.set(f"{PATH}/maxtxid", format_max_txid(0), -1)
     other.recover(INFO)
-    # it was empty, and is gone
+    # the empty segment is removed
     assert cluster.names() == []
     again = other.start_segment(1, LAYOUT)
     with pytest.raises(LedgerFencedError):
@@ -289,7 +289,7 @@ def test_of_two_writers_at_once_one_begins(cluster: Cluster, journal: BookKeeper
 
 
 def test_the_ledger_of_an_errored_stream_is_recovered(cluster: Cluster, journal: BookKeeperJournal) -> None:
-    """All bookies but one fail: nothing is acknowledged, one clear error; back, the next segment goes on."""
+    """All bookies but one fail: nothing is acknowledged, with one clear error; later the next segment continues."""
     quick = cluster.journal(QUICK)
     quick.recover(INFO)
     writer = quick.start_segment(1, LAYOUT)
@@ -328,7 +328,7 @@ def test_a_bookie_that_fails_is_replaced(tmp_path: Path) -> None:
         assert victim.name not in metadata.last_segment.bookies
         writer.append(batch(20, [EndLogSegmentOp()]))
         writer.finalize(20)
-        # what it had is on another one, too
+        # another bookie has its entries, too
         assert len(read_all(cluster.journal(QUICK))) == 18
 
 
@@ -351,7 +351,7 @@ def test_without_a_spare_the_ack_quorum_goes_on(cluster: Cluster) -> None:
 
 
 def test_without_a_spare_a_bookie_that_the_ack_quorum_needs_is_waited_for(cluster: Cluster) -> None:
-    """It is away while entries are written, and while the next segment begins."""
+    """The bookie is away while entries are written, and while the next segment begins."""
     journal = cluster.journal(BookKeeperSettings(add_timeout=60.0))
     journal.format(INFO)
     journal.recover(INFO)
@@ -374,7 +374,7 @@ def test_without_a_spare_a_bookie_that_the_ack_quorum_needs_is_waited_for(cluste
 
 @contextmanager
 def _later(action: Callable[[], None]) -> Iterator[None]:
-    """Do it while the block waits; the moment proves nothing and may be any."""
+    """Run the action while the block waits, at any moment."""
     timer = threading.Timer(0.2, action)
     timer.start()
     try:
@@ -446,7 +446,7 @@ def _ensemble(cluster: Cluster, ledger: str) -> tuple[str, ...]:
 
 
 def test_what_name_nodes_leave_behind_is_recovered(cluster: Cluster, journal: BookKeeperJournal) -> None:
-    """An end that stopped halfway, an empty segment, a finalized one whose ledger is open, damaged znodes."""
+    """Cases: an end that stopped halfway, an empty segment, a finalized one whose ledger is open, damaged znodes."""
     write_segments(journal, (1, 3))
     writer = journal.start_segment(4, LAYOUT)
     writer.append(whole(4, 6))
@@ -455,7 +455,7 @@ def test_what_name_nodes_leave_behind_is_recovered(cluster: Cluster, journal: Bo
     edits = f"{PATH}/ledgers/edits_{4:018d}_{6:018d}"
     cluster.znodes.create(edits, kept + b"lastTxId: 6\n")
     writer.abort()
-    # finalized by its name, and its ledger is open: a reader gets what is sure, and says what to do
+    # finalized by name, but the ledger is open: a reader gets the durable part, and the error has the next step
     assert extents(journal, 1) == [(1, 3, False), (4, 6, False)]
     with pytest.raises(SegmentError, match=r"ends with txid 3, the segment with 6|ends with txid") as caught:
         list(cluster.journal().segments(4)[0].read(4))
@@ -463,7 +463,7 @@ def test_what_name_nodes_leave_behind_is_recovered(cluster: Cluster, journal: Bo
     journal.recover(INFO)
     assert in_progress not in cluster.znodes.nodes
     assert [op.txid for op in journal.segments(4)[0].read(4)] == [4, 5, 6]
-    # of an empty one nothing is left, and its txid is free again
+    # an empty segment is removed, and its txid is free again
     journal.start_segment(7, LAYOUT).abort()
     assert len(cluster.ledgers()) == 3
     journal.recover(INFO)
@@ -497,7 +497,7 @@ def test_a_ledger_that_is_gone_and_damaged_operations_are_named(cluster: Cluster
 
 
 def _life(cluster: Cluster, acknowledged: list[int]) -> None:
-    """Two segments, the second one left open; a purge."""
+    """Write two segments, the second one left open, and purge."""
     journal = cluster.journal()
     journal.recover(INFO)
     for first in (acknowledged[-1] + 1, acknowledged[-1] + 4):
@@ -527,7 +527,7 @@ def test_whichever_change_of_a_znode_is_the_last_one_nothing_acknowledged_is_los
 
 
 def _stopped_at(cluster: Cluster, step: int, how: str, acknowledged: list[int]) -> bool:
-    """One life that ends with its change `step`, and a recovery; whether it came to its end before."""
+    """Stop one life at its change `step`, and recover; returns whether the life had ended before."""
     left = step
 
     def count() -> bool:

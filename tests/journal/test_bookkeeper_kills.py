@@ -42,13 +42,13 @@ ROUNDS = scaled(500, quick=2)
 ROUNDS_OF_ONE_JOURNAL = 25
 SETTINGS = BookKeeperSettings(read_timeout=30.0, add_timeout=3.0, speculative_timeout=0.5, session_timeout=20.0)
 
-# Processes are forked from one that has no threads, and has imported all this.
+# The parent of forked processes has no threads, and has imported all this.
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload([__name__])
 
 
 def serve(directory: Path, hosts: str, port: int, root: str) -> None:
-    """A bookie's process."""
+    """Run a bookie."""
     assert run_bookie.callback is not None
     with contextlib.redirect_stdout(None):
         run_bookie.callback(
@@ -112,7 +112,7 @@ def bookies(zookeeper: ZooKeeperServer, tmp_path_factory: pytest.TempPathFactory
 
 
 class Writer:
-    """A writer's process, and what it told."""
+    """A writer's process, and its output."""
 
     def __init__(self, uri: str, number: int) -> None:
         hearing, telling = FORKS.Pipe(duplex=False)
@@ -144,10 +144,10 @@ class Writer:
 def round_of_kills(
     uri: str, number: int, bookies: list[Process], chance: random.Random, least: int
 ) -> list[dict[tuple[int, int], str]]:
-    """A writer works while bookies die, another one takes over while it lives or not; what each acknowledged.
+    """Run a writer while bookies die, and let another one take over; returns the acknowledged batches of each.
 
     Args:
-        least: batches that it acknowledges before anything dies.
+        least: batches acknowledged before the first kill.
     """
     writers = [Writer(uri, 2 * number)]
     writers[0].await_lines(max(least, chance.choice([0, 0, 1, chance.randrange(20)])))
@@ -191,7 +191,7 @@ def test_what_was_acknowledged_is_recovered(zookeeper: ZooKeeperServer, bookies:
 
 
 def check(uri: str, batches: dict[tuple[int, int], str], label: str) -> None:
-    """A writer recovers the journal, and finds every batch that was acknowledged, byte for byte."""
+    """Recover the journal, and check that every acknowledged batch is intact, byte for byte."""
     journal = opened(uri)
     recover(journal)
     found = read_all(journal.segments(1))
@@ -205,7 +205,7 @@ def check(uri: str, batches: dict[tuple[int, int], str], label: str) -> None:
 
 
 def recover(journal: BookKeeperJournal) -> None:
-    """Bookies that were just started may not be registered yet."""
+    """Recover, also while restarted bookies are not registered yet."""
     for _ in range(5):
         with suppress(BookKeeperError):
             journal.recover(NAMESPACE)
@@ -252,7 +252,7 @@ FREEZE_SECONDS = 10.0
 def test_a_bookie_that_is_frozen_for_10_seconds_without_a_spare(
     zookeeper: ZooKeeperServer, tmp_path: Path, ack_quorum: int
 ) -> None:
-    """Entries are acknowledged without it where they can be; the others, and a new segment, wait for it."""
+    """Entries are acknowledged without the bookie if possible; other entries, and a new segment, wait for it."""
     root = f"/frozen{ack_quorum}"
     three = [Process(tmp_path / str(number), zookeeper.hosts, root) for number in range(3)]
     for bookie in three:

@@ -1,4 +1,4 @@
-"""Our reader, recovery and writer on what real bookies answered: the same requests, the same metadata in the end."""
+"""Reader, recovery and writer with recorded answers of real bookies: the same requests, the same final metadata."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def key_of(bookie: str, request: BookieRequest) -> Key:
 
 
 class Replayed:
-    """Answers from a recording, by request; those of one request in their order."""
+    """Answers from a recording, by request; repeated requests get their answers in order."""
 
     def __init__(self, folder: str, znode: bytes = b"") -> None:
         self.answers: defaultdict[Key, deque[BookieResponse]] = defaultdict(deque)
@@ -117,7 +117,7 @@ class Replayed:
 
 
 def ledger_in(folder: str) -> int:
-    """The first ledger that a recording is about."""
+    """Return the first ledger of a recording."""
     return next(request.ledger_id for _, request in recorded.requests(folder) if hasattr(request, "ledger_id"))
 
 
@@ -164,11 +164,11 @@ def test_recovery_asks_and_ends_as_a_real_client(folder: str) -> None:
     codec = ledger_codec(ledger_id, final, b"")
     entries = bookies.run(read_entries(ledger_id, final, codec, 0, final.last_entry, LIMITS))
     assert [entry.payload for entry in entries] == [recorded.payload(each) for each in range(final.last_entry + 1)]
-    # The fenced writer's own last entry is in some of the recordings.
+    # Some recordings contain the fenced writer's last entry.
     missing = {key for key in bookies.recorded - bookies.asked if not bookies.writes(key)}
     more = bookies.asked - bookies.recorded
     assert not missing
-    # Newer clients ask one bookie only whether there is nothing more; what it costs to ask the other is little.
+    # Newer clients ask only one bookie whether more entries exist; asking the other costs little.
     allowed = {key for key in more if "14.8" in folder and key[3] == final.last_entry + 1}
     assert more == allowed
 

@@ -1,4 +1,4 @@
-"""Ledgers under crashes, silence, lost answers, recoveries at once and an old writer: promises are kept."""
+"""Ledgers under crashes, silence, lost answers, concurrent recoveries and an old writer: promises are kept."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def test_a_frozen_bookie_without_a_spare_keeps_nothing_from_being_acknowledged(s
     bookie.freeze()
     for second in range(1, 31):
         _write(world, 1)
-        # what is on its way, and while ZooKeeper is asked for another bookie
+        # messages in flight, and the request to ZooKeeper for another bookie
         assert len(world.oracle.acknowledged) >= second, second
     bookie.thaw()
     _write(world, 20)
     world.run_until(world.now + 10)
     assert world.writer.machine.left_out == []
-    # it takes part again
+    # it participates again
     assert any(bookie.holds(entry_id) for entry_id in range(50, 55))
     _check_all_is_kept(world)
     assert len(parse_metadata(world.znode).segments) == 1
@@ -112,7 +112,7 @@ def _check_all_is_kept(world: World) -> None:
 
 
 def _write(world: World, seconds: int) -> None:
-    """An entry, and a second for it, so often."""
+    """Write an entry per second."""
     for _ in range(seconds):
         world.writer.add()
         world.run_until(world.now + 1)

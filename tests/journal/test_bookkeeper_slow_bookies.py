@@ -26,7 +26,7 @@ def ledger(entries: int) -> LedgerMetadata:
 
 
 class Bookies:
-    """Three bookies; those in `frozen` answer nothing, those in `refusing` at once that they cannot be reached."""
+    """Three bookies; those in `frozen` never answer, those in `refusing` refuse the connection at once."""
 
     def __init__(self) -> None:
         self.passed = 0.0
@@ -62,7 +62,7 @@ class Bookies:
             self.passed += ask.timeout
 
     def read(self, entries: int) -> float:
-        """Read a ledger in windows; returns how many seconds were waited for bookies."""
+        """Read a ledger in windows; returns the seconds of waiting for bookies."""
         before = self.passed
         metadata = ledger(entries)
         for first in range(0, entries, WINDOW):

@@ -183,7 +183,7 @@ def test_the_good_part_is_saved(
     assert padding in (None, report["paddingBytes"])
     assert target.read_bytes() == content[: report["end"]]
     assert source.read_bytes() == content
-    # what was saved is a good segment of its name
+    # the result is an intact segment with its own name
     assert run_cli("edits", "info", target).code == 0
 
 

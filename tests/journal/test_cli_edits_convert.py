@@ -39,7 +39,7 @@ TUTORIAL = """\
 
 @pytest.fixture
 def by_hand(tmp_path: Path) -> Path:
-    """A directory of three files in the tutorial form."""
+    """Return a directory of three files in the tutorial form."""
     folder = tmp_path / "hand"
     folder.mkdir()
     for part in TUTORIAL.split("---\n"):
@@ -51,7 +51,7 @@ def by_hand(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def name_directory(tmp_path: Path) -> Path:
-    """A storage directory with an image at txid 100 that has nothing but /data."""
+    """Return a storage directory with an image at txid 100 that contains only /data."""
     current = tmp_path / "name" / "current"
     image = ImageBuilder(HADOOP2)
     image.directory("/data")
@@ -87,7 +87,7 @@ def test_a_journal_by_hand_is_replayed_as_it_is(by_hand: Path, name_directory: P
         merge(current / "fsimage_0000000000000000100", ops, [tmp_path / name])
         images.append(tmp_path / name / "fsimage_0000000000000000109")
     check_image(images[0])
-    # the same journal makes the same image, always
+    # the same journal always gives the same image
     assert images[0].read_bytes() == images[1].read_bytes()
 
 

@@ -16,7 +16,7 @@ records = st.binary(max_size=12)
 
 
 class BufferMachine(RuleBasedStateMachine):
-    """`records[i]` belongs to txid `first + i`; up to `durable` they were flushed, up to `swapped` swapped."""
+    """`records[i]` belongs to txid `first + i`; those up to `durable` were flushed, those up to `swapped` swapped."""
 
     @initialize(first=st.integers(0, 5), window=st.sampled_from([0, 5, 30]))
     def begin(self, first: int, window: int) -> None:
@@ -84,7 +84,7 @@ class BufferMachine(RuleBasedStateMachine):
         assert expected == max(from_txid, end + 1)
 
     def oldest(self) -> int:
-        """The first of the newest batches that fit in the window together."""
+        """Return the first of the newest batches that fit in the window together."""
         size, oldest = 0, self.durable + 1
         for batch in reversed(self.batches):
             size += len(batch.records)
@@ -105,7 +105,7 @@ TestBuffer = BufferMachine.TestCase
 
 
 class CommitMachine(RuleBasedStateMachine):
-    """Callers of one log; nothing is durable that was not flushed, and one at a time has the turn."""
+    """Callers of one log: only flushed transactions are durable, and one caller at a time has the turn."""
 
     @initialize()
     def begin(self) -> None:

@@ -1,4 +1,4 @@
-"""Which layout holds which operation and which field: generated operations, and each condition by itself."""
+"""Operations and fields of each layout: generated operations, and each condition alone."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tests.journal.journal_support import STRATEGIES, numbered, operations, reco
 LAYOUTS = range(-60, -68, -1)
 PERMISSIONS = PermissionStatus("hdfs", "supergroup", 0o644)
 
-# NameNodeLayoutVersion.Feature and LayoutVersion.Feature: the layout that an operation came with
+# NameNodeLayoutVersion.Feature and LayoutVersion.Feature: the layout that introduced an operation
 OPERATION_SINCE = {
     "OP_SET_ACL": -53,
     "OP_ROLLING_UPGRADE_START": -55,
@@ -173,7 +173,7 @@ def test_fields_of_add(fields: dict[str, Any], since: int, size: int) -> None:
     plain = add()
     assert body(op, since + 1) == body(plain, since + 1)
     assert body(op, since) != body(plain, since)
-    # the encoding of an empty field is part of the older layout's bytes only where the field is
+    # the older layout has the encoding of an empty field only if the field exists in it
     grown = len(body(op, since)) - len(body(op, since + 1))
     assert grown == size
     assert decode_op(encode_op(op, since), 0, since)[0] == op

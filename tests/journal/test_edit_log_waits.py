@@ -1,4 +1,4 @@
-"""Who waits for what in the edit log, and what it measures and keeps in memory."""
+"""Waits of callers of the edit log, its metrics, and its window in memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIZE = len(encode_op(delete(1), LAYOUT))
 
 
 class Gate:
-    """A step that can be held up; `entered` tells that somebody is in it."""
+    """A step that can be blocked; `entered` reports that a thread is in it."""
 
     def __init__(self) -> None:
         self.open = threading.Event()
@@ -40,7 +40,7 @@ class Gate:
 
 
 class MemoryJournal:
-    """A journal in memory, as much of it as a writer needs; `log` is what was asked of it."""
+    """A journal in memory with the methods that a writer needs; `log` has the calls."""
 
     location = "memory:"
 
@@ -211,7 +211,7 @@ def deleted(batches: list[RecordBatch] | None) -> dict[int, str]:
 
 
 class SlowJournal(MemoryJournal):
-    """Each append takes 10 seconds of a clock that stands still otherwise."""
+    """Each append takes 10 seconds of an otherwise stopped clock."""
 
     now = 0.0
 
@@ -235,7 +235,7 @@ def test_a_flush_takes_along_whoever_the_one_before_has_set_free(monkeypatch: py
     log.sync(log.write(delete(2)))
     assert [(each.first, each.last) for each in journal.batches] == [(1, 1), (2, 8)]
     assert log.durable_txid == log.last_txid == 8
-    # the one before was of several, so that others are expected although nobody has come yet
+    # the batch before was of several callers, so others are expected although none has come yet
     late = iter([20])
     log.sync(log.write(delete(3)))
     assert journal.batches[-1].count == 2
@@ -251,7 +251,7 @@ def test_a_flush_waits_for_nobody_where_there_is_one_writer(monkeypatch: pytest.
 
 
 def test_a_flush_waits_half_as_long_as_the_one_before_took(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many write without an end."""
+    """The limit applies even if callers write without end."""
     journal = SlowJournal()
     log = open_log(journal, clock=lambda: journal.now)
 

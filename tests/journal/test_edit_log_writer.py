@@ -31,7 +31,7 @@ OpenSet = Callable[[list[Path]], tuple[JournalSet, Reports]]
 
 
 def paths_in(root: Path, from_txid: int = 1) -> dict[int, str]:
-    """Txid to path of the deletes in the finalized segments."""
+    """Return txid to path of the deletes in the finalized segments."""
     chosen = select_segments(list_segments(root / "current"), from_txid)
     return {op.txid: op.path for op in read_transactions(chosen, from_txid) if isinstance(op, DeleteOp)}
 
@@ -74,7 +74,7 @@ def active(journals: JournalSet) -> list[str]:
 
 
 class Fsync:
-    """Stands in for os.fsync of segment files: counts, blocks or fails."""
+    """Replacement of os.fsync for segment files: counts, blocks or fails."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls = 0
@@ -349,9 +349,9 @@ def test_a_segment_that_cannot_be_created_leaves_no_file(tmp_path, opened_set, f
 
 
 class Crashes:
-    """Copies the directory before and after every write, fsync, rename and directory sync.
+    """Copies of the directory before and after every write, fsync, rename and directory sync.
 
-    Each moment gives two copies: with everything written so far, and with no byte that was not synced.
+    Each moment gives two copies: one with everything written so far, and one without unsynced bytes.
     """
 
     def __init__(self, directory: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Segments that are written from bytes: durable in several directories, whatever fails."""
+"""Segments written from bytes: durable in several directories, whatever fails."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def record(txid: int) -> bytes:
 
 
 class Failures(list[Path]):
-    """What the writer tells of."""
+    """Failures that the writer reports."""
 
     def note(self, folder: Path, error: OSError) -> None:
         self.append(folder)

@@ -1,4 +1,4 @@
-"""What can be saved of a damaged segment, and what is found behind the damage."""
+"""Recovery of a damaged segment: operations before the damage, and readable ones after it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def some_ops(first: int = 1, count: int = 8) -> list[EditOp]:
 
 
 def damaged(places: list[int], layout_version: int = -63, first: int = 1) -> tuple[bytes, list[int]]:
-    """A segment with a byte flipped in the operations of these numbers, and where its operations are."""
+    """Return a segment with a byte flipped in the operations of these numbers, and the positions of its operations."""
     content = bytearray(segment_bytes(some_ops(first), layout_version))
     offsets = [op.offset for op in iter_ops(bytes(content))]
     for place in places:

@@ -104,7 +104,7 @@ def test_headers_come_back(layout_version):
 def test_headers_of_other_layouts_are_refused(layout_version):
     with pytest.raises(UnsupportedLayoutError):
         encode_header(layout_version)
-    # what is no layout is no segment
+    # other bytes than a layout are not a segment
     error = UnsupportedLayoutError if -1000 < layout_version < 0 else CorruptHeaderError
     with pytest.raises(error):
         decode_header(layout_version.to_bytes(4, "big", signed=True) + bytes(4))
@@ -130,7 +130,7 @@ def test_a_file_that_is_no_segment_is_named(content, said):
 
 @pytest.mark.parametrize("in_progress", [False, True])
 def test_an_operation_of_another_layout_is_named_and_never_cut_off(in_progress):
-    """Its checksum is right, so that it is no torn tail of an open segment."""
+    """The checksum is correct, so the operation is not a torn tail of an open segment."""
     permissions = PermissionStatus("hdfs", "supergroup", 0o644)
     add = AddOp(
         inode_id=16390,

@@ -1,4 +1,4 @@
-"""Operations that are left out of a segment, and what depends on them."""
+"""Operations that are left out of a segment, and their dependents."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def result(plan: SkipPlan, content: Buffer) -> bytes:
 
 
 def flipped(content: bytes, *places: int) -> bytes:
-    """With a byte flipped in the operations of these numbers."""
+    """Return the content with a byte flipped in the operations of these numbers."""
     offsets = [op.offset for op in iter_ops(content)]
     damaged = bytearray(content)
     for place in places:
@@ -145,7 +145,7 @@ def test_the_neutral_operation_is_the_smallest_of_times() -> None:
 
 
 def because(left_out: EditOp, *later: EditOp) -> list[tuple[int, str]]:
-    """Positions in `later` from 2 on, and what each shares."""
+    """Return positions in `later` from 2 on, and the shared object of each."""
     ops = numbered([left_out, *later], 1)
     return [(each.txid, each.because) for each in dependents(ops, {1})]
 

@@ -1,4 +1,4 @@
-"""Operations from XML and JSON: the recorded XML of real Hadoop, generated operations, and documents that are none."""
+"""Operations from XML and JSON: recorded XML of real Hadoop, generated operations, and invalid documents."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def chunks(data: bytes, size: int = 1000) -> Iterator[bytes]:
 
 
 def xml_view(op: EditOp, dialect: XmlDialect) -> EditOp:
-    """`op` as a way through XML leaves it: fields without an element at their defaults, modes of ten bits."""
+    """Return `op` after conversion through XML: fields without an element at their defaults, modes of ten bits."""
     changes: dict[str, Any] = {}
     for item in op.fields:
         value = getattr(op, item.name)
@@ -101,7 +101,7 @@ def test_what_the_xml_of_hadoop_leaves_out() -> None:
 
 
 def outcome(read: Callable[[], EditsDocument]) -> EditsTextError | None:
-    """The reader's error; what it read encodes, or is refused by the encoder."""
+    """Return the reader's error; operations that it accepts can be encoded, or the encoder refuses them."""
     try:
         ops = list(read().ops)
     except EditsTextError as error:

@@ -1,4 +1,4 @@
-"""A journal in one storage directory: its files, its states, who may write, and what a reader gets."""
+"""A journal in one storage directory: its files, its states, its one writer, and its readers."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def test_the_lock_of_the_owner_of_the_directory_is_used(tmp_path: Path) -> None:
 
 
 def write_log(journal: FileJournal) -> EditLogWriter:
-    """Segments 1-3 and 4-6, and 7 to 8 in progress, durable up to 8, with 9 in the buffer."""
+    """Write segments 1-3 and 4-6, and 7 to 8 in progress, durable up to 8, with 9 in the buffer."""
     journal.recover(INFO)
     writer = EditLogWriter(journal, LAYOUT, 1)
     for txid in (2, 5, 8):

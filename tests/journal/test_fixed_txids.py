@@ -1,4 +1,4 @@
-"""Operations whose ids do not follow one another, numbered as `hdfs oev -f` of Hadoop 3.4.2 numbers them."""
+"""Operations with gaps in their ids, renumbered as by `hdfs oev -f` of Hadoop 3.4.2."""
 
 from __future__ import annotations
 

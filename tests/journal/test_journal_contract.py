@@ -1,4 +1,4 @@
-"""What every kind of journal on local disks owes its callers: `journal.journal`, over directories, sets and JSON."""
+"""The contract of `journal.journal` for every kind of journal on local disks: directories, sets and JSON."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ KINDS: dict[str, Open] = {"file": open_file, "set": open_set, "mixed set": open_
 
 @pytest.fixture(params=KINDS)
 def opened(request: pytest.FixtureRequest) -> Iterator[Open]:
-    """Opens journals of one kind, which are closed in the end."""
+    """Open journals of one kind, and close them at the end."""
     journals: list[Journal] = []
 
     def opened(root: Path) -> Journal:

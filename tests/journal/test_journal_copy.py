@@ -1,4 +1,4 @@
-"""Copies of journals: from binary to JSON and back byte for byte, ranges, layouts, and what a copy refuses."""
+"""Copies of journals: from binary to JSON and back byte for byte, ranges, layouts, and refused copies."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_recorded_edits_come_back_from_json_byte_for_byte(tmp_path: Path, case: 
     before, after = contents(tmp_path / "a"), contents(tmp_path / "c")
     assert before.keys() == after.keys()
     for name, content in before.items():
-        # what follows the operations is padding
+        # only padding follows the operations
         assert content.startswith(after[name])
         assert not content[len(after[name]) :].strip(b"\xff")
 

@@ -1,4 +1,4 @@
-"""A writer that is killed at random moments: what it acknowledged is recovered, byte for byte."""
+"""A writer that is killed at random moments: acknowledged transactions are recovered, byte for byte."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def journals_in(folder: Path) -> JournalSet:
 
 
 def write_until_killed(folder: Path, acknowledgements: int, label: str) -> None:
-    """What the process does: recovers, writes from several threads, rolls, and tells what is durable."""
+    """Recover, write from several threads, roll, and report durable transactions."""
     journals = journals_in(folder)
     journals.recover(INFO)
     log = EditLogWriter(journals, LAYOUT, journals.count(1) + 1, capacity=400)
@@ -58,7 +58,7 @@ def write_until_killed(folder: Path, acknowledgements: int, label: str) -> None:
 
 
 def round_of_kill(folder: Path, number: int, chance: random.Random) -> dict[int, str]:
-    """Run a writer and kill it; what it acknowledged, txid to path."""
+    """Run a writer and kill it; returns the acknowledged transactions, txid to path."""
     receiving, sending = os.pipe()
     context = multiprocessing.get_context("fork")
     arguments = (folder, sending, f"round{number}")
@@ -100,7 +100,7 @@ def test_what_was_acknowledged_is_recovered(tmp_path: Path) -> None:
 def checked(
     folder: Path, acknowledged: dict[int, str], before: dict[str, list[bytes]], label: str
 ) -> dict[str, list[bytes]]:
-    """Recover, and compare with what was acknowledged; the segments that there are now."""
+    """Recover, and compare with the acknowledged transactions; returns the segments afterwards."""
     journals = journals_in(folder)
     journals.recover(INFO)
     count = journals.count(1)

@@ -1,4 +1,4 @@
-"""A disk that is really full, and a directory that may really not be written any more."""
+"""A disk that is really full, and a directory that really becomes read-only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.journal.wal_support import contents, file_journal, read_all
 
 ROOT = Path(__file__).parents[2]
 
-# Writes until the member in the first directory is dropped, then a little more, and prints what was acknowledged.
+# Write until the member in the first directory is dropped, then a little more, and print the acknowledged txids.
 FILL = """
 import sys
 from pathlib import Path
@@ -44,7 +44,7 @@ with EditLogWriter(journals, LAYOUT, 1) as log:
 print(acknowledged, fault)
 """
 
-# Writes, loses the permission to write in the first directory, and goes on in the other.
+# Write, lose the permission for the first directory, and continue in the other.
 FORBID = """
 import os, sys
 from pathlib import Path
@@ -74,7 +74,7 @@ print(fault)
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """One that other users can reach."""
+    """Yield a folder that other users can reach."""
     made = Path(tempfile.mkdtemp(prefix="journal-"))
     made.chmod(0o777)
     yield made

@@ -1,4 +1,4 @@
-"""Sets of journals: which member is written, which is dropped, what a reader gets, and what restored members lack."""
+"""Sets of journals: written and dropped members, reads, and segments that restored members lack."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def open_set(reports: Reports) -> Iterator[OpenSet]:
 
 
 def write(log: EditLogWriter, count: int = 1) -> None:
-    """Operations that are acknowledged; each tells of its txid."""
+    """Write acknowledged operations; each contains its txid."""
     for _ in range(count):
         txid = log.last_txid + 1
         log.sync(log.write(delete(txid)))
@@ -401,7 +401,7 @@ def test_what_one_member_lacks_another_one_has(roots: list[Path], open_set: Open
 
 
 def crashed(roots: list[Path], open_set: OpenSet, ends: list[int]) -> None:
-    """Leaves segment 1 in progress in each directory, cut behind the transaction that `ends` names."""
+    """Leave segment 1 in progress in each directory, truncated after the transaction in `ends`."""
     journals = open_set(roots)
     log = EditLogWriter(journals, LAYOUT, 1)
     write(log, max(ends) - 1)
@@ -595,7 +595,7 @@ def test_purge_reaches_all_and_tells_of_those_that_fail(roots: list[Path], open_
 
 
 class Elsewhere:
-    """A journal that is no directory: it has the finalized segments of `behind`, and nothing is written to it."""
+    """A journal that is not a directory: it has the finalized segments of `behind`, and is not written."""
 
     location = "elsewhere:"
 
@@ -616,7 +616,7 @@ class Elsewhere:
         raise JournalStorageError("it is not written")
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""
 
 
 def test_a_directory_gets_what_it_lacks_from_a_journal_of_another_kind(roots: list[Path], open_set: OpenSet) -> None:
@@ -632,7 +632,7 @@ def test_a_directory_gets_what_it_lacks_from_a_journal_of_another_kind(roots: li
         journals.segments(1)
     assert [(each.first, each.last) for each in journals.finalized(5)] == [(4, 6), (7, 9), (10, 11)]
     journals.recover(INFO)
-    # a writer does not wait until all of it is fetched
+    # a writer does not wait until everything is fetched
     assert journals.lagging
     assert contents(roots[1]) == {}
     with EditLogWriter(journals, LAYOUT, 12):
@@ -672,7 +672,7 @@ def test_what_a_directory_has_is_read_there(roots: list[Path], open_set: OpenSet
 
 
 def test_a_required_member_that_cannot_be_listed_is_missed(roots: list[Path], open_set: OpenSet) -> None:
-    """It may be the only one that has the newest transactions; of the others the best is taken."""
+    """The member may be the only one with the newest transactions; of the others the best is chosen."""
     journals = open_set(roots, required=1)
     with EditLogWriter(journals, LAYOUT, 1) as log:
         write(log)

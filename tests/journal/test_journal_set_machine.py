@@ -22,7 +22,7 @@ STEPS = ("open", "write", "sync", "rename")
 
 
 class SetMachine(RuleBasedStateMachine):
-    """`acknowledged` is what the log promised; every disk works again before a recovery, as after a repair."""
+    """`acknowledged` has the promised transactions; every disk works again before a recovery, as after a repair."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ class SetMachine(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        """The process ends, and another one begins; what the log held in memory is gone."""
+        """End the process, and start another; transactions in memory are lost."""
         self.journals.close()
         self.recover()
 
@@ -145,7 +145,7 @@ class SetMachine(RuleBasedStateMachine):
     def all_are_alike_after_a_recovery(self) -> None:
         self.crash()
         held = [records(root) for root in self.roots]
-        # What one directory was spared when the others were purged does not come back to them.
+        # Segments that one directory kept when the others were purged are not copied back to them.
         least = max(min(held_in) for held_in in held)
         copies = [{name: ops for name, ops in each.items() if name >= least} for each in held]
         assert copies[0] == copies[1] == copies[2]

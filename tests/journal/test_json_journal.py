@@ -1,4 +1,4 @@
-"""The files of a JSON journal: names, segments, damage, and what is left when it fails or is killed at any step."""
+"""The files of a JSON journal: names, segments, damage, and the state after a failure or a kill at any step."""
 
 from __future__ import annotations
 
@@ -292,7 +292,7 @@ def test_a_segment_whose_beginning_is_missing_is_not_recovered(journal: JsonJour
     for call in (lambda: journal.recover(INFO), lambda: journal.segments(1, in_progress=True)):
         with pytest.raises(TransactionGapError, match="txid 3: gap in the edit log"):
             call()
-    # as it is where a set took its member back
+    # as after a set has restored a member
     write_lines(folder, 3, 3, '{"OP":"START_LOG_SEGMENT","txid":3}')
     journal.close()
     journal = JsonJournal(folder)
@@ -397,7 +397,7 @@ def test_a_member_of_a_set_that_fails_is_dropped(tmp_path: Path, monkeypatch: py
 
 
 class Steps:
-    """Watches whatever is synced, renamed or removed below a directory; one step fails, each may be looked at."""
+    """Counter of syncs, renames and removals below a directory; one step fails, each can be inspected."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
         self._root = root
@@ -439,7 +439,7 @@ class Steps:
 
 
 def write_more(journal: JsonJournal) -> None:
-    """Two flushes, an end without an END_LOG_SEGMENT."""
+    """Write two flushes, and an end without an END_LOG_SEGMENT."""
     writer = journal.start_segment(3, LAYOUT)
     try:
         writer.append(batch(3, StartLogSegmentOp(), delete(4)))
@@ -469,7 +469,7 @@ def test_what_fails_at_any_step_is_recovered(
     journal.recover(INFO)
     acknowledged = 2 + 2 * ((step - 1) // 3)
     reached = journal.count(1)
-    # a directory that was not synced may hold the new name all the same
+    # an unsynced directory may have the new name all the same
     assert reached == (acknowledged + 2 if step in (3, 6) else acknowledged)
     writer = journal.start_segment(reached + 1, LAYOUT)
     writer.append(deletes(reached + 1, reached + 1))
@@ -487,7 +487,7 @@ def test_these_are_all_steps(journal: JsonJournal, folder: Path, monkeypatch: py
 
 
 class Crashes:
-    """Copies of the directory before and after every step, without what was not synced."""
+    """Copies of the directory before and after every step, without unsynced bytes."""
 
     def __init__(self, folder: Path, target: Path, steps: Steps) -> None:
         self._folder, self._target, self._steps = folder, target, steps

@@ -1,4 +1,4 @@
-"""What a JournalNode's answer to the question whose journal it keeps means, as Hadoop 2.7.3 and 3.5.0 give it."""
+"""Meaning of a JournalNode's answers about its namespace, as recorded from Hadoop 2.7.3 and 3.5.0."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body.encode())
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nobody reads it."""
+        """Drop the message."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""How much of copies of an open segment is durable."""
+"""The durable part of copies of an open segment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PADDING = b"\xff" * 100
 
 
 def content(*values: int, first: int = 1, tail: bytes = b"") -> bytes:
-    """START_LOG_SEGMENT, and a transaction for each of `values`."""
+    """Return START_LOG_SEGMENT, and a transaction for each of `values`."""
     records = [start_op(first), *(mark(first + number, value) for number, value in enumerate(values, 1))]
     return HEADER + b"".join(records) + tail
 
@@ -61,7 +61,7 @@ def test_what_a_node_knows_to_be_committed_is_durable() -> None:
 
 
 def test_a_node_that_was_cut_off_may_learn_what_is_committed_elsewhere() -> None:
-    """Heartbeats tell it, although its own copy is another one."""
+    """Heartbeats report it, although its own copy is a different one."""
     assert durable(content(91, 92, 93), content(1, 2), committed=[3, None]) is None
 
 

@@ -19,7 +19,7 @@ LIMIT = 1000
 
 
 class Recorder:
-    """A node that notes what it is asked."""
+    """A node that records its calls."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, RequestInfo]] = []
@@ -65,7 +65,7 @@ def write(channel: WriterChannel, last: int, size: int = 100, now: float = 0.0) 
 
 
 def perform(channel: WriterChannel, node: Any, now: float = 0.0, fault: Exception | None = None) -> str:
-    """The next call is made; its name, "" where there is none."""
+    """Perform the next call; returns its name, "" without one."""
     work = channel.take(now)
     if work is None:
         return ""
@@ -160,7 +160,7 @@ def test_a_batch_without_room_fails_at_once_and_leaves_a_gap(channel: WriterChan
     assert isinstance(tallies[2].faults[NODE], NodeLagsError)
     assert channel.status.queued_bytes == 800
     assert [perform(channel, node), perform(channel, node)] == ["journal 1", "journal 2"]
-    # the room is there again, but not the batch that was refused
+    # there is space again, but the refused batch is missing
     assert channel.status.queued_bytes == 0
     assert write(channel, 5, 400).faults
     assert perform(channel, node) == "heartbeat"

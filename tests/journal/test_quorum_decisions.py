@@ -1,4 +1,4 @@
-"""What a quorum writer concludes from answers: counting, epochs, the choice of a copy, phases, addresses, settings."""
+"""Decisions of a quorum writer from answers: counting, epochs, the choice of a copy, phases, addresses, settings."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_an_epoch_is_above_all_that_was_promised() -> None:
 
 def test_a_writer_that_lost_its_majority_may_try_again() -> None:
     assert next_epoch({"a": 3, "b": 3}, 3, {}) == 4
-    # its own proposal of before, which one node took
+    # its own earlier proposal, which one node accepted
     assert next_epoch({"a": 4, "b": 3}, 3, {"a": 4}) == 5
 
 
@@ -237,7 +237,7 @@ def test_every_phase_has_its_row_and_can_be_reached() -> None:
 
 
 def test_segments_are_written_only_after_an_epoch_was_got() -> None:
-    """No way leads from IDLE, LOST or FENCED to WRITING but through a majority's promise and what follows from it."""
+    """The only way from IDLE, LOST or FENCED to WRITING leads through a majority's promise."""
     without = {
         phase: {
             event: following for event, following in row.items() if event not in (Event.GRANTED, Event.GRANTED_EMPTY)

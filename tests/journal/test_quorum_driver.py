@@ -28,7 +28,7 @@ def simulation() -> Simulation:
 
 @pytest.fixture
 def opened(simulation: Simulation) -> Iterator[tuple[QuorumJournal, list[HeldNode]]]:
-    """Formatted and recovered."""
+    """Yield a formatted and recovered journal."""
     with threaded(simulation, drain=0.05) as (journal, ways):
         journal.format(NAMESPACE)
         journal.recover(NAMESPACE)
@@ -82,7 +82,7 @@ def test_a_call_ends_with_its_timeout(simulation: Simulation) -> None:
 
 
 def test_time_for_which_the_process_was_stopped_does_not_count(simulation: Simulation) -> None:
-    """The clock leaps an hour while a node is waited for."""
+    """The clock jumps an hour during a wait for a node."""
     now = [0.0]
     with threaded(simulation, clock=lambda: now[0], drain=0.05) as (journal, ways):
         ways[0].hold("is_formatted")
@@ -139,7 +139,7 @@ def test_an_error_in_a_call_reaches_who_asked(
 
 
 def test_of_many_writers_at_once_the_last_one_goes_on(simulation: Simulation) -> None:
-    """Real threads race for the journal; each batch that was acknowledged is there in the end, once."""
+    """Real threads compete for the journal; each acknowledged batch exists exactly once at the end."""
     acked: dict[int, bytes] = {}
     noted = threading.Lock()
 

@@ -20,7 +20,7 @@ from tests.journal.quorum_simulation import Fate, Message, Simulation, instant_r
 _DOUBLE = 500
 
 Plan = dict[tuple[str, int], Fate]
-"""What becomes of the call with this number, from 1 on, to a node."""
+"""The fate of the call with this number, from 1 on, to a node."""
 
 FATES = (Fate.FAIL_BEFORE, Fate.FAIL_AFTER, Fate.LOST, Fate.SILENT, Fate.LATE)
 HARD = (Fate.FAIL_BEFORE, Fate.FAIL_AFTER, Fate.LATE)
@@ -31,7 +31,7 @@ NODES = ("jn1:8485", "jn2:8485", "jn3:8485")
 
 
 class Planned:
-    """Counts the calls to each node from now on, and gives them their fates."""
+    """Counts the calls to each node from now on, and applies their fates."""
 
     def __init__(self, simulation: Simulation, plan: Plan) -> None:
         self.plan = plan
@@ -54,7 +54,7 @@ def formatted(make_node: Callable[..., Any] = ModelNode) -> Simulation:
 
 
 def workload(journal: QuorumJournal) -> int:
-    """Two segments of three transactions; the last one that was acknowledged."""
+    """Write two segments of three transactions; returns the last acknowledged txid."""
     acked = 0
     try:
         journal.recover(NAMESPACE)
@@ -70,7 +70,7 @@ def workload(journal: QuorumJournal) -> int:
 
 
 def goes_on(simulation: Simulation, acked: int, before: QuorumJournal) -> None:
-    """A writer that meets no fault has all that was acknowledged, and the one before it can do nothing any more."""
+    """Check that a writer without faults has everything acknowledged, and the one before can do nothing any more."""
     simulation.on_send = lambda message: None
     journal = simulated_journal(simulation)
     journal.recover(NAMESPACE)
@@ -97,7 +97,7 @@ def single(calls: int) -> Iterator[Plan]:
 
 
 def double(calls: int, fates: tuple[Fate, ...]) -> Sequence[Plan]:
-    """Every two faults on two nodes; in the quick tier some of them."""
+    """Return every two faults on two nodes; some of them in the quick tier."""
     each = list(itertools.product(range(1, calls + 1), fates))
     pairs = itertools.product(itertools.combinations(NODES, 2), each, each)
     plans = [{(one, a): fate_a, (other, b): fate_b} for (one, other), (a, fate_a), (b, fate_b) in pairs]
@@ -132,7 +132,9 @@ def test_two_faults_while_writing_lose_nothing() -> None:
 
 
 def left_open(make_node: Callable[..., Any]) -> Simulation:
-    """The three nodes hold a segment up to txid 3, 4 and 5; its writer is gone (TestQuorumJournalManager)."""
+    """Return a simulation with a segment up to txid 3, 4 and 5 on its nodes and without its writer
+    (TestQuorumJournalManager).
+    """
     simulation = formatted(make_node)
     writer = simulated_journal(simulation)
     writer.recover(NAMESPACE)
@@ -152,7 +154,7 @@ def left_open(make_node: Callable[..., Any]) -> Simulation:
 
 
 def check_recovery(plan: Plan, make_node: Callable[..., Any], *, crash: tuple[str, str] | None = None) -> bool:
-    """Whether the recovery came to an end although calls failed."""
+    """Run the recovery; returns whether it ended although calls failed."""
     simulation = left_open(make_node)
     Planned(simulation, plan)
     if crash is not None:

@@ -1,4 +1,4 @@
-"""Segments over HTTP: whole, or an error that says what is wrong."""
+"""Segments over HTTP: complete, or an error with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A quorum journal on nodes in memory: what `Journal` asks, and what happens to a quorum (TestQuorumJournalManager)."""
+"""A quorum journal on nodes in memory: the contract of `Journal`, and faults of a quorum (TestQuorumJournalManager)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def simulation(request: pytest.FixtureRequest) -> Simulation:
 
 @pytest.fixture
 def journal(simulation: Simulation) -> QuorumJournal:
-    """Formatted and recovered."""
+    """Return a formatted and recovered journal."""
     journal = simulated_journal(simulation)
     journal.format(NAMESPACE)
     journal.recover(NAMESPACE)
@@ -53,7 +53,7 @@ def taken_over(simulation: Simulation) -> QuorumJournal:
 
 
 def failing(simulation: Simulation, *calls: tuple[str, str], fate: Fate = Fate.FAIL_BEFORE) -> None:
-    """Requests of these names to these nodes fail from now on; none, where none are given."""
+    """Let requests of these names to these nodes fail from now on; without names, none."""
 
     def sent(message: Message) -> None:
         if (message.call.node, message.call.work.name) in calls:
@@ -234,7 +234,7 @@ def test_a_purge_waits_a_moment_for_a_node_that_is_slower_than_the_majority(
     assert (simulation.now - began >= seconds) is heard
     assert simulation.now - began < 2.0
     simulation.settle()
-    # the request is under way, and is not taken back
+    # the request is in flight, and is not cancelled
     assert finalized(simulation, C) == [(4, 6)]
     assert "keeps segments" not in caplog.text
 
@@ -396,7 +396,7 @@ def test_a_writer_may_try_again_after_its_own_proposal_came_to_a_minority(
 def test_a_writer_knows_all_its_proposals_that_came_to_a_minority(
     simulation: Simulation, journal: QuorumJournal
 ) -> None:
-    """One that C has taken, then one that A has taken: neither is another writer's."""
+    """First a promise to C, then one to A: neither is of another writer."""
     write_segment(journal, 1, 3)
     for taker in (C, A):
         failing(simulation, *((node, "newEpoch") for node in (A, B, C) if node != taker))
@@ -423,7 +423,7 @@ def test_of_two_that_begin_at_once_one_gets_the_epoch(simulation: Simulation) ->
 
 
 def left_at_345(simulation: Simulation, journal: QuorumJournal) -> None:
-    """The nodes hold the open segment up to txid 3, 4 and 5."""
+    """Leave an open segment up to txid 3, 4 and 5 on the nodes."""
     segment = write_segment(journal, 1, 3, finalize=False)
     simulation.settle()
     failing(simulation, (A, "journal"))
@@ -461,7 +461,7 @@ def test_what_a_recovery_has_chosen_stays_chosen(simulation: Simulation, journal
 
 
 def test_a_later_writers_copy_wins_over_a_longer_one(simulation: Simulation, journal: QuorumJournal) -> None:
-    """TestQuorumJournalManager.testNewerVersionOfSegmentWins: one node accepted what the others never saw."""
+    """TestQuorumJournalManager.testNewerVersionOfSegmentWins: one node accepted others' unknown transactions."""
     write_segment(journal, 1, 100)
     segment = journal.start_segment(101, LAYOUT)
     failing(simulation, (B, "journal"), (C, "journal"))
@@ -493,7 +493,7 @@ def test_a_writer_that_stops_right_after_a_start_leaves_nothing(simulation: Simu
 
 
 def cut_off(simulation: Simulation, journal: QuorumJournal) -> None:
-    """`A` holds txids 1 to 3 of a first writer, the others 1 to 3 of a second one, which are acknowledged."""
+    """Leave `A` with txids 1 to 3 of a first writer, the others with acknowledged 1 to 3 of a second one."""
     segment = journal.start_segment(1, LAYOUT)
     failing(simulation, (B, "journal"), (C, "journal"))
     with pytest.raises(QuorumError):
@@ -506,7 +506,7 @@ def cut_off(simulation: Simulation, journal: QuorumJournal) -> None:
     simulation.restart(A)
     other_segment.append(batch_of(1, [start_op(1), mark(2, 1), mark(3, 2)]))
     simulation.settle()
-    # `A` hears what is committed although it has none of it
+    # `A` learns the committed txid although it has none of these transactions
     simulation.pass_time(simulation.now + 2)
     other_segment.append(batch_of(4, [mark(4, 3)]))
     simulation.settle()
@@ -635,7 +635,7 @@ def test_an_open_segment_that_is_not_the_next_one_is_a_gap(simulation: Simulatio
 
 
 class Spoiled:
-    """A source that sends some nodes' segments damaged, or not at all."""
+    """A source that returns some nodes' segments damaged, or not at all."""
 
     def __init__(self, simulation: Simulation, spoil: dict[str, Callable[[bytes], bytes]]) -> None:
         self.simulation = simulation

@@ -48,10 +48,10 @@ def nodes(tmp_path: Path) -> Iterator[list[Node]]:
 def round_of_kills(
     uri: str, number: int, nodes: list[Node], chance: random.Random, least: int
 ) -> dict[tuple[int, int], str]:
-    """A writer works while nodes die, and dies itself; the batches that it acknowledged.
+    """Run a writer while nodes die, and kill it; returns its acknowledged batches.
 
     Args:
-        least: batches that it acknowledges before anything dies.
+        least: batches acknowledged before the first kill.
     """
     hearing, telling = FORKS.Pipe(duplex=False)
     process = FORKS.Process(target=write_until_killed, args=(uri, number, telling), daemon=True)
@@ -103,7 +103,7 @@ def test_what_was_acknowledged_is_recovered(nodes: list[Node]) -> None:
 
 
 def check(uri: str, batches: dict[tuple[int, int], str], label: str) -> None:
-    """A writer recovers the journal, and finds every batch that was acknowledged, byte for byte."""
+    """Recover the journal, and check that every acknowledged batch is intact, byte for byte."""
     journal = open_quorum_journal(uri, user="hdfs", settings=SETTINGS)
     recover(journal)
     found = read_all(journal.segments(1))
@@ -115,7 +115,7 @@ def check(uri: str, batches: dict[tuple[int, int], str], label: str) -> None:
 
 
 def recover(journal: QuorumJournal) -> None:
-    """What the killed writer had sent may still be worked off, its own proposal of an epoch too."""
+    """Recover, also while nodes still process requests of the killed writer, such as a proposal of an epoch."""
     for _ in range(5):
         with suppress(QuorumError):
             journal.recover(NAMESPACE)

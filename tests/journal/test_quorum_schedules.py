@@ -1,4 +1,4 @@
-"""Thousands of schedules of writers, readers and dying nodes in simulated time; `World.check` says what has to hold."""
+"""Thousands of schedules of writers, readers and dying nodes in simulated time, checked by `World.check`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.journal.quorum_world import CRASH_POINTS, World
 
 DISK_STEPS = tuple(map(str, range(10)))
 BLOCK = 250 if deep() else 25
-"""Schedules of a test."""
+"""Number of schedules per test."""
 STEPS = 200
 
 Fetch = Callable[[str], bytes]
 
 
 def hadoop_2(name: str, fetch: Fetch) -> ModelNode:
-    """A node that does not tell readers what is committed, and has no cache."""
+    """Return a node that does not report committed txids, and has no cache."""
     return ModelNode(name, fetch, tells_committed=False, caches=False)
 
 
@@ -51,7 +51,7 @@ def stir(world: World, rng: random.Random, crash_points: tuple[str, ...], *, che
 
 
 def spoil(world: World, rng: random.Random, crash_points: tuple[str, ...]) -> None:
-    """One thing that goes wrong, or a look at the journal."""
+    """Cause one fault, or read the journal."""
     simulation = world.simulation
     message, actor, name = rng.choice(simulation.wire), rng.choice(world.actors), rng.choice(simulation.names)
     host = simulation.hosts[name]
@@ -100,7 +100,7 @@ def test_random_schedules_with_our_nodes(block: int) -> None:
 
 @pytest.mark.parametrize("block", range(scaled(3)))
 def test_random_schedules_of_hadoops_writer_with_our_nodes(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does not compare copies, and has nodes finalize that accepted nothing; Hadoop's nodes do."""
+    """Hadoop's writer compares no copies, and tells nodes to finalize that accepted nothing; Hadoop's nodes do."""
     monkeypatch.setattr(writer, "SegmentRecovery", HadoopRecovery)
     test_random_schedules_with_our_nodes(block)
 
@@ -114,7 +114,7 @@ def with_seed(seed: int, run: Callable[[], None]) -> None:
 
 
 class QuorumMachine(RuleBasedStateMachine):
-    """The same steps, chosen by Hypothesis, which makes a short schedule of one that fails."""
+    """The same steps, chosen by Hypothesis, which shortens a failing schedule."""
 
     writers = st.integers(0, 2)
     nodes = st.integers(0, 4)

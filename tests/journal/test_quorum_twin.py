@@ -1,4 +1,4 @@
-"""Our JournalNode answers as Hadoop's does, but where it is stricter: as the model, whatever it is asked when."""
+"""The JournalNode answers as Hadoop's does, except where it is stricter: as the model, for random calls."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def calls(draw: st.DrawFn) -> tuple[str, tuple[Any, ...]]:
 
 
 def content(url: str) -> bytes:
-    """What other nodes serve: any segment that is asked for."""
+    """Return the segment of other nodes at any URL."""
     fields = dict(part.split("=") for part in url.split("?")[1].split("&"))
     return encode_header(LAYOUT) + batch(int(fields["segmentTxId"]), int(fields["last"]), 77).records
 
 
 class Pair:
-    """Asks the model and the real node the same."""
+    """Sends the same calls to the model and the real node."""
 
     def __init__(self) -> None:
         self.nodes: list[Any] = [ModelNode("jn1:8485", content, strict=True), RealNode("jn1:8485", content)]
@@ -78,7 +78,7 @@ class Pair:
                 if self.ask(lambda node: node.start_log_segment(request, first, LAYOUT)) is None:
                     self.segment = self.next = first
             case "journal":
-                # mostly what comes next, or it would always be refused
+                # mostly the expected next call, or it would always be refused
                 begin = self.next if flag else first
                 records = bytes(batch(begin, begin + 1, epoch).records)
                 if self.ask(lambda node: node.journal(request, self.segment, begin, 2, records)) is None:
@@ -115,7 +115,7 @@ class Pair:
 
 
 def outcome(call: Callable[[], Any]) -> Any:
-    """What a call returned, or the Java class that it was refused with."""
+    """Return the result of a call, or the Java class of its refusal."""
     try:
         return call()
     except RemoteError as error:
@@ -123,7 +123,7 @@ def outcome(call: Callable[[], Any]) -> Any:
 
 
 def manifest(node: Any, found: NodeManifest) -> Any:
-    """Without the address, and without what Hadoop tells of open segments: those that are empty, and other ends."""
+    """Return the manifest without the address, and without Hadoop's differing reports of open segments."""
     logs = found.manifest.logs
     ended = [log for log in logs if not log.in_progress]
     opened = {log.first for log in logs if log.in_progress}

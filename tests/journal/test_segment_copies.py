@@ -1,4 +1,4 @@
-"""Which copies of segments make up the log, and how a reader goes from one copy to the next."""
+"""Selection of the copies of segments for the log, and a reader's change from one copy to the next."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_longest_copy_is_read_and_the_others_take_over_at_the_right_txid() -
 
 def test_two_damaged_copies_make_one_that_is_whole() -> None:
     class Hole(Copy):
-        """Damaged up to `breaks_at`: fails unless it is read from behind."""
+        """A copy that is damaged up to `breaks_at`: reading fails unless it starts after that."""
 
         def read(self, from_txid: int) -> Iterator[EditOp]:
             if from_txid <= self.breaks_at:
@@ -113,7 +113,7 @@ def test_gaps_are_named_from_the_txid_on_that_was_asked_for() -> None:
 
 @st.composite
 def members(draw: st.DrawFn) -> tuple[int, list[Copy]]:
-    """A log in segments of which several members hold copies; one member at least holds each segment whole."""
+    """Draw a log in segments with copies in several members; at least one member has each segment complete."""
     ends = sorted(draw(st.sets(st.integers(1, 40), min_size=1, max_size=6)))
     copies = []
     first = 1

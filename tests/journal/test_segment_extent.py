@@ -1,4 +1,4 @@
-"""A segment is whole by its frames exactly where reading all its operations says so."""
+"""The check of frames accepts exactly the segments whose operations can all be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hopping over operations by their lengths tells what decoding them tells."""
+"""Frames by lengths agree with decoded operations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.journal.journal_support import NEWEST, case_id, numbered, operations,
 
 
 def twin(buffer: bytes) -> list[OpFrame]:
-    """What `iter_frames` gives, by decoding everything."""
+    """Return the result of `iter_frames`, computed by decoding everything."""
     ops = list(iter_ops(buffer))
     if not ops:
         return []

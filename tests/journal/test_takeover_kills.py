@@ -45,7 +45,7 @@ def journals_of(side: Path, uri: str) -> JournalSet:
 
 
 def recover(journals: JournalSet) -> None:
-    """What another writer had sent may still be worked off, its proposal of an epoch too."""
+    """Recover, also while nodes still process requests of another writer, such as a proposal of an epoch."""
     for _ in range(5):
         with suppress(JournalError):
             journals.recover(INFO)
@@ -54,7 +54,7 @@ def recover(journals: JournalSet) -> None:
 
 
 def write(side: Path, uri: str, label: str, tell: Callable[[str], object]) -> None:
-    """Recover, write from several threads, roll, and tell what is durable; until the quorum is lost."""
+    """Recover, write from several threads, roll, and report durable transactions, until the quorum is lost."""
     journals = journals_of(side, uri)
     recover(journals)
     log = EditLogWriter(journals, LAYOUT, journals.count(1) + 1, capacity=400)
@@ -90,7 +90,7 @@ def write_until_killed(side: Path, uri: str, label: str, told: Connection) -> No
 
 
 class Writing:
-    """A writer's process, and what it acknowledged, txid to path."""
+    """A writer's process, and its acknowledged transactions, txid to path."""
 
     def __init__(self, side: Path, uri: str, label: str) -> None:
         hearing, telling = FORKS.Pipe(duplex=False)
@@ -102,24 +102,24 @@ class Writing:
         self._collector.start()
 
     def signal(self, number: int) -> None:
-        """Nothing happens where it has ended because the quorum was lost."""
+        """Send a signal; does nothing if the process has ended because the quorum was lost."""
         with suppress(ProcessLookupError):
             os.kill(self.process.pid, number)
 
     def acknowledged(self) -> dict[int, str]:
-        """When it has ended."""
+        """Return the acknowledged transactions, after the end of the process."""
         self.process.join()
         self._collector.join()
         return {int(txid): path for txid, path in map(str.split, self._lines[1:])}
 
     def await_lines(self, number: int) -> None:
-        """Until it has told so many, or has ended."""
+        """Wait for so many reports, or the end."""
         while len(self._lines) < number and self._collector.is_alive():
             self._collector.join(0.005)
 
     @property
     def begun(self) -> bool:
-        """Whether it has recovered: who wakes up before takes over in turn."""
+        """Whether it has recovered: a writer that continues before that takes over in turn."""
         return bool(self._lines)
 
 
@@ -180,7 +180,7 @@ def test_what_was_acknowledged_is_taken_over(nodes: list[Node], tmp_path: Path) 
 
 
 def take_over(side: Path, uri: str) -> dict[int, bytes]:
-    """What the other side finds when it recovers, by txid; its own directory alone has it too, in the end."""
+    """Recover on the other side; returns its transactions by txid, after a comparison with its own directory alone."""
     journals = journals_of(side, uri)
     recover(journals)
     found = {op.txid: encode_op(op, LAYOUT) for op in read_log(journals.segments(1), 1)}
@@ -200,7 +200,9 @@ def check(found: dict[int, bytes], acknowledged: dict[int, str], label: str) -> 
 
 
 def check_copies(found: dict[int, bytes], folders: list[Path], ended: Path, label: str) -> None:
-    """Every segment is the same wherever it is, on two nodes at least; and who ended wrote nothing else."""
+    """Check that every segment is identical in all places, at least two nodes, and that an ended writer wrote nothing
+    else.
+    """
     copies = [records(folder) for folder in folders]
     ends = {name for each in copies for name in each}
     covered = 0

@@ -35,7 +35,7 @@ def delete(number: int) -> DeleteOp:
 
 
 def file_journal(root: Path) -> FileJournal:
-    """The journal in storage directory `root`, formatted if it was not."""
+    """Return the journal in storage directory `root`, formatted if necessary."""
     journal = FileJournal(root / "current")
     if not journal.is_formatted():
         journal.format(INFO)
@@ -43,19 +43,19 @@ def file_journal(root: Path) -> FileJournal:
 
 
 def names(root: Path) -> list[str]:
-    """Names of the files of edits in storage directory `root`."""
+    """Return the names of the files of edits in storage directory `root`."""
     return sorted(path.name for path in (root / "current").iterdir() if path.name.startswith("edits_"))
 
 
 def contents(root: Path) -> dict[str, bytes]:
-    """Segment files of a storage directory, by name."""
+    """Return the segment files of a storage directory, by name."""
     return {path.name: path.read_bytes() for path in (root / "current").iterdir() if parse_segment(path.name)}
 
 
 def records(root: Path) -> dict[str, list[bytes]]:
-    """Names of the finalized segments of a storage directory, and the bytes of each of their operations.
+    """Return the names of the finalized segments of a storage directory, with the bytes of each of their operations.
 
-    What a torn write left behind the last one stays in the file, where no reader looks.
+    Torn bytes after the last operation stay in the file; readers ignore them.
     """
     found: dict[str, list[bytes]] = {}
     for segment in list_segments(root / "current"):
@@ -67,12 +67,12 @@ def records(root: Path) -> dict[str, list[bytes]]:
 
 
 def paths_of(ops: Iterator[EditOp]) -> dict[int, str]:
-    """Txid to path of the deletes."""
+    """Return txid to path of the deletes."""
     return {op.txid: op.path for op in ops if isinstance(op, DeleteOp)}
 
 
 def read_all(journal: Journal, from_txid: int = 1, *, in_progress: bool = False) -> dict[int, str]:
-    """Txid to path of the deletes in a journal."""
+    """Return txid to path of the deletes in a journal."""
     expected = from_txid
     found: dict[int, str] = {}
     for segment in journal.segments(from_txid, in_progress=in_progress):
@@ -84,7 +84,7 @@ def read_all(journal: Journal, from_txid: int = 1, *, in_progress: bool = False)
 
 
 class Disks:
-    """Steps on files below some directories fail when they shall: open, write, sync, rename, list, read, remove."""
+    """Faults of steps on files below directories: open, write, sync, rename, list, read, remove."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._faults: dict[tuple[Path, str], int] = {}
@@ -98,7 +98,7 @@ class Disks:
 
             def write(self, data: bytes) -> int:  # type: ignore[override]
                 if disks.is_broken(self._path, "write"):
-                    # Full disks take a part of it, and tell so at the next write.
+                    # A full disk accepts a part of the data, and fails at the next write.
                     super().write(bytes(data)[: len(data) // 2])
                 disks.check(self._path, "write")
                 return super().write(data)
@@ -121,7 +121,7 @@ class Disks:
             self._faults[root, step] = code
 
     def repair(self) -> None:
-        """Nothing fails any more."""
+        """End all faults."""
         self._faults.clear()
 
     def is_broken(self, path: Path, step: str) -> bool:
@@ -144,7 +144,7 @@ class Disks:
 
 
 class Reports(list[tuple[str, JournalError]]):
-    """What a set tells of dropped members."""
+    """Reports of a set about dropped members."""
 
     def note(self, member: JournalMember, error: JournalError) -> None:
         self.append((member.journal.location, error))

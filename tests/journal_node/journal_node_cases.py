@@ -1,4 +1,4 @@
-"""Calls of a JournalNode in states where a kill, a power cut or a failing disk may interrupt them."""
+"""Calls of a JournalNode in states in which a kill, a power cut or a failing disk may interrupt them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Operation = Callable[[Writer], Any]
 
 
 def _written(writer: Writer) -> None:
-    """Segment 1 to 10 is finalized, 11 to 15 are in progress, 1 to 12 committed."""
+    """Write segment 1 to 10, finalized, and 11 to 15 in progress; 1 to 12 are committed."""
     writer.segment(1, 10)
     writer.start(11)
     writer.write(11, 11, 12)
@@ -52,7 +52,7 @@ def _roll(writer: Writer) -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """A call in a state, and where segment 11 may end once it was interrupted, and once it was answered."""
+    """A call in a state, with the possible ends of segment 11 after an interruption and after an answer."""
 
     prepare: Prepare
     operation: Operation
@@ -85,7 +85,7 @@ CASES = {
 
 
 def peers() -> Network:
-    """Nodes b, with 11 to 18, c, with 11 to 13, d, with others from 11 to 15, and e, with 11 to 15."""
+    """Return nodes b with 11 to 18, c with 11 to 13, d with others from 11 to 15, and e with 11 to 15."""
     network = Network()
     for name, last, records in (
         ("b", 18, batch(11, 18)),
@@ -102,7 +102,7 @@ def peers() -> Network:
 def faulty_node(
     case: Case, network: Network, at: int, fault: Callable[[], BaseException], *, after: bool
 ) -> tuple[MemoryDisk, Writer, FaultyDisk]:
-    """A node in the state of the case, whose disk fails at one step from now on: its disk, writer and the fault."""
+    """Return a node's disk in the state of the case, its writer, and the disk that fails at one step from now on."""
     disk = MemoryDisk("a")
     writer = formatted(network.node("a", disk))
     case.prepare(writer)

@@ -1,4 +1,4 @@
-"""JournalNodes with servers of their own, in this process or as processes."""
+"""JournalNodes with their own servers, in this process or as processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.journal_node.journal_node_support import JOURNAL, NAMESPACE, Writer
 
 @dataclass(frozen=True)
 class Place:
-    """Where a node is to run."""
+    """The location of a node."""
 
     root: Path
     rpc_port: int
@@ -71,7 +71,7 @@ def write_conf(folder: Path, values: dict[str, str]) -> Path:
 
 @contextmanager
 def running(places: Sequence[Place], among: Sequence[Place], **more: str) -> Iterator[list[JournalNodeServer]]:
-    """Nodes in this process at `places`, of a journal that is on the nodes `among`."""
+    """Run nodes in this process at `places`, of a journal on the nodes `among`."""
     with ExitStack() as stack:
         yield [stack.enter_context(JournalNodeServer(config_of(properties(each, among, **more)))) for each in places]
 

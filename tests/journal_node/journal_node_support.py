@@ -30,13 +30,13 @@ def transaction(txid: int) -> bytes:
 
 
 def other_batch(first: int, last: int) -> bytes:
-    """Transactions of the same txids that another writer might have written."""
+    """Return transactions of the same txids, as of another writer."""
     ops = (SetGenstampV2Op(genstamp=7, txid=txid) for txid in range(first, last + 1))
     return b"".join(encode_op(op, LAYOUT) for op in ops)
 
 
 def batch(first: int, last: int) -> bytes:
-    """Transactions `first` to `last` as a segment holds them."""
+    """Return transactions `first` to `last` in the form of a segment."""
     return b"".join(map(transaction, range(first, last + 1)))
 
 
@@ -68,7 +68,7 @@ class Writer:
         self.node.finalize_log_segment(self.request(), first, last)
 
     def segment(self, first: int, last: int) -> None:
-        """A whole finalized segment."""
+        """Write a complete finalized segment."""
         self.start(first)
         self.write(first, first, last)
         self.end(first, last)
@@ -83,12 +83,12 @@ class Writer:
         return self.node.prepare_recovery(self.request(), first)
 
     def accept(self, first: int, last: int, url: str = "", *, in_progress: bool = True) -> None:
-        """Have it take the copy at `url`, by default its own."""
+        """Let the node accept the copy at `url`, by default its own."""
         self.node.accept_recovery(self.request(), SegmentState(first, last, in_progress), url or self.url)
 
 
 def outcome(call: Callable[[], Any]) -> Any:
-    """What a call returned, or the Java class that it was refused with."""
+    """Return the result of a call, or the Java class of its refusal."""
     try:
         return call()
     except RemoteError as error:
@@ -103,7 +103,7 @@ class Network:
         self.cut: set[str] = set()
 
     def node(self, name: str, disk: JournalDisk | None = None, *, cache_bytes: int | None = None) -> JournalNode:
-        """A node on `disk`, in the place of an earlier one of that name."""
+        """Return a node on `disk`, replacing an earlier one of that name."""
         own = MemoryDisk(name) if disk is None else disk
         node = self.nodes[name] = JournalNode(lambda _: own, fetch=self.fetch, cache_bytes=cache_bytes)
         node.announce(8480, f"memory://{name}")
@@ -122,12 +122,12 @@ class Network:
 
 
 def segment_at(name: str, first: int) -> str:
-    """Where a node of a `Network` serves a segment."""
+    """Return the URL of a segment on a node of a `Network`."""
     return f"memory://{name}/getJournal?jid={JOURNAL}&segmentTxId={first}"
 
 
 def formatted(node: JournalNode) -> Writer:
-    """A writer in epoch 1 of the journal, which is formatted for it."""
+    """Format the journal; returns a writer in its epoch 1."""
     node.format(JOURNAL, NAMESPACE, force=False)
     writer = Writer(node)
     assert writer.begin() is None

@@ -1,4 +1,4 @@
-"""A `JournalDisk` in memory that loses what was not synced when it crashes, and one whose steps fail."""
+"""A `JournalDisk` in memory that loses unsynced content in a crash, and one whose steps fail."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ CHANGING = ("write", "overwrite", "create", "sync", "rename", "link", "remove", 
 
 @dataclass
 class Inode:
-    """Content of a file: all of it, and what a crash leaves."""
+    """Content of a file: all of it, and the part that survives a crash."""
 
     data: bytearray = field(default_factory=bytearray)
     durable: bytes = b""
 
 
 class MemoryOutput:
-    """`JournalOutput` to an inode, whatever it is called by now."""
+    """`JournalOutput` to an inode, whatever its current name."""
 
     def __init__(self, inode: Inode) -> None:
         self._inode = inode
@@ -59,7 +59,7 @@ class MemoryDisk:
         self.locked = False
 
     def crash(self) -> None:
-        """Lose what was not synced, as a machine does that loses power; who had it open is gone."""
+        """Lose unsynced content, as at a power cut; all files are closed."""
         self.locked = False
         for inode in self.files.values():
             inode.data = bytearray(inode.durable)
@@ -158,13 +158,13 @@ def _moved(name: str, source: str, target: str) -> str:
 
 
 class Killed(BaseException):
-    """The process ends here: nothing that comes behind it in the program happens."""
+    """The process ends here: no later code runs."""
 
 
 class FaultyDisk:
-    """`disk`, but for one step: before its step number `at` (from 0 on) `fault` is raised, or behind it.
+    """`disk` with one fault: `fault` is raised before its step number `at` (from 0 on), or after it.
 
-    The appends and syncs of the files it creates are steps too. A killed one raises at every later step.
+    The appends and syncs of the files it creates are steps too. A killed disk raises at every later step.
     """
 
     def __init__(self, disk: JournalDisk, at: int, fault: Callable[[], BaseException], *, after: bool = False) -> None:
@@ -190,11 +190,11 @@ class FaultyDisk:
         return result
 
     def disarm(self) -> None:
-        """Fail no more."""
+        """End the fault."""
         self._at = -1
 
     def wrapped(self, output: JournalOutput) -> JournalOutput:
-        """An output whose appends and syncs are steps of this disk."""
+        """Return an output whose appends and syncs are steps of this disk."""
         return _FaultyOutput(self, output)
 
     def __getattr__(self, name: str) -> Any:
@@ -212,7 +212,7 @@ class FaultyDisk:
         return work
 
     def _remove_tree(self, name: str) -> None:
-        """One file after the other, VERSION last, as bad luck has it."""
+        """Remove one file after the other, VERSION last, the worst order."""
         for each in sorted(self._disk.names(name), key=lambda each: (each == "VERSION", each)):
             self.step(f"remove {name}/{each}", partial(self._remove, f"{name}/{each}"))
         self.step(f"remove_tree {name}", partial(self._disk.remove_tree, name))

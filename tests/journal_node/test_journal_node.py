@@ -1,4 +1,4 @@
-"""A JournalNode in memory: what it does and refuses, call by call (wire.md D.2)."""
+"""A JournalNode in memory: effects and refusals, call by call (wire.md D.2)."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_a_closed_node_takes_no_calls(node: JournalNode, writer: Writer, disk: M
 
 
 def test_a_call_that_comes_through_after_the_end_changes_nothing(node: JournalNode, writer: Writer) -> None:
-    """It may have waited for its turn while the node was closed, and another process may have the folder by now."""
+    """The call may have waited for its turn while the node was closed, and another process may use the folder."""
     journal = node.open_journal(JOURNAL)
     node.close()
     calls: list[Callable[[], object]] = [
@@ -456,7 +456,7 @@ def test_a_segment_that_starts_over_forgets_its_recovery(node: JournalNode, writ
 
 @pytest.fixture
 def longer(network: Network) -> Writer:
-    """Another node, which has transactions 1 to 8."""
+    """Return another node, with transactions 1 to 8."""
     writer = formatted(network.node("b"))
     writer.start(1)
     writer.write(1, 1, 8)
@@ -482,7 +482,7 @@ def test_a_copy_that_differs_is_replaced(
 
 
 def _another(node: JournalNode, writer: Writer, records: bytes) -> Inode:
-    """A segment 1 to 8 with `records`, which the next epoch recovers; its file."""
+    """Write a segment 1 to 8 with `records`, which the next epoch recovers; returns its file."""
     writer.start(1)
     node.journal(writer.request(), 1, 1, 8, records)
     writer.epoch = 2
@@ -513,7 +513,7 @@ def test_a_copy_as_long_that_holds_other_transactions_is_replaced(
 def test_a_copy_that_holds_the_same_is_kept(
     node: JournalNode, writer: Writer, longer: Writer, disk: MemoryDisk, padded: bytes
 ) -> None:
-    """What lies behind the transactions, as Hadoop preallocates, does not count."""
+    """Bytes after the transactions, as Hadoop preallocates them, are ignored."""
     own = _another(node, writer, batch(1, 8))
     own.data += padded
     writer.accept(1, 8, segment_at("b", 1))
@@ -583,7 +583,7 @@ def test_what_the_writer_wrote_before_a_restart_can_be_ended(
 
 
 def test_what_an_older_writer_left_is_not_ended_unseen(node: JournalNode, writer: Writer) -> None:
-    """Hadoop's NameNode has all nodes end what a majority accepted."""
+    """Hadoop's NameNode tells all nodes to end the segment that a majority accepted."""
     writer.start(1)
     writer.write(1, 1, 8)
     writer.epoch = 2
@@ -736,7 +736,7 @@ def test_the_newest_transactions_are_served_from_memory(node: JournalNode, write
 
 
 def test_memory_forgets_what_another_writer_left(node: JournalNode, writer: Writer) -> None:
-    """It may be what no majority ever took, however well the next segment follows it."""
+    """These transactions may never have been on a majority, even if the next segment follows them."""
     writer.start(1)
     writer.write(1, 1, 5)
     writer.start(6)

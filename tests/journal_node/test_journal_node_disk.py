@@ -92,7 +92,9 @@ def test_a_number_is_overwritten_in_place_wherever_its_folder_goes(disk: Journal
 def test_what_comes_in_beside_it_leaves_the_file_that_is_kept_open_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The syncer fetches without the writer's lock: a descriptor closed under a write may be another file's by then."""
+    """The syncer fetches without the writer's lock: a descriptor closed during a write may belong to another file by
+    then.
+    """
     disk = FileDisk(tmp_path / "j1")
     for directory in ("current", "edits.sync"):
         disk.make_directory(directory)

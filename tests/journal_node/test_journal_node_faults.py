@@ -31,7 +31,7 @@ from tests.journal_node.memory_disk import FaultyDisk, Killed, MemoryDisk
 
 
 def _end_of_11(node: JournalNode, epoch: int) -> int:
-    """Recover segment 11 with this node alone, and finalize it where it was found to end."""
+    """Recover segment 11 with this node alone, and finalize it at the end found."""
     writer = Writer(node, epoch=epoch)
     newest = writer.begin()
     assert newest in (11, None) or newest == 1
@@ -46,7 +46,7 @@ def _end_of_11(node: JournalNode, epoch: int) -> int:
 
 
 def _check(case: Case, network: Network, disk: MemoryDisk, *, answered: bool) -> None:
-    """The next start finds a state that the protocol allows; what was answered has come about."""
+    """Check that the next start finds a state that the protocol allows, with all answered changes."""
     node = network.node("a", disk)
     assert node.is_formatted(JOURNAL)
     assert node.get_journal_state(JOURNAL).last_promised_epoch in (1, 2)
@@ -108,7 +108,7 @@ def test_a_step_that_fails_refuses_the_call_and_the_node_goes_on(name: str, afte
 
 @pytest.mark.parametrize("after", [False, True])
 def test_a_kill_while_a_recovery_is_accepted_is_completed_or_nothing(after: bool) -> None:
-    """Once the record is durable the copy is replaced, whenever this node comes back (HDFS-3955)."""
+    """Once the record is durable, the copy is replaced, whenever this node restarts (HDFS-3955)."""
     case = CASES["accept a longer one"]
     seen = set()
     for at in count():
@@ -134,7 +134,7 @@ def test_a_kill_while_a_recovery_is_accepted_is_completed_or_nothing(after: bool
 def test_a_kill_while_another_copy_takes_the_place_of_one_as_long_leaves_the_right_one_or_none(
     after: bool, power_cut: bool
 ) -> None:
-    """The same writer's end of the segment comes next, as Hadoop's sends it to all nodes."""
+    """The same writer then ends the segment, as Hadoop's sends it to all nodes."""
     case = CASES["accept another as long"]
     seen = set()
     for at in count():
@@ -158,7 +158,7 @@ def test_a_kill_while_another_copy_takes_the_place_of_one_as_long_leaves_the_rig
 
 @pytest.mark.parametrize("at", range(12))
 def test_a_step_that_fails_between_the_record_and_the_copy_is_made_up_for(at: int) -> None:
-    """The node goes on, and the writer's end of the segment comes next."""
+    """The node continues, and the writer then ends the segment."""
     case = CASES["accept another as long"]
     disk, writer, faulty = faulty_node(case, peers(), at, lambda: OSError(5, "Input/output error"), after=False)
     outcome(partial(case.operation, writer))
@@ -199,7 +199,7 @@ def test_a_kill_while_a_journal_is_formatted_leaves_the_old_one_none_or_the_new_
 
 @pytest.mark.parametrize("after", [False, True])
 def test_a_promise_that_was_answered_is_kept(after: bool) -> None:
-    """Whatever the kill, a node that said yes to an epoch says no to the ones before."""
+    """After any kill, a node that promised an epoch refuses earlier ones."""
     for at in count():
         network = peers()
         disk, writer, _ = faulty_node(CASES["newEpoch"], network, at, Killed, after=after)
@@ -220,7 +220,7 @@ def test_a_promise_that_was_answered_is_kept(after: bool) -> None:
 
 
 def test_an_unsynced_tail_that_was_accepted_survives_a_power_cut() -> None:
-    """A node that lagged has not synced: it does before it says that it holds the segment."""
+    """A lagging node has not synced; it syncs before it reports the segment."""
     network = peers()
     disk = MemoryDisk("a")
     writer = formatted(network.node("a", disk))

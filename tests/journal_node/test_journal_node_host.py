@@ -1,4 +1,4 @@
-"""Which hosts are this machine."""
+"""Hosts that are this machine."""
 
 from __future__ import annotations
 

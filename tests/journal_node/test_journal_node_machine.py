@@ -1,4 +1,4 @@
-"""Random calls, restarts and power cuts: a JournalNode keeps what it answered, and lets one writer in at a time."""
+"""Random calls, restarts and power cuts: a JournalNode keeps its promises, and accepts one writer at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.journal_node.memory_disk import MemoryDisk
 
 
 class JournalNodeMachine(RuleBasedStateMachine):
-    """One node, and writers that come after each other; the model is what was answered with yes."""
+    """One node, and successive writers; the model has the accepted calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class JournalNodeMachine(RuleBasedStateMachine):
         assert newest == (segments[-1][0] if segments else None)
         self.is_open = False
         if not self.written:
-            # An empty one is moved aside; nothing of it was ever there.
+            # An empty segment is moved aside.
             self.first = None
             return
         assert self.first is not None

@@ -43,7 +43,7 @@ from tests.journal_node.memory_disk import FaultyDisk, Killed, MemoryDisk
 
 @dataclass
 class MemoryPeer:
-    """A node of a `Network`, as its neighbours see it."""
+    """A node of a `Network`, as seen by its neighbours."""
 
     network: Network
     name: str
@@ -83,7 +83,7 @@ def disk() -> MemoryDisk:
 
 @pytest.fixture
 def peers(network: Network) -> list[MemoryPeer]:
-    """b holds 1-3 and 4-6, c holds 1-3 and 7-9."""
+    """Return peers: b with 1-3 and 4-6, c with 1-3 and 7-9."""
     for name, last in (("b", 6), ("c", 9)):
         writer = formatted(network.node(name))
         writer.epoch = 4
@@ -230,7 +230,7 @@ def test_the_segments_to_fetch() -> None:
 def test_enough_peers_have_to_answer(nodes: int, answers: int) -> None:
     majority = nodes // 2 + 1
     assert needed_answers(nodes) == answers
-    # Any majority with this node in it has majority - 1 of the nodes - 1 others: too many to miss all that answered.
+    # Any majority with this node includes majority - 1 of the nodes - 1 others: too many to avoid all that answered.
     assert majority - 1 + answers > nodes - 1
 
 
@@ -363,7 +363,7 @@ def test_a_kill_while_a_node_formats_itself_leaves_none_or_one_that_has_no_say(
 
 
 def test_metrics_are_read_when_none_is_older_than_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hadoop's are up to two periods old, and a period of 60 s is not rare."""
+    """Hadoop's metrics are up to two periods old, and a period of 60 s is not rare."""
     now = 1000.0
     read_at: list[float] = []
 

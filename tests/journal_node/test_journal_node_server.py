@@ -44,7 +44,7 @@ def test_a_stop_tells_writers_before_it_waits_for_anything(places: list[Place]) 
     told: list[str] = []
 
     class Sync:
-        """Fetches a segment that takes its time."""
+        """A slow fetch of a segment."""
 
         def stop(self) -> None:
             told.append("stop")
@@ -164,7 +164,7 @@ def test_a_wiped_node_formats_itself_where_it_may(places: list[Place]) -> None:
 
 @pytest.fixture
 def formatted_pair(places: list[Place]) -> Iterator[list[Place]]:
-    """Nodes a and b run and hold the journal; c is new."""
+    """Run nodes a and b with the journal; c is new."""
     with running(places[:2], places):
         format_all(places[:2])
         yield places
@@ -189,7 +189,7 @@ def test_format_from_peers(formatted_pair: list[Place]) -> None:
 def test_a_damaged_journal_does_not_keep_others_from_being_served(
     formatted_pair: list[Place], damaged: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As a crash of the disk leaves it; the advice that is given works while the node runs, and deletes nothing."""
+    """State after a crash of the disk; the hint works while the node runs, and deletes nothing."""
     place = formatted_pair[2]
     federated = {"dfs.nameservices": "ns1,ns2"}
     values = properties(place, formatted_pair, **federated)
@@ -222,7 +222,7 @@ def test_a_damaged_journal_does_not_keep_others_from_being_served(
         done = run_cli("journalnode", "format", "--conf", conf, "--from-peers", "--journal", JOURNAL)
         assert done.code == 0, done.err
         assert done.out.startswith("j1: formatted; its damaged files are in ")
-        # what it promised, or the others, stays promised
+        # promises of this node and the others are kept
         assert client.get_journal_state(JOURNAL).last_promised_epoch == 1
         assert requests.get(f"{server.url}/health/ready", timeout=20).ok
     (aside,) = (place.current.parent / "damaged").iterdir()
@@ -230,7 +230,7 @@ def test_a_damaged_journal_does_not_keep_others_from_being_served(
 
 
 def test_a_journal_that_lost_its_version(formatted_pair: list[Place]) -> None:
-    """It is not formatted, as far as writers see, but it was."""
+    """Writers see an unformatted journal, but it was formatted."""
     place = formatted_pair[2]
     with running([place], formatted_pair):
         format_all([place])

@@ -17,7 +17,7 @@ from tests.journal_node.memory_disk import MemoryDisk
 
 
 class Peer:
-    """Answers each question with the next of `answers`, and at last with nothing to sync."""
+    """Answers each call with the next of `answers`, and finally without segments to sync."""
 
     name = "b"
 

@@ -1,4 +1,4 @@
-"""Upgrade, rollback and finalization of a journal, and what a kill in between leaves (NNUpgradeUtil)."""
+"""Upgrade, rollback and finalization of a journal, and the state after a kill in between (NNUpgradeUtil)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def node_on(disk: JournalDisk) -> JournalNode:
 
 @pytest.fixture
 def disk() -> MemoryDisk:
-    """Segments 1-3 and 4-6, written in epoch 2, committed to 6."""
+    """Return segments 1-3 and 4-6, written in epoch 2, committed to 6."""
     found = MemoryDisk("a")
     writer = formatted(node_on(found))
     writer.epoch = 2

@@ -12,7 +12,7 @@ from journal_node.peer_metrics import _epoch
     [
         (b'{"beans": [{"LastPromisedEpoch": 3}]}', 3),
         (b'{"beans": [{"LastPromisedEpoch": 0}]}', 0),
-        # of a node of Hadoop whose journal was formatted a moment ago
+        # from a Hadoop node whose journal was formatted a moment ago
         (b'{"beans": [{"LastPromisedEpoch": -1}]}', None),
         (b'{"beans": [{"LastPromisedEpoch": "3"}]}', None),
         (b'{"beans": [{}]}', None),
