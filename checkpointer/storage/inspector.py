@@ -14,6 +14,7 @@ from hadoop_common.names import SEEN_TXID, VERSION, md5_name, parse_checkpoint, 
 from hadoop_common.regular_file import read_regular
 from hadoop_common.storage_info import StorageInfo, read_version
 from image_format.layout import check_readable
+from journal.segment_file import EditLogSegment
 
 CURRENT = "current"
 # left by a NameNode that died during an upgrade, a rollback or an import
@@ -42,15 +43,6 @@ class StoredImage:
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentFile:
-    """The file of an edit log segment; `last` is None while it is in progress."""
-
-    first: int
-    last: int | None
-    path: Path
-
-
-@dataclass(frozen=True, slots=True)
 class StorageDirectory:
     """A storage directory at one moment; images and segments are sorted by txid.
 
@@ -62,7 +54,7 @@ class StorageDirectory:
     state: StorageState
     version: StorageInfo | None = None
     images: tuple[StoredImage, ...] = ()
-    segments: tuple[SegmentFile, ...] = ()
+    segments: tuple[EditLogSegment, ...] = ()
     seen_txid: int | None = None
     leftovers: tuple[Path, ...] = ()
     irregular: tuple[Path, ...] = ()
@@ -219,7 +211,7 @@ def list_images(current: Path) -> list[StoredImage]:
     return _images(current, names - _irregular(current, names))
 
 
-def list_segment_files(current: Path) -> list[SegmentFile]:
+def list_segment_files(current: Path) -> list[EditLogSegment]:
     """List the segments in a `current` folder by first txid.
 
     Raises:
@@ -295,9 +287,9 @@ def _images(current: Path, names: set[str]) -> list[StoredImage]:
     return sorted(images, key=lambda image: (image.txid, image.rollback, image.path.name))
 
 
-def _segments(current: Path, names: set[str]) -> list[SegmentFile]:
+def _segments(current: Path, names: set[str]) -> list[EditLogSegment]:
     parsed = ((name, parse_segment(name)) for name in names)
-    files = (SegmentFile(each.first, each.last, current / name) for name, each in parsed if each is not None)
+    files = (EditLogSegment(each.first, each.last, current / name) for name, each in parsed if each is not None)
     return sorted(files, key=lambda each: (each.first, each.last is None, each.last or 0))
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from checkpointer.storage.inspector import SegmentFile, StoredImage, list_images, list_segment_files
+from checkpointer.storage.inspector import StoredImage, list_images, list_segment_files
 from checkpointer.storage.usable_images import usable_images
 from hadoop_common.names import md5_name
+from journal.segment_file import EditLogSegment
 
 
 class Extent(Protocol):
@@ -46,7 +47,7 @@ class RetentionPlan:
 
 def plan_retention(
     images: Sequence[StoredImage],
-    segments: Sequence[SegmentFile],
+    segments: Sequence[EditLogSegment],
     keep: int,
     extra_edits: int,
     max_segments: int,
@@ -131,7 +132,7 @@ def enforce_retention(
     """
     warnings: list[str] = []
     images: list[StoredImage] = []
-    segments: list[SegmentFile] = []
+    segments: list[EditLogSegment] = []
     for folder in image_folders:
         try:
             images += usable_images(list_images(folder))
@@ -146,7 +147,7 @@ def enforce_retention(
     return warnings + apply_plan(plan)
 
 
-def _is_before(segment: SegmentFile, purge_from: int, segments: Sequence[SegmentFile]) -> bool:
+def _is_before(segment: EditLogSegment, purge_from: int, segments: Sequence[EditLogSegment]) -> bool:
     if segment.last is not None:
         return segment.first < purge_from and segment.last < purge_from
     return any(segment.first < other.first <= purge_from for other in segments)

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpointer.storage.inspector import SegmentFile, StoredImage
+from checkpointer.storage.inspector import StoredImage
 from checkpointer.storage.retention import apply_plan, enforce_retention, plan_retention
 from hadoop_common.names import image_name, inprogress_name, md5_name, segment_name
+from journal.segment_file import EditLogSegment
 from tests.checkpointer.storage_support import put_image
 
 FOLDER = Path("/current")
@@ -18,14 +19,14 @@ def image(txid: int, rollback: bool = False) -> StoredImage:
     return StoredImage(txid, FOLDER / image_name(txid, rollback), True, rollback)
 
 
-def segment(first: int, last: int | None) -> SegmentFile:
+def segment(first: int, last: int | None) -> EditLogSegment:
     name = inprogress_name(first) if last is None else segment_name(first, last)
-    return SegmentFile(first, last, FOLDER / name)
+    return EditLogSegment(first, last, FOLDER / name)
 
 
 def deleted(
     images: list[StoredImage],
-    segments: list[SegmentFile],
+    segments: list[EditLogSegment],
     *,
     keep: int = 2,
     extra: int = 0,
