@@ -88,5 +88,5 @@ def _answer_fault(fault: Exception) -> Response:
         _LOG.error("%s failed: %s", request.full_path, error_text(fault))
         return sentence_response(HTTPStatus.INTERNAL_SERVER_ERROR, f"the segment cannot be sent: {error_text(fault)}")
     _LOG.error("%s failed unexpectedly", request.full_path, exc_info=fault)
-    sentence = "the request failed because of an internal error, see the server's log"
+    sentence = "the request failed because of a bug in this server, see its log"
     return sentence_response(HTTPStatus.INTERNAL_SERVER_ERROR, sentence)

@@ -62,7 +62,7 @@ CLIENT_ID = b"0123456789abcdef"
 INFO = StorageInfo(layout_version=-67, namespace_id=-5, c_time=0, cluster_id="CID-1", blockpool_id="BP-1")
 _SIGNATURE = CheckpointSignature(INFO, 7, 9)
 _MAX_FRAME = 1 << 20
-_OWN_FAULT = "a reason of this server's own"
+_OWN_FAULT = "because of a bug in this server"
 
 
 class _Node:

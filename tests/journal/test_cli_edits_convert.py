@@ -168,7 +168,7 @@ def _oldest(source: Path) -> int:
     ("arguments", "code", "words"),
     [
         (("file:///nowhere/at/all", "json:///tmp/never"), 4, "the journal does not exist"),
-        (("cassandra://zk/ledgers", "json:///tmp/never"), 4, "no kind of journal"),
+        (("cassandra://zk/ledgers", "json:///tmp/never"), 4, "has an unknown scheme"),
         (("SOURCE", "SOURCE"), 2, "are the same journal"),
         (("SOURCE", "TARGET", "--to", "999999"), 4, "gap in the edit log"),
         (("SOURCE", "TARGET", "--from", "-1"), 2, "-1"),

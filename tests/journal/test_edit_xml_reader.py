@@ -143,7 +143,7 @@ def test_what_a_release_leaves_out_takes_its_default() -> None:
         (HEAD + DELETE.replace("<PATH>", "<PATH>b</PATH><PATH>") + "</EDITS>", "PATH appears twice", 6),
         (HEAD + DELETE.replace("/a", "<b>c</b>") + "</EDITS>", "b, which belongs to no field", 6),
         (HEAD + DELETE.replace("<PATH>", "stray<PATH>") + "</EDITS>", "text before PATH", 6),
-        (HEAD + DELETE.replace("</DATA>", "stray</DATA>") + "</EDITS>", "text beside the elements", 3),
+        (HEAD + DELETE.replace("</DATA>", "stray</DATA>") + "</EDITS>", "text between the elements", 3),
         (HEAD + DELETE.replace("<PATH>", '<PATH a="b">') + "</EDITS>", "attributes", 6),
         (HEAD + DELETE.replace("/a", "\\12") + "</EDITS>", "does not begin an escape", 6),
         (HEAD + DELETE.replace("/a", "\\fffffe;") + "</EDITS>", "PATH", 6),
