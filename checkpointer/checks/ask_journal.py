@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from checkpointer.checks.bounded import ask_all
-from checkpointer.checks.facts import Answer, JournalFacts, TxidRange
+from checkpointer.checks.facts import JournalFacts, Observation, TxidRange
 from checkpointer.roles.standby.folder_edits import list_journal
 from checkpointer.storage.inspector import read_storage_info
 from hadoop_common.addresses import uri_scheme
@@ -65,18 +65,18 @@ def _quorum(config: CheckpointConfig, namespace: StorageInfo | None, limit: floa
     return JournalFacts(place=address.uri, segments=_held(nodes), nodes=nodes)
 
 
-def _held(nodes: Iterable[NodeAnswer]) -> Answer[tuple[TxidRange, ...]]:
+def _held(nodes: Iterable[NodeAnswer]) -> Observation[tuple[TxidRange, ...]]:
     """Return the union of the nodes' segments; fewer than a majority may lack finalized segments."""
     asked = list(nodes)
     answering = [node for node in asked if not node.fault]
     if len(answering) < majority(len(asked)):
-        return Answer(error=f"{len(answering)} of {len(asked)} JournalNodes answer")
+        return Observation(error=f"{len(answering)} of {len(asked)} JournalNodes answer")
     logs = {log for node in answering for log in node.logs}
     ranges = {TxidRange(log.first, None if log.in_progress else log.last) for log in logs}
     finalized = {each.first for each in ranges if each.last is not None}
     # a node that missed the end of a segment keeps it in progress for ever
     kept = (each for each in ranges if each.last is not None or each.first not in finalized)
-    return Answer(tuple(sorted(kept, key=lambda each: (each.first, each.last is None, each.last or 0))))
+    return Observation(tuple(sorted(kept, key=lambda each: (each.first, each.last is None, each.last or 0))))
 
 
 def _journal(config: CheckpointConfig, limit: float) -> JournalFacts:

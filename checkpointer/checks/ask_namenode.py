@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import requests
 import urllib3
 
-from checkpointer.checks.facts import Answer, DaemonFacts, NameNodeFacts, TxidRange
+from checkpointer.checks.facts import DaemonFacts, NameNodeFacts, Observation, TxidRange
 from checkpointer.errors import TransferError
 from checkpointer.transfer.common import login_faults, refusal
 from hadoop_common.cluster_http import HttpAnswer, send_request
@@ -33,18 +33,18 @@ def ask_rpc(facts: NameNodeFacts, address: tuple[str, int], *, user: str, timeou
     """Return `facts` with the answers of the NameNode's RPC server; each failed call leaves its error."""
     unreachable = ""
 
-    def call(question: Callable[[], T]) -> Answer[T]:
+    def call(question: Callable[[], T]) -> Observation[T]:
         nonlocal unreachable
         if unreachable:
-            return Answer(error=unreachable)
+            return Observation(error=unreachable)
         try:
-            return Answer(question())
+            return Observation(question())
         except (RpcConnectionError, AuthenticationRequiredError, KerberosError) as fault:
             # the other calls would fail like this one, each after its own timeout
             unreachable = fault.message
-            return Answer(error=fault.message)
+            return Observation(error=fault.message)
         except RpcError as fault:
-            return Answer(error=fault.message)
+            return Observation(error=fault.message)
 
     limits = {"user": user, "timeout": timeout, "connect_timeout": timeout, "retry": NO_RETRY}
     with NamenodeClient(*address, **limits) as client, HAServiceClient(*address, **limits) as ha:  # type: ignore[arg-type]
@@ -59,13 +59,13 @@ def ask_rpc(facts: NameNodeFacts, address: tuple[str, int], *, user: str, timeou
         last_txid=last,
         checkpoint_txid=checkpoint,
         state=state,
-        storage_info=Answer(error=version.error) if info is None else Answer(info.storage_info),
+        storage_info=Observation(error=version.error) if info is None else Observation(info.storage_info),
         software="" if info is None else info.software_version,
         segments=segments,
     )
 
 
-def _segments(client: NamenodeClient, checkpoint: Answer[int]) -> tuple[TxidRange, ...]:
+def _segments(client: NamenodeClient, checkpoint: Observation[int]) -> tuple[TxidRange, ...]:
     if checkpoint.value is None:
         raise RpcError(checkpoint.error)
     logs = client.edit_log_manifest(checkpoint.value + 1).logs
@@ -96,25 +96,27 @@ def ask_daemon(url: str, *, timeout: float) -> DaemonFacts:
     )
 
 
-def _probe(url: str, timeout: float) -> Answer[tuple[bool, str]]:
+def _probe(url: str, timeout: float) -> Observation[tuple[bool, str]]:
     try:
         answer = _get(url, timeout)
     except TransferError as fault:
-        return Answer(error=fault.message)
+        return Observation(error=fault.message)
     content = answer.json
     if not isinstance(content, dict) or "message" not in content:
-        return Answer(error=f"{url} (HTTP {answer.status}): this is not the answer of a checkpoint daemon")
-    return Answer((answer.status == HTTPStatus.OK, str(content["message"])))
+        return Observation(error=f"{url} (HTTP {answer.status}): this is not the answer of a checkpoint daemon")
+    return Observation((answer.status == HTTPStatus.OK, str(content["message"])))
 
 
-def _status(url: str, timeout: float) -> Answer[NodeState]:
+def _status(url: str, timeout: float) -> Observation[NodeState]:
     try:
         answer = _logged_in(url, timeout)
-        return Answer(from_json(NodeState, answer.json))
+        return Observation(from_json(NodeState, answer.json))
     except TransferError as fault:
-        return Answer(error=fault.message)
+        return Observation(error=fault.message)
     except ValueError as fault:
-        return Answer(error=f"{url} (HTTP {answer.status}): this is not the answer of a checkpoint daemon: {fault}")
+        return Observation(
+            error=f"{url} (HTTP {answer.status}): this is not the answer of a checkpoint daemon: {fault}"
+        )
 
 
 def _logged_in(url: str, timeout: float) -> HttpAnswer:

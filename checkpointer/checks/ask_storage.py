@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from checkpointer.checks.bounded import ask, ask_all
-from checkpointer.checks.facts import Answer, DirectoryFacts, ImageFacts
+from checkpointer.checks.facts import DirectoryFacts, ImageFacts, Observation
 from checkpointer.merging.older_image import describe, older_image, set_aside_command
 from checkpointer.storage.inspector import StorageDirectory, inspect, newest_copies
 from checkpointer.storage.lost_pasts import lost_pasts
@@ -32,7 +32,7 @@ def ask_directories(roots: Sequence[Path], limit: float) -> tuple[DirectoryFacts
     """Return the facts of each directory; a directory on a dead mount does not delay the others."""
     answers = ask_all({root: lambda root=root: _directory(root) for root in roots}, limit)  # type: ignore[misc]
     return tuple(
-        answer.value or DirectoryFacts(root=root, listing=Answer(error=answer.error))
+        answer.value or DirectoryFacts(root=root, listing=Observation(error=answer.error))
         for root, answer in answers.items()
     )
 
@@ -68,7 +68,9 @@ def lock_holder(root: Path) -> str:
         os.close(descriptor)
 
 
-def ask_image(directories: Sequence[DirectoryFacts], limit: float, *, content: bool, deep: bool) -> Answer[ImageFacts]:
+def ask_image(
+    directories: Sequence[DirectoryFacts], limit: float, *, content: bool, deep: bool
+) -> Observation[ImageFacts]:
     """Return the newest image of the directories. `content` reads every copy, `deep` also the records of one copy.
 
     Unusable files count only if there is no other image.
@@ -81,14 +83,14 @@ def ask_image(directories: Sequence[DirectoryFacts], limit: float, *, content: b
     newest = max(image.txid for each in listings for image in each.images)
     if found.value is None or found.value.txid == newest:
         return found
-    return Answer(replace(found.value, way_out=_way_out(listings, newest)))
+    return Observation(replace(found.value, way_out=_way_out(listings, newest)))
 
 
 def _image(listings: Sequence[StorageDirectory], limit: float, *, content: bool, deep: bool) -> ImageFacts:
     copies = newest_copies(listings)
     found = copies[0].path.stat()
-    digests: dict[Path, Answer[str]] = {}
-    errors: Answer[int] = Answer()
+    digests: dict[Path, Observation[str]] = {}
+    errors: Observation[int] = Observation()
     if content:
         digests = ask_all({copy.path: lambda path=copy.path: _digest(path) for copy in copies}, limit)  # type: ignore[misc]
     whole = next((path for path, digest in digests.items() if digest.value), None)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from checkpointer.checks.facts import Answer
+from checkpointer.checks.facts import Observation
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
 
@@ -16,23 +16,23 @@ T = TypeVar("T")
 K = TypeVar("K")
 
 
-def ask(question: Callable[[], T]) -> Answer[T]:
+def ask(question: Callable[[], T]) -> Observation[T]:
     """Return the answer, or the error in its place."""
     try:
-        return Answer(question())
+        return Observation(question())
     except HdfsError as fault:
-        return Answer(error=fault.message, hint=fault.hint)
+        return Observation(error=fault.message, hint=fault.hint)
     except OSError as fault:
-        return Answer(error=error_text(fault))
+        return Observation(error=error_text(fault))
 
 
-def ask_all(questions: Mapping[K, Callable[[], T]], limit: float) -> dict[K, Answer[T]]:
+def ask_all(questions: Mapping[K, Callable[[], T]], limit: float) -> dict[K, Observation[T]]:
     """Ask all questions at once; a question without an answer within `limit` seconds gets an error.
 
     A thread that hangs, for instance on a dead NFS mount, is abandoned and ends with the process. Exceptions other
     than HdfsError and OSError propagate.
     """
-    answers: queue.SimpleQueue[tuple[K, Answer[T] | BaseException]] = queue.SimpleQueue()
+    answers: queue.SimpleQueue[tuple[K, Observation[T] | BaseException]] = queue.SimpleQueue()
 
     def run(key: K, question: Callable[[], T]) -> None:
         try:
@@ -43,7 +43,7 @@ def ask_all(questions: Mapping[K, Callable[[], T]], limit: float) -> dict[K, Ans
     for key, question in questions.items():
         threading.Thread(target=run, args=(key, question), name=f"check-{key}", daemon=True).start()
     deadline = time.monotonic() + limit
-    found: dict[K, Answer[T]] = {}
+    found: dict[K, Observation[T]] = {}
     while len(found) < len(questions):
         try:
             key, answer = answers.get(timeout=max(0.0, deadline - time.monotonic()))
@@ -52,4 +52,4 @@ def ask_all(questions: Mapping[K, Callable[[], T]], limit: float) -> dict[K, Ans
         if isinstance(answer, BaseException):
             raise answer
         found[key] = answer
-    return {key: found.get(key, Answer(error=f"no answer within {limit:g} s", late=True)) for key in questions}
+    return {key: found.get(key, Observation(error=f"no answer within {limit:g} s", late=True)) for key in questions}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from checkpointer.checks.facts import Facts, TxidRange, active_of
 from checkpointer.checks.thresholds import Thresholds
-from checkpointer.checks.verdict import Metric, State, Verdict, worst
+from checkpointer.checks.verdict import CheckVerdict, Metric, State, worst
 from hadoop_common.quantities import counted, duration
 from node_state.state import CheckpointBlock, CheckpointRecord
 
@@ -17,17 +17,17 @@ _WARNING_TRANSACTIONS = 2
 _LISTED = 5
 
 
-def check_age(facts: Facts, thresholds: Thresholds) -> Verdict:
+def check_age(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     """Check that the last checkpoint is recent; without new transactions it does not age."""
     limits = thresholds.limits("age", _WARNING_PERIODS * facts.period, _CRITICAL_PERIODS * facts.period)
     at, details = _last_checkpoint(facts)
     if at is None:
-        return Verdict(State.UNKNOWN, "the time of the last checkpoint is not known", tuple(details))
+        return CheckVerdict(State.UNKNOWN, "the time of the last checkpoint is not known", tuple(details))
     age = max(0.0, facts.now - at)
     metric = Metric("age", round(age), "s", limits.warning, limits.critical)
     if _transactions_since(facts) == 0:
-        return Verdict(State.OK, f"{duration(age)}, without a transaction since", tuple(details), (metric,))
-    return Verdict(metric.state(), f"last checkpoint {duration(age)} ago", tuple(details), (metric,))
+        return CheckVerdict(State.OK, f"{duration(age)}, without a transaction since", tuple(details), (metric,))
+    return CheckVerdict(metric.state(), f"last checkpoint {duration(age)} ago", tuple(details), (metric,))
 
 
 def _last_checkpoint(facts: Facts) -> tuple[float | None, list[str]]:
@@ -55,14 +55,14 @@ def _last_checkpoint(facts: Facts) -> tuple[float | None, list[str]]:
     return known, details
 
 
-def check_transactions(facts: Facts, thresholds: Thresholds) -> Verdict:
+def check_transactions(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     """Check that the transactions since the NameNode's newest image are not far above the configured count."""
     limits = thresholds.limits("transactions", _WARNING_TRANSACTIONS * facts.transactions, None)
     since = _transactions_since(facts)
     if since is None:
-        return Verdict(State.UNKNOWN, "no NameNode reports its last transaction and its newest image")
+        return CheckVerdict(State.UNKNOWN, "no NameNode reports its last transaction and its newest image")
     metric = Metric("transactions", since, "", limits.warning, limits.critical)
-    return Verdict(metric.state(), f"{since} since the last checkpoint", metrics=(metric,))
+    return CheckVerdict(metric.state(), f"{since} since the last checkpoint", metrics=(metric,))
 
 
 def _transactions_since(facts: Facts) -> int | None:
@@ -93,11 +93,11 @@ def coverage(base: int, segments: Iterable[TxidRange], last: int) -> Coverage:
     return Coverage(tuple(gaps), (expected, last) if expected <= last else None)
 
 
-def check_edits(facts: Facts, thresholds: Thresholds) -> Verdict:
+def check_edits(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     """Check that the edits reach from the next checkpoint's base image to the NameNode's last txid without a gap."""
     node = active_of(facts)
     if node is None or node.last_txid.value is None:
-        return Verdict(State.UNKNOWN, "no NameNode reports its last transaction")
+        return CheckVerdict(State.UNKNOWN, "no NameNode reports its last transaction")
     last = node.last_txid.value
     # a standby starts from its own image and the shared edits, other roles fetch the NameNode's image and edits
     if facts.journal is not None:
@@ -108,13 +108,13 @@ def check_edits(facts: Facts, thresholds: Thresholds) -> Verdict:
         base = node.checkpoint_txid.value
     if segments.value is None or base is None:
         reason = segments.error or facts.image.error or "there is no image yet"
-        return Verdict(State.UNKNOWN, f"edits at {where} cannot be checked: {reason}")
+        return CheckVerdict(State.UNKNOWN, f"edits at {where} cannot be checked: {reason}")
     details = (
         f"image at txid {base}, the NameNode is at {last}",
         f"{counted(len(segments.value), 'segment')} at {where}",
     )
     if stranger := _stranger(facts, base, segments.value, last):
-        return Verdict(
+        return CheckVerdict(
             State.CRITICAL,
             stranger,
             details,
@@ -126,11 +126,11 @@ def check_edits(facts: Facts, thresholds: Thresholds) -> Verdict:
     if found.gaps:
         listed = ", ".join(f"{first}-{end}" for first, end in found.gaps[:_LISTED])
         more = f" and {len(found.gaps) - _LISTED} more" if len(found.gaps) > _LISTED else ""
-        return Verdict(State.CRITICAL, f"missing between image and NameNode: {listed}{more}", details, (metric,))
+        return CheckVerdict(State.CRITICAL, f"missing between image and NameNode: {listed}{more}", details, (metric,))
     if found.tail is not None and facts.journal is not None:
         first, end = found.tail
-        return Verdict(State.WARNING, f"{first}-{end} are not yet in {where}", details, (metric,))
-    return Verdict(State.OK, f"without a gap from txid {base} to {last}", details, (metric,))
+        return CheckVerdict(State.WARNING, f"{first}-{end} are not yet in {where}", details, (metric,))
+    return CheckVerdict(State.OK, f"without a gap from txid {base} to {last}", details, (metric,))
 
 
 def _stranger(facts: Facts, base: int, segments: tuple[TxidRange, ...], last: int) -> str:
@@ -145,12 +145,12 @@ def _stranger(facts: Facts, base: int, segments: tuple[TxidRange, ...], last: in
     return ""
 
 
-def check_daemon(facts: Facts, thresholds: Thresholds) -> Verdict:
+def check_daemon(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     """Check that the daemon answers, is ready, has no alarm, did not fail last, and may make checkpoints."""
     daemon = facts.daemon
     assert daemon is not None, "this check needs the daemon's facts"
     if daemon.live.value is None:
-        return Verdict(State.CRITICAL, f"{daemon.url} does not answer", (daemon.live.error,))
+        return CheckVerdict(State.CRITICAL, f"{daemon.url} does not answer", (daemon.live.error,))
     states, problems, details = [State.OK], [], []
     for name, answer, state in (("live", daemon.live, State.CRITICAL), ("ready", daemon.ready, State.WARNING)):
         if answer.value is None:
@@ -177,7 +177,9 @@ def check_daemon(facts: Facts, thresholds: Thresholds) -> Verdict:
         told = [problem for problem in found if problem]
         states += [State.WARNING] * len(told)
         problems += told
-    return Verdict(worst(states), "; ".join(problems) or f"{daemon.url} is ready", tuple(details), metrics, hint=hint)
+    return CheckVerdict(
+        worst(states), "; ".join(problems) or f"{daemon.url} is ready", tuple(details), metrics, hint=hint
+    )
 
 
 def _cancellation(held: CheckpointBlock | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from checkpointer.checks.facts import Facts, NameNodeFacts
 from checkpointer.checks.thresholds import Thresholds
-from checkpointer.checks.verdict import Metric, State, Verdict, worst
+from checkpointer.checks.verdict import CheckVerdict, Metric, State, worst
 from hadoop_common.storage_info import StorageInfo
 from image_format.errors import UnsupportedLayoutError
 from image_format.layout import check_supported
@@ -14,18 +14,18 @@ from journal.quorum.node_answers import NodeAnswer
 _ACTIVE = "ACTIVE"
 
 
-def check_namenode(facts: Facts, thresholds: Thresholds) -> Verdict:
+def check_namenode(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     """Check that NameNodes answer getTransactionId over RPC, and HTTP; one of several may be down for maintenance."""
     well = [node for node in facts.namenodes if node.last_txid.value is not None and node.beans.value is not None]
     total = len(facts.namenodes)
     details = [line for node in facts.namenodes for line in _reachability(node)]
     metric = Metric("namenodes", len(well))
     if len(well) == total:
-        return Verdict(State.OK, f"{total} of {total} reachable by RPC and HTTP", tuple(details), (metric,))
+        return CheckVerdict(State.OK, f"{total} of {total} reachable by RPC and HTTP", tuple(details), (metric,))
     state = State.WARNING if well else State.CRITICAL
     hints = (node.beans.hint for node in facts.namenodes if node.last_txid.value is not None)
     hint = next(filter(None, hints), "")
-    return Verdict(state, f"{len(well)} of {total} reachable by RPC and HTTP", tuple(details), (metric,), hint)
+    return CheckVerdict(state, f"{len(well)} of {total} reachable by RPC and HTTP", tuple(details), (metric,), hint)
 
 
 def _reachability(node: NameNodeFacts) -> list[str]:
@@ -33,43 +33,45 @@ def _reachability(node: NameNodeFacts) -> list[str]:
     return [f"RPC {node.rpc}: {rpc}", f"HTTP {node.http}: {node.beans.error or 'answers'}"]
 
 
-def check_ha(facts: Facts, thresholds: Thresholds) -> Verdict:
+def check_ha(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     """Check that exactly one NameNode of an HA pair is active."""
     if not facts.is_ha:
-        return Verdict(State.OK, "no HA is configured")
+        return CheckVerdict(State.OK, "no HA is configured")
     details = tuple(f"{node.rpc}: {node.state.value or node.state.error}" for node in facts.namenodes)
     active = [node for node in facts.namenodes if node.state.value == _ACTIVE]
     silent = [node for node in facts.namenodes if node.state.value is None]
     if len(active) == 1:
-        return Verdict(State.OK, f"{active[0].rpc} is active", details)
+        return CheckVerdict(State.OK, f"{active[0].rpc} is active", details)
     if active:
-        return Verdict(
+        return CheckVerdict(
             State.CRITICAL,
             f"{len(active)} NameNodes report that they are active",
             details,
             hint="Two active NameNodes of one namespace lose edits: fence one of them now (hdfs haadmin -failover).",
         )
     if silent:
-        return Verdict(State.UNKNOWN, f"no NameNode reports that it is active, {len(silent)} do not answer", details)
-    return Verdict(State.CRITICAL, "no NameNode is active", details)
+        return CheckVerdict(
+            State.UNKNOWN, f"no NameNode reports that it is active, {len(silent)} do not answer", details
+        )
+    return CheckVerdict(State.CRITICAL, "no NameNode is active", details)
 
 
-def check_kerberos(facts: Facts, thresholds: Thresholds) -> Verdict:
+def check_kerberos(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     """Check that every step of the Kerberos login succeeds."""
     steps = facts.login.value
     if facts.login.error:
-        return Verdict(State.CRITICAL, f"the test of the login was not completed: {facts.login.error}")
+        return CheckVerdict(State.CRITICAL, f"the test of the login was not completed: {facts.login.error}")
     if not steps:
-        return Verdict(State.OK, "Kerberos is not configured")
+        return CheckVerdict(State.OK, "Kerberos is not configured")
     details = tuple(f"{step.name}: {step.error or 'works'}" for step in steps)
     failed = [step for step in steps if step.error]
     if not failed:
-        return Verdict(State.OK, f"all {len(steps)} steps of the login work", details)
+        return CheckVerdict(State.OK, f"all {len(steps)} steps of the login work", details)
     first = failed[0]
-    return Verdict(State.CRITICAL, f"{first.name} fails: {first.error}", details, hint=first.hint)
+    return CheckVerdict(State.CRITICAL, f"{first.name} fails: {first.error}", details, hint=first.hint)
 
 
-def check_version(facts: Facts, thresholds: Thresholds) -> Verdict:
+def check_version(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     """Check that NameNodes, storage and journal belong to one namespace, in a layout that can be merged."""
     known = _storage_infos(facts)
     errors = [f"{node.rpc}: {node.storage_info.error}" for node in facts.namenodes if node.storage_info.error]
@@ -78,7 +80,7 @@ def check_version(facts: Facts, thresholds: Thresholds) -> Verdict:
     details = [f"{where}: {info.colon_string()}" for where, info in known] + errors
     details += [f"{node.rpc}: Hadoop {node.software}" for node in facts.namenodes if node.software]
     if not known:
-        return Verdict(State.UNKNOWN, "no node or directory reports its namespace", tuple(details))
+        return CheckVerdict(State.UNKNOWN, "no node or directory reports its namespace", tuple(details))
     states, problems = [State.OK], []
     for state, problem in (_identity(known), _layouts(known), _upgrades(known)):
         states.append(state)
@@ -88,7 +90,7 @@ def check_version(facts: Facts, thresholds: Thresholds) -> Verdict:
         problems.append(f"{len(errors)} of them cannot be read")
     first = known[0][1]
     summary = "; ".join(problems) or f"layout {first.layout_version}, cluster {first.cluster_id}"
-    return Verdict(worst(states), summary, tuple(details))
+    return CheckVerdict(worst(states), summary, tuple(details))
 
 
 def _storage_infos(facts: Facts) -> list[tuple[str, StorageInfo]]:
@@ -129,11 +131,11 @@ def _upgrades(known: list[tuple[str, StorageInfo]]) -> tuple[State, str]:
     return State.OK, ""
 
 
-def check_journal_nodes(facts: Facts, thresholds: Thresholds) -> Verdict:
+def check_journal_nodes(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     """Check that JournalNodes answer by RPC and HTTP; edits can be read and written only with a majority."""
     nodes = () if facts.journal is None else facts.journal.nodes
     if not nodes:
-        return Verdict(State.OK, "the edits are not on JournalNodes")
+        return CheckVerdict(State.OK, "the edits are not on JournalNodes")
     newest = max(node.last_txid for node in nodes)
     well = [node for node in nodes if not _fault(node)]
     lag = max((newest - node.last_txid for node in well), default=0)
@@ -143,7 +145,7 @@ def check_journal_nodes(facts: Facts, thresholds: Thresholds) -> Verdict:
     states = [_state(len(well), len(nodes)), lagging.state()]
     summary = f"{len(well)} of {len(nodes)} answer by RPC and HTTP, the furthest behind lacks {lag} transactions"
     hint = next((_leftover_hint(node) for node in nodes if node.leftover), "")
-    return Verdict(worst(states), summary, details, (Metric("journalnodes", len(well)), lagging), hint)
+    return CheckVerdict(worst(states), summary, details, (Metric("journalnodes", len(well)), lagging), hint)
 
 
 def _leftover_hint(node: NodeAnswer) -> str:

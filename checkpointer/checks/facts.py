@@ -19,7 +19,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(Generic[T_co]):
+class Observation(Generic[T_co]):
     """A value, or the error that prevented it; neither if the question was not asked.
 
     Attributes:
@@ -53,13 +53,13 @@ class NameNodeFacts:
 
     http: str
     rpc: str
-    last_txid: Answer[int] = Answer()
-    checkpoint_txid: Answer[int] = Answer()
-    state: Answer[str] = Answer()
-    storage_info: Answer[StorageInfo] = Answer()
+    last_txid: Observation[int] = Observation()
+    checkpoint_txid: Observation[int] = Observation()
+    state: Observation[str] = Observation()
+    storage_info: Observation[StorageInfo] = Observation()
     software: str = ""
-    segments: Answer[tuple[TxidRange, ...]] = Answer()
-    beans: Answer[dict[str, Any]] = Answer()
+    segments: Observation[tuple[TxidRange, ...]] = Observation()
+    beans: Observation[dict[str, Any]] = Observation()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +74,9 @@ class DirectoryFacts:
     """
 
     root: Path
-    listing: Answer[StorageDirectory]
+    listing: Observation[StorageDirectory]
     writable: bool = True
-    free: Answer[int] = Answer()
+    free: Observation[int] = Observation()
     holder: str = ""
     lost_pasts: tuple[Path, ...] = ()
     unusable: tuple[str, ...] = ()
@@ -99,8 +99,8 @@ class ImageFacts:
     txid: int
     size: int
     modified: float
-    copies: tuple[tuple[Path, Answer[str]], ...] = ()
-    deep: Answer[int] = Answer()
+    copies: tuple[tuple[Path, Observation[str]], ...] = ()
+    deep: Observation[int] = Observation()
     way_out: str = ""
     codec: str | None = None
     layout_version: int | None = None
@@ -117,8 +117,8 @@ class JournalFacts:
     """
 
     place: str
-    storage_info: Answer[StorageInfo] = Answer()
-    segments: Answer[tuple[TxidRange, ...]] = Answer()
+    storage_info: Observation[StorageInfo] = Observation()
+    segments: Observation[tuple[TxidRange, ...]] = Observation()
     nodes: tuple[NodeAnswer, ...] = ()
 
 
@@ -127,9 +127,9 @@ class DaemonFacts:
     """The daemon; `live` and `ready` are the result and the message of its health probes."""
 
     url: str
-    live: Answer[tuple[bool, str]] = Answer()
-    ready: Answer[tuple[bool, str]] = Answer()
-    status: Answer[NodeState] = Answer()
+    live: Observation[tuple[bool, str]] = Observation()
+    ready: Observation[tuple[bool, str]] = Observation()
+    status: Observation[NodeState] = Observation()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class LockFacts:
     required: bool
     host: str
     address: str
-    holding: Answer[LockHolder | None]
+    holding: Observation[LockHolder | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,11 +201,11 @@ class Facts:
     namenodes: tuple[NameNodeFacts, ...] = ()
     directories: tuple[DirectoryFacts, ...] = ()
     edits_directories: tuple[DirectoryFacts, ...] = ()
-    image: Answer[ImageFacts] = Answer()
+    image: Observation[ImageFacts] = Observation()
     journal: JournalFacts | None = None
     daemon: DaemonFacts | None = None
     tls: tuple[TlsStep, ...] | None = None
-    login: Answer[tuple[LoginStep, ...]] = Answer()
+    login: Observation[tuple[LoginStep, ...]] = Observation()
     lock: LockFacts | None = None
 
 

@@ -15,8 +15,8 @@ from checkpointer.checks.ask_namenode import ask_daemon, ask_http, ask_rpc
 from checkpointer.checks.ask_storage import ask_directories, ask_image
 from checkpointer.checks.ask_tls import ask_files, ask_peer, peers
 from checkpointer.checks.bounded import ask_all
-from checkpointer.checks.facts import Answer, DaemonFacts, DirectoryFacts, Facts, LockFacts, NameNodeFacts, TlsStep
-from checkpointer.checks.registry import Part
+from checkpointer.checks.facts import DaemonFacts, DirectoryFacts, Facts, LockFacts, NameNodeFacts, Observation, TlsStep
+from checkpointer.checks.registry import FactGroup
 from checkpointer.daemon.daemon_address import daemon_url
 from checkpointer.leadership.lock_backend import LockHolder, lock_holder
 from hadoop_common.addresses import host_port
@@ -38,14 +38,14 @@ class Cluster:
     reserved: int
 
     @classmethod
-    def of(cls, configuration: Configuration, role: Role, parts: Collection[Part]) -> Cluster:
+    def of(cls, configuration: Configuration, role: Role, parts: Collection[FactGroup]) -> Cluster:
         """Read the settings of `role` that gathering `parts` needs.
 
         Raises:
             ConfigurationError: names all faulty keys.
         """
         # without HA, the lock is named after the NameNode
-        calls = not {Part.NAMENODES, Part.TLS, Part.LOCK}.isdisjoint(parts)
+        calls = not {FactGroup.NAMENODES, FactGroup.TLS, FactGroup.LOCK}.isdisjoint(parts)
         config = CheckpointConfig.from_configuration(configuration, role, namenodes=calls)
         settings = configuration.with_defaults(DEFAULTS)
         return cls(config, identity_of(role, settings).is_ha, RESOURCE_DU_RESERVED.read(settings))
@@ -53,7 +53,7 @@ class Cluster:
 
 def gather(
     cluster: Cluster,
-    parts: Collection[Part],
+    parts: Collection[FactGroup],
     *,
     limit: float,
     deep: bool = False,
@@ -65,17 +65,17 @@ def gather(
     """
     config = cluster.config
     questions: dict[str, Callable[[], Any]] = {}
-    if Part.NAMENODES in parts:
+    if FactGroup.NAMENODES in parts:
         questions |= _namenode_questions(config, limit)
-    if Part.DAEMON in parts:
+    if FactGroup.DAEMON in parts:
         questions["daemon"] = partial(ask_daemon, daemon_url(config), timeout=limit / _CALLS)
-    secure = peers(config) if Part.TLS in parts and config.web.https is not None else None
+    secure = peers(config) if FactGroup.TLS in parts and config.web.https is not None else None
     if secure is not None:
         questions["tls"] = partial(ask_files, config, clock())
         questions |= {f"tls {url}": partial(ask_peer, url, timeout=limit) for url in secure}
-    if Part.LOGIN in parts:
+    if FactGroup.LOGIN in parts:
         questions["login"] = partial(ask_kerberos, config, limit / _CALLS)
-    if Part.LOCK in parts and config.leader.lock:
+    if FactGroup.LOCK in parts and config.leader.lock:
         questions["lock"] = partial(lock_holder, config.leader)
     answers = ask_all(questions, limit)
     facts = Facts(
@@ -86,18 +86,18 @@ def gather(
         reserved=cluster.reserved,
         codec=config.merge_settings.codec or "",
         is_ha=cluster.is_ha,
-        namenodes=_namenodes(config, answers) if Part.NAMENODES in parts else (),
+        namenodes=_namenodes(config, answers) if FactGroup.NAMENODES in parts else (),
         daemon=_daemon(config, answers.get("daemon")),
         tls=None if secure is None else _tls(answers, secure),
-        login=answers.get("login", Answer()),
+        login=answers.get("login", Observation()),
         lock=_lock(config, answers["lock"]) if "lock" in answers else None,
     )
-    if Part.STORAGE in parts:
+    if FactGroup.STORAGE in parts:
         directories = ask_directories(config.image_directories, limit)
-        image = ask_image(directories, limit, content=Part.IMAGE_CONTENT in parts, deep=deep)
+        image = ask_image(directories, limit, content=FactGroup.IMAGE_CONTENT in parts, deep=deep)
         edits = [each for each in config.edits_directories if each not in config.image_directories]
         facts = replace(facts, directories=directories, edits_directories=ask_directories(edits, limit), image=image)
-    if Part.JOURNAL in parts:
+    if FactGroup.JOURNAL in parts:
         namespace = next((info for each in facts.directories if (info := _version(each)) is not None), None)
         facts = replace(facts, journal=ask_journal(config, namespace, limit))
     return facts
@@ -112,7 +112,7 @@ def _namenode_questions(config: CheckpointConfig, limit: float) -> dict[str, Cal
     return questions
 
 
-def _namenodes(config: CheckpointConfig, answers: Mapping[str, Answer[Any]]) -> tuple[NameNodeFacts, ...]:
+def _namenodes(config: CheckpointConfig, answers: Mapping[str, Observation[Any]]) -> tuple[NameNodeFacts, ...]:
     found = []
     for http, rpc in zip(config.namenode_http_addresses, config.namenode_rpc_addresses, strict=True):
         called = answers[f"rpc {host_port(*rpc)}"]
@@ -121,7 +121,7 @@ def _namenodes(config: CheckpointConfig, answers: Mapping[str, Answer[Any]]) -> 
     return tuple(found)
 
 
-def _tls(answers: Mapping[str, Answer[Any]], peers: Sequence[str]) -> tuple[TlsStep, ...]:
+def _tls(answers: Mapping[str, Observation[Any]], peers: Sequence[str]) -> tuple[TlsStep, ...]:
     late = {f"tls {url}": TlsStep(f"handshake with {url}", f"{url} did not answer in time") for url in peers}
     found = list(answers["tls"].value or (TlsStep("files", answers["tls"].error),))
     return (*found, *(answers[name].value or step for name, step in late.items()))
@@ -129,17 +129,17 @@ def _tls(answers: Mapping[str, Answer[Any]], peers: Sequence[str]) -> tuple[TlsS
 
 def _silent(http: str, rpc: str, error: str) -> NameNodeFacts:
     """Return the facts of a NameNode whose RPC server did not answer in time."""
-    no: Answer[Any] = Answer(error=error)
+    no: Observation[Any] = Observation(error=error)
     return NameNodeFacts(http=http, rpc=rpc, last_txid=no, checkpoint_txid=no, state=no, storage_info=no, segments=no)
 
 
-def _daemon(config: CheckpointConfig, answer: Answer[DaemonFacts] | None) -> DaemonFacts | None:
+def _daemon(config: CheckpointConfig, answer: Observation[DaemonFacts] | None) -> DaemonFacts | None:
     if answer is None:
         return None
-    return answer.value or DaemonFacts(url=daemon_url(config), live=Answer(error=answer.error))
+    return answer.value or DaemonFacts(url=daemon_url(config), live=Observation(error=answer.error))
 
 
-def _lock(config: CheckpointConfig, holding: Answer[LockHolder | None]) -> LockFacts:
+def _lock(config: CheckpointConfig, holding: Observation[LockHolder | None]) -> LockFacts:
     return LockFacts(
         lock=config.leader.lock,
         required=config.leader.required,

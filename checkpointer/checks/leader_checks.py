@@ -6,30 +6,30 @@ from datetime import UTC, datetime
 
 from checkpointer.checks.facts import Facts, LockFacts
 from checkpointer.checks.thresholds import Thresholds
-from checkpointer.checks.verdict import State, Verdict
+from checkpointer.checks.verdict import CheckVerdict, State
 from checkpointer.leadership.leadership_state import Leader
 from hadoop_common.quantities import duration
 
 _NOBODY_HINT = "Start a daemon and check its log: a running daemon acquires the lock within seconds."
 
 
-def check_leader(facts: Facts, thresholds: Thresholds) -> Verdict:
+def check_leader(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     """Check that a daemon holds the configured lock; an unreadable lock is CRITICAL only if it is required."""
     found = facts.lock
     if found is None:
-        return Verdict(State.OK, "this daemon works alone: checkpointer.leader.lock is not set")
+        return CheckVerdict(State.OK, "this daemon works alone: checkpointer.leader.lock is not set")
     rule = f"{'required' if found.required else 'best effort'}, lock: {found.lock}"
     if found.holding.error:
         state = State.CRITICAL if found.required else State.WARNING
         follows = "checkpoints stop without it" if found.required else "checkpoints continue without it"
-        return Verdict(state, f"the lock cannot be read, {follows}: {found.holding.error}", (rule,))
+        return CheckVerdict(state, f"the lock cannot be read, {follows}: {found.holding.error}", (rule,))
     holding = found.holding.value
     if holding is None:
-        return Verdict(State.WARNING, f"no daemon leads ({rule})", (rule,), hint=_NOBODY_HINT)
+        return CheckVerdict(State.WARNING, f"no daemon leads ({rule})", (rule,), hint=_NOBODY_HINT)
     leader = holding.leader or "a daemon whose entry cannot be read"
     since = datetime.fromtimestamp(holding.since, UTC).isoformat(timespec="seconds")
     summary = f"{leader} leads, for {duration(facts.now - holding.since)}; {_own_part(found, holding.leader)} ({rule})"
-    return Verdict(State.OK, summary, (f"since {since}", rule))
+    return CheckVerdict(State.OK, summary, (f"since {since}", rule))
 
 
 def _own_part(found: LockFacts, leader: Leader | None) -> str:

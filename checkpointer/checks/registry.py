@@ -19,10 +19,10 @@ from checkpointer.checks.leader_checks import check_leader
 from checkpointer.checks.storage_checks import check_space, check_storage
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.tls_checks import check_tls
-from checkpointer.checks.verdict import State, Verdict, worst
+from checkpointer.checks.verdict import CheckVerdict, State, worst
 
 
-class Part(Enum):
+class FactGroup(Enum):
     """A group of facts that is gathered only if a chosen check needs it; IMAGE_CONTENT reads whole images."""
 
     NAMENODES = "namenodes"
@@ -46,18 +46,18 @@ class Check:
     name: str
     purpose: str
     hint: str
-    needs: frozenset[Part]
-    decide: Callable[[Facts, Thresholds], Verdict]
+    needs: frozenset[FactGroup]
+    decide: Callable[[Facts, Thresholds], CheckVerdict]
     critical: bool = True
     acts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CheckOutcome:
     """The verdict of a check with its hint, "" if nothing needs to be done."""
 
     name: str
-    verdict: Verdict
+    verdict: CheckVerdict
     hint: str
 
 
@@ -71,7 +71,7 @@ CHECKS: tuple[Check, ...] = (
         "namenode",
         "every NameNode answers by RPC and HTTP",
         "Check the NameNode that does not answer; dfs.namenode.rpc-address and http-address name its addresses.",
-        frozenset({Part.NAMENODES}),
+        frozenset({FactGroup.NAMENODES}),
         check_namenode,
     ),
     Check(
@@ -79,7 +79,7 @@ CHECKS: tuple[Check, ...] = (
         "exactly one NameNode is active",
         "Check the failover controllers and the logs of the NameNodes. Without failover controllers, `hdfs haadmin "
         "-failover`, which fences, makes one NameNode active.",
-        frozenset({Part.NAMENODES}),
+        frozenset({FactGroup.NAMENODES}),
         check_ha,
         acts=True,
     ),
@@ -87,7 +87,7 @@ CHECKS: tuple[Check, ...] = (
         "version",
         "NameNodes, storage and journal belong to one namespace and have a supported layout",
         "Check that the configuration and the directories belong to this cluster; never copy VERSION between clusters.",
-        frozenset({Part.NAMENODES, Part.STORAGE, Part.JOURNAL}),
+        frozenset({FactGroup.NAMENODES, FactGroup.STORAGE, FactGroup.JOURNAL}),
         check_version,
         acts=True,
     ),
@@ -95,7 +95,7 @@ CHECKS: tuple[Check, ...] = (
         "storage",
         "storage directories work and agree, and the newest image is intact",
         "Check the named directory; fetch a damaged image again with `checkpointer fetch-image`.",
-        frozenset({Part.STORAGE, Part.IMAGE_CONTENT}),
+        frozenset({FactGroup.STORAGE, FactGroup.IMAGE_CONTENT}),
         check_storage,
         acts=True,
     ),
@@ -103,7 +103,7 @@ CHECKS: tuple[Check, ...] = (
         "space",
         "free space for two more images in addition to the reserve",
         "Free space on that disk, or lower dfs.namenode.num.checkpoints.retained.",
-        frozenset({Part.STORAGE}),
+        frozenset({FactGroup.STORAGE}),
         check_space,
         acts=True,
     ),
@@ -111,14 +111,14 @@ CHECKS: tuple[Check, ...] = (
         "age",
         "the last checkpoint is recent",
         "Check the daemon's log; `checkpointer checkpoint --force` tries now and reports the error.",
-        frozenset({Part.NAMENODES, Part.STORAGE, Part.DAEMON}),
+        frozenset({FactGroup.NAMENODES, FactGroup.STORAGE, FactGroup.DAEMON}),
         check_age,
     ),
     Check(
         "transactions",
         "the transactions since the last checkpoint are not far above dfs.namenode.checkpoint.txns",
         "Run the checks age and daemon. If checkpoints are made on time, lower dfs.namenode.checkpoint.check.period.",
-        frozenset({Part.NAMENODES}),
+        frozenset({FactGroup.NAMENODES}),
         check_transactions,
         critical=False,
         acts=True,
@@ -128,7 +128,7 @@ CHECKS: tuple[Check, ...] = (
         "the edits have no gap from the image to the NameNode's last transaction",
         "Look for the missing segments in the NameNode's other edits directories. Do not restart the NameNode before "
         'they are in place or it has a newer image: docs/operations.md, "Gap in the edits".',
-        frozenset({Part.NAMENODES, Part.STORAGE, Part.JOURNAL}),
+        frozenset({FactGroup.NAMENODES, FactGroup.STORAGE, FactGroup.JOURNAL}),
         check_edits,
         acts=True,
     ),
@@ -137,53 +137,53 @@ CHECKS: tuple[Check, ...] = (
         "every JournalNode answers by RPC and HTTP, and is nearly up to date",
         "Check the named JournalNode and its log. docs/operations.md describes the repair of a JournalNode that lost "
         "its disk, and of a damaged journal.",
-        frozenset({Part.STORAGE, Part.JOURNAL}),
+        frozenset({FactGroup.STORAGE, FactGroup.JOURNAL}),
         check_journal_nodes,
     ),
     Check(
         "daemon",
         "the daemon answers, is ready and has no error",
         "Check `systemctl status` and the daemon's log.",
-        frozenset({Part.DAEMON}),
+        frozenset({FactGroup.DAEMON}),
         check_daemon,
     ),
     Check(
         "leader",
         "one of several daemons for one cluster holds the lock and makes the checkpoints",
         "Check the servers of ha.zookeeper.quorum, or the file of checkpointer.leader.lock.",
-        frozenset({Part.LOCK}),
+        frozenset({FactGroup.LOCK}),
         check_leader,
     ),
     Check(
         "tls",
         "stores, passwords, certificates and handshakes of HTTPS work",
         "Renew our certificate in its store; a running daemon loads it without a restart.",
-        frozenset({Part.TLS}),
+        frozenset({FactGroup.TLS}),
         check_tls,
     ),
     Check(
         "kerberos",
         "each step of the login at each NameNode works: keytab, ticket, service tickets, RPC, HTTP",
         "Run with KRB5_TRACE=/dev/stderr to trace the Kerberos library.",
-        frozenset({Part.NAMENODES, Part.LOGIN}),
+        frozenset({FactGroup.NAMENODES, FactGroup.LOGIN}),
         check_kerberos,
     ),
 )
 
 
-def perform(checks: Iterable[Check], facts: Facts, thresholds: Thresholds) -> list[Outcome]:
+def perform(checks: Iterable[Check], facts: Facts, thresholds: Thresholds) -> list[CheckOutcome]:
     """Decide all `checks` over the same facts."""
     return [_outcome(check, check.decide(facts, thresholds), thresholds) for check in checks]
 
 
-def _outcome(check: Check, verdict: Verdict, thresholds: Thresholds) -> Outcome:
+def _outcome(check: Check, verdict: CheckVerdict, thresholds: Thresholds) -> CheckOutcome:
     capped = verdict.state is State.CRITICAL and not check.critical and check.name not in thresholds.critical
     if capped:
-        verdict = Verdict(State.WARNING, verdict.summary, verdict.details, verdict.metrics, verdict.hint)
-    return Outcome(check.name, verdict, _hint(check, verdict))
+        verdict = CheckVerdict(State.WARNING, verdict.summary, verdict.details, verdict.metrics, verdict.hint)
+    return CheckOutcome(check.name, verdict, _hint(check, verdict))
 
 
-def _hint(check: Check, verdict: Verdict) -> str:
+def _hint(check: Check, verdict: CheckVerdict) -> str:
     """Return the hint for a verdict; an UNKNOWN state never gets a hint that advises a change."""
     if verdict.state is State.OK:
         return ""
@@ -192,6 +192,6 @@ def _hint(check: Check, verdict: Verdict) -> str:
     return _UNKNOWN_HINT if verdict.state is State.UNKNOWN and check.acts else check.hint
 
 
-def state_of(outcomes: Iterable[Outcome]) -> State:
+def state_of(outcomes: Iterable[CheckOutcome]) -> State:
     """Return the worst state of `outcomes`."""
     return worst(outcome.verdict.state for outcome in outcomes)

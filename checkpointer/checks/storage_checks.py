@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from checkpointer.checks.facts import DirectoryFacts, Facts
 from checkpointer.checks.thresholds import Thresholds
-from checkpointer.checks.verdict import Metric, State, Verdict, worst
+from checkpointer.checks.verdict import CheckVerdict, Metric, State, worst
 from checkpointer.storage.disk_space import MIN_FREE_SPACE
 from checkpointer.storage.inspector import StorageState, agree_on_version
 from hadoop_common.errors import StorageError
@@ -27,15 +27,15 @@ _LOST_PAST_HINT = (
 )
 
 
-def check_storage(facts: Facts, thresholds: Thresholds) -> Verdict:
+def check_storage(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     """Check that every directory works, that all agree, and that the newest image is intact."""
     broken, broken_edits = _broken(facts.directories), _broken(facts.edits_directories)
     new = [each for each in facts.directories if each not in broken and _is_new(each)]
     details = [_line(each) for each in (*facts.directories, *facts.edits_directories)]
     if len(broken) == len(facts.directories):
-        return Verdict(State.CRITICAL, "no storage directory can be used", tuple(details))
+        return CheckVerdict(State.CRITICAL, "no storage directory can be used", tuple(details))
     if broken_edits and len(broken_edits) == len(facts.edits_directories):
-        return Verdict(State.CRITICAL, "no directory for edits can be used", tuple(details))
+        return CheckVerdict(State.CRITICAL, "no directory for edits can be used", tuple(details))
     states, problems = [State.OK], []
     if broken_edits:
         states.append(State.WARNING)
@@ -47,7 +47,7 @@ def check_storage(facts: Facts, thresholds: Thresholds) -> Verdict:
         states.append(State.WARNING)
         problems.append("no image yet")
         hint = "Start the daemon: its start or its first checkpoint creates an image."
-        return Verdict(worst(states), "; ".join(problems), tuple(details), hint=hint)
+        return CheckVerdict(worst(states), "; ".join(problems), tuple(details), hint=hint)
     if new:
         states.append(State.WARNING)
         problems.append(f"{len(new)} directories have no image yet")
@@ -66,7 +66,7 @@ def check_storage(facts: Facts, thresholds: Thresholds) -> Verdict:
     image = facts.image.value
     metrics = () if image is None else (Metric("image", image.size, "B"),)
     whole = "" if image is None else f"the image at txid {image.txid} is intact"
-    return Verdict(worst(states), "; ".join(problems) or whole, tuple(details), metrics, hint)
+    return CheckVerdict(worst(states), "; ".join(problems) or whole, tuple(details), metrics, hint)
 
 
 class _OtherCodec(NamedTuple):
@@ -171,7 +171,7 @@ def _lost_past(facts: Facts, details: list[str]) -> tuple[State, str]:
     return (State.WARNING, f"{were} set aside") if folders else (State.OK, "")
 
 
-def check_space(facts: Facts, thresholds: Thresholds) -> Verdict:
+def check_space(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     """Check for space for two images like the newest besides `dfs.namenode.resource.du.reserved` on every disk.
 
     A directory for edits only needs the reserve alone. Thresholds of the command line apply to both kinds.
@@ -186,11 +186,11 @@ def check_space(facts: Facts, thresholds: Thresholds) -> Verdict:
     errors = tuple(f"{each.root}: {each.free.error}" for each in everywhere if each.free.error)
     details = (*(each.line for each in known), *errors)
     if not known:
-        return Verdict(State.UNKNOWN, "the free space is not known for any directory", details)
+        return CheckVerdict(State.UNKNOWN, "the free space is not known for any directory", details)
     # the directory nearest to its limits stands for all
     tightest = min(known, key=lambda each: (-each.metric.state(), each.metric.value - each.needed))
     state = worst([tightest.metric.state(), State.WARNING if errors else State.OK])
-    return Verdict(state, tightest.summary, details, (tightest.metric,))
+    return CheckVerdict(state, tightest.summary, details, (tightest.metric,))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ FALLING = frozenset({"space", "tls"})
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class AlarmLimits:
     """Warning and critical threshold of one check; None disables one."""
 
     warning: float | None
@@ -45,9 +45,9 @@ class Thresholds:
                 return f"{name}: --warning has to be at most --critical, because a larger value is worse"
         return ""
 
-    def limits(self, name: str, warning: float | None, critical: float | None) -> Limits:
+    def limits(self, name: str, warning: float | None, critical: float | None) -> AlarmLimits:
         """Return the thresholds of check `name`; `warning` and `critical` are its defaults."""
-        return Limits(self.warning.get(name, warning), self.critical.get(name, critical))
+        return AlarmLimits(self.warning.get(name, warning), self.critical.get(name, critical))
 
 
 def parse_thresholds(texts: Iterable[str]) -> dict[str, float]:

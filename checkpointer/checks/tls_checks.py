@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from checkpointer.checks.facts import Facts
 from checkpointer.checks.thresholds import Thresholds
-from checkpointer.checks.verdict import Metric, State, Verdict, worst
+from checkpointer.checks.verdict import CheckVerdict, Metric, State, worst
 
 _WARN_SECONDS = 14 * 86400.0
 
 
-def check_tls(facts: Facts, thresholds: Thresholds) -> Verdict:
+def check_tls(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     """Check the tested steps; the hint is that of the first failed step."""
     if facts.tls is None:
-        return Verdict(State.OK, "HTTPS is not used: dfs.http.policy is HTTP_ONLY")
+        return CheckVerdict(State.OK, "HTTPS is not used: dfs.http.policy is HTTP_ONLY")
     failed = sorted((each for each in facts.tls if each.error), key=lambda each: each.minor)
     left = min((each.ends - facts.now for each in facts.tls if each.ends is not None), default=None)
     metrics: tuple[Metric, ...] = ()
@@ -27,4 +27,4 @@ def check_tls(facts: Facts, thresholds: Thresholds) -> Verdict:
         summary = f"{failed[0].error} ({summary})"
     elif left is not None:
         summary += f", our certificate is valid for {left / 86400:.0f} days"
-    return Verdict(worst(states), summary, details, metrics, failed[0].hint if failed else "")
+    return CheckVerdict(worst(states), summary, details, metrics, failed[0].hint if failed else "")

@@ -53,7 +53,7 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CheckVerdict:
     """The decision of one check; a `hint` replaces the check's own hint."""
 
     state: State

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from checkpointer.checks.registry import CHECKS, Outcome, Part, perform, state_of
+from checkpointer.checks.registry import CHECKS, CheckOutcome, FactGroup, perform, state_of
 from checkpointer.checks.thresholds import MEASURED, Thresholds, parse_thresholds
 from checkpointer.checks.verdict import State
 from hadoop_common.cli.output import as_failure, conf_option, echo, echo_json, json_option, load_configuration
@@ -113,7 +113,7 @@ def command(
         parts = frozenset[Any]().union(*(check.needs for check in chosen))
         cluster = Cluster.of(configuration, likely_role(configuration) if role is None else Role(role), parts)
         if cluster.config.kerberos is not None:
-            _log_in(cluster.config.kerberos.login, tried=Part.LOGIN in parts)
+            _log_in(cluster.config.kerberos.login, tried=FactGroup.LOGIN in parts)
         facts = gather(cluster, parts, limit=timeout, deep=deep)
         outcomes = perform(chosen, facts, thresholds)
     except HdfsError as error:
@@ -150,7 +150,7 @@ def _unknown(error: HdfsError, *, as_json: bool) -> None:
         echo(line)
 
 
-def _as_dict(outcomes: list[Outcome], role: Role) -> dict[str, Any]:
+def _as_dict(outcomes: list[CheckOutcome], role: Role) -> dict[str, Any]:
     state = state_of(outcomes)
     return {
         "state": state.name,
@@ -173,7 +173,7 @@ def _as_dict(outcomes: list[Outcome], role: Role) -> dict[str, Any]:
     }
 
 
-def _show(outcomes: list[Outcome]) -> None:
+def _show(outcomes: list[CheckOutcome]) -> None:
     """Print the plugin's output. Its only bar separates the measured values from the first line's text."""
     state = state_of(outcomes)
     bad = [f"{each.name}: {each.verdict.summary}" for each in outcomes if each.verdict.state is not State.OK]

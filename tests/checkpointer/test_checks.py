@@ -15,7 +15,6 @@ from checkpointer import checks
 from checkpointer.checks.ask_journal import _held
 from checkpointer.checks.checkpoint_checks import coverage
 from checkpointer.checks.facts import (
-    Answer,
     DaemonFacts,
     DirectoryFacts,
     Facts,
@@ -23,11 +22,12 @@ from checkpointer.checks.facts import (
     JournalFacts,
     LockFacts,
     NameNodeFacts,
+    Observation,
     TxidRange,
 )
-from checkpointer.checks.registry import CHECKS, Part, perform, state_of
+from checkpointer.checks.registry import CHECKS, FactGroup, perform, state_of
 from checkpointer.checks.thresholds import MEASURED, Thresholds, parse_thresholds
-from checkpointer.checks.verdict import Metric, State, Verdict, worst
+from checkpointer.checks.verdict import CheckVerdict, Metric, State, worst
 from checkpointer.leadership.leadership_state import Leader
 from checkpointer.leadership.lock_backend import LockHolder
 from checkpointer.storage.inspector import StorageDirectory, StorageState
@@ -39,7 +39,7 @@ from site_config.checkpoint_config import Role
 
 NOW = 1_000_000.0
 INFO = StorageInfo(-63, 7, 0, "CID-1", "BP-1")
-DOWN: Answer[Any] = Answer(error="connection refused")
+DOWN: Observation[Any] = Observation(error="connection refused")
 ROOT = Path("/data/1")
 BY_NAME = {check.name: check for check in CHECKS}
 
@@ -48,13 +48,13 @@ def namenode(number: int = 1, **changes: Any) -> NameNodeFacts:
     found = NameNodeFacts(
         http=f"http://nn{number}:9870",
         rpc=f"nn{number}:8020",
-        last_txid=Answer(100),
-        checkpoint_txid=Answer(90),
-        state=Answer("ACTIVE"),
-        storage_info=Answer(INFO),
+        last_txid=Observation(100),
+        checkpoint_txid=Observation(90),
+        state=Observation("ACTIVE"),
+        storage_info=Observation(INFO),
         software="2.7.3",
-        segments=Answer((TxidRange(91, 100),)),
-        beans=Answer({}),
+        segments=Observation((TxidRange(91, 100),)),
+        beans=Observation({}),
     )
     return replace(found, **changes)
 
@@ -67,13 +67,15 @@ def down(number: int = 1) -> NameNodeFacts:
 
 def directory(root: Path = ROOT, state: StorageState = StorageState.NORMAL, **changes: Any) -> DirectoryFacts:
     version = INFO if state is StorageState.NORMAL else None
-    found = DirectoryFacts(root=root, listing=Answer(StorageDirectory(root, state, version)), free=Answer(10_000))
+    found = DirectoryFacts(
+        root=root, listing=Observation(StorageDirectory(root, state, version)), free=Observation(10_000)
+    )
     return replace(found, **changes)
 
 
-def image(**changes: Any) -> Answer[ImageFacts]:
-    copies = ((ROOT / "current/fsimage_90", Answer("d41d")),)
-    return Answer(replace(ImageFacts(txid=90, size=1000, modified=NOW - 60, copies=copies), **changes))
+def image(**changes: Any) -> Observation[ImageFacts]:
+    copies = ((ROOT / "current/fsimage_90", Observation("d41d")),)
+    return Observation(replace(ImageFacts(txid=90, size=1000, modified=NOW - 60, copies=copies), **changes))
 
 
 def facts(**changes: Any) -> Facts:
@@ -88,15 +90,15 @@ def facts(**changes: Any) -> Facts:
         image=image(),
         daemon=DaemonFacts(
             url="http://localhost:9868",
-            live=Answer((True, "running")),
-            ready=Answer((True, "10 behind")),
-            status=Answer(NodeState(role="secondary")),
+            live=Observation((True, "running")),
+            ready=Observation((True, "10 behind")),
+            status=Observation(NodeState(role="secondary")),
         ),
     )
     return replace(found, **changes)
 
 
-def decide(name: str, thresholds: Thresholds | None = None, **changes: Any) -> Verdict:
+def decide(name: str, thresholds: Thresholds | None = None, **changes: Any) -> CheckVerdict:
     return perform([BY_NAME[name]], facts(**changes), thresholds or Thresholds())[0].verdict
 
 
@@ -118,7 +120,7 @@ def test_nothing_is_to_be_changed_where_nothing_is_known(name: str) -> None:
 
 
 def test_a_web_server_that_refuses_us_has_its_own_next_step() -> None:
-    refused: Answer[Any] = Answer(error="HTTP 401", hint="Set the key.")
+    refused: Observation[Any] = Observation(error="HTTP 401", hint="Set the key.")
     assert decide("namenode", namenodes=(namenode(beans=refused),)).hint == "Set the key."
     assert decide("namenode", namenodes=(namenode(1), namenode(2, beans=refused))).hint == "Set the key."
     assert decide("namenode", namenodes=(replace(down(), beans=refused),)).hint == ""
@@ -152,7 +154,7 @@ def test_namenode(nodes: tuple[NameNodeFacts, ...], state: State) -> None:
     ],
 )
 def test_ha(states: tuple[str | None, ...], state: State) -> None:
-    nodes = tuple(namenode(n, state=DOWN if each is None else Answer(each)) for n, each in enumerate(states))
+    nodes = tuple(namenode(n, state=DOWN if each is None else Observation(each)) for n, each in enumerate(states))
     assert decide("ha", is_ha=True, namenodes=nodes).state is state
 
 
@@ -174,13 +176,13 @@ def test_ha_that_is_not_configured() -> None:
     ],
 )
 def test_version(change: dict[str, Any], state: State, word: str) -> None:
-    found = decide("version", namenodes=(namenode(storage_info=Answer(replace(INFO, **change))),))
+    found = decide("version", namenodes=(namenode(storage_info=Observation(replace(INFO, **change))),))
     assert found.state is state
     assert word in found.summary
 
 
 def test_version_of_the_journal_and_of_nobody() -> None:
-    other = JournalFacts(place="/shared/current", storage_info=Answer(replace(INFO, cluster_id="CID-9")))
+    other = JournalFacts(place="/shared/current", storage_info=Observation(replace(INFO, cluster_id="CID-9")))
     assert decide("version", journal=other).state is State.CRITICAL
     lost = JournalFacts(place="/shared/current", storage_info=DOWN)
     assert decide("version", journal=lost).state is State.UNKNOWN
@@ -225,7 +227,7 @@ def test_a_lost_past_is_no_damaged_image() -> None:
 
 OTHER = Path("/data/2")
 NEW = directory(OTHER, StorageState.NOT_FORMATTED)
-BROKEN = directory(OTHER, listing=Answer(error="no such disk"))
+BROKEN = directory(OTHER, listing=Observation(error="no such disk"))
 
 
 @pytest.mark.parametrize(
@@ -245,7 +247,9 @@ BROKEN = directory(OTHER, listing=Answer(error="no such disk"))
                 directory(),
                 directory(
                     OTHER,
-                    listing=Answer(StorageDirectory(OTHER, StorageState.NORMAL, replace(INFO, cluster_id="CID-2"))),
+                    listing=Observation(
+                        StorageDirectory(OTHER, StorageState.NORMAL, replace(INFO, cluster_id="CID-2"))
+                    ),
                 ),
             ),
             State.CRITICAL,
@@ -264,15 +268,15 @@ def test_storage(directories: tuple[DirectoryFacts, ...], state: State, word: st
 @pytest.mark.parametrize(
     ("found", "state"),
     [
-        (image(copies=((ROOT, Answer("d41d")), (OTHER, Answer(error="wrong digest")))), State.WARNING),
-        (image(copies=((ROOT, Answer(error="wrong digest")),)), State.CRITICAL),
-        (image(deep=Answer(0)), State.OK),
-        (image(deep=Answer(3)), State.CRITICAL),
-        (image(deep=Answer(error="no answer within 1 s")), State.UNKNOWN),
-        (Answer(error="there is no image in /data/1"), State.UNKNOWN),
+        (image(copies=((ROOT, Observation("d41d")), (OTHER, Observation(error="wrong digest")))), State.WARNING),
+        (image(copies=((ROOT, Observation(error="wrong digest")),)), State.CRITICAL),
+        (image(deep=Observation(0)), State.OK),
+        (image(deep=Observation(3)), State.CRITICAL),
+        (image(deep=Observation(error="no answer within 1 s")), State.UNKNOWN),
+        (Observation(error="there is no image in /data/1"), State.UNKNOWN),
     ],
 )
-def test_the_image_of_the_storage(found: Answer[ImageFacts], state: State) -> None:
+def test_the_image_of_the_storage(found: Observation[ImageFacts], state: State) -> None:
     assert decide("storage", image=found).state is state
 
 
@@ -295,7 +299,7 @@ def test_a_held_lock_is_told() -> None:
     [(10_000, State.OK), (5000, State.OK), (4999, State.WARNING), (2500, State.WARNING), (2499, State.CRITICAL)],
 )
 def test_space(free: int, state: State) -> None:
-    found = decide("space", directories=(directory(free=Answer(free)), directory(OTHER, free=Answer(99_999))))
+    found = decide("space", directories=(directory(free=Observation(free)), directory(OTHER, free=Observation(99_999))))
     assert found.state is state
     assert str(found.metrics[0]) == f"space={free}B;5000:;2500:"
 
@@ -308,19 +312,19 @@ def test_space(free: int, state: State) -> None:
     ],
 )
 def test_an_image_of_ours_that_is_of_another_past(ours: int, segments: tuple[TxidRange, ...], said: str) -> None:
-    nodes = (namenode(segments=Answer(segments)),)
+    nodes = (namenode(segments=Observation(segments)),)
     found = decide("edits", namenodes=nodes, image=image(txid=ours))
     assert found.state is State.CRITICAL
     assert said in found.summary
-    whole = (namenode(segments=Answer((TxidRange(91, ours), TxidRange(ours + 1, ours + 9)))),)
+    whole = (namenode(segments=Observation((TxidRange(91, ours), TxidRange(ours + 1, ours + 9)))),)
     assert decide("edits", namenodes=whole, image=image(txid=ours)).state is (
         State.OK if ours <= 100 else State.CRITICAL
     )
 
 
 def test_a_directory_for_edits_needs_the_reserve_only() -> None:
-    assert decide("space", edits_directories=(directory(OTHER, free=Answer(1_500)),)).state is State.OK
-    tight = decide("space", edits_directories=(directory(OTHER, free=Answer(400)),))
+    assert decide("space", edits_directories=(directory(OTHER, free=Observation(1_500)),)).state is State.OK
+    tight = decide("space", edits_directories=(directory(OTHER, free=Observation(400)),))
     assert (tight.state, str(tight.metrics[0])) == (State.CRITICAL, "space=400B;1000:;500:")
     assert str(OTHER) in tight.summary
     assert decide("space", edits_directories=(directory(OTHER, free=DOWN),)).state is State.WARNING
@@ -337,12 +341,12 @@ def test_a_directory_for_edits_that_cannot_be_used() -> None:
 
 
 def test_a_copy_that_is_not_read_in_time_is_not_damaged() -> None:
-    late: Answer[str] = Answer(error="no answer within 30 s", late=True)
+    late: Observation[str] = Observation(error="no answer within 30 s", late=True)
     first, second = ROOT / "current/fsimage_90", OTHER / "current/fsimage_90"
     found = decide("storage", image=image(copies=((first, late),)))
     assert found.state is State.UNKNOWN
     assert "--timeout" in found.summary
-    assert decide("storage", image=image(copies=((first, late), (second, Answer("d41d"))))).state is State.UNKNOWN
+    assert decide("storage", image=image(copies=((first, late), (second, Observation("d41d"))))).state is State.UNKNOWN
     assert decide("storage", image=image(copies=((first, late), (second, DOWN)))).state is State.UNKNOWN
     assert decide("storage", image=image(copies=((first, DOWN), (second, DOWN)))).state is State.CRITICAL
 
@@ -361,7 +365,7 @@ def test_space_with_thresholds_of_its_own_and_without_an_answer() -> None:
 )
 def test_age(age: int, state: State) -> None:
     assert decide("age", image=image(modified=NOW - age)).state is state
-    beans = Answer({"LastCheckpointTime": int((NOW - age) * 1000)})
+    beans = Observation({"LastCheckpointTime": int((NOW - age) * 1000)})
     found = decide("age", namenodes=(namenode(beans=beans),))
     assert found.state is state
     assert str(found.metrics[0]) == f"age={age}s;7200;10800"
@@ -370,8 +374,8 @@ def test_age(age: int, state: State) -> None:
 @pytest.mark.parametrize(("at", "age"), [(NOW - 5, 5), (NOW - 700, 660), (None, 660)])
 def test_age_where_the_namenode_reports_what_it_remembers(at: float | None, age: int) -> None:
     """/jmx is kept for a while; the daemon knows what the NameNode took since."""
-    beans = Answer({"LastCheckpointTime": int((NOW - 660) * 1000)})
-    daemon = DaemonFacts(url="http://localhost:9868", status=Answer(NodeState(role="secondary", checkpoint_at=at)))
+    beans = Observation({"LastCheckpointTime": int((NOW - 660) * 1000)})
+    daemon = DaemonFacts(url="http://localhost:9868", status=Observation(NodeState(role="secondary", checkpoint_at=at)))
     (metric,) = decide("age", namenodes=(namenode(beans=beans),), daemon=daemon).metrics
     assert metric.value == age
 
@@ -394,21 +398,24 @@ def test_a_warning_comes_before_it_is_critical(
 
 
 def test_age_when_nothing_was_written_since() -> None:
-    idle = namenode(checkpoint_txid=Answer(100))
+    idle = namenode(checkpoint_txid=Observation(100))
     assert decide("age", image=image(modified=0.0), namenodes=(idle,)).state is State.OK
 
 
 def test_the_daemon_says_what_to_do_about_its_alarms() -> None:
     status = NodeState(role="secondary", alarms=("it is full",), next_steps={"it is full": "Free space."})
     daemon = DaemonFacts(
-        url="http://here", live=Answer((True, "running")), ready=Answer((False, "it is full")), status=Answer(status)
+        url="http://here",
+        live=Observation((True, "running")),
+        ready=Observation((False, "it is full")),
+        status=Observation(status),
     )
     verdict = decide("daemon", daemon=daemon)
     assert (verdict.state, verdict.hint) == (State.WARNING, "Free space.")
 
 
 def test_age_that_nobody_knows() -> None:
-    nobody = {"image": Answer(error="no image"), "namenodes": (down(),)}
+    nobody = {"image": Observation(error="no image"), "namenodes": (down(),)}
     assert decide("age", **nobody).state is State.UNKNOWN
 
 
@@ -417,7 +424,7 @@ def test_a_clock_that_is_behind_does_not_make_an_age_negative() -> None:
 
 
 def test_transactions() -> None:
-    many = {"namenodes": (namenode(checkpoint_txid=Answer(0), last_txid=Answer(101)),)}
+    many = {"namenodes": (namenode(checkpoint_txid=Observation(0), last_txid=Observation(101)),)}
     assert decide("transactions").state is State.OK
     assert decide("transactions", **many).state is State.WARNING
     assert decide("transactions", Thresholds(critical={"transactions": 100.0}), **many).state is State.CRITICAL
@@ -522,7 +529,7 @@ def test_what_journal_nodes_hold_together() -> None:
 
 
 def journal(*segments: TxidRange) -> JournalFacts:
-    return JournalFacts(place="/shared/current", storage_info=Answer(INFO), segments=Answer(segments))
+    return JournalFacts(place="/shared/current", storage_info=Observation(INFO), segments=Observation(segments))
 
 
 @pytest.mark.parametrize(
@@ -532,11 +539,11 @@ def journal(*segments: TxidRange) -> JournalFacts:
         ({"journal": journal(TxidRange(91, 95))}, State.WARNING, "96-100 are not"),
         ({"journal": journal(TxidRange(94, 100))}, State.CRITICAL, "91-93"),
         ({"journal": journal(), "image": image(txid=200)}, State.CRITICAL, "ahead"),
-        ({"journal": journal(), "image": Answer(error="no image")}, State.UNKNOWN, "no image"),
+        ({"journal": journal(), "image": Observation(error="no image")}, State.UNKNOWN, "no image"),
         ({"journal": replace(journal(), segments=DOWN)}, State.UNKNOWN, "refused"),
         # the NameNode's open segment is in no manifest
-        ({"namenodes": (namenode(segments=Answer((TxidRange(91, 95),))),)}, State.OK, "without a gap"),
-        ({"namenodes": (namenode(segments=Answer((TxidRange(93, 95),))),)}, State.CRITICAL, "91-92"),
+        ({"namenodes": (namenode(segments=Observation((TxidRange(91, 95),))),)}, State.OK, "without a gap"),
+        ({"namenodes": (namenode(segments=Observation((TxidRange(93, 95),))),)}, State.CRITICAL, "91-92"),
         ({"namenodes": (namenode(segments=DOWN),)}, State.UNKNOWN, "refused"),
         ({"namenodes": (down(),)}, State.UNKNOWN, "no NameNode"),
     ],
@@ -557,7 +564,7 @@ def test_many_gaps_are_not_all_listed() -> None:
 
 
 def test_the_active_is_believed() -> None:
-    standby = namenode(1, state=Answer("STANDBY"), last_txid=Answer(500))
+    standby = namenode(1, state=Observation("STANDBY"), last_txid=Observation(500))
     assert decide("transactions", namenodes=(standby, namenode(2))).metrics[0].value == 10
 
 
@@ -567,17 +574,17 @@ def daemon(**changes: Any) -> dict[str, DaemonFacts]:
     return {"daemon": replace(found, **changes)}
 
 
-def failed(error: str, **record: float) -> Answer[NodeState]:
+def failed(error: str, **record: float) -> Observation[NodeState]:
     record["last_error_at"] = NOW - 30
-    return Answer(NodeState(role="secondary", record=CheckpointRecord(last_error=error, **record)))  # type: ignore[arg-type]
+    return Observation(NodeState(role="secondary", record=CheckpointRecord(last_error=error, **record)))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("change", "state", "word"),
     [
         ({"live": DOWN}, State.CRITICAL, "does not answer"),
-        ({"live": Answer((False, "stopping"))}, State.CRITICAL, "stopping"),
-        ({"ready": Answer((False, "3 periods late"))}, State.WARNING, "3 periods late"),
+        ({"live": Observation((False, "stopping"))}, State.CRITICAL, "stopping"),
+        ({"ready": Observation((False, "3 periods late"))}, State.WARNING, "3 periods late"),
         ({"ready": DOWN}, State.UNKNOWN, "refused"),
         ({"status": DOWN}, State.UNKNOWN, "refused"),
         ({"status": failed("disk full")}, State.WARNING, "30 s ago: disk full"),
@@ -597,7 +604,7 @@ def test_daemon(change: dict[str, Any], state: State, word: str) -> None:
 LEADER = Leader(host="b", pid=7, role="secondary", address="0.0.0.0:9868", since=NOW - 900)
 
 
-def lock(holding: Answer[LockHolder | None], *, host: str = "a", required: bool = False) -> Verdict:
+def lock(holding: Observation[LockHolder | None], *, host: str = "a", required: bool = False) -> CheckVerdict:
     found = LockFacts(
         lock="ZooKeeper /hadoop-checkpointer/ns1/leader",
         required=required,
@@ -609,21 +616,21 @@ def lock(holding: Answer[LockHolder | None], *, host: str = "a", required: bool 
 
 
 def test_who_leads_since_when_and_by_what() -> None:
-    found = lock(Answer(LockHolder(LEADER, NOW - 600)))
+    found = lock(Observation(LockHolder(LEADER, NOW - 600)))
     assert found.state is State.OK
     assert found.summary == (
         "secondary on b (process 7, HTTP 0.0.0.0:9868) leads, for 10 min 0 s; the daemon of this configuration stands "
         "by (best effort, lock: ZooKeeper /hadoop-checkpointer/ns1/leader)"
     )
     assert found.details[0] == "since 1970-01-12T13:36:40+00:00"
-    ours = lock(Answer(LockHolder(LEADER, NOW - 600)), host="b", required=True)
+    ours = lock(Observation(LockHolder(LEADER, NOW - 600)), host="b", required=True)
     assert "this is the daemon of this configuration (required, lock:" in ours.summary
-    assert "a daemon whose entry cannot be read leads" in lock(Answer(LockHolder(None, NOW))).summary
+    assert "a daemon whose entry cannot be read leads" in lock(Observation(LockHolder(None, NOW))).summary
 
 
 def test_nobody_leads_or_nobody_knows() -> None:
     assert decide("leader").summary.startswith("this daemon works alone")
-    nobody = lock(Answer())
+    nobody = lock(Observation())
     assert (nobody.state, nobody.summary.partition(" (")[0]) == (State.WARNING, "no daemon leads")
     assert lock(DOWN).state is State.WARNING
     assert "checkpoints continue without it: connection refused" in lock(DOWN).summary
@@ -654,7 +661,7 @@ def test_every_check_takes_its_thresholds_or_has_none() -> None:
     assert MEASURED.keys() | without == BY_NAME.keys()
     sources = [path.read_text() for path in Path(checks.__file__).parent.glob("*_checks.py")]
     assert {name for text in sources for name in re.findall(r'thresholds\.limits\("(\w+)"', text)} == MEASURED.keys()
-    assert all(check.hint and check.purpose and check.needs <= set(Part) for check in CHECKS)
+    assert all(check.hint and check.purpose and check.needs <= set(FactGroup) for check in CHECKS)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from checkpointer.checks.ask_namenode import ask_http
 from checkpointer.checks.ask_storage import lock_holder
 from checkpointer.checks.bounded import ask_all
 from checkpointer.checks.gather import Cluster, gather
-from checkpointer.checks.registry import Part
+from checkpointer.checks.registry import FactGroup
 from checkpointer.leadership.leadership_state import Leader
 from checkpointer.leadership.lock_backend import open_lock_backend
 from hadoop_common.configuration import Configuration
@@ -441,7 +441,7 @@ def test_an_answer_that_is_cut_is_no_answer() -> None:
 def test_free_space_of_a_directory_for_edits_is_looked_at(site: Site, tmp_path: Path) -> None:
     edits = tmp_path / "edits"
     configuration = Configuration.from_mapping({**site.values, "dfs.namenode.checkpoint.edits.dir": str(edits)}, {})
-    found = gather(Cluster.of(configuration, Role.SECONDARY, {Part.STORAGE}), {Part.STORAGE}, limit=20)
+    found = gather(Cluster.of(configuration, Role.SECONDARY, {FactGroup.STORAGE}), {FactGroup.STORAGE}, limit=20)
     assert [each.root for each in found.edits_directories] == [edits]
     assert found.edits_directories[0].free.value
 

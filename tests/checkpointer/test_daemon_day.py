@@ -20,7 +20,7 @@ import requests
 from prometheus_client.parser import text_string_to_metric_families
 
 from checkpointer.checks.gather import Cluster, gather
-from checkpointer.checks.registry import CHECKS, Part, perform
+from checkpointer.checks.registry import CHECKS, FactGroup, perform
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.roles.secondary.role import SecondaryRole
 from checkpointer.roles.standby.role import StandbyRole
@@ -124,7 +124,7 @@ class Day:
 
     def checks(self) -> dict[str, tuple[str, str]]:
         chosen = [check for check in CHECKS if check.name in ASKED]
-        parts = frozenset[Part]().union(*(check.needs for check in chosen))
+        parts = frozenset[FactGroup]().union(*(check.needs for check in chosen))
         cluster = Cluster.of(self.configuration(), Role.SECONDARY, parts)
         facts = gather(cluster, parts, limit=3, clock=self.clock.wall)
         return {

@@ -13,7 +13,7 @@ from checkpointer.checks.ask_tls import ask_files, ask_peer, peers
 from checkpointer.checks.facts import Facts, TlsStep
 from checkpointer.checks.thresholds import Thresholds, parse_thresholds
 from checkpointer.checks.tls_checks import check_tls
-from checkpointer.checks.verdict import State, Verdict
+from checkpointer.checks.verdict import CheckVerdict, State
 from hadoop_common.configuration import Configuration
 from hadoop_common.tls.process import ServerTls, use_client
 from hadoop_common.tls.settings import TlsConfig, WebAddresses
@@ -37,7 +37,7 @@ def config_of(tls: TlsConfig, policy: str = "HTTPS_ONLY") -> CheckpointConfig:
     return replace(found, web=WebAddresses(None, ("localhost", 0), tls))
 
 
-def verdict(steps: tuple[TlsStep, ...] | None, **thresholds: str) -> Verdict:
+def verdict(steps: tuple[TlsStep, ...] | None, **thresholds: str) -> CheckVerdict:
     facts = Facts(role=Role.SECONDARY, now=time.time(), period=1, transactions=1, reserved=0, tls=steps)
     given = {name: parse_thresholds([value]) for name, value in thresholds.items()}
     return check_tls(facts, Thresholds(**given))
@@ -50,7 +50,7 @@ def private(tls: TlsConfig) -> TlsConfig:
     return tls
 
 
-def judged(tls: TlsConfig) -> Verdict:
+def judged(tls: TlsConfig) -> CheckVerdict:
     return verdict(ask_files(config_of(private(tls)), time.time()))
 
 
