@@ -36,7 +36,7 @@ _STEP = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ArchiveIdentity:
     """The namespace of an archive, and whether its objects are encrypted."""
 
     namespace_id: int
@@ -65,7 +65,7 @@ class Archive:
         self.immutable = immutable
         self._key = key
 
-    def identity(self) -> Identity | None:
+    def identity(self) -> ArchiveIdentity | None:
         """Return the identity; None for an archive that does not exist yet."""
         try:
             values = json.loads(self.store.read(IDENTITY))
@@ -74,9 +74,9 @@ class Archive:
         except ValueError as fault:
             raise ArchiveDamagedError(IDENTITY, str(fault)) from fault
         check_format(values.get("format"), IDENTITY)
-        return Identity(values["namespaceId"], values["clusterId"], values["encrypted"])
+        return ArchiveIdentity(values["namespaceId"], values["clusterId"], values["encrypted"])
 
-    def require(self) -> Identity:
+    def require(self) -> ArchiveIdentity:
         """Return the identity of an archive that has to exist."""
         if (found := self.identity()) is None:
             raise ArchiveError(
@@ -200,7 +200,7 @@ class Archive:
             path.write_bytes(content)
             self.store.put(name, path)
 
-    def _check_key(self, found: Identity) -> None:
+    def _check_key(self, found: ArchiveIdentity) -> None:
         if found.encrypted and self._key is None:
             raise ArchiveError(f"{self.store.location} is encrypted", hint="Name its key with --key-file.")
         if not found.encrypted and self._key is not None:

@@ -86,7 +86,7 @@ class Restored:
     seconds: float
 
 
-class Loss(NamedTuple):
+class LaterDeletions(NamedTuple):
     """What deletions after a moment removed, of what existed at that moment.
 
     The NameNode has queued the blocks of these files for deletion. Times are in ms since the epoch, 0 if unknown.
@@ -157,7 +157,7 @@ def restore(source: Source, target: Path, options: RestoreOptions, observer: Obs
     return Restored(image, source.txid, tuple(changes), time.monotonic() - started)
 
 
-def later_losses(image: Path, later: Iterator[EditOp]) -> Loss:
+def later_losses(image: Path, later: Iterator[EditOp]) -> LaterDeletions:
     """Sum what operations after a moment deleted, of what the image of that moment has.
 
     Args:
@@ -187,7 +187,7 @@ def later_losses(image: Path, later: Iterator[EditOp]) -> Loss:
             deletions, files, length = deletions + 1, files + content.files, length + content.length
             if (at := op_time(op)) is not None:
                 times.append(at)
-    return Loss(deletions, files, length, min(times, default=0), max(times, default=0), transactions)
+    return LaterDeletions(deletions, files, length, min(times, default=0), max(times, default=0), transactions)
 
 
 def txid_at(archive: Archive, view: BranchView, moment: int, folder: Path) -> int:

@@ -20,8 +20,8 @@ from archive.cli.options import (
     scratch_folder,
     scratch_option,
 )
-from archive.history import BranchView, plan_restore
-from archive.restoring import Loss, Restored, RestoreOptions, format_time
+from archive.history import BranchView, RestorePlan, plan_restore
+from archive.restoring import LaterDeletions, Restored, RestoreOptions, format_time
 from archive.undoing import UndoChange
 from hadoop_common.cli.output import PRIVATE_UMASK, conf_option, echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
@@ -94,6 +94,8 @@ def command(
     with opened(location, key_file) as archive, scratch_folder(scratch_dir) as folder:
         view = chosen_view(archive, branch)
         wanted = _moment(archive, view, folder, txid, moment, before_delete)
+        if any(each > wanted for each in without):
+            raise click.UsageError(f"--without names transaction {max(without)}, and the restore ends at {wanted}.")
         plan = plan_restore(view, min([wanted, *(each - 1 for each in without)]))
         if wanted != plan.txid:
             plan = _extended(view, plan.base.txid, wanted)
@@ -118,7 +120,7 @@ def _moment(
     return view.last_txid if path is None else deletion_of(archive, view, path, folder) - 1
 
 
-def _extended(view: BranchView, base: int, txid: int) -> Any:
+def _extended(view: BranchView, base: int, txid: int) -> RestorePlan:
     """A plan for `txid` from the image of transaction `base`, not from a newer one."""
     older = BranchView(view.branch, tuple(each for each in view.images if each.txid <= base), view.pieces)
     return plan_restore(older, txid)
@@ -143,7 +145,7 @@ def print_changes(changes: Sequence[UndoChange]) -> None:
         echo(f"and {len(changes) - _SHOWN} more changes, which --json lists")
 
 
-def _content(made: Restored, loss: Loss, out: Path, branch: str) -> dict[str, Any]:
+def _content(made: Restored, loss: LaterDeletions, out: Path, branch: str) -> dict[str, Any]:
     return {
         "directory": str(out),
         "image": str(made.image),
@@ -162,7 +164,7 @@ def _content(made: Restored, loss: Loss, out: Path, branch: str) -> dict[str, An
     }
 
 
-def _print(made: Restored, loss: Loss, out: Path) -> None:
+def _print(made: Restored, loss: LaterDeletions, out: Path) -> None:
     echo(f"{out}: the state after transaction {made.txid}, in {made.seconds:.1f} s")
     print_changes(made.changes)
     echo(f"{loss.later_transactions} later transactions are not in it")

@@ -286,6 +286,8 @@ def test_the_commands_tell_what_came_later_and_show_the_difference(mistake: tupl
     assert json.loads(run_cli("archive", "drill", *words, "--json").out)["branch"] == MAIN
     assert run_cli("archive", "show", str(deleted), *words).code == 0
     assert run_cli("archive", "restore", *words, "--out", folder / "none").code == 2
+    late = run_cli("archive", "restore", *words, "--txid", "110", "--without", "112", "--out", folder / "none")
+    assert (late.code, "and the restore ends at 110" in late.err) == (2, True)
 
 
 # ---- damage, kills and removal -------------------------------------------------------------------------------------
