@@ -30,7 +30,7 @@ PROTOS := $(wildcard hadoop_rpc/proto/*.proto image_format/proto/*.proto journal
 # images of containers set it: each of hundreds of processes would compile every module it imports anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup wheel wheelhouse deb demo demo-bookkeeper demo-ha demos-loaded test test-deep test-loaded unit interop differential interop-setup kills faults fuzz lint types layers check bench bench-compress bench-scale bench-shapes bench-standby bench-journal bench-transfer bench-pipeline bench-dump load abuse screenshots format lock clean
+.PHONY: help setup wheel wheelhouse deb demo demo-bookkeeper demo-ha demos-loaded test test-deep test-loaded unit interop differential interop-setup kills faults fuzz lint types layers wording check bench bench-compress bench-scale bench-shapes bench-standby bench-journal bench-transfer bench-pipeline bench-dump load abuse screenshots format lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -129,7 +129,10 @@ types: setup
 layers: setup
 	$(BIN)/lint-imports
 
-check: lint types layers ## the static checks alone
+wording: setup
+	$(BIN)/python -m tests.tools.wording
+
+check: lint types layers wording ## the static checks alone
 
 format: setup ## rewrite the sources in the project's style
 	$(BIN)/ruff check --fix .

@@ -165,7 +165,7 @@ class ImageIndex:
     ) -> None:
         """Scan the image, or take the arrays that a scan of the same image made before; the others lie in `room`.
 
-        `progress` is told how many bytes of the image were scanned.
+        `progress` receives the number of scanned bytes of the image.
         """
         allocator = ArrayAllocator() if allocator is None else allocator
         image.decompress(_SECTIONS)

@@ -54,7 +54,7 @@ class IndexArrays:
     def scan(
         cls, image: ImageFile, allocator: ArrayAllocator | None = None, progress: Callable[[int], None] | None = None
     ) -> IndexArrays:
-        """Walk both sections of an image; the arrays lie in `room`, and `progress` is told the bytes, about.
+        """Walk both sections of an image; the arrays lie in `room`, `progress` gets the bytes, about.
 
         Raises:
             MissingSectionError: there is no INODE section.
@@ -130,7 +130,7 @@ class IndexArrays:
         return self.slots_at(self.ids.find_all(inode_ids))
 
     def ids_at(self, slots: Ids, allocator: ArrayAllocator | None = None) -> Ids:
-        """Inode id of each of these slots; marks for all inodes lie in `room` meanwhile."""
+        """Inode id of each of these slots; marks for all inodes temporarily lie in `room`."""
         if not self.slots.size:
             return self.ids.at(slots)
         # An array of the ids by slot would take more than all that is kept of an inode.

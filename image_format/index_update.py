@@ -45,7 +45,7 @@ def updated_arrays(
 ) -> IndexArrays | None:
     """What `IndexArrays.scan` of the new image gives; None where only that can tell.
 
-    Both indexes are in memory meanwhile.
+    Both indexes are in memory during the update.
 
     Args:
         added_directories: ids of the directories whose entries are `directories.added`.

@@ -30,7 +30,7 @@ PIECE = 4 << 20
 
 _NONE: Ids = np.zeros(0, np.int64)
 _MOST_SCANNERS = 8
-"""Each has arrays of its own, a few MB of which it touches; the disk is not quicker for more."""
+"""Each has arrays of its own, a few MB of which it touches; more scanners do not make the disk faster."""
 
 
 class InodeRecords(NamedTuple):
@@ -102,7 +102,7 @@ def scan_inode_section(
 
 
 class _Reached(NamedTuple):
-    """What is known where a piece ends.
+    """State at the end of a piece.
 
     Attributes:
         number, position: of the first record behind it.

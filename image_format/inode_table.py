@@ -334,7 +334,7 @@ class InodeTable:
         entry["name_length"] = len(name)
 
     def keep_name(self, name: bytes) -> int:
-        """Append to `names`; returns where it starts. What is there once is never changed."""
+        """Append to `names`; returns its start. Appended names never change."""
         self.reserve_names(len(name))
         start = self.names_used
         self.names[start : start + len(name)] = np.frombuffer(name, np.uint8)

@@ -37,7 +37,7 @@ class _ReadLibrary(JITCodeLibrary):
 
     @property
     def _shared_module(self) -> Any:
-        """What is linked into other kernels; None while Numba sets it up."""
+        """Return the library for linking into other kernels; None while Numba builds it."""
         if self._parsed is None and self._finalized:
             self._parsed, self._bitcode = llvm.parse_bitcode(self._bitcode), None
             self._codegen._engine._load_defined_symbols(self._parsed)

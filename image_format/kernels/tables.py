@@ -100,7 +100,7 @@ def hash_bytes(seed, buf, start, size):
         at += 8
     last = np.uint64(size)
     if size >= 8:
-        # some of them once more: quicker than one by one
+        # some of them once more: faster than one by one
         last = fixed64(buf, behind - 8)
     else:
         while at < behind:

@@ -19,7 +19,7 @@ _ALL_BITS = (1 << 64) - 1
 
 @lean_kernel
 def octet(buf, pos):
-    """The byte at `pos`, which is not negative: a check of each whether it counts from the end takes longer."""
+    """Return the byte at `pos`, which is not negative: Numba's check for negative indexes takes longer."""
     return buf[np.uint64(pos)]
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.interop.hadoop_home import HADOOP_RELEASES
 from tests.tools.doc_tables import DOCS, TABLES
+from tests.tools.hints import PACKAGES
 
 ROOT = Path(__file__).parents[2]
 SUPPORT = (DOCS / "support.md").read_text()
@@ -36,3 +37,12 @@ def test_rows_of_support_md_that_claim_a_release_name_their_test() -> None:
     rows = [row for part in SUPPORT.split(header)[1:] for row in part.split("\n\n")[0].splitlines()[2:]]
     assert SUPPORT.count(header) == SUPPORT.count("| Test |") > 0
     assert [row for row in rows if "`tests/" not in row] == []
+
+
+def test_every_class_in_the_glossary_exists() -> None:
+    terms = re.findall(r"^\| ([^|]+) \|", (DOCS / "glossary.md").read_text(), re.MULTILINE)
+    named = {word for term in terms for word in re.findall(r"\b[A-Z][a-z]+(?:[A-Z][a-z]+)+\b", term)}
+    sources = (path.read_text() for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+    known = {name for source in sources for name in re.findall(r"^ *class (\w+)", source, re.MULTILINE)}
+    assert named
+    assert sorted(named - known) == []

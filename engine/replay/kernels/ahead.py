@@ -13,8 +13,8 @@ two stages of a path others are at it, and operations are applied.
     SLOT    that place; asks for the columns of the base image.
     RECORD  the columns; asks for the record, and for the place of its id.
 
-Nothing here changes anything, and nothing is kept that another operation could make wrong: a path whose directory moved
-meanwhile asks for places that nobody reads.
+This code changes no state and caches nothing that another operation could invalidate: if a directory is moved in
+between, the prefetched places of its paths are simply not read.
 """
 
 from __future__ import annotations

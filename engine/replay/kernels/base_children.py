@@ -11,8 +11,8 @@ What is known of a directory stands in `entry` of its row, and changes in this o
 A number becomes `_ODD_ENTRY` where a search finds no name and the children turn out to be in no order. Nothing else
 changes once it is known, for the base image does not.
 
-That a name is absent takes one look at every child, whatever it is told by: a table of the names is filled, or, without
-room for one, their order is checked.
+To prove that a name is absent, every child is read once: to fill a table of the names or, without memory for a table,
+to check their order.
 """
 
 from __future__ import annotations

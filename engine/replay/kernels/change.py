@@ -190,7 +190,7 @@ def set_link(a, number, directory, row, offset, size, hashed):
 
 @step
 def created_room(a):
-    """Whether snapshots can be told of a new child of the directory that was found last: `DONE` or `AGAIN`."""
+    """Return `DONE` if a new child of the last found directory can be recorded for snapshots, else `AGAIN`."""
     return room(a) if a[INSIDE] else DONE
 
 

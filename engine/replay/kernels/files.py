@@ -1,9 +1,9 @@
 """ADD, ADD_BLOCK, UPDATE_BLOCKS, CLOSE and REASSIGN_LEASE as kernels; `engine.replay.files` is the plain twin.
 
 Each takes the state, the segment, and where the operation's body starts and ends. It returns `DONE`, or says that it
-changed nothing: `UNUSUAL`, `AGAIN`. So it is in two parts. The first reads fields, finds rows and asks for room; it may
-return anywhere. The second writes and cannot fail. What comes in between is no change: one more string in the pool, a
-block list that was moved to where it can grow.
+changed nothing: `UNUSUAL`, `AGAIN`. A kernel therefore has two parts. The first reads fields, finds rows and reserves
+memory; it may return at any point. The second writes and cannot fail. Steps in between do not change the namespace:
+another string in the pool, a block list that was moved to a place where it can grow.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Files that the base image has open for write: found where their entries in FILES_UNDERCONSTRUCTION say, and read.
 
-That an entry holds is told without a row of its file, and without a search for its name: the path leads to a directory,
-the inode is an open file of that name, and the directory has it among its children. These are looked at last, once for
+An entry is checked without a row for its file and without a search for its name: the path leads to a directory, the
+inode is an open file of that name, and the directory has it among its children. The children are read last, once for
 all entries.
 """
 

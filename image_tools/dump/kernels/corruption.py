@@ -8,7 +8,7 @@ from image_format.kernels.tags import DirEntry
 from image_format.kernels.wire import DELIMITED, read_varint, skip_field
 
 DIRECTORY, CHILD, REFERENCE = range(3)
-"""What is missing: the directory of an entry, one of its children, one that it has by a reference."""
+"""Kinds of missing inodes: the directory of an entry, one of its children, one that it has by a reference."""
 
 
 @lean_kernel

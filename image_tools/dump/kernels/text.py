@@ -56,7 +56,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class Program(NamedTuple):
-    """What is printed of a message.
+    """The text form of a message.
 
     Attributes:
         steps: a row of `ARGUMENTS` columns each.
