@@ -64,7 +64,7 @@ endif
 deb: wheelhouse ## the Debian package for TARGET_PYTHON, in dist/
 	$(TARGET_PYTHON) -m install.deb $(WHEELHOUSE) $(DIST)
 
-demo: setup ## a NameNode stub and the daemon: two checkpoints, a kill, a restart; then Spark merges and reports
+demo: setup ## a NameNode stub and the daemon: two checkpoints, a kill, a restart, a deletion undone; then Spark merges and reports
 	$(BIN)/python -m namenode_stub.demo
 
 demo-bookkeeper: setup ## a NameNode stub on four bookies of ours and a ZooKeeper: a bookie and the stub are killed amid load, nothing is lost

@@ -3,7 +3,8 @@
 An active NameNode stub and the checkpointer daemon run as two processes. Clients perform a few thousand operations on
 the stub. The daemon fetches its image and makes checkpoints until the stub has accepted one image by transaction count
 and one by period, and the stub purges old edits. Then the stub is killed and restarted from disk, and the namespaces
-are compared. At the end, Spark reads images and edits as tables, merges them again and makes a report.
+are compared. A directory is deleted, and restored from an archive without the deletion. At the end, Spark reads images
+and edits as tables, merges them again and makes a report.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 
 import requests
 
+from namenode_stub.demo_archive import undo_deletion
 from namenode_stub.demo_conf import DemoPorts, free_ports, write_configuration
 from namenode_stub.demo_stage import HTTP_SECONDS, DemoError, DemoStage, kill, run_demo, tree
 from namenode_stub.demo_tables import begin_report, merge_on_spark, print_report
@@ -206,14 +208,16 @@ def run(demo: Demo) -> None:
         f"  started again from the checkpoint and {demo.operations} operations' remaining edits: "
         f"all {len(after)} inodes are the same"
     )
+    say("[bold]5. A directory is deleted by mistake;[/] the archive finds the transaction and undoes it")
+    undo_deletion(demo, demo.ports.stub_url, "/user/round1-client0")
     # Spark reads the files after all writers have ended
     demo.stop_all()
     current = demo.scratch / "nn1" / "current"
     # one Spark uses one core, so both jobs run at once
     report = begin_report(current, demo)
-    say("[bold]5. The checkpoint as a Spark job:[/] edits decoded, closure fetched and sections written by its tasks")
+    say("[bold]6. The checkpoint as a Spark job:[/] edits decoded, closure fetched and sections written by its tasks")
     merge_on_spark(current, demo)
-    say("[bold]6. Images and edits as tables:[/] what fills the namespace, and who")
+    say("[bold]7. Images and edits as tables:[/] what fills the namespace, and who")
     print_report(report, demo)
 
 

@@ -1,0 +1,50 @@
+"""The archive in `make demo`: a directory is deleted, the transaction found and undone, and the files listed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import requests
+
+from hadoop_common.names import image_name
+from image_format.reader import ImageFile
+from image_tools.browse import ImageBrowser, LocatedInode
+from namenode_stub.demo_stage import HTTP_SECONDS, DemoError, DemoStage, tree
+
+
+def undo_deletion(demo: DemoStage, url: str, path: str) -> None:
+    """Delete `path` on the stub at `url`, archive the storage directory, and restore it without the deletion.
+
+    Raises:
+        DemoError: a command failed, or the restored namespace is not the expected one.
+    """
+    below = [each["path"] for each in tree(url) if each["path"].startswith(f"{path}/")]
+    _call(url, "delete", path=path, recursive=True)
+    _call(url, "mkdirs", path="/later")
+    storage, archive, out = (str(demo.scratch / name) for name in ("nn1", "archive", "restored"))
+    _archive(demo, "add", storage, "--archive", archive, "--in-progress")
+    entries = _archive(demo, "log", "--archive", archive, "--path", path, "--op", "delete")["entries"]
+    txid = entries[-1]["txid"]
+    demo.console.print(f"  {path} was deleted with {len(below)} inodes by transaction {txid}")
+    made = _archive(demo, "restore", "--archive", archive, "--without", str(txid), "--out", out)
+    with ImageFile.open(demo.scratch / "restored" / "current" / image_name(made["txid"])) as image:
+        browser = ImageBrowser(image)
+        missing = [each for each in (*below, "/later") if not isinstance(browser.find(each.encode()), LocatedInode)]
+    if missing:
+        raise DemoError(f"the restored namespace lacks {len(missing)} paths, the first is {missing[0]}")
+    demo.console.print(
+        f"  restored in {made['seconds']:.1f} s without that transaction: all {len(below)} inodes are back, "
+        "and the directory made later is kept"
+    )
+
+
+def _call(url: str, operation: str, **arguments: Any) -> None:
+    response = requests.post(f"{url}/namespace/{operation}", json=arguments, timeout=HTTP_SECONDS)
+    if not response.ok:
+        raise DemoError(f"{operation} {arguments} was refused: {response.text.strip()}")
+
+
+def _archive(demo: DemoStage, command: str, *arguments: str) -> Any:
+    _, text = demo.run_process("checkpointer", "archive", command, *arguments, "--json")
+    return json.loads(text)
