@@ -79,7 +79,7 @@ _COPIES = {
 _LINKS = {
     "bin/checkpointer": "usr/bin/checkpointer",
     "share/doc/hdfs-checkpointer": "usr/share/doc/hdfs-checkpointer/docs",
-    "share/hdfs-checkpointer": "usr/share/doc/hdfs-site_config",
+    "share/hdfs-checkpointer": "usr/share/doc/hdfs-checkpointer/config",
     "share/bash-completion/completions/checkpointer": "usr/share/bash-completion/completions/checkpointer",
     "share/zsh/vendor-completions/_checkpointer": "usr/share/zsh/vendor-completions/_checkpointer",
     "share/fish/vendor_completions.d/checkpointer.fish": "usr/share/fish/vendor_completions.d/checkpointer.fish",

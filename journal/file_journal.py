@@ -6,6 +6,7 @@ import re
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import ClassVar
 
 from hadoop_common.durable import fsync_directory, remove_durably, write_atomically
 from hadoop_common.names import SEEN_TXID, VERSION, parse_segment
@@ -143,6 +144,8 @@ class FileJournal:
 
 class _SegmentFile:
     """`edits_inprogress_FIRST` of a journal (`SegmentStore`)."""
+
+    allows_empty: ClassVar[bool] = True
 
     def __init__(self, stream: SegmentStream) -> None:
         self._stream = stream

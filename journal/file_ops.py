@@ -16,7 +16,7 @@ LENGTH = XmlConstant("LENGTH", "0")
 _FILE_XML = ("inode_id", "path", "replication", "mtime", "atime", "block_size")
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, repr=False)
 class RetryCacheOp(EditOp):
     """Base of operations of an RPC that the retry cache remembers; its fields follow all others (writeRpcIds)."""
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import quote
 
 from hadoop_common.durable import fsync_directory
@@ -72,7 +73,7 @@ class JsonJournal:
             self._lifecycle.recovered = None
 
     def recover(self, namespace: StorageInfo) -> None:
-        """Create an empty journal; `journal.json` is removed first and written last. Other files remain."""
+        """See `Journal.recover`; the files of the segment in progress are read to check that they are complete."""
         with self._lifecycle.lock, self._failing("cannot be recovered"):
             self._lifecycle.refuse_while_writing()
             self._lock.take()
@@ -167,6 +168,8 @@ class _BatchFiles:
     Args:
         record_end: called with the last file of the finalized segment; raises OSError.
     """
+
+    allows_empty: ClassVar[bool] = True
 
     def __init__(
         self, files: JsonFolder, layout_version: int, place: str, record_end: Callable[[JsonFile], None]

@@ -83,6 +83,14 @@ class EditOp:
     txid: int = INVALID_TXID
     offset: int = dataclasses.field(default=-1, compare=False, repr=False)
 
+    def __repr__(self) -> str:
+        """Return the fields in the order of the file.
+
+        `provenance.json` has digests of this text (`engine.txn_runs`), so it has to stay the same in all releases.
+        """
+        parts = (f"{name}={getattr(self, name)!r}" for name in ("txid", *(item.name for item in self.fields)))
+        return f"{type(self).__qualname__}({', '.join(parts)})"
+
     @classmethod
     def present_in(cls, layout_version: int) -> bool:
         """Whether logs of `layout_version` may contain this operation."""
@@ -109,7 +117,7 @@ def operation(
     """
 
     def declare(cls: type[_OpT]) -> type[_OpT]:
-        declared = dataclass(slots=True, kw_only=True)(cls)
+        declared = dataclass(slots=True, kw_only=True, repr=False)(cls)
         # Inherited fields follow the own ones in the file.
         ordered = sorted(dataclasses.fields(declared), key=lambda item: item.name not in cls.__annotations__)
         fields = tuple(

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from hadoop_common.file_faults import error_text
 from journal.errors import JournalError, JournalInUseError, JournalStorageError, SegmentError, TransactionGapError
@@ -77,7 +77,13 @@ class JournalLifecycle(Generic[R, W]):
 
 
 class SegmentStore(Protocol):
-    """Storage of an open segment; `append` and `finalize` raise OSError or JournalError."""
+    """Storage of an open segment; `append` and `finalize` raise OSError or JournalError.
+
+    Attributes:
+        allows_empty: whether a segment without a transaction can be finalized.
+    """
+
+    allows_empty: ClassVar[bool]
 
     def append(self, batch: RecordBatch) -> None:
         """Make the batch durable."""
@@ -121,6 +127,8 @@ class StoreWriter(Generic[S_co]):
         if last_txid != self.last_txid:
             problem = f"the segment cannot end with txid {last_txid}: its last txid is {self.last_txid}"
             raise SegmentError(problem, file=self._place, txid=last_txid)
+        if last_txid < self.first_txid and not self.store.allows_empty:
+            raise SegmentError("an empty segment cannot be finalized", file=self._place, txid=self.first_txid)
         with self._abandoning("cannot be finalized", last_txid):
             self.store.finalize(last_txid)
         self._open = False

@@ -16,7 +16,7 @@ from hadoop_common.recurring_fault import Alarm
 from node_state.state import CheckpointBlock, CheckpointRecord, LeaderState, NodeState, TargetState
 
 _MISSED_PERIODS = 3
-LATE_HINT = "Check what failed before; `checkpointer checkpoint --force` makes a checkpoint now."
+LATE_HINT = "Check what failed before; then `checkpointer checkpoint --force` requests a checkpoint now."
 UPLOAD_HINT = "Check that NameNode; the daemon retries the upload after a while."
 # a single failure may be transient
 _REPEATED = 2

@@ -181,7 +181,8 @@ def agree_on_version(directories: Iterable[StorageDirectory]) -> StorageInfo:
             if ours != theirs:
                 raise StorageError(
                     f"{path}: {name} is {theirs}, but {ours} in {first_path}",
-                    hint="List only directories of one namespace: take the other one out of the configuration.",
+                    hint="List only directories of one namespace: take the one that does not belong to this "
+                    "NameNode out of the configuration.",
                 )
     return first
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from typing import ClassVar
 
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.zookeeper.znodes import ZNodes
@@ -247,6 +248,8 @@ class _OpenLedger:
         rename: gives the segment its final name.
     """
 
+    allows_empty: ClassVar[bool] = False
+
     def __init__(
         self, segment: SegmentLedger, handle: LedgerHandle, buffer: int, rename: Callable[[SegmentLedger, int], None]
     ) -> None:
@@ -263,8 +266,6 @@ class _OpenLedger:
         self._handle.append(cut_entries(batch.records, self.segment.layout_version, self._buffer))
 
     def finalize(self, last_txid: int) -> None:
-        if last_txid < self.segment.first_txid:
-            raise SegmentError("an empty segment cannot be finalized", file=f"segment {self.segment.first_txid}")
         self._handle.close()
         self._rename(self.segment, last_txid)
 

@@ -70,15 +70,15 @@ def merge_checkpoint(
     """
     # After an upgrade the NameNode's newest image may have the old layout, but edits have the new one.
     layout = next_layout(image, signature.storage_info.layout_version)
-    task = MergeTask(
-        image=image,
-        base_txid=signature.most_recent_checkpoint_txid,
-        segments=tuple(segments),
-        last_txid=signature.current_segment_txid - 1,
-        folders=tuple(storage.image_folders()),
-        settings=replace(config.merge_settings, layout_version=layout),
-    )
     with failures.counted(config.max_retries):
+        task = MergeTask(
+            image=image,
+            base_txid=signature.most_recent_checkpoint_txid,
+            segments=tuple(segments),
+            last_txid=signature.current_segment_txid - 1,
+            folders=tuple(storage.image_folders()),
+            settings=replace(config.merge_settings, layout_version=layout),
+        )
         result = choose_engine(config.engine, task).merge(task, observer)
     report_result(result, storage.drop)
     return result

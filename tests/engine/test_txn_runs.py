@@ -1,0 +1,35 @@
+"""Digests of transactions, which `provenance.json` keeps over releases."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.txn_runs import RunOpening
+from journal.segment_file import EditLogSegment, read_ops
+from tests.recorded_cases import RECORDED
+
+DIGESTS = {
+    "hadoop-2.7.3/acl-xattr/before/edits_0000000000000000065-0000000000000000242": "552a86176ddf70ea8778f9d84ec285f3",
+    "hadoop-2.7.3/random-files-1/before/edits_0000000000000001810-0000000000000006053": (
+        "f6e6e7364b98be35d8f7616a2dd7f10d"
+    ),
+    "hadoop-2.7.3/segments/before/edits_0000000000000000089-0000000000000000110": "ae769b2ae1168233e3f1bbbe10ce6089",
+    "hadoop-3.3.6/random-mixed-ec-15453/before/edits_0000000000000000232-0000000000000000826": (
+        "ad762024d8cddbf4ae5b25ff827cc1eb"
+    ),
+    "hadoop-3.5.0/acl-xattr/before/edits_0000000000000000049-0000000000000000202": "b1c1ca6cd5eba66eef525c2c2ca71dae",
+    "hadoop-3.5.0/random-snapshot-capture-15087/before/edits_0000000000000000295-0000000000000001061": (
+        "54aa89a21e61bc8ec3930b840b3a940c"
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "digest"), DIGESTS.items())
+def test_the_digest_of_a_segment_is_that_of_earlier_releases(name: str, digest: str) -> None:
+    """Otherwise a node that was upgraded would take its own images for those of a lost past."""
+    path = RECORDED / name
+    first, last = (int(part) for part in path.name.removeprefix("edits_").split("-"))
+    opening = RunOpening()
+    for op in read_ops(EditLogSegment(first, last, path)):
+        opening.take(op)
+    assert opening.digest == digest
