@@ -88,6 +88,7 @@ def test_the_debian_package(tmp_path: Path) -> None:
         assert (root / "usr/lib/systemd/system" / name).read_bytes() == (CONFIG / name).read_bytes()
     assert (root / "etc/hdfs-checkpointer/logging.toml").read_bytes() == (CONFIG / "logging.toml").read_bytes()
     assert (root / "usr/share/man/man1/checkpointer-merge.1.gz").is_file()
+    assert (root / "usr/share/doc/hdfs-checkpointer/config").is_symlink()
     for link in (path for path in (root / "usr").rglob("*") if path.is_symlink()):
         assert (root / link.readlink().relative_to("/")).exists(), link
     assert (home / "bin/checkpointer").read_text().startswith("#!/opt/hdfs-checkpointer/bin/python\n")
