@@ -19,9 +19,10 @@ from archive.archive import Archive
 from archive.catalogue import EDITS, IMAGES, Branch, EditsRecord, ImageRecord, branch_after
 from archive.errors import ArchiveError
 from archive.frames import cut_ranges
-from archive.history import BranchView, Piece, covering_base, newest_branch, view_of
+from archive.history import BranchView, Piece, covering_base, newest_branch, newest_moment, view_of
 from archive.path_filter import build_filter, keys_of
 from archive.restoring import fetch_segment
+from engine.txn_runs import is_identifying
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import VERSION, image_name, inprogress_name, parse_image, segment_name
 from hadoop_common.storage_info import parse_version
@@ -60,6 +61,7 @@ class Added:
         branch: the history that the storage directory belongs to.
         forked: whether that history was new.
         last_txid: last transaction of the branch.
+        restorable: newest transaction of the branch that can be restored; -1 without an image.
     """
 
     branch: str
@@ -67,6 +69,7 @@ class Added:
     edits: tuple[EditsRecord, ...]
     images: tuple[ImageRecord, ...]
     last_txid: int
+    restorable: int
 
 
 def add_directory(
@@ -119,64 +122,72 @@ class _Addition:
         self._options = options
         self._version = version
         self._scratch = scratch
-        self._catalogue = archive.catalogue()
+        self._catalogue = archive.writable_catalogue()
 
     def run(self, segments: Sequence[EditLogSegment], images: Sequence[Path]) -> Added:
-        branch, forked = self._choose_branch(segments)
+        branch, forked = self._choose_branch(segments, images)
         edits = self._add_segments(segments, branch, forked)
         added = [record for path in images if (record := self._add_image(path, branch.name, segments)) is not None]
         view = view_of(self._catalogue, branch.name)
-        return Added(branch.name, forked, tuple(edits), tuple(added), view.last_txid)
+        return Added(branch.name, forked, tuple(edits), tuple(added), view.last_txid, newest_moment(view))
 
     # ---- branches ----------------------------------------------------------------------------------------------
 
-    def _choose_branch(self, segments: Sequence[EditLogSegment]) -> tuple[Branch, bool]:
-        """Return the branch that the segments agree with; a new one if they agree with none."""
+    def _choose_branch(self, segments: Sequence[EditLogSegment], images: Sequence[Path]) -> tuple[Branch, bool]:
+        """Return the branch that the files provably belong to; a new one if they belong to none."""
         newest = newest_branch(self._catalogue)
+        if not self._catalogue.records or not segments:
+            return self._catalogue.branches[newest], False
         furthest: tuple[int, str, EditLogSegment] | None = None
         for name in sorted(self._catalogue.branches, key=lambda each: each != newest):
-            found = self._disagreement(view_of(self._catalogue, name), segments)
-            if found is None:
+            view = view_of(self._catalogue, name)
+            proven, differs = self._compared(view, segments)
+            proven = max(proven, _equal_image(view, images))
+            if differs is None and proven:
                 return self._catalogue.branches[name], False
-            if furthest is None or found[0] > furthest[0]:
-                furthest = (found[0], name, found[1])
+            if furthest is None or proven > furthest[0]:
+                furthest = (proven, name, differs or segments[0])
         assert furthest is not None
-        agreed, parent, segment = furthest
+        proven, parent, segment = furthest
         with map_file(segment.path) as content:
             md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
-        return branch_after(parent, agreed, md5), True
+        return branch_after(parent, proven, md5), True
 
-    def _disagreement(self, view: BranchView, segments: Sequence[EditLogSegment]) -> tuple[int, EditLogSegment] | None:
-        """Return the last transaction on which both agree, and the segment that differs after it; None if all agree."""
+    def _compared(self, view: BranchView, segments: Sequence[EditLogSegment]) -> tuple[int, EditLogSegment | None]:
+        """Return the last transaction that is proven to be the same in both, and the segment that differs after it.
+
+        Only an identifying transaction proves that both are one history up to it.
+        """
+        proven = 0
         for segment in segments:
             for piece in view.pieces:
                 if segment.first <= piece.last and piece.record.first <= (segment.last or piece.last):
-                    agreed = self._agreed(piece, segment)
-                    if agreed is not None:
-                        return agreed, segment
-        return None
+                    found, differs = self._overlap(piece, segment)
+                    proven = max(proven, found)
+                    if differs:
+                        return proven, segment
+        return proven, None
 
-    def _agreed(self, piece: Piece, segment: EditLogSegment) -> int | None:
-        """Return the last common transaction if an archived part and a segment differ, else None."""
+    def _overlap(self, piece: Piece, segment: EditLogSegment) -> tuple[int, bool]:
+        """Compare an archived part with a segment; return the last proven transaction, and whether they differ."""
         record = piece.record
         if record.first == segment.first and piece.last == record.last:
             with map_file(segment.path) as content:
                 if len(content) >= record.size:
                     head = hashlib.md5(content[: record.size], usedforsecurity=False).hexdigest()
                     if head == record.md5:
-                        return None
+                        return (record.last if record.last_time else 0), False
         archived = fetch_segment(self._archive, record, self._scratch, piece.last)
-        agreed = max(record.first, segment.first) - 1
-        for ours, theirs in zip_longest(
-            read_ops(archived, from_txid=agreed + 1), read_ops(segment, from_txid=agreed + 1)
-        ):
+        begin, proven, same = max(record.first, segment.first), 0, 0
+        for ours, theirs in zip_longest(read_ops(archived, from_txid=begin), read_ops(segment, from_txid=begin)):
             if ours is None or theirs is None:
                 # one of them ends earlier, for instance because it was in progress
-                return None
+                break
             if ours != theirs:
-                return agreed
-            agreed = ours.txid
-        return None
+                return (same if proven else 0), True
+            same = ours.txid
+            proven = same if is_identifying(ours) else proven
+        return proven, False
 
     # ---- segments ----------------------------------------------------------------------------------------------
 
@@ -253,13 +264,14 @@ class _Addition:
     def _is_wanted(self, txid: int, branch: str, segments: Sequence[EditLogSegment]) -> bool:
         """Return whether the archive cannot restore `txid` in time, or VERSION has changed since its base image."""
         view = view_of(self._catalogue, branch)
-        if segments and not any(each.first <= txid + 1 and txid <= (each.last or txid) for each in segments):
+        if not any(each.first <= txid + 1 and txid <= (each.last or txid) for each in segments):
             # without a segment next to it, the history that the image belongs to is unknown
-            return not view.images
+            return not view.images and not view.pieces
         plan = covering_base(view, txid)
         if plan is None:
             return True
-        same = _version_values(plan.base.version) == _version_values(self._version)
+        below = [each for each in view.images if each.txid == plan.base.txid]
+        same = any(_version_values(each.version) == _version_values(self._version) for each in below)
         return not same or plan.transactions / self._options.replay_rate > self._options.restore_target
 
     def _store_image(self, path: Path, txid: int, branch: str) -> ImageRecord:
@@ -314,6 +326,17 @@ def _read_facts(segment: EditLogSegment, content: object) -> _Facts | None:
     return _Facts(
         segment.first, last, cursor.position, first_time, last_time, cursor.layout_version, build_filter(keys)
     )
+
+
+def _equal_image(view: BranchView, images: Sequence[Path]) -> int:
+    """Return the transaction of the newest image that is in the view too; 0 if there is none."""
+    known = {(each.txid, each.md5) for each in view.images}
+    found = 0
+    for path in images:
+        name = parse_image(path.name)
+        if name is not None and not name.rollback and (name.txid, read_md5_file(path).hex()) in known:
+            found = max(found, name.txid)
+    return found
 
 
 def _version_values(text: str) -> frozenset[str]:

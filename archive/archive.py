@@ -7,7 +7,8 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any
 
@@ -33,15 +34,16 @@ IDENTITY = "archive.json"
 _COMPACT_AFTER = 64
 """Commits after which one commit replaces all."""
 _STEP = 1 << 20
+_LISTINGS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveIdentity:
-    """The namespace of an archive, and whether its objects are encrypted."""
+    """The namespace of an archive, and a value derived from the key of its objects, "" without encryption."""
 
     namespace_id: int
     cluster_id: str
-    encrypted: bool
+    key_check: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class Archive:
         except ValueError as fault:
             raise ArchiveDamagedError(IDENTITY, str(fault)) from fault
         check_format(values.get("format"), IDENTITY)
-        return ArchiveIdentity(values["namespaceId"], values["clusterId"], values["encrypted"])
+        return ArchiveIdentity(values["namespaceId"], values["clusterId"], values["keyCheck"])
 
     def require(self) -> ArchiveIdentity:
         """Return the identity of an archive that has to exist."""
@@ -94,7 +96,7 @@ class Archive:
                 "format": FORMAT,
                 "namespaceId": info.namespace_id,
                 "clusterId": info.cluster_id,
-                "encrypted": self._key is not None,
+                "keyCheck": "" if self._key is None else self._key.check(),
             }
             self._put(IDENTITY, json.dumps(values, sort_keys=True).encode())
             found = self.require()
@@ -110,34 +112,50 @@ class Archive:
 
     def catalogue(self) -> Catalogue:
         """Read the catalogue; commits that cannot be read are in `damaged`."""
-        commits, damaged = {}, []
-        for name in self.store.sizes(COMMITS):
+        for _ in range(_LISTINGS):
+            commits: dict[str, Commit] = {}
+            damaged = []
             try:
-                commits[name] = decode_commit(name, self.store.read(name))
+                for name in self.store.sizes(COMMITS):
+                    try:
+                        commits[name] = decode_commit(name, self.store.read(name))
+                    except ArchiveDamagedError:
+                        damaged.append(name)
             except KeyError:
-                # another writer has replaced and removed it
+                # another writer has replaced it by one that the listing lacks
                 continue
-            except ArchiveDamagedError:
-                damaged.append(name)
-        return join_commits(commits, damaged)
+            return join_commits(commits, damaged)
+        raise ArchiveError(
+            f"the catalogue of {self.store.location} changes all the time", hint="Try again after the other writers."
+        )
+
+    def writable_catalogue(self) -> Catalogue:
+        """Read the catalogue for a change; refuses one with damaged commits, whose records and branches are unknown."""
+        found = self.catalogue()
+        if found.damaged:
+            raise ArchiveDamagedError(
+                found.damaged[0],
+                "the commit is damaged, so it is unknown what the archive has",
+                hint="Restore the file from a copy, or run `checkpointer archive check --repair`.",
+            )
+        return found
 
     def publish(
         self, known: Catalogue, add: Sequence[Record] = (), remove: Sequence[str] = (), branches: Sequence[Branch] = ()
     ) -> Catalogue:
         """Publish a change to `known` and return the catalogue with it."""
-        commit = Commit(known.sequence + 1, _now(), tuple(add), tuple(remove), tuple(branches))
-        if len(known.commits) >= _COMPACT_AFTER and not self.immutable:
-            before = self.catalogue()
-            gone = {*remove}
-            commit = replace(
-                commit,
-                sequence=before.sequence + 1,
-                add=(*(each for each in before.records if each.name not in gone), *add),
-                branches=(*before.branches.values(), *branches),
-                replaces=before.commits,
-            )
-        self._put(*encode_commit(commit))
-        for name in commit.replaces:
+        # each commit has all branches, so that a damaged one costs none
+        known_branches = (*known.branches.values(), *branches)
+        self._put(*encode_commit(Commit(known.sequence + 1, _now(), tuple(add), tuple(remove), known_branches)))
+        found = self.catalogue()
+        if len(found.commits) < _COMPACT_AFTER or found.damaged or self.immutable:
+            return found
+        removed = tuple(sorted(found.removed))
+        whole = Commit(
+            found.sequence + 1, _now(), found.records, removed, tuple(found.branches.values()), found.commits
+        )
+        self._put(*encode_commit(whole))
+        for name in whole.replaces:
             self.store.remove(name)
         return self.catalogue()
 
@@ -175,8 +193,9 @@ class Archive:
             if self._key is None:
                 yield FrameReader(stream, name)
                 return
-            with DecryptingStream(stream, self._key, name) as plain:
-                yield FrameReader(plain, name)  # type: ignore[arg-type]
+            # a raw stream may return less than it is asked for
+            with BufferedReader(DecryptingStream(stream, self._key, name), _STEP) as plain:
+                yield FrameReader(plain, name)
 
     def verify_bytes(self, record: Record) -> None:
         """Read an object as stored and compare its SHA-256 with the catalogue.
@@ -201,12 +220,16 @@ class Archive:
             self.store.put(name, path)
 
     def _check_key(self, found: ArchiveIdentity) -> None:
-        if found.encrypted and self._key is None:
+        if found.key_check and self._key is None:
             raise ArchiveError(f"{self.store.location} is encrypted", hint="Name its key with --key-file.")
-        if not found.encrypted and self._key is not None:
+        if not found.key_check and self._key is not None:
             raise ArchiveError(
                 f"{self.store.location} is not encrypted, but a key file is given",
                 hint="Leave the key file out, or use a new archive for encrypted objects.",
+            )
+        if self._key is not None and self._key.check() != found.key_check:
+            raise ArchiveError(
+                f"the key file is not the key of {self.store.location}", hint="Name the key file of this archive."
             )
 
 

@@ -1,9 +1,9 @@
 """The catalogue of an archive: which objects exist, and what each holds. Nothing here does I/O.
 
 A catalogue is a set of commits. Each commit adds and removes records and is published after the objects that it adds.
-Commits are immutable and commute: for each object, the commit with the highest sequence number decides, and adding
-wins between equal numbers. Two writers therefore never overwrite each other. From time to time a commit lists all
-records and names the commits that it replaces.
+Commits are immutable, and their order does not matter: a removed object never returns, since object names are unique.
+Two writers therefore never overwrite each other. From time to time a commit lists all records and all removed names,
+and names the commits that it replaces.
 
 A history that was set back is a branch. A branch shares everything up to its fork with its parent.
 """
@@ -123,6 +123,8 @@ class Catalogue:
         sequence: the highest of all commits.
         commits: names of those that are not replaced.
         damaged: names of commits that cannot be read.
+        removed: names of removed objects.
+        replaced: names of replaced commits.
     """
 
     images: tuple[ImageRecord, ...] = ()
@@ -131,6 +133,8 @@ class Catalogue:
     sequence: int = 0
     commits: tuple[str, ...] = ()
     damaged: tuple[str, ...] = ()
+    removed: frozenset[str] = frozenset()
+    replaced: frozenset[str] = frozenset()
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -146,19 +150,18 @@ def join_commits(commits: Mapping[str, Commit], damaged: Sequence[str] = ()) -> 
     """Return the union of commits, which are given by name."""
     replaced = {name for commit in commits.values() for name in commit.replaces}
     present = {name: commit for name, commit in commits.items() if name not in replaced}
-    chosen: dict[str, tuple[tuple[int, bool], Record | None]] = {}
     branches = {MAIN: Branch(MAIN)}
     for commit in present.values():
-        changes: list[tuple[str, Record | None]] = [(each.name, each) for each in commit.add]
-        changes += [(name, None) for name in commit.remove]
-        for name, record in changes:
-            rank = (commit.sequence, record is not None)
-            if name not in chosen or rank > chosen[name][0]:
-                chosen[name] = (rank, record)
         branches |= {each.name: each for each in commit.branches}
-    records = [record for _, record in chosen.values() if record is not None]
+    removed = frozenset(name for commit in present.values() for name in commit.remove)
+    known = {each.name: each for commit in present.values() for each in commit.add if each.name not in removed}
+    records = list(known.values())
     return Catalogue(
-        images=tuple(sorted((each for each in records if isinstance(each, ImageRecord)), key=lambda each: each.txid)),
+        images=tuple(
+            sorted(
+                (each for each in records if isinstance(each, ImageRecord)), key=lambda each: (each.txid, each.added)
+            )
+        ),
         edits=tuple(
             sorted(
                 (each for each in records if isinstance(each, EditsRecord)), key=lambda each: (each.first, each.last)
@@ -168,6 +171,8 @@ def join_commits(commits: Mapping[str, Commit], damaged: Sequence[str] = ()) -> 
         sequence=max((commit.sequence for commit in commits.values()), default=0),
         commits=tuple(sorted(present)),
         damaged=tuple(sorted(name for name in damaged if name not in replaced)),
+        removed=removed,
+        replaced=frozenset(replaced),
     )
 
 

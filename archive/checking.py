@@ -11,13 +11,16 @@ from typing import Any
 
 from archive.archive import IDENTITY, Archive, copy_content
 from archive.catalogue import COMMITS, EDITS, IMAGES, Catalogue, EditsRecord, ImageRecord, Record
-from archive.errors import ArchiveDamagedError
+from archive.errors import ArchiveDamagedError, ArchiveError, NoSuchMomentError
 from archive.history import BranchView, moments, plan_restore, view_of
 from archive.restoring import RestoreOptions, fetched, restore
 from engine.settings import MergeSettings
+from hadoop_common.errors import HdfsError
 from image_format.md5_file import read_md5_file
 from image_format.reader import ImageFile
 from image_tools.compare.images import ImageComparison
+
+_SOUND = ("equal", "same meaning", "no edits lead to it")
 
 
 @dataclass(slots=True)
@@ -46,7 +49,7 @@ class CheckReport:
     @property
     def sound(self) -> bool:
         """Whether every archived moment can be restored."""
-        return not self.damaged and all(verdict in ("equal", "same meaning") for verdict in self.images.values())
+        return not self.damaged and all(verdict in _SOUND for verdict in self.images.values())
 
 
 def check_archive(
@@ -65,13 +68,24 @@ def check_archive(
     for record in catalogue.records:
         try:
             archive.verify_bytes(record)
-        except ArchiveDamagedError as fault:
+            with archive.reading(record.name) as reader:
+                # with another key, the footer does not decrypt
+                assert reader.footer.size >= 0
+        except ArchiveError as fault:
             report.damaged[record.name] = fault.message
         report.objects, report.size = report.objects + 1, report.size + record.stored
         if progress is not None:
             progress(report.size)
-    report.lost = _lost_moments(catalogue, set(report.damaged))
-    report.garbage = _garbage(archive, catalogue)
+    now = archive.catalogue()
+    for record in catalogue.records:
+        if record.name not in now.names:
+            # another process has removed it since
+            report.damaged.pop(record.name, None)
+    for record in now.records:
+        if record.branch not in now.branches:
+            report.damaged[record.name] = f"its branch {record.branch} is in no commit"
+    report.lost = _lost_moments(now, set(report.damaged))
+    report.garbage = _garbage(archive, now)
     if repair:
         _repair(archive, catalogue, report)
     return report
@@ -96,7 +110,9 @@ def check_images(archive: Archive, folder: Path, settings: MergeSettings, report
             with fetched(archive, plan, scratch / "source") as source:
                 made = restore(source, scratch / "made", RestoreOptions(settings=settings)).image
             report.images[image.name] = _compared(archive, image, made, scratch / made.name)
-        except ArchiveDamagedError as fault:
+        except NoSuchMomentError:
+            report.images[image.name] = "no edits lead to it"
+        except HdfsError as fault:
             report.images[image.name] = fault.message
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
@@ -144,10 +160,10 @@ def _subtract(ranges: Iterable[range], others: Sequence[range]) -> Iterator[rang
 
 
 def _garbage(archive: Archive, catalogue: Catalogue) -> list[str]:
-    """Return the objects that no commit lists, and unfinished ones."""
+    """Return the objects that no commit lists, replaced commits, and unfinished objects."""
     stored = [*archive.store.sizes(IMAGES), *archive.store.sizes(EDITS)]
-    replaced = [name for name in archive.store.sizes(COMMITS) if name not in {*catalogue.commits, *catalogue.damaged}]
-    return [*(name for name in stored if name not in catalogue.names), *replaced, *archive.store.incoming()]
+    commits = [name for name in archive.store.sizes(COMMITS) if name in catalogue.replaced]
+    return [*(name for name in stored if name not in catalogue.names), *commits, *archive.store.incoming()]
 
 
 def _repair(archive: Archive, catalogue: Catalogue, report: CheckReport) -> None:

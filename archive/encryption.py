@@ -9,6 +9,7 @@ The key of an object is HKDF-SHA256 of the key file's key and the salt (RFC 5869
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import secrets
@@ -64,6 +65,10 @@ class ArchiveKey:
         if shared:
             raise ArchiveError(f"{path} is readable by other users", hint=f"chmod 600 {path}")
         return cls(secret)
+
+    def check(self) -> str:
+        """Return a value by which an archive recognizes its key."""
+        return hashlib.blake2b(b"check", key=self._secret, digest_size=16).hexdigest()
 
     def cipher(self, salt: bytes) -> AESGCM:
         """Return the cipher of one object."""

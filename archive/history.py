@@ -62,7 +62,7 @@ def view_of(catalogue: Catalogue, branch: str) -> BranchView:
         raise NoSuchMomentError(f"the archive has no branch {branch!r}", hint=f"Its branches are {names}.")
     limits: dict[str, int | None] = {}
     name, limit = branch, None
-    while name and name not in limits:
+    while name in catalogue.branches and name not in limits:
         limits[name] = limit
         step = catalogue.branches[name]
         limit = step.fork if limit is None else min(limit, step.fork)
@@ -82,7 +82,9 @@ def plan_restore(view: BranchView, txid: int) -> RestorePlan:
     Raises:
         NoSuchMomentError: none does; it names the missing transactions, or the nearest moments.
     """
-    bases = sorted((each for each in view.images if each.txid <= txid), key=lambda each: each.txid, reverse=True)
+    bases = sorted(
+        (each for each in view.images if each.txid <= txid), key=lambda each: (each.txid, each.added), reverse=True
+    )
     missing = None
     for base in bases:
         pieces, gap = chain(view.pieces, base.txid + 1, txid)
@@ -120,6 +122,11 @@ def moments(view: BranchView) -> list[range]:
             continue
         ranges.append(range(image.txid, _reach(view.pieces, image.txid) + 1))
     return ranges
+
+
+def newest_moment(view: BranchView) -> int:
+    """Return the newest transaction that can be restored; -1 without an image."""
+    return max((each.stop - 1 for each in moments(view)), default=-1)
 
 
 def covering_base(view: BranchView, txid: int) -> RestorePlan | None:

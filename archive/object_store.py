@@ -10,7 +10,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Protocol
 from urllib.parse import unquote, urlsplit
@@ -68,7 +68,12 @@ class FolderStore:
             path = self._root / folder
             if not path.is_dir():
                 return {}
-            return {f"{folder}/{each.name}": each.stat().st_size for each in sorted(path.iterdir()) if each.is_file()}
+            sizes: dict[str, int] = {}
+            for each in sorted(path.iterdir()):
+                # another process may remove it
+                with suppress(FileNotFoundError):
+                    sizes[f"{folder}/{each.name}"] = each.stat().st_size
+            return sizes
 
     def read(self, name: str) -> bytes:
         with self.open(name) as stream, _faults(self._root / name, "cannot be read"):

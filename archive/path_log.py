@@ -9,8 +9,8 @@ from typing import NamedTuple
 from archive.archive import Archive
 from archive.history import BranchView, Piece
 from archive.path_filter import may_contain
-from archive.restoring import covers, fetch_segment
-from journal.op_times import clean_path, op_paths, op_time, spreads
+from archive.restoring import fetch_segment
+from journal.op_times import clean_path, covers, op_paths, op_time, spreads
 from journal.operation import EditOp
 from journal.ops import RenameOldOp, RenameOp
 from journal.segment_file import read_ops

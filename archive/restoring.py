@@ -6,6 +6,7 @@ a complete one.
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import NamedTuple
 
 from archive.archive import Archive, copy_content
@@ -30,13 +32,13 @@ from hadoop_common.names import SEEN_TXID, VERSION, image_name, segment_name
 from image_format.md5_file import format_md5, md5_path
 from image_format.reader import ImageFile
 from image_tools.browse import ImageBrowser, LocatedInode
-from journal.op_times import clean_path, op_time
+from journal.op_times import clean_path, covers, op_time
 from journal.operation import EditOp
-from journal.ops import DeleteOp, RenameOldOp, RenameOp
+from journal.ops import RENAME_OVERWRITE, AddOp, ConcatDeleteOp, DeleteOp, RenameOldOp, RenameOp
 from journal.segment_file import EditLogSegment, read_ops, read_transactions
+from journal.skipping import neutral_op
 
 _CURRENT = "current"
-_ASIDE = ".restoring"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class Restored:
 
     Attributes:
         image: path of its image.
-        txid: last transaction in the image.
+        txid: transaction of the image; one more than the last restored one if transactions were left out.
         time: newest time in the replayed transactions, in ms since the epoch; 0 if unknown.
         changes: what was left out or changed because of `without`.
         seconds: how long the restore took.
@@ -132,15 +134,18 @@ def restore(source: Source, target: Path, options: RestoreOptions, observer: Obs
         HdfsError: as a merge raises it. Nothing is left at `target`.
     """
     started = time.monotonic()
+    target = Path(os.path.abspath(target))  # noqa: PTH100 - a link to the directory stays a link
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ArchiveError(f"{target} exists and is not an empty directory", hint="Name a new directory with --out.")
-    aside = target.with_name(target.name + _ASIDE)
-    shutil.rmtree(aside, ignore_errors=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    aside = Path(mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
         current = aside / _CURRENT
-        current.mkdir(parents=True, mode=0o700)
-        changes = _build(source, current, options, observer)
-        write_atomically(current / SEEN_TXID, f"{source.txid}\n".encode())
+        current.mkdir(mode=0o700)
+        # a history with changes of its own gets a transaction of its own, so that it is not taken for the archived one
+        txid = source.txid + bool(options.without)
+        changes = _build(source, current, txid, options, observer)
+        write_atomically(current / SEEN_TXID, f"{txid}\n".encode())
         write_atomically(current / VERSION, source.version)
         fsync_directory(aside)
         if target.exists():
@@ -153,8 +158,8 @@ def restore(source: Source, target: Path, options: RestoreOptions, observer: Obs
         ) from fault
     finally:
         shutil.rmtree(aside, ignore_errors=True)
-    image = target / _CURRENT / image_name(source.txid)
-    return Restored(image, source.txid, tuple(changes), time.monotonic() - started)
+    image = target / _CURRENT / image_name(txid)
+    return Restored(image, txid, tuple(changes), time.monotonic() - started)
 
 
 def later_losses(image: Path, later: Iterator[EditOp]) -> LaterDeletions:
@@ -165,7 +170,7 @@ def later_losses(image: Path, later: Iterator[EditOp]) -> LaterDeletions:
         later: the operations after it.
     """
     names: dict[str, str] = {}
-    counted: list[str] = []
+    counted: set[str] = set()
     deletions = files = length = transactions = 0
     times: list[int] = []
     with ImageFile.open(image, verify_md5=False) as opened:
@@ -177,13 +182,13 @@ def later_losses(image: Path, later: Iterator[EditOp]) -> LaterDeletions:
             if not isinstance(op, DeleteOp):
                 continue
             path = _original(names, clean_path(op.path))
-            if any(path == each or path.startswith(f"{each}/") for each in counted):
+            if any(path[:cut] in counted for cut in range(1, len(path) + 1) if path[cut : cut + 1] in ("", "/")):
                 continue
             found = browser.find(path.encode("utf-8", "surrogatepass"))
             if not isinstance(found, LocatedInode):
                 continue
             content = browser.content(found)
-            counted.append(path)
+            counted.add(path)
             deletions, files, length = deletions + 1, files + content.files, length + content.length
             if (at := op_time(op)) is not None:
                 times.append(at)
@@ -197,16 +202,22 @@ def txid_at(archive: Archive, view: BranchView, moment: int, folder: Path) -> in
         NoSuchMomentError: all transactions of the branch are later, or none has a time.
     """
     txid = 0
-    for piece in view.pieces:
-        if piece.record.last_time and piece.record.last_time <= moment:
-            txid = max(txid, piece.last)
-        elif piece.record.first_time and piece.record.first_time <= moment:
-            segment = fetch_segment(archive, piece.record, folder, piece.last)
-            for op in read_ops(segment):
-                if (op_time(op) or 0) > moment:
-                    break
-                txid = max(txid, op.txid)
-            segment.path.unlink()
+    for piece in sorted(view.pieces, key=lambda each: (each.record.first, -each.last)):
+        record = piece.record
+        if piece.last <= txid:
+            continue
+        if not record.last_time or record.last_time <= moment:
+            txid = piece.last
+            continue
+        if record.first_time > moment:
+            break
+        segment = fetch_segment(archive, record, folder, piece.last)
+        for op in read_ops(segment):
+            if (op_time(op) or 0) > moment:
+                break
+            txid = max(txid, op.txid)
+        segment.path.unlink()
+        break
     if not txid:
         raise NoSuchMomentError(
             f"the archive has no transaction at or before {format_time(moment)}",
@@ -238,18 +249,24 @@ def deletion_of(archive: Archive, view: BranchView, path: str, folder: Path) -> 
 
 
 def last_removal(ops: Iterator[EditOp], path: str) -> int | None:
-    """Return the last of `ops` that deletes or moves `path` or a directory above it; None if there is none."""
+    """Return the last of `ops` that removes `path` or a directory above it from its place; None if there is none."""
     found = None
     for op in ops:
-        gone = op.path if isinstance(op, DeleteOp) else op.src if isinstance(op, RenameOldOp | RenameOp) else None
-        if gone is not None and covers(clean_path(gone), path):
+        if any(covers(clean_path(each), path) for each in removed_paths(op)):
             found = op.txid
     return found
 
 
-def covers(above: str, path: str) -> bool:
-    """Return whether `path` is `above` or lies below it; both are clean."""
-    return path == above or path.startswith(above.rstrip("/") + "/")
+def removed_paths(op: EditOp) -> Iterator[str]:
+    """Yield the paths whose inodes `op` may remove from them."""
+    if isinstance(op, DeleteOp) or (isinstance(op, AddOp) and op.overwrite):
+        yield op.path
+    elif isinstance(op, RenameOldOp | RenameOp):
+        yield op.src
+        if isinstance(op, RenameOp) and RENAME_OVERWRITE in op.options:
+            yield op.dst
+    elif isinstance(op, ConcatDeleteOp):
+        yield from op.srcs
 
 
 def format_time(milliseconds: int) -> str:
@@ -257,9 +274,11 @@ def format_time(milliseconds: int) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _build(source: Source, current: Path, options: RestoreOptions, observer: Observer | None) -> list[UndoChange]:
-    image = current / image_name(source.txid)
-    if source.txid == source.image_txid and not options.strip_tokens:
+def _build(
+    source: Source, current: Path, txid: int, options: RestoreOptions, observer: Observer | None
+) -> list[UndoChange]:
+    image = current / image_name(txid)
+    if source.txid == source.image_txid and not options.strip_tokens and not options.without:
         shutil.copyfile(source.image, image)
         shutil.copyfile(md5_path(source.image), md5_path(image))
         for path in (image, md5_path(image)):
@@ -276,6 +295,8 @@ def _build(source: Source, current: Path, options: RestoreOptions, observer: Obs
         if first <= source.txid:
             later = read_transactions(source.segments, max(first, source.image_txid + 1))
             namespace.apply(undo.adapted(later), expected=source.txid - first + 1, observer=observer)
+        if options.without:
+            namespace.apply([neutral_op(txid)])
         if options.strip_tokens:
             namespace.namespace.secrets.clear()
         namespace.save([current], rebase=False, observer=observer)

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 
 from archive.catalogue import Catalogue, Record
 from archive.errors import ArchiveError, NoSuchMomentError
-from archive.history import BranchView, plan_restore, view_of
+from archive.history import BranchView, moments, newest_moment, plan_restore, view_of
 
 _DAY = 86_400_000
 _UNITS = {"h": _DAY // 24, "d": _DAY, "w": 7 * _DAY, "m": 30 * _DAY, "y": 365 * _DAY}
@@ -68,15 +68,17 @@ def plan_prune(catalogue: Catalogue, rules: Iterable[Rule], now: int) -> PrunePl
     Args:
         now: time in ms since the epoch, from which ages count.
     """
-    needed: set[str] = set()
+    # without its branch, it is unknown what a record is needed for
+    needed = {each.name for each in catalogue.records if each.branch not in catalogue.branches}
     chosen = tuple(rules)
     for branch in catalogue.branches:
         view = view_of(catalogue, branch)
+        needed |= _not_restorable_yet(view)
         for txid in _kept_moments(view, chosen, now):
             try:
                 plan = plan_restore(view, txid)
             except NoSuchMomentError:
-                # it cannot be restored now, so no object serves it
+                # a gap lies before it, so other moments decide about its objects
                 continue
             needed.add(plan.base.name)
             needed.update(piece.record.name for piece in plan.pieces)
@@ -87,19 +89,23 @@ def plan_prune(catalogue: Catalogue, rules: Iterable[Rule], now: int) -> PrunePl
     )
 
 
+def _not_restorable_yet(view: BranchView) -> set[str]:
+    """Return the edits after the newest moment of a branch: an image or a segment may still arrive."""
+    newest = newest_moment(view)
+    return {each.record.name for each in view.pieces if each.last > newest}
+
+
 def _kept_moments(view: BranchView, rules: Iterable[Rule], now: int) -> Iterator[int]:
-    """Yield the transactions of the moments that stay; all of a range is given by both ends of each object."""
-    if not view.images:
-        return
-    yield view.last_txid
-    moments = _dated_moments(view)
+    """Yield the transactions of the moments that stay; the first and the last one of each object stand for all."""
+    yield from (each.stop - 1 for each in moments(view)[-1:])
+    dated = _dated_moments(view)
     for rule in rules:
         oldest = now - rule.age
         if not rule.period:
-            yield from (txid for at, txid, _ in moments if at >= oldest)
+            yield from (txid for at, txid, _ in dated if at >= oldest)
             continue
         periods: dict[str, tuple[bool, int]] = {}
-        for at, txid, is_image in moments:
+        for at, txid, is_image in dated:
             if at >= oldest:
                 period = datetime.fromtimestamp(at / 1000, UTC).strftime(rule.period)
                 periods[period] = max(periods.get(period, (False, 0)), (is_image, txid))
@@ -112,15 +118,15 @@ def _dated_moments(view: BranchView) -> list[tuple[int, int, bool]]:
     Edits without a time have that of the edits before them. An image has the time of the edits that it ends, or of the
     first edits after it.
     """
-    moments: list[tuple[int, int, bool]] = []
+    dated: list[tuple[int, int, bool]] = []
     times: list[tuple[int, int]] = []
     at = 0
     first = min((each.record.first_time for each in view.pieces if each.record.first_time), default=0)
     for piece in sorted(view.pieces, key=lambda each: each.last):
         at = piece.record.last_time or at or piece.record.added
         times.append((piece.last, at))
-        moments.append((at, piece.last, False))
+        dated += [(at, piece.record.first, False), (at, piece.last, False)]
     for image in view.images:
         before = [time for last, time in times if last <= image.txid]
-        moments.append((before[-1] if before else first or image.added, image.txid, True))
-    return sorted(moments)
+        dated.append((before[-1] if before else first or image.added, image.txid, True))
+    return sorted(dated)

@@ -5,9 +5,9 @@ rename would have removed is *restored*. Later operations are then adapted, one 
 
 | later operation | what happens |
 |---|---|
-| creates or renames to a path that is restored | the path gets `.undo-TXID` at its end; later operations follow |
+| creates something at, or renames something to, a restored path | the path gets `.undo-TXID`; later operations follow |
 | deletes something restored, or a directory above it | left out |
-| names a path that exists only with an operation that was left out | left out |
+| names a path that does not exist because an operation was left out | left out |
 | everything else | applied unchanged |
 
 So nothing that was written later is lost, and nothing restored is overwritten or deleted. Every operation that is left
@@ -20,17 +20,51 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from archive.errors import ArchiveError
 from engine.errors import NamespaceError
 from engine.namespace.namespace import Namespace
 from image_format.inode_table import DIRECTORY, NO_ROW
-from journal.op_times import clean_path, op_paths
+from journal.op_times import clean_path, covers, op_paths
 from journal.operation import EditOp
-from journal.ops import AddOp, ConcatDeleteOp, DeleteOp, MkdirOp, RenameOldOp, RenameOp, SymlinkOp
+from journal.ops import (
+    AddOp,
+    DeleteOp,
+    MkdirOp,
+    RemoveXAttrOp,
+    RenameOldOp,
+    RenameOp,
+    SetAclOp,
+    SetOwnerOp,
+    SetPermissionsOp,
+    SetQuotaByStorageTypeOp,
+    SetQuotaOp,
+    SetReplicationOp,
+    SetStoragePolicyOp,
+    SetXAttrOp,
+    SymlinkOp,
+    TimesOp,
+)
 from journal.skipping import neutral_op
 
 _PATH_FIELDS = ("path", "src", "dst", "trg", "snapshot_root")
 _CREATIONS = (AddOp, MkdirOp, SymlinkOp)
 _RENAMES = (RenameOldOp, RenameOp)
+_CAN_BE_LEFT_OUT = (
+    *_CREATIONS,
+    *_RENAMES,
+    DeleteOp,
+    RemoveXAttrOp,
+    SetAclOp,
+    SetOwnerOp,
+    SetPermissionsOp,
+    SetQuotaByStorageTypeOp,
+    SetQuotaOp,
+    SetReplicationOp,
+    SetStoragePolicyOp,
+    SetXAttrOp,
+    TimesOp,
+)
+_MISSING = "does not exist without an operation that was left out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +107,9 @@ class Undo:
     def _adapt(self, op: EditOp) -> EditOp:
         redirected = self._follow_redirects(op)
         if op.txid in self._txids:
-            self._restore(redirected)
-            if isinstance(redirected, _RENAMES):
-                # what was to move stays where it was, and later operations find it there
-                self._redirects[clean_path(redirected.dst)] = clean_path(redirected.src)
+            self._restore(op, redirected)
             return self._leave_out(op, "requested")
-        if not self._restored and not self._redirects and not self.changes:
+        if not self.changes:
             return op
         if isinstance(redirected, _CREATIONS):
             return self._create(op, redirected)
@@ -88,60 +119,86 @@ class Undo:
             return self._delete(op, redirected)
         for path in op_paths(redirected):
             if self._row(path) == NO_ROW and clean_path(path) != "/":
-                return self._leave_out(op, f"{path} does not exist without an operation that was left out")
+                return self._leave_out(op, f"{path} {_MISSING}")
         return self._kept(op, redirected)
 
     # ---- kinds of operations -----------------------------------------------------------------------------------
 
-    def _create(self, op: EditOp, redirected: Any) -> EditOp:
+    def _create(self, op: Any, redirected: Any) -> EditOp:
         path = clean_path(redirected.path)
-        if self._row(path.rpartition("/")[0] or "/") == NO_ROW:
-            return self._leave_out(op, "its directory does not exist without an operation that was left out")
+        if self._row(_parent(path)) == NO_ROW:
+            return self._leave_out(op, f"its directory {_MISSING}")
         row = self._row(path)
         same = row != NO_ROW and int(self._namespace.table.id[row]) == redirected.inode_id
         if same or not self._is_restored(row):
             return self._kept(op, redirected)
-        return self._replaced(redirected, path, {"path": self._redirect(path, op.txid)})
+        free = self._redirects[clean_path(op.path)] = self._free(path, op.txid)
+        return self._replaced(redirected, path, {"path": free})
 
-    def _rename(self, op: EditOp, redirected: Any) -> EditOp:
-        if self._row(redirected.src) == NO_ROW:
-            return self._leave_out(op, f"{redirected.src} does not exist without an operation that was left out")
-        target = clean_path(redirected.dst)
+    def _rename(self, op: Any, redirected: Any) -> EditOp:
+        source = clean_path(redirected.src)
+        if self._row(source) == NO_ROW:
+            return self._leave_out(op, f"{redirected.src} {_MISSING}")
+        said, target = self._target(op, redirected)
+        if self._row(_parent(target)) == NO_ROW:
+            self._moved(clean_path(op.src), source, said, source)
+            return self._leave_out(op, f"the directory of its target {_MISSING}; the source stays at {source}")
         row = self._row(target)
-        if (
-            isinstance(redirected, RenameOldOp)
-            and row != NO_ROW
-            and not self._is_restored(row)
-            and self._is_folder(row)
-        ):
-            # it moves the source into the directory
-            target = f"{target.rstrip('/')}/{clean_path(redirected.src).rpartition('/')[2]}"
-            row = self._row(target)
-        self._move_redirects(clean_path(redirected.src), clean_path(redirected.dst))
-        if self._is_restored(row):
-            return self._replaced(redirected, target, {"dst": self._redirect(target, op.txid)})
+        if self._is_restored(row) or self._holds_restored(row):
+            free = self._free(target, op.txid)
+            self._moved(clean_path(op.src), source, said, free)
+            return self._replaced(redirected, target, {"dst": free})
+        self._moved(clean_path(op.src), source, said, target)
         return self._kept(op, redirected)
 
-    def _delete(self, op: EditOp, redirected: DeleteOp) -> EditOp:
+    def _delete(self, op: Any, redirected: DeleteOp) -> EditOp:
         row = self._row(redirected.path)
         if row == NO_ROW:
-            return self._leave_out(op, "it does not exist without an operation that was left out")
-        tree = self._namespace.tree
-        if any(tree.is_ancestor(row, restored) for restored, _ in self._restored) or self._is_restored(row):
+            return self._leave_out(op, f"it {_MISSING}")
+        path = clean_path(op.path)
+        self._redirects = {old: new for old, new in self._redirects.items() if not covers(path, old)}
+        if self._holds_restored(row) or self._is_restored(row):
+            # from now on, all of it exists only because this deletion is left out
+            self._restored.append((row, self._namespace.last_inode_id))
             return self._leave_out(op, "it would delete what is restored")
-        self._redirects.pop(clean_path(getattr(op, "path", "")), None)
         return self._kept(op, redirected)
 
     # ---- what is restored --------------------------------------------------------------------------------------
 
-    def _restore(self, op: EditOp) -> None:
-        """Remember what `op`, which is left out, would have removed."""
-        gone = [op.path] if isinstance(op, DeleteOp) else [op.dst] if isinstance(op, _RENAMES) else []
-        gone += [op.src] if isinstance(op, _RENAMES) else list(op.srcs) if isinstance(op, ConcatDeleteOp) else []
-        last_id = self._namespace.last_inode_id
-        for path in gone:
-            if (row := self._row(path)) != NO_ROW:
-                self._restored.append((row, last_id))
+    def _restore(self, op: Any, redirected: Any) -> None:
+        """Mark what an operation that is left out would have removed.
+
+        Raises:
+            ArchiveError: the operation cannot be left out.
+        """
+        if not isinstance(op, _CAN_BE_LEFT_OUT):
+            raise ArchiveError(
+                f"transaction {op.txid} is {op.name}, which cannot be left out",
+                hint="Leave out the deletion, rename, creation or change of attributes that was the mistake.",
+            )
+        given: Any = op
+        if isinstance(redirected, _RENAMES):
+            source = clean_path(redirected.src)
+            said, target = self._target(op, redirected)
+            self._mark(source)
+            self._mark(target)
+            # it stays where it was, and later operations find it there
+            self._moved(clean_path(given.src), source, said, source)
+        elif isinstance(redirected, DeleteOp):
+            self._mark(redirected.path)
+        elif isinstance(redirected, AddOp) and (row := self._row(redirected.path)) != NO_ROW:
+            if int(self._namespace.table.id[row]) == redirected.inode_id or not redirected.overwrite:
+                raise ArchiveError(
+                    f"transaction {op.txid} appends to {given.path}, which cannot be left out",
+                    hint="Restore the state before it with --txid, or leave out the deletion of the file.",
+                )
+            self._mark(redirected.path)
+            # blocks and the end of the new file have no place to go
+            self._redirects[clean_path(given.path)] = self._free(clean_path(redirected.path), op.txid)
+
+    def _mark(self, path: str) -> None:
+        if (row := self._row(path)) != NO_ROW:
+            self._restored.append((row, self._namespace.last_inode_id))
 
     def _is_restored(self, row: int) -> bool:
         """Return whether an inode exists only because an operation was left out."""
@@ -149,6 +206,11 @@ class Undo:
             return False
         inode_id, tree = int(self._namespace.table.id[row]), self._namespace.tree
         return any(inode_id <= last_id and tree.is_ancestor(root, row) for root, last_id in self._restored)
+
+    def _holds_restored(self, row: int) -> bool:
+        """Return whether something restored is at `row` or below it."""
+        tree = self._namespace.tree
+        return row != NO_ROW and any(tree.is_ancestor(row, restored) for restored, _ in self._restored)
 
     # ---- paths -------------------------------------------------------------------------------------------------
 
@@ -164,6 +226,7 @@ class Undo:
         return replace(op, **changes) if changes else op
 
     def _redirected(self, path: str) -> str:
+        """Return where something is now, given its path in the history."""
         if not self._redirects:
             return path
         clean = clean_path(path)
@@ -172,25 +235,41 @@ class Undo:
                 return self._redirects[clean[:cut]] + clean[cut:]
         return path
 
-    def _redirect(self, path: str, txid: int) -> str:
-        """Choose a free path next to `path`, to which later operations are redirected."""
-        new = f"{path}.undo-{txid}"
-        self._redirects[path] = new
-        return new
+    def _target(self, op: Any, redirected: Any) -> tuple[str, str]:
+        """Return the target of a rename, as the history has it and now; the old rename moves into a directory."""
+        said, target = clean_path(op.dst), clean_path(redirected.dst)
+        row = self._row(target)
+        into = isinstance(op, RenameOldOp) and row != NO_ROW and clean_path(redirected.src) != target
+        if into and self._namespace.table.kind[row] == DIRECTORY and not self._is_restored(row):
+            name = clean_path(op.src).rpartition("/")[2]
+            return f"{said.rstrip('/')}/{name}", f"{target.rstrip('/')}/{name}"
+        return said, target
 
-    def _move_redirects(self, src: str, dst: str) -> None:
-        """A rename takes along the redirects below its source."""
-        for path in [each for each in self._redirects if each.startswith(f"{src}/")]:
-            self._redirects[dst + path[len(src) :]] = dst + self._redirects.pop(path)[len(src) :]
+    def _moved(self, src: str, src_now: str, dst: str, dst_now: str) -> None:
+        """Record that the history moved `src` to `dst`, and that it moved from `src_now` to `dst_now` here.
+
+        Keys of redirects are paths of the history, values are present paths.
+        """
+        known = {old: new for old, new in self._redirects.items() if not covers(src, old) and not covers(dst, old)}
+        known |= {dst + old[len(src) :]: new for old, new in self._redirects.items() if covers(src, old)}
+        self._redirects = {
+            old: dst_now + new[len(src_now) :] if covers(src_now, new) else new for old, new in known.items()
+        }
+        if self._redirected(dst) != dst_now:
+            self._redirects[dst] = dst_now
+
+    def _free(self, path: str, txid: int) -> str:
+        """Return a free path next to `path`."""
+        free = f"{path}.undo-{txid}"
+        while self._row(free) != NO_ROW:
+            free += "-"
+        return free
 
     def _row(self, path: str) -> int:
         try:
             return self._namespace.tree.paths.find(clean_path(path))
         except NamespaceError:
             return NO_ROW
-
-    def _is_folder(self, row: int) -> bool:
-        return bool(self._namespace.table.kind[row] == DIRECTORY)
 
     # ---- records -----------------------------------------------------------------------------------------------
 
@@ -211,3 +290,7 @@ class Undo:
     def _leave_out(self, op: EditOp, reason: str) -> EditOp:
         self.changes.append(UndoChange(op.txid, op.name, ", ".join(op_paths(op)), reason))
         return neutral_op(op.txid)
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0] or "/"

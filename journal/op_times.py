@@ -63,3 +63,8 @@ def spreads(op: EditOp) -> bool:
 def clean_path(path: str) -> str:
     """Return a path without empty components."""
     return "/" + "/".join(part for part in path.split("/") if part)
+
+
+def covers(above: str, path: str) -> bool:
+    """Return whether `path` is `above` or lies below it; both are clean."""
+    return path == above or path.startswith(above.rstrip("/") + "/")

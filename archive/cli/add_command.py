@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from archive.adding import Added, AddOptions, add_directory
 from archive.cli.options import archive_options
 from hadoop_common.cli.output import EXISTING_FOLDER, PRIVATE_UMASK, echo, echo_json, json_option
 
@@ -52,7 +53,6 @@ def command(
     \b
     Example: checkpointer archive add /data/nn --archive /backup/hdfs
     """
-    from archive.adding import AddOptions, add_directory
     from archive.archive import open_archive
 
     os.umask(PRIVATE_UMASK)
@@ -80,3 +80,12 @@ def command(
     if not added.images and not added.edits:
         echo("nothing new")
     echo(f"archived up to transaction {added.last_txid}")
+    if added.restorable < added.last_txid:
+        echo(f"warning: {_gap_text(added)}", err=True)
+
+
+def _gap_text(added: Added) -> str:
+    return (
+        f"only moments up to transaction {added.restorable} can be restored: the edits after it are missing. "
+        "Add another directory that has them with --edits, or let the NameNode save an image and add again"
+    )

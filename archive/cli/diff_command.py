@@ -19,10 +19,10 @@ from archive.cli.options import (
     scratch_option,
 )
 from archive.history import BranchView, plan_restore
-from archive.restoring import RestoreOptions, covers, fetched, restore
+from archive.restoring import RestoreOptions, fetched, restore
 from engine.settings import MergeSettings
 from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
-from journal.op_times import clean_path
+from journal.op_times import clean_path, covers
 
 _DIFFERENT = 1
 

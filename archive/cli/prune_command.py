@@ -31,7 +31,7 @@ def command(location: str, key_file: Path | None, keep: str, dry_run: bool, as_j
     """
     rules = parse_rules(keep)
     with opened(location, key_file) as archive:
-        catalogue = archive.catalogue()
+        catalogue = archive.writable_catalogue()
         plan = plan_prune(catalogue, rules, time.time_ns() // 1_000_000)
         if plan.remove and not dry_run:
             # unlisted first: a crash in between leaves only garbage

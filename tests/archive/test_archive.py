@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +32,7 @@ from site_config.merge_settings import replay_rules
 from tests.archive.storage import saved, segment, storage
 from tests.cli_runner import fingerprint, run_cli
 from tests.depth import SEED, chosen, sample, scaled
-from tests.engine.image_builder import BASE_TXID, Saved
+from tests.engine.image_builder import BASE_TXID, HADOOP3, ImageBuilder, Saved
 from tests.engine.op_makers import add, close, delete, mkdir, rename
 from tests.recorded_cases import RECORDED, Case
 
@@ -146,8 +147,8 @@ def test_a_namenode_that_was_set_back_gets_a_branch(archive: Archive, tmp_path: 
     newest = segment(nn, middle, mkdir("/new", 16387, 7000), mkdir("/newer", 16388, 7000))
     added = add_directory(archive, nn)
     assert added.forked
-    # the first transaction of the segment is the same in both
-    assert archive.catalogue().branches[added.branch].fork == middle + 1
+    # its first transaction is the same in both, and proves nothing
+    assert archive.catalogue().branches[added.branch].fork == middle
     assert kept <= archive.catalogue().names
     now, before = (
         saved(restored(archive, newest, tmp_path / "now"), newest),
@@ -157,6 +158,56 @@ def test_a_namenode_that_was_set_back_gets_a_branch(archive: Archive, tmp_path: 
     assert ("/new" in before, "/lost" in before) == (False, True)
     assert not add_directory(archive, nn).edits
     assert add_directory(archive, nn).branch == added.branch
+
+
+def test_a_history_that_shares_nothing_provable_has_its_own_image(archive: Archive, tmp_path: Path) -> None:
+    nn = storage(tmp_path / "nn")
+    middle = segment(nn, BASE_TXID, mkdir("/old", 16386))
+    segment(nn, middle, mkdir("/lost", 16387, 6000))
+    add_directory(archive, nn)
+    other = storage(tmp_path / "other")
+    newest = segment(other, BASE_TXID, mkdir("/new", 16386, 7000), mkdir("/newer", 16387, 7000))
+    # an image that both have is the proof; without it, nothing is shared
+    for path in (tmp_path / "other" / "current").glob("fsimage*"):
+        path.unlink()
+    builder = ImageBuilder(HADOOP3)
+    builder.info.genstampV2 = 1234
+    builder.save(other / "current")
+    added = add_directory(archive, other)
+    assert (added.forked, archive.catalogue().branches[added.branch].fork, len(added.images)) == (True, 0, 1)
+    image = saved(restored(archive, newest, tmp_path / "out"), newest)
+    assert ("/new" in image, "/old" in image, image.info.genstampV2) == (True, False, 1234)
+
+
+def test_a_large_encrypted_image_comes_back(tmp_path: Path) -> None:
+    key = ArchiveKey(bytes(range(32)))
+    archive = Archive(FolderStore(tmp_path / "archive"), key)
+    content = [random.Random(number).randbytes(3 << 20) for number in range(2)]
+    with archive.writing("images", "big") as out:
+        for each in content:
+            out.add(each)
+        out.finish({})
+    with archive.reading(out.stored.name) as reader:
+        assert list(reader.chunks()) == content
+
+
+def test_another_key_is_refused(tmp_path: Path) -> None:
+    nn = storage(tmp_path / "nn")
+    add_directory(Archive(FolderStore(tmp_path / "archive"), ArchiveKey(bytes(32))), nn)
+    with pytest.raises(ArchiveError, match="is not the key of"):
+        add_directory(Archive(FolderStore(tmp_path / "archive"), ArchiveKey(bytes(range(32)))), nn)
+
+
+def test_a_damaged_commit_stops_changes(archive: Archive, tmp_path: Path) -> None:
+    nn = storage(tmp_path / "nn")
+    segment(nn, BASE_TXID, mkdir("/a", 16386))
+    add_directory(archive, nn)
+    path = next((tmp_path / "archive" / "catalogue").iterdir())
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ArchiveDamagedError, match="it is unknown what the archive has"):
+        add_directory(archive, nn)
+    pruned = run_cli("archive", "prune", "--archive", tmp_path / "archive", "--keep", "all for 1h")
+    assert (pruned.code, "check --repair" in pruned.err) == (3, True)
 
 
 def test_another_namespace_is_refused(archive: Archive, tmp_path: Path) -> None:

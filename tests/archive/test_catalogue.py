@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -56,16 +57,15 @@ def test_a_newer_format_is_refused_with_one_sentence() -> None:
         decode_commit(name, text)
 
 
-def test_commits_commute_and_the_highest_sequence_decides() -> None:
+def test_commits_commute_and_a_removed_object_never_returns() -> None:
     commits = {
         "a": Commit(1, 0, (image(1), edits(2, 3))),
         "b": Commit(2, 0, remove=("edits/main-2-3",)),
-        "c": Commit(3, 0, (edits(2, 3),)),
-        "d": Commit(3, 0, remove=("edits/main-2-3",)),
+        "c": Commit(2, 0, (image(1), edits(2, 3)), replaces=("a",)),
+        "d": Commit(3, 0, branches=(Branch("b", MAIN, 1),)),
     }
     expected = join_commits(commits)
-    # adding wins between equal numbers
-    assert [each.name for each in expected.edits] == ["edits/main-2-3"]
+    assert [each.name for each in expected.records] == ["images/main-1"]
     for order in itertools.permutations(commits):
         assert join_commits({name: commits[name] for name in order}) == expected
 
@@ -131,9 +131,23 @@ def test_every_kept_moment_stays_restorable(seed: int) -> None:
     assert plan_restore(left, txid).txid == txid
     for record in found.edits:
         if record.last_time >= now - 5 * DAY:
-            assert plan_restore(left, record.last).txid == record.last
+            for each in range(record.first, record.last + 1):
+                assert plan_restore(left, each).txid == each
     months = {each.last_time // (31 * DAY) for each in found.edits}
     assert len(months) <= len(moments(left)) + len(left.pieces)
+
+
+def test_edits_after_a_gap_and_of_unknown_branches_stay() -> None:
+    old = [image(100), edits(101, 200, at=DAY), edits(301, 400, at=DAY), edits(401, 410, "lost", at=DAY)]
+    plan = plan_prune(catalogue(*old), parse_rules("all for 1d"), 400 * DAY)
+    assert plan.remove == ()
+    bare = plan_prune(catalogue(edits(101, 200, at=DAY)), parse_rules("all for 1d"), 400 * DAY)
+    assert bare.remove == ()
+
+
+def test_of_two_images_of_one_transaction_the_later_one_is_the_base() -> None:
+    before, after = image(10, added=1), replace(image(10, added=2), name="images/after", version="NEW")
+    assert plan_restore(view_of(catalogue(after, before), MAIN), 10).base.version == "NEW"
 
 
 def test_rules_that_are_none_are_refused() -> None:

@@ -12,7 +12,7 @@ import pytest
 from archive.adding import add_directory
 from archive.archive import open_archive
 from image_format.proto import fsimage_pb2 as pb
-from journal.ops import DeleteOp, EditOp, SetOwnerOp
+from journal.ops import AllocateBlockIdOp, DeleteOp, EditOp, SetOwnerOp
 from journal.segment_file import list_segments, read_ops
 from tests.archive.storage import saved, segment, storage
 from tests.archive.test_archive import CASES
@@ -36,9 +36,10 @@ def undone(folder: Path, *later: EditOp, first: EditOp | None = None) -> tuple[S
     answer = run_cli("archive", "restore", *words)
     assert answer.code == 0, answer.err
     found = json.loads(answer.out)
-    assert found["txid"] == last
+    # a history of its own, with a transaction of its own
+    assert found["txid"] == last + 1
     assert found["changes"][0]["txid"] == DELETED
-    return saved(folder / "out", last), found["changes"][1:]
+    return saved(folder / "out", last + 1), found["changes"][1:]
 
 
 def test_what_was_deleted_is_back_and_later_work_stays(tmp_path: Path) -> None:
@@ -107,13 +108,70 @@ def test_without_a_rename_later_operations_follow(tmp_path: Path) -> None:
     assert changes[0]["newPath"] == "/d/x"
 
 
+def test_what_was_moved_with_its_directory_is_not_mistaken_for_something_else(tmp_path: Path) -> None:
+    later = (
+        *(mkdir("/t", 16390), mkdir("/t/Current", 16391), mkdir("/t/Current/w", 16392)),
+        *(rename("/t/Current", "/t/2311"), mkdir("/t/2311/other", 16393), delete("/t/2311/w")),
+    )
+    image, _ = undone(tmp_path, *later, first=rename("/d", "/e/w"))
+    assert "/t/2311/other" in image
+    assert "/d/sub/f" in image
+
+
+def test_without_a_move_into_a_directory_its_other_children_stay(tmp_path: Path) -> None:
+    later = (mkdir("/e/new", 16390), mkdir("/e/x", 16391), delete("/e/x"), mkdir("/e/d/y", 16392))
+    image, _ = undone(tmp_path, *later, first=rename_old("/d", "/e"))
+    assert ("/e/new" in image, "/e/x" in image, "/d/y" in image, "/d/new" in image) == (True, False, True, False)
+
+
+def test_an_overwritten_parent_gets_another_name(tmp_path: Path) -> None:
+    image, changes = undone(tmp_path, rename("/e", "/d", overwrite=True), first=delete("/d/sub", 6000))
+    assert "/d/sub/f" in image
+    assert changes[0]["newPath"] == f"/d.undo-{DELETED + 1}"
+
+
+def test_a_target_below_a_directory_that_is_left_out_stays_at_its_source(tmp_path: Path) -> None:
+    image, changes = undone(tmp_path, rename("/e", "/new/e"), mkdir("/new/e/z", 16391), first=mkdir("/new", 16390))
+    assert ("/e/z" in image, "/new" in image) == (True, False)
+    assert "the source stays at /e" in changes[0]["reason"]
+
+
+def test_what_cannot_be_left_out_is_refused(tmp_path: Path) -> None:
+    nn = storage(tmp_path / "nn")
+    segment(nn, BASE_TXID, AllocateBlockIdOp(block_id=1 << 31), add("/f", 16386), close("/f"), add("/f", 16386))
+    with open_archive(str(tmp_path / "archive")) as archive:
+        add_directory(archive, nn)
+    words = ("archive", "restore", "--archive", tmp_path / "archive", "--out", tmp_path / "out")
+    refused = run_cli(*words, "--without", str(BASE_TXID + 2))
+    assert (refused.code, "OP_ALLOCATE_BLOCK_ID, which cannot be left out" in refused.err) == (6, True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_after_an_undo_the_archive_goes_on_in_a_history_of_its_own(tmp_path: Path) -> None:
+    nn = storage(tmp_path / "nn")
+    last = segment(nn, BASE_TXID, *PREPARED, delete("/d", 6000))
+    with open_archive(str(tmp_path / "archive")) as archive:
+        add_directory(archive, nn)
+        words = ("--archive", tmp_path / "archive", "--without", str(DELETED), "--out", tmp_path / "restored")
+        assert run_cli("archive", "restore", *words).code == 0
+        newest = segment(tmp_path / "restored", last + 1, mkdir("/d/new", 16390, 9000))
+        added = add_directory(archive, tmp_path / "restored")
+        assert [each.txid for each in added.images] == [last + 1]
+    made = run_cli(
+        "archive", "restore", "--archive", tmp_path / "archive", "--txid", str(newest), "--out", tmp_path / "now"
+    )
+    assert made.code == 0, made.err
+    image = saved(tmp_path / "now", newest)
+    assert ("/d/sub/f" in image, "/d/new" in image) == (True, True)
+
+
 def test_undelete_needs_no_archive(tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     last = segment(nn, BASE_TXID, *PREPARED, delete("/d", 6000), mkdir("/later", 16390))
     answer = run_cli("undelete", nn, "--path", "/d/sub", "--out", tmp_path / "out", "--json")
     assert (answer.code, answer.err) == (0, "")
     assert json.loads(answer.out)["without"] == [DELETED]
-    image = saved(tmp_path / "out", last)
+    image = saved(tmp_path / "out", last + 1)
     assert ("/d/sub/f" in image, "/later" in image) == (True, True)
     missing = run_cli("undelete", nn, "--path", "/never", "--out", tmp_path / "none")
     assert (missing.code, "deletes /never" in missing.err) == (2, True)
@@ -143,7 +201,7 @@ def test_every_recorded_deletion_can_be_undone(clock: mock.Mock, case: Case, txi
         answers[name] = run_cli("archive", "restore", *words, *more, "--out", tmp_path / name)
         assert answers[name].code == 0, answers[name].err
     last, changes = case.info["txid_after"], json.loads(answers["without"].out)["changes"]
-    kept, back = saved(tmp_path / "with", last), saved(tmp_path / "without", last)
+    kept, back = saved(tmp_path / "with", last), saved(tmp_path / "without", last + 1)
     touched = {each["path"] for each in changes} | {each["newPath"] for each in changes}
     for name, inode in kept.paths.items():
         if not any(name == each or name.startswith(f"{each}/") for each in touched if each):
