@@ -105,8 +105,8 @@ def test_status_on_one_screen(cluster: Cluster, stub: NameNodeStub) -> None:
     facts = {line[:16].rstrip(): line[16:] for line in lines}
     assert facts["phase"] == "idle"
     assert re.fullmatch(rf"txid {last}, made \d+ s ago \(forced\), [0-9.]+ \w+", facts["image"])
-    assert facts["edits"].startswith("0 transactions are in no image; ")
-    taken = f"http://127.0.0.1:{cluster.ports.stub} (nn1 active): took the image at txid {last}, "
+    assert facts["edits"].startswith("0 transactions are not in an image; ")
+    taken = f"http://127.0.0.1:{cluster.ports.stub} (nn1 active): accepted the image at txid {last}, "
     assert facts["NameNode"].startswith(taken)
     assert facts["cluster"] == state["clusterId"]
     assert facts["alarm"] == "none"
@@ -350,7 +350,7 @@ def test_a_cancellation(cluster: Cluster, stub: NameNodeStub) -> None:
         last = write_edits(stub, "a")
         told = cluster.checkpoint("--cancel", "--minutes", "30", "--reason", "network maintenance")
         assert (told.code, told.err) == (0, "")
-        assert told.out == "no checkpoint is running, and none begins for 30 min 0 s: network maintenance\n"
+        assert told.out == "no checkpoint is running, and none can begin for 30 min 0 s: network maintenance\n"
         refused = cluster.checkpoint("--force")
         assert refused.code == 1
         assert "network maintenance" in refused.err

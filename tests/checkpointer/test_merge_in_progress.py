@@ -176,7 +176,7 @@ def test_two_open_segments_that_overlap_are_refused(tmp_path: Path) -> None:
     directory, txid = base(tmp_path)
     put_open(directory, txid + 1, txid + 5)
     put_open(directory, txid + 4, txid + 7)
-    refused(directory, 4, "are in")
+    refused(directory, 4, "are also in")
 
 
 @pytest.mark.recorded

@@ -188,7 +188,7 @@ def test_a_lock_that_was_deleted_is_taken_again(scene: Scene) -> None:
     assert scene.lock() == "nn1"
 
 
-@pytest.mark.parametrize("asked", ["LookAtLock", "CreateLock"])
+@pytest.mark.parametrize("asked", ["CheckLock", "CreateLock"])
 def test_a_fault_of_the_driver_itself_gives_the_lock_away_and_ends_nothing(
     scene: Scene, asked: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -177,7 +177,7 @@ def test_a_record_longer_than_the_buffer(folder: Path) -> None:
 
 
 def test_very_many_words_are_forgotten(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_text, "_MOST_WORDS", 100)
+    monkeypatch.setattr(record_text, "_MAX_WORDS", 100)
     inodes = []
     for number in range(3000):
         inode = pb.INode(type=pb.INode.FILE, id=number, name=b"f")

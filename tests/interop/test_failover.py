@@ -29,9 +29,9 @@ pytestmark = [pytest.mark.interop, pytest.mark.skipif(bool(MISSING), reason=MISS
 BOUND = SESSION_SECONDS + 5.0 if deep() else 60.0
 
 
-_CONNECTED = re.compile(r"Session connected\.|session of the election with .* is connected")
+_CONNECTED = re.compile(r"Session connected\.|election's session with ZooKeeper at .* is connected")
 _BEGUN = re.compile(r"Starting services required for|(?:active|standby), HTTP on")
-_STANDS_BY = re.compile(r"to standby state$|is a standby, for another", re.MULTILINE)
+_STANDS_BY = re.compile(r"to standby state$|is a standby, because another", re.MULTILINE)
 
 
 class Rounds:

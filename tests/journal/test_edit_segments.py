@@ -115,7 +115,7 @@ def test_headers_of_other_layouts_are_refused(layout_version):
     [
         (b"HDFSIMG1" + bytes(99), "the file is an fsimage, not an edit log segment"),
         (b"<?xml version='1.0'?><EDITS>", "the file is the XML of an edit log"),
-        (bytes(1 << 20), "the segment is nothing but zeros"),
+        (bytes(1 << 20), "the segment is all zeros"),
         (b"\x1f\x8b\x08" + bytes(9), "the file is a gzip file"),
         (b"root:x:0:0:root", "the file is a text file"),
         (b"\x12\x34\x56\x78\x9a\xbc\xde\xf0", "begins with 12 34 56 78 9a bc de f0"),

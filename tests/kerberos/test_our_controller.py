@@ -49,7 +49,7 @@ def running(kdc: Kdc, tmp_path: Path) -> Iterator[tuple[FailoverSettings, FakeNa
         settings = FailoverSettings.from_configuration(configuration)
         who = Identity(NAMESERVICE, ("nn1", "nn2"), "nn1")
         theirs = kerberos_settings(configuration.with_defaults(DEFAULTS), who, ProcessKind.NAMENODE)
-        node.security = open_security(AccessRules(), theirs, Refusals()).security
+        node.security = open_security(AccessRules(), theirs, Refusals()).rpc_security
         stack.enter_context(namenode(node))
         with watching(settings) as election:
             election.format()

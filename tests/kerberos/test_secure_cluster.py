@@ -192,7 +192,7 @@ def test_who_is_not_expected_is_refused_in_a_sentence(namenode: NameNode, kdc: K
         client.roll_edit_log()
     with pytest.raises(TransferError, match="administrators may access this servlet") as caught:
         download_image(namenode.url, None, None, [tmp_path])
-    assert f"We are alice@{REALM}" in caught.value.hint
+    assert f"Our principal is alice@{REALM}" in caught.value.hint
     image = namenode.current / f"fsimage_{namenode.images[-1]:019d}"
     with pytest.raises(TransferError, match="administrators may access this servlet"):
         upload_image(namenode.url, image, read_md5_file(image).hex(), namenode.images[-1], namenode.storage_info)

@@ -223,5 +223,5 @@ def _check_tables(report: NamespaceReport, made: _Namespace) -> None:
     assert owners > TOP
     for name in ("by_owner", "cold_by_owner", "small_files_by_owner", "growth_by_owner", "directories", "quotas"):
         assert (len(tables[name]["rows"]), tables[name]["cut"]) == (TOP, True), name
-        assert f"The first {TOP}" in tables[name]["text"]
+        assert f"Only the first {TOP}" in tables[name]["text"]
     assert not any(tables[name]["cut"] for name in ("totals", "quota_levels", "small_files", "cold", "growth"))
