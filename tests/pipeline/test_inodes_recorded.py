@@ -14,7 +14,7 @@ from tests.pipeline.oiv_tables import OivTables
 from tests.pipeline.recorded_inodes import delimited_row, read
 
 VIEWS = [view for view in recorded_views(large=True) if "corrupt" not in view.id and "/odd/" not in view.id]
-DELIMITED = sorted((Path(__file__).parent.parent / "image_format" / "data").glob("oiv_delimited_*.tsv.gz"))
+DELIMITED = sorted((Path(__file__).parent.parent / "image_tools" / "data").glob("oiv_delimited_*.tsv.gz"))
 
 
 @pytest.mark.recorded
