@@ -209,6 +209,7 @@ class _Addition:
             if record is None:
                 continue
             added.append(record)
+            reached[record.first] = record.last
             superseded += [
                 each.name
                 for each in self._catalogue.edits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -101,13 +102,16 @@ def plan_restore(view: BranchView, txid: int) -> RestorePlan:
 def chain(pieces: Iterable[Piece], first: int, last: int) -> tuple[list[Piece], int | None]:
     """Return pieces that hold `first` to `last` without a gap, and the first missing transaction or None."""
     chosen: list[Piece] = []
-    ordered = sorted(pieces, key=lambda each: each.record.first)
+    ordered = deque(sorted(pieces, key=lambda each: each.record.first))
+    best: Piece | None = None
     expected = first
     while expected <= last:
-        holding = [each for each in ordered if each.record.first <= expected <= each.last]
-        if not holding:
+        while ordered and ordered[0].record.first <= expected:
+            each = ordered.popleft()
+            if best is None or (each.last, each.record.finalized) > (best.last, best.record.finalized):
+                best = each
+        if best is None or best.last < expected:
             return chosen, expected
-        best = max(holding, key=lambda each: (each.last, each.record.finalized))
         end = min(best.last, last)
         chosen.append(Piece(best.record, end))
         expected = end + 1
@@ -120,7 +124,7 @@ def moments(view: BranchView) -> list[range]:
     for image in view.images:
         if ranges and image.txid in ranges[-1]:
             continue
-        ranges.append(range(image.txid, _reach(view.pieces, image.txid) + 1))
+        ranges.append(range(image.txid, reach(view.pieces, image.txid) + 1))
     return ranges
 
 
@@ -137,7 +141,7 @@ def covering_base(view: BranchView, txid: int) -> RestorePlan | None:
         return None
 
 
-def _reach(pieces: Sequence[Piece], txid: int) -> int:
+def reach(pieces: Sequence[Piece], txid: int) -> int:
     """Return the last transaction to which edits lead from an image of `txid`."""
     reached = txid
     for piece in sorted(pieces, key=lambda each: each.record.first):

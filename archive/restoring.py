@@ -77,7 +77,6 @@ class Restored:
     Attributes:
         image: path of its image.
         txid: transaction of the image; one more than the last restored one if transactions were left out.
-        time: newest time in the replayed transactions, in ms since the epoch; 0 if unknown.
         changes: what was left out or changed because of `without`.
         seconds: how long the restore took.
     """

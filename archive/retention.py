@@ -10,13 +10,14 @@ moment of each branch always stays.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from archive.catalogue import Catalogue, Record
-from archive.errors import ArchiveError, NoSuchMomentError
-from archive.history import BranchView, moments, newest_moment, plan_restore, view_of
+from archive.catalogue import Catalogue, ImageRecord, Record
+from archive.errors import ArchiveError
+from archive.history import BranchView, chain, moments, newest_moment, reach, view_of
 
 _DAY = 86_400_000
 _UNITS = {"h": _DAY // 24, "d": _DAY, "w": 7 * _DAY, "m": 30 * _DAY, "y": 365 * _DAY}
@@ -74,19 +75,28 @@ def plan_prune(catalogue: Catalogue, rules: Iterable[Rule], now: int) -> PrunePl
     for branch in catalogue.branches:
         view = view_of(catalogue, branch)
         needed |= _not_restorable_yet(view)
-        for txid in _kept_moments(view, chosen, now):
-            try:
-                plan = plan_restore(view, txid)
-            except NoSuchMomentError:
-                # a gap lies before it, so other moments decide about its objects
-                continue
-            needed.add(plan.base.name)
-            needed.update(piece.record.name for piece in plan.pieces)
+        for base, newest in _last_by_base(view, _kept_moments(view, chosen, now)).items():
+            needed.add(base.name)
+            needed.update(piece.record.name for piece in chain(view.pieces, base.txid + 1, newest)[0])
     records = catalogue.records
     return PrunePlan(
         tuple(each for each in records if each.name not in needed),
         tuple(each for each in records if each.name in needed),
     )
+
+
+def _last_by_base(view: BranchView, kept: Iterable[int]) -> dict[ImageRecord, int]:
+    """Return the last kept moment that is restored from each image; it needs all that the earlier ones need."""
+    bases = sorted(view.images, key=lambda each: (each.txid, each.added))
+    reached = [reach(view.pieces, each.txid) for each in bases]
+    found: dict[ImageRecord, int] = {}
+    for txid in kept:
+        # as `plan_restore` chooses; a moment behind a gap has no image, so other moments decide about its objects
+        for number in range(bisect_right(bases, txid, key=lambda each: each.txid) - 1, -1, -1):
+            if txid <= reached[number]:
+                found[bases[number]] = max(found.get(bases[number], 0), txid)
+                break
+    return found
 
 
 def _not_restorable_yet(view: BranchView) -> set[str]:
