@@ -87,5 +87,5 @@ def command(
 def _gap_text(added: Added) -> str:
     return (
         f"only moments up to transaction {added.restorable} can be restored: the edits after it are missing. "
-        "Add another directory that has them with --edits, or let the NameNode save an image and add again"
+        "Add another directory that has them with --edits, or make a checkpoint and add again"
     )

@@ -16,7 +16,7 @@ MEASURED: Mapping[str, tuple[Callable[[str], float], str]] = {
     "space": (parse_size, "bytes, or with k, m, g or t"),
 }
 
-# the checks of which a smaller value is worse
+# checks whose smaller values are worse
 FALLING = frozenset({"space", "tls"})
 
 
