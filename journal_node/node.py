@@ -36,11 +36,16 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _JournalSlot:
-    """Place of a journal, filled by the first call that can open it."""
+    """Place of a journal, filled by the first call that can open it.
+
+    Attributes:
+        damage: text of the error of a journal whose VERSION or promises could not be read, "" without one.
+    """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     journal: HostedJournal | None = None
     failure: str = ""
+    damage: str = ""
     calls: int = 0
     kept: bool = False
 
@@ -157,6 +162,9 @@ class JournalNode:
             if slot.journal is None:
                 self._refuse_when_closed()
                 journal = self._make(journal_id)
+                if slot.damage and _is_damaged(journal):
+                    # without the lock of the folder, which `journalnode format` needs
+                    raise JavaIOError(slot.damage)
                 try:
                     journal.open()
                 except BaseException as fault:
@@ -164,9 +172,11 @@ class JournalNode:
                     journal.close()
                     if isinstance(fault, RemoteError) and _is_damaged(journal):
                         slot.failure = f"{fault.text}; next: {_replace_hint(journal_id)}"
-                        raise JavaIOError(f"journal {journal_id} is damaged: {slot.failure}") from fault
+                        slot.damage = f"journal {journal_id} is damaged: {slot.failure}"
+                        raise JavaIOError(slot.damage) from fault
                     raise
                 slot.failure = ""
+                slot.damage = ""
                 if journal.is_formatted:
                     _LOG.info("journal %s is in %s", journal_id, journal.storage.location)
                 slot.journal = journal

@@ -205,6 +205,9 @@ def test_a_damaged_journal_does_not_keep_others_from_being_served(
         assert client.is_formatted("j2")
         with pytest.raises(JavaIOError, match=r"journal j1 is damaged: .*; next: `checkpointer journalnode format"):
             client.get_journal_state(JOURNAL)
+        # later calls leave its lock to `journalnode format`
+        with StorageLock(place.current.parent), pytest.raises(JavaIOError, match="journal j1 is damaged"):
+            client.get_journal_state(JOURNAL)
         advice = "journalnode format --conf DIR --from-peers --journal j1"
         (line,) = [line for line in caplog.messages if "journal j1 is not served" in line]
         assert damaged in line
