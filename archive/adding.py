@@ -2,35 +2,30 @@
 
 Each segment is compared with what the archive has at its transactions. Equal bytes are already archived. If the bytes
 differ, the NameNode was set back: the segments go to a branch, and nothing that was archived is touched.
+
+The segment in progress is archived in parts. A finalized segment supersedes the parts within it.
 """
 
 from __future__ import annotations
 
-import hashlib
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from itertools import zip_longest
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
 
 from archive.archive import Archive
-from archive.catalogue import EDITS, IMAGES, Branch, EditsRecord, ImageRecord, branch_after
-from archive.errors import ArchiveError
-from archive.frames import cut_ranges
-from archive.history import BranchView, Piece, covering_base, newest_branch, newest_moment, view_of
-from archive.path_filter import build_filter, keys_of
+from archive.branch_choice import BranchChoice, SegmentDigests
+from archive.catalogue import Branch, EditsRecord, ImageRecord
+from archive.errors import ArchiveError, OtherHistoryError
+from archive.history import BranchView, covering_base, newest_moment, reach, view_of
 from archive.restoring import fetch_segment
-from engine.txn_runs import is_identifying
+from archive.storing import read_part, store_image, store_part
 from hadoop_common.file_faults import error_text
-from hadoop_common.names import VERSION, image_name, inprogress_name, parse_image, segment_name
+from hadoop_common.names import VERSION, parse_image
 from hadoop_common.storage_info import parse_version
-from image_format.errors import DigestMismatchError
-from image_format.md5_file import md5_path, read_md5_file
-from image_format.reader import ImageFile
-from journal.op_times import op_paths, op_time, spreads
+from image_format.md5_file import md5_path
 from journal.operation import EditOp
+from journal.primitives import Buffer
 from journal.segment import HEADER_SIZE, SegmentCursor
 from journal.segment_file import EditLogSegment, list_segments, map_file, read_ops
 
@@ -46,11 +41,28 @@ class AddOptions:
         restore_target: seconds that a restore may take for replay.
         replay_rate: transactions per second that a restore replays.
         in_progress: whether the segment in progress is archived too.
+        forks: whether files of another history begin a branch; if not, they are refused.
     """
 
     restore_target: float = 600.0
     replay_rate: float = REPLAY_RATE
     in_progress: bool = False
+    forks: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFiles:
+    """The files of a storage directory.
+
+    Attributes:
+        version: text of VERSION.
+        segments: by first transaction, the one in progress after finalized ones.
+        images: with their digest files.
+    """
+
+    version: str
+    segments: tuple[EditLogSegment, ...]
+    images: tuple[Path, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,183 +84,130 @@ class Added:
     restorable: int
 
 
-def add_directory(
-    archive: Archive, directory: Path, options: AddOptions = AddOptions(), edits: Sequence[Path] = ()
-) -> Added:
-    """Add what `directory/current` has and the archive lacks.
+def find_files(directory: Path, edits: Sequence[Path] = (), *, in_progress: bool = False) -> FoundFiles:
+    """List `directory/current`.
 
     Args:
         edits: further directories with `current`, such as shared edits; of equal segments, the first one is read.
 
     Raises:
-        ArchiveError: the archive belongs to another namespace or cannot be written.
-        HdfsError: a file is damaged; what was published before stays.
+        ArchiveError: a directory cannot be read.
     """
     current = directory / "current"
     try:
-        version = (current / VERSION).read_bytes()
-        found = [each for folder in (directory, *edits) for each in list_segments(folder / "current")]
-        wanted = [each for each in found if options.in_progress or not each.in_progress]
-        segments = list({(each.first, each.last): each for each in reversed(wanted)}.values())
-        segments.sort(key=lambda each: (each.first, each.last is None, each.last or 0))
+        version = (current / VERSION).read_text()
         images = sorted(path for path in current.iterdir() if parse_image(path.name) and md5_path(path).is_file())
-    except OSError as fault:
+        segments = find_segments([directory / "current", *(each / "current" for each in edits)], in_progress)
+    except (OSError, UnicodeError) as fault:
         raise ArchiveError(
             f"{directory} is not a storage directory that can be read: {error_text(fault)}",
             hint="Name a NameNode's or checkpointer's storage directory, which has current/VERSION.",
         ) from fault
-    archive.adopt(parse_version(version, str(current / VERSION)))
+    return FoundFiles(version, segments, tuple(images))
+
+
+def find_segments(folders: Sequence[Path], in_progress: bool) -> tuple[EditLogSegment, ...]:
+    """List the segments in `current` folders; of those with the same transactions, the first one.
+
+    A failover leaves segments in progress that begin before the end of the finalized ones; those are left out.
+
+    Raises:
+        OSError: a folder cannot be read.
+    """
+    found = {(each.first, each.last): each for folder in reversed(folders) for each in list_segments(folder)}.values()
+    finalized = sorted((each for each in found if each.last is not None), key=lambda each: (each.first, each.last))
+    reached = max((each.last for each in finalized if each.last is not None), default=-1)
+    later = [each for each in found if in_progress and each.last is None and each.first > reached]
+    return (*finalized, *sorted(later, key=lambda each: each.first)[:1])
+
+
+def add_directory(
+    archive: Archive, directory: Path, options: AddOptions = AddOptions(), edits: Sequence[Path] = ()
+) -> Added:
+    """Add what `directory/current` has and the archive lacks; see `find_files` and `add_files`."""
+    return add_files(archive, find_files(directory, edits, in_progress=options.in_progress), options)
+
+
+def add_files(
+    archive: Archive, found: FoundFiles, options: AddOptions = AddOptions(), digests: SegmentDigests | None = None
+) -> Added:
+    """Add what was found and the archive lacks.
+
+    Args:
+        digests: of files that were compared before.
+
+    Raises:
+        ArchiveError: the archive belongs to another namespace or cannot be written.
+        OtherHistoryError: the files begin a branch, which the options do not allow; nothing was added.
+        HdfsError: a file is damaged; what was published before stays.
+    """
+    archive.adopt(parse_version(found.version.encode(), VERSION))
     with TemporaryDirectory(prefix="checkpointer-archive-") as scratch:
-        return _Addition(archive, options, version.decode(), Path(scratch)).run(segments, images)
-
-
-class _Facts(NamedTuple):
-    """What a segment holds; `size` ends with the last transaction."""
-
-    first: int
-    last: int
-    size: int
-    first_time: int
-    last_time: int
-    layout_version: int
-    path_filter: bytes
+        return _Addition(archive, options, found.version, Path(scratch), digests or SegmentDigests()).run(found)
 
 
 class _Addition:
-    """One run of `add_directory`."""
+    """One run of `add_files`."""
 
-    def __init__(self, archive: Archive, options: AddOptions, version: str, scratch: Path) -> None:
+    def __init__(
+        self, archive: Archive, options: AddOptions, version: str, scratch: Path, digests: SegmentDigests
+    ) -> None:
         self._archive = archive
         self._options = options
         self._version = version
         self._scratch = scratch
+        self._digests = digests
         self._catalogue = archive.writable_catalogue()
 
-    def run(self, segments: Sequence[EditLogSegment], images: Sequence[Path]) -> Added:
-        branch, forked = self._choose_branch(segments, images)
+    def run(self, found: FoundFiles) -> Added:
+        segments = found.segments
+        choice = BranchChoice(self._archive, self._catalogue, self._scratch, self._digests)
+        branch, forked = choice.choose(segments, found.images)
+        self._digests.keep(segments)
+        if forked and not self._options.forks:
+            raise OtherHistoryError(segments[0].first)
         edits = self._add_segments(segments, branch, forked)
-        added = [record for path in images if (record := self._add_image(path, branch.name, segments)) is not None]
+        images = [self._add_image(path, branch.name, segments) for path in found.images]
+        added = [each for each in images if each is not None]
         view = view_of(self._catalogue, branch.name)
         return Added(branch.name, forked, tuple(edits), tuple(added), view.last_txid, newest_moment(view))
-
-    # ---- branches ----------------------------------------------------------------------------------------------
-
-    def _choose_branch(self, segments: Sequence[EditLogSegment], images: Sequence[Path]) -> tuple[Branch, bool]:
-        """Return the branch that the files provably belong to; a new one if they belong to none."""
-        newest = newest_branch(self._catalogue)
-        if not self._catalogue.records or not segments:
-            return self._catalogue.branches[newest], False
-        furthest: tuple[int, str, EditLogSegment] | None = None
-        for name in sorted(self._catalogue.branches, key=lambda each: each != newest):
-            view = view_of(self._catalogue, name)
-            proven, differs = self._compared(view, segments)
-            proven = max(proven, _equal_image(view, images))
-            if differs is None and proven:
-                return self._catalogue.branches[name], False
-            if furthest is None or proven > furthest[0]:
-                furthest = (proven, name, differs or segments[0])
-        assert furthest is not None
-        proven, parent, segment = furthest
-        with map_file(segment.path) as content:
-            md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
-        return branch_after(parent, proven, md5), True
-
-    def _compared(self, view: BranchView, segments: Sequence[EditLogSegment]) -> tuple[int, EditLogSegment | None]:
-        """Return the last transaction that is proven to be the same in both, and the segment that differs after it.
-
-        Only an identifying transaction proves that both are one history up to it.
-        """
-        proven = 0
-        for segment in segments:
-            for piece in view.pieces:
-                if segment.first <= piece.last and piece.record.first <= (segment.last or piece.last):
-                    found, differs = self._overlap(piece, segment)
-                    proven = max(proven, found)
-                    if differs:
-                        return proven, segment
-        return proven, None
-
-    def _overlap(self, piece: Piece, segment: EditLogSegment) -> tuple[int, bool]:
-        """Compare an archived part with a segment; return the last proven transaction, and whether they differ."""
-        record = piece.record
-        if record.first == segment.first and piece.last == record.last:
-            with map_file(segment.path) as content:
-                if len(content) >= record.size:
-                    head = hashlib.md5(content[: record.size], usedforsecurity=False).hexdigest()
-                    if head == record.md5:
-                        return (record.last if record.last_time else 0), False
-        archived = fetch_segment(self._archive, record, self._scratch, piece.last)
-        begin, proven, same = max(record.first, segment.first), 0, 0
-        for ours, theirs in zip_longest(read_ops(archived, from_txid=begin), read_ops(segment, from_txid=begin)):
-            if ours is None or theirs is None:
-                # one of them ends earlier, for instance because it was in progress
-                break
-            if ours != theirs:
-                return (same if proven else 0), True
-            same = ours.txid
-            proven = same if is_identifying(ours) else proven
-        return proven, False
 
     # ---- segments ----------------------------------------------------------------------------------------------
 
     def _add_segments(self, segments: Sequence[EditLogSegment], branch: Branch, forked: bool) -> list[EditsRecord]:
-        known = (
-            {}
-            if forked
-            else {(each.record.first, each.last): each for each in view_of(self._catalogue, branch.name).pieces}
-        )
-        reached = dict(sorted(known))
+        pieces = () if forked else view_of(self._catalogue, branch.name).pieces
+        known: dict[int, int] = {}
+        for each in pieces:
+            if each.record.finalized:
+                known[each.record.first] = max(each.last, known.get(each.record.first, 0))
         added: list[EditsRecord] = []
-        superseded: list[str] = []
         for segment in segments:
-            if segment.last is not None and (segment.first, segment.last) in known:
+            if segment.last is not None and segment.last <= known.get(segment.first, 0):
                 continue
             if segment.last is not None and forked and segment.last <= branch.fork:
                 continue
-            record = self._store_segment(segment, branch.name, reached.get(segment.first, 0))
-            if record is None:
-                continue
-            added.append(record)
-            reached[record.first] = record.last
-            superseded += [
-                each.name
-                for each in self._catalogue.edits
-                if each.first == record.first and each.last < record.last and each.branch == record.branch
-            ]
-        if added or forked:
-            remove = () if self._archive.immutable else tuple(superseded)
-            self._catalogue = self._archive.publish(self._catalogue, added, remove, (branch,) if forked else ())
-            for name in remove:
+            # the part in front of an open segment's new transactions is archived already
+            reached = 0 if segment.last is not None else reach(pieces, segment.first - 1)
+            record = self._store_segment(segment, branch.name, reached)
+            if record is not None:
+                added.append(record)
+        superseded = [] if self._archive.immutable else superseded_parts((*self._catalogue.edits, *added))
+        if added or forked or superseded:
+            self._catalogue = self._archive.publish(self._catalogue, added, superseded, (branch,) if forked else ())
+            for name in superseded:
                 self._archive.store.remove(name)
         return added
 
     def _store_segment(self, segment: EditLogSegment, branch: str, reached: int) -> EditsRecord | None:
-        """Store a segment; None if it has nothing after `reached`."""
+        """Store a segment, or its part after `reached`; None if there is none."""
         with map_file(segment.path) as content:
-            facts = _read_facts(segment, content)
-            if facts is None or facts.last <= reached:
+            position, first = HEADER_SIZE, segment.first
+            if reached >= first:
+                position, first = position_after(segment, content, reached)
+            part = read_part(segment, content, position, first)
+            if part is None:
                 return None
-            name = segment_name(facts.first, facts.last) if not segment.in_progress else inprogress_name(facts.first)
-            md5 = hashlib.md5(usedforsecurity=False)
-            with self._archive.writing(EDITS, name) as out:
-                for part in cut_ranges(facts.size, ()):
-                    piece = bytes(content[part.start : part.stop])
-                    md5.update(piece)
-                    out.add(piece)
-                about: dict[str, Any] = {
-                    "first": facts.first,
-                    "last": facts.last,
-                    "branch": branch,
-                    "finalized": not segment.in_progress,
-                    "md5": md5.hexdigest(),
-                    "size": facts.size,
-                    "first_time": facts.first_time,
-                    "last_time": facts.last_time,
-                    "layout_version": facts.layout_version,
-                    "added": _now(),
-                }
-                out.finish(about, facts.path_filter)
-        return EditsRecord(**asdict(out.stored), **about)
+            return store_part(self._archive, content, part, branch, finalized=not segment.in_progress)
 
     # ---- images ------------------------------------------------------------------------------------------------
 
@@ -258,7 +217,7 @@ class _Addition:
         assert name is not None
         if name.rollback or not self._is_wanted(name.txid, branch, segments):
             return None
-        record = self._store_image(path, name.txid, branch)
+        record = store_image(self._archive, path, name.txid, branch, self._version)
         self._catalogue = self._archive.publish(self._catalogue, [record])
         return record
 
@@ -267,7 +226,7 @@ class _Addition:
         view = view_of(self._catalogue, branch)
         if not any(each.first <= txid + 1 and txid <= (each.last or txid) for each in segments):
             # without a segment next to it, the history that the image belongs to is unknown
-            return not view.images and not view.pieces
+            return not self._catalogue.records
         plan = covering_base(view, txid)
         if plan is None:
             return True
@@ -275,69 +234,37 @@ class _Addition:
         same = any(_version_values(each.version) == _version_values(self._version) for each in below)
         return not same or plan.transactions / self._options.replay_rate > self._options.restore_target
 
-    def _store_image(self, path: Path, txid: int, branch: str) -> ImageRecord:
-        expected = read_md5_file(path).hex()
-        md5 = hashlib.md5(usedforsecurity=False)
-        with ImageFile.open(path, verify_md5=False, allow_unknown_layout=True) as image, map_file(path) as content:
-            edges = [edge for each in image.sections for edge in (each.offset, each.end)]
-            with self._archive.writing(IMAGES, image_name(txid)) as out:
-                for part in cut_ranges(len(content), edges):
-                    piece = bytes(content[part.start : part.stop])
-                    md5.update(piece)
-                    out.add(piece)
-                if md5.hexdigest() != expected:
-                    raise DigestMismatchError(
-                        f"its MD5 is {md5.hexdigest()}, and the digest file says {expected}",
-                        file=str(path),
-                        hint="`checkpointer image verify` shows the damage; nothing was archived.",
-                    )
-                about: dict[str, Any] = {
-                    "txid": txid,
-                    "branch": branch,
-                    "md5": expected,
-                    "size": len(content),
-                    "version": self._version,
-                    "added": _now(),
-                }
-                out.finish(about)
-        return ImageRecord(**asdict(out.stored), **about)
 
-
-def _read_facts(segment: EditLogSegment, content: object) -> _Facts | None:
-    """Read a segment whole; None if it holds no transaction."""
+def position_after(segment: EditLogSegment, content: Buffer, txid: int) -> tuple[int, int]:
+    """Return the byte after transaction `txid` of a segment, and the transaction that begins there."""
     cursor = SegmentCursor(
-        content,  # type: ignore[arg-type]
+        content,
         file=str(segment.path),
         first_txid=segment.first,
         last_txid=segment.last,
+        from_txid=txid + 1,
         in_progress=segment.in_progress,
     )
-    first_time = last_time = last = 0
-    keys: set[str] = set()
-    for op in cursor:
-        last = op.txid
-        if (at := op_time(op)) is not None:
-            first_time = first_time or at
-            last_time = max(last_time, at)
-        wide = spreads(op)
-        for path in op_paths(op):
-            keys.update(keys_of(path, spreads=wide))
-    if not last or cursor.position <= HEADER_SIZE:
-        return None
-    return _Facts(
-        segment.first, last, cursor.position, first_time, last_time, cursor.layout_version, build_filter(keys)
-    )
+    cursor.skip()
+    return cursor.position, cursor.expected or segment.first
 
 
-def _equal_image(view: BranchView, images: Sequence[Path]) -> int:
-    """Return the transaction of the newest image that is in the view too; 0 if there is none."""
-    known = {(each.txid, each.md5) for each in view.images}
-    found = 0
-    for path in images:
-        name = parse_image(path.name)
-        if name is not None and not name.rollback and (name.txid, read_md5_file(path).hex()) in known:
-            found = max(found, name.txid)
-    return found
+def superseded_parts(edits: Sequence[EditsRecord]) -> list[str]:
+    """Return the names of parts that lie within a finalized segment or a longer part of their branch."""
+    names = []
+    for branch in {each.branch for each in edits if not each.finalized}:
+        own = sorted(
+            (each for each in edits if each.branch == branch),
+            key=lambda each: (each.first, -each.last, not each.finalized),
+        )
+        reached, ends = 0, [0]
+        for each in own:
+            reached = max(reached, each.last)
+            ends.append(reached)
+        for number, each in enumerate(own):
+            if not each.finalized and each.last <= ends[number]:
+                names.append(each.name)
+    return names
 
 
 def _version_values(text: str) -> frozenset[str]:
@@ -356,7 +283,3 @@ def later_ops(archive: Archive, view: BranchView, txid: int, folder: Path) -> It
             expected = op.txid + 1
             yield op
         segment.path.unlink(missing_ok=True)
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

@@ -66,6 +66,8 @@ class Archive:
         self.store = store
         self.immutable = immutable
         self._key = key
+        # commits are immutable, so each is read once
+        self._commits: dict[tuple[str, int], Commit] = {}
 
     def identity(self) -> ArchiveIdentity | None:
         """Return the identity; None for an archive that does not exist yet."""
@@ -114,16 +116,20 @@ class Archive:
         """Read the catalogue; commits that cannot be read are in `damaged`."""
         for _ in range(_LISTINGS):
             commits: dict[str, Commit] = {}
+            read: dict[tuple[str, int], Commit] = {}
             damaged = []
             try:
-                for name in self.store.sizes(COMMITS):
+                for name, size in self.store.sizes(COMMITS).items():
                     try:
-                        commits[name] = decode_commit(name, self.store.read(name))
+                        known = self._commits.get((name, size))
+                        commits[name] = known or decode_commit(name, self.store.read(name))
+                        read[name, size] = commits[name]
                     except ArchiveDamagedError:
                         damaged.append(name)
             except KeyError:
                 # another writer has replaced it by one that the listing lacks
                 continue
+            self._commits = read
             return join_commits(commits, damaged)
         raise ArchiveError(
             f"the catalogue of {self.store.location} changes all the time", hint="Try again after the other writers."

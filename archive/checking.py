@@ -12,7 +12,7 @@ from typing import Any
 from archive.archive import IDENTITY, Archive, copy_content
 from archive.catalogue import COMMITS, EDITS, IMAGES, Catalogue, EditsRecord, ImageRecord, Record
 from archive.errors import ArchiveDamagedError, ArchiveError, NoSuchMomentError
-from archive.history import BranchView, moments, plan_restore, view_of
+from archive.history import BranchView, histories, missing_edits, moments, plan_restore, view_of
 from archive.restoring import RestoreOptions, fetched, restore
 from engine.settings import MergeSettings
 from hadoop_common.errors import HdfsError
@@ -31,6 +31,7 @@ class CheckReport:
         objects, size: objects and bytes that were read.
         damaged: problem of each damaged or missing object, by name.
         lost: moments that need damaged objects: branch, first and last transaction.
+        missing: transactions that were purged before they were archived, in the same form.
         garbage: objects and unfinished objects that no commit lists.
         removed: of them, those that the repair removed.
         adopted: objects of damaged commits that the repair listed again.
@@ -41,6 +42,7 @@ class CheckReport:
     size: int = 0
     damaged: dict[str, str] = field(default_factory=dict)
     lost: list[tuple[str, int, int]] = field(default_factory=list)
+    missing: list[tuple[str, int, int]] = field(default_factory=list)
     garbage: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     adopted: list[str] = field(default_factory=list)
@@ -85,6 +87,8 @@ def check_archive(
         if record.branch not in now.branches:
             report.damaged[record.name] = f"its branch {record.branch} is in no commit"
     report.lost = _lost_moments(now, set(report.damaged))
+    for branch in histories(now):
+        report.missing += [(branch, each.start, each.stop - 1) for each in missing_edits(now, branch)]
     report.garbage = _garbage(archive, now)
     if repair:
         _repair(archive, catalogue, report)

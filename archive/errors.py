@@ -33,3 +33,13 @@ class NoSuchMomentError(ArchiveError):
     """The archive cannot restore the requested moment."""
 
     exit_code: ClassVar[int] = EXIT_USAGE
+
+
+class OtherHistoryError(ArchiveError):
+    """The files do not belong to a history that the archive has, and a new one was not allowed."""
+
+    def __init__(self, first: int) -> None:
+        super().__init__(
+            f"the edits from transaction {first} on belong to no history of the archive",
+            hint="Run `checkpointer archive add` with the directory that has the edits before them.",
+        )

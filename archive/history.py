@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from archive.catalogue import MAIN, Catalogue, EditsRecord, ImageRecord
+from archive.catalogue import EDITS, MAIN, Catalogue, EditsRecord, ImageRecord
 from archive.errors import NoSuchMomentError
+
+_REMOVED_EDITS = re.compile(rf"{EDITS}/edits_(\d+)-(\d+)-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +49,32 @@ class BranchView:
         return max([0, *(each.txid for each in self.images), *(each.last for each in self.pieces)])
 
 
-def newest_branch(catalogue: Catalogue) -> str:
-    """Return the branch that was archived last: the NameNode's present history."""
-    newest = max(catalogue.records, key=lambda each: (each.added, _position(each)), default=None)
-    return MAIN if newest is None else newest.branch
+def histories(catalogue: Catalogue) -> list[str]:
+    """Return the branches that have something which no other branch has, by name; `main` for an empty archive.
+
+    If there is one, it is the NameNode's present history. Of several, only an operator knows which one that is: clocks
+    differ between hosts, and a NameNode can return to an older history.
+    """
+    parts = {}
+    for name in sorted({each.branch for each in catalogue.records} & catalogue.branches.keys()):
+        view = view_of(catalogue, name)
+        parts[name] = {*view.images, *view.pieces}
+    return [name for name, own in parts.items() if not any(own < other for other in parts.values())] or [MAIN]
+
+
+def only_history(catalogue: Catalogue) -> str:
+    """Return the only branch of `histories`.
+
+    Raises:
+        NoSuchMomentError: there are several.
+    """
+    first, *others = histories(catalogue)
+    if others:
+        raise NoSuchMomentError(
+            f"the archive has several histories, since the NameNode was set back: {', '.join([first, *others])}",
+            hint="Name one with --branch; `checkpointer archive list` shows what each of them has.",
+        )
+    return first
 
 
 def view_of(catalogue: Catalogue, branch: str) -> BranchView:
@@ -150,12 +175,27 @@ def reach(pieces: Sequence[Piece], txid: int) -> int:
     return reached
 
 
+def missing_edits(catalogue: Catalogue, branch: str) -> list[range]:
+    """Return the transactions between the first and the last one of a branch that were never archived, in order.
+
+    Removed objects are not missing: retention rules did not need them.
+    """
+    view = view_of(catalogue, branch)
+    have = [(each.record.first, each.last) for each in view.pieces]
+    start = min([each for each, _ in have] + [each.txid + 1 for each in view.images], default=0)
+    for name in catalogue.removed:
+        if found := _REMOVED_EDITS.search(name):
+            have.append((int(found[1]), int(found[2])))
+    missing = []
+    for first, last in [*sorted(have), (view.last_txid + 1, 0)]:
+        if first > start:
+            missing.append(range(start, first))
+        start = max(start, last + 1)
+    return missing
+
+
 def _within(txid: int, limit: int | None) -> bool:
     return limit is None or txid <= limit
-
-
-def _position(record: ImageRecord | EditsRecord) -> int:
-    return record.last if isinstance(record, EditsRecord) else record.txid
 
 
 def _ranges_text(ranges: Sequence[range]) -> str:

@@ -22,6 +22,8 @@ from hadoop_common.file_faults import error_text
 INCOMING = "incoming"
 """Folder of objects that are being written; leftovers of a crash are garbage."""
 _PRIVATE = 0o700
+_OBJECT_STORES = frozenset({"abfs", "abfss", "az", "gcs", "gs", "memory", "oci", "oss", "s3", "s3a"})
+"""Protocols of fsspec whose uploads appear whole or not at all; elsewhere, an upload is renamed at its end."""
 _HINT = "Check that it can be reached, is writable and has space; nothing that is listed was changed."
 
 
@@ -167,8 +169,25 @@ class FsspecStore:
             self._fs.invalidate_cache()
             if not self._fs.exists(target):
                 self._fs.makedirs(str(PurePosixPath(target).parent), exist_ok=True)
-                self._fs.put_file(str(source), target)
+                self._upload(source, target)
         source.unlink(missing_ok=True)
+
+    def _upload(self, source: Path, target: str) -> None:
+        protocols = {self._fs.protocol} if isinstance(self._fs.protocol, str) else set(self._fs.protocol)
+        if protocols & _OBJECT_STORES:
+            self._fs.put_file(str(source), target)
+            return
+        aside = f"{self._root}/{INCOMING}/{secrets.token_hex(8)}"
+        self._fs.makedirs(f"{self._root}/{INCOMING}", exist_ok=True)
+        self._fs.put_file(str(source), aside)
+        try:
+            self._fs.mv(aside, target)
+        except OSError:
+            self._fs.invalidate_cache()
+            # another writer may have stored the same bytes since; its object stays
+            if not self._fs.exists(target):
+                raise
+            self._fs.rm_file(aside)
 
     def remove(self, name: str) -> None:
         with _faults(f"{self._url}/{name}", "cannot be removed"):
@@ -182,7 +201,7 @@ class FsspecStore:
         return self._scratch / secrets.token_hex(8)
 
     def incoming(self) -> list[str]:
-        return []
+        return list(self.sizes(INCOMING))
 
     def close(self) -> None:
         """Remove the scratch folder."""

@@ -17,6 +17,37 @@ from journal.op_times import clean_path
 _BITS_PER_KEY = 10
 _HASHES = 7
 _SPREAD = "="
+_RECENT = 1 << 14
+"""Keys that are remembered, since successive operations often share directories."""
+
+
+class PathFilterBuilder:
+    """Builds the filter of a segment, in memory of about 16 bytes for each different path."""
+
+    def __init__(self) -> None:
+        self._recent: set[str] = set()
+        self._packed = bytearray()
+
+    def add(self, path: str, *, spreads: bool) -> None:
+        """Add an operation's path; `spreads` if the operation affects everything below it."""
+        for key in keys_of(path, spreads=spreads):
+            if key in self._recent:
+                continue
+            if len(self._recent) >= _RECENT:
+                self._recent.clear()
+            self._recent.add(key)
+            self._packed += _digest(key)
+
+    def build(self) -> bytes:
+        """Return the filter; empty if nothing was added."""
+        hashed = np.frombuffer(bytes(self._packed), "<u8").reshape(-1, 2)
+        if not len(hashed):
+            return b""
+        hashed = hashed[np.unique(hashed[:, 0], return_index=True)[1]]
+        bits = np.zeros(max(64, (len(hashed) * _BITS_PER_KEY + 7) & ~7), np.uint8)
+        for number in range(_HASHES):
+            bits[(hashed[:, 0] + np.uint64(number) * hashed[:, 1]) % np.uint64(len(bits))] = 1
+        return np.packbits(bits).tobytes()
 
 
 def keys_of(path: str, *, spreads: bool) -> Iterable[str]:
@@ -27,17 +58,6 @@ def keys_of(path: str, *, spreads: bool) -> Iterable[str]:
     while clean != "/":
         yield clean
         clean = clean[: clean.rindex("/")] or "/"
-
-
-def build_filter(keys: Iterable[str]) -> bytes:
-    """Build a filter of distinct `keys`."""
-    hashed = np.frombuffer(b"".join(_digest(key) for key in keys), "<u8").reshape(-1, 2)
-    if not len(hashed):
-        return b""
-    bits = np.zeros(max(64, (len(hashed) * _BITS_PER_KEY + 7) & ~7), np.uint8)
-    for number in range(_HASHES):
-        bits[(hashed[:, 0] + np.uint64(number) * hashed[:, 1]) % np.uint64(len(bits))] = 1
-    return np.packbits(bits).tobytes()
 
 
 def may_contain(path_filter: bytes, path: str) -> bool:

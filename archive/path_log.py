@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,7 +44,8 @@ def path_log(archive: Archive, view: BranchView, path: str, folder: Path) -> lis
     """Return the transactions on `path` and below it, and on directories above it that are deleted or renamed.
 
     A rename of the path, or of a directory above it, adds the other name: the new one for later transactions, the old
-    one for earlier transactions.
+    one for earlier transactions. Each transaction is searched at most once for each name, so names that are swapped
+    every day cost no more than a single rename.
 
     Args:
         folder: for scratch files.
@@ -53,44 +54,80 @@ def path_log(archive: Archive, view: BranchView, path: str, folder: Path) -> lis
         ArchiveDamagedError: an object that may have such a transaction is damaged.
     """
     entries: dict[int, LogEntry] = {}
+    searched: dict[str, list[_Name]] = {}
     pending = [_Name(clean_path(path), _FIRST, _LAST)]
-    seen: set[_Name] = set()
     pieces = sorted(view.pieces, key=lambda each: (each.record.first, -each.last))
     while pending:
-        name = pending.pop()
-        if name in seen:
-            continue
-        seen.add(name)
+        # one pass over the edits for all names that the pass before has found
+        names = [part for name in pending for part in _unsearched(searched, name)]
+        pending = []
         for piece in pieces:
-            if piece.last < name.first or piece.record.first > name.last:
-                continue
-            for entry, op in _matches(archive, piece, name, folder):
+            for entry, op, name in _matches(archive, piece, names, folder):
                 entries.setdefault(entry.txid, entry)
                 pending += _other_names(op, name)
     return [entries[txid] for txid in sorted(entries)]
 
 
-def _matches(archive: Archive, piece: Piece, name: _Name, folder: Path) -> Iterator[tuple[LogEntry, EditOp]]:
+def _unsearched(searched: dict[str, list[_Name]], name: _Name) -> list[_Name]:
+    """Return the parts of `name` that no earlier pass has searched, and note that the next one does."""
+    left = [name]
+    known = searched.setdefault(name.path, [])
+    for done in known:
+        left = [
+            part
+            for each in left
+            for part in (
+                each._replace(last=min(each.last, done.first - 1)),
+                each._replace(first=max(each.first, done.last + 1)),
+            )
+            if part.first <= part.last
+        ]
+    known += left
+    return left
+
+
+def _matches(
+    archive: Archive, piece: Piece, names: Sequence[_Name], folder: Path
+) -> Iterator[tuple[LogEntry, EditOp, _Name]]:
+    near = [each for each in names if each.first <= piece.last and piece.record.first <= each.last]
+    if not near:
+        return
     with archive.reading(piece.record.name) as reader:
-        if not may_contain(reader.footer.path_filter, name.path):
-            return
+        path_filter = reader.footer.path_filter
+    by_path: dict[str, list[_Name]] = {}
+    for name in near:
+        if may_contain(path_filter, name.path):
+            by_path.setdefault(name.path, []).append(name)
+    if not by_path:
+        return
     segment = fetch_segment(archive, piece.record, folder, piece.last)
     before = piece.record.first_time
     try:
         for op in read_ops(segment):
             at = op_time(op)
             before = at or before
-            if name.first <= op.txid <= name.last and _touches(op, name.path):
-                paths = tuple(op_paths(op))
-                yield LogEntry(op.txid, before, at is None, op.name, paths, name.path), op
+            for path in _touched(op, by_path):
+                for name in by_path[path]:
+                    if name.first <= op.txid <= name.last:
+                        yield LogEntry(op.txid, before, at is None, op.name, tuple(op_paths(op)), path), op, name
     finally:
         segment.path.unlink(missing_ok=True)
 
 
-def _touches(op: EditOp, path: str) -> bool:
-    wide = spreads(op)
-    named = map(clean_path, op_paths(op))
-    return any(covers(path, each) or (wide and covers(each, path)) for each in named)
+def _touched(op: EditOp, paths: Collection[str]) -> set[str]:
+    """Return those of `paths` that `op` names, that lie above its paths, or below them if it moves or deletes them."""
+    named = [clean_path(each) for each in op_paths(op)]
+    found = {above for each in named for above in _with_parents(each) if above in paths}
+    if spreads(op):
+        found.update(path for path in paths if any(covers(each, path) for each in named))
+    return found
+
+
+def _with_parents(path: str) -> Iterator[str]:
+    while path != "/":
+        yield path
+        path = path[: path.rindex("/")] or "/"
+    yield path
 
 
 def _other_names(op: EditOp, name: _Name) -> Iterator[_Name]:

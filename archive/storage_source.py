@@ -9,6 +9,7 @@ from archive.restoring import Source, last_removal
 from engine.in_progress_segments import read_in_progress_segments
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import VERSION, parse_image
+from hadoop_common.storage_lock import storage_user
 from image_format.md5_file import md5_path
 from journal.op_times import clean_path
 from journal.segment_file import EditLogSegment, list_segments, read_ops, select_segments
@@ -18,11 +19,16 @@ def source_before_deletion(directory: Path, path: str) -> tuple[Source, int]:
     """Return the newest image before the newest deletion of `path`, with all edits after it, and the deletion's txid.
 
     Raises:
-        ArchiveError: the directory cannot be read, or has no image from before the deletion.
+        ArchiveError: the directory is in use or cannot be read, or has no image from before the deletion.
         NoSuchMomentError: no segment deletes the path.
         TransactionGapError: edits are missing between the image and the newest segment.
     """
     current = directory / "current"
+    if user := storage_user(directory):
+        raise ArchiveError(
+            f"{directory} is in use by {user}, which still writes edits: they would be missing in the result",
+            hint="Follow docs/runbook-deleted.md: safe mode comes first, undelete after the NameNode's regular end.",
+        )
     try:
         version = (current / VERSION).read_bytes()
         segments = _readable(list_segments(current))

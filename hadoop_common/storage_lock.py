@@ -10,6 +10,7 @@ import socket
 import threading
 from functools import partial
 from pathlib import Path
+from struct import Struct
 from typing import Self
 
 from hadoop_common.errors import StorageError
@@ -19,6 +20,9 @@ LOCK_FILE = "in_use.lock"
 _MAX_HOLDER = 256
 _LOG = logging.getLogger(__name__)
 
+# struct flock of Linux: type, whence, start, length, process
+_FLOCK = Struct("hhqqi4x")
+
 # POSIX record locks do not conflict within a process, and closing any descriptor of the file drops them
 _held: set[tuple[int, int]] = set()
 _held_guard = threading.Lock()
@@ -26,6 +30,29 @@ _held_guard = threading.Lock()
 
 class StorageInUseError(StorageError):
     """Another process or object uses the storage directory."""
+
+
+def storage_user(directory: Path) -> str:
+    """Return which other process holds the lock of a storage directory, "" if none does; nothing is locked or changed.
+
+    Raises:
+        StorageError: the lock file cannot be read.
+    """
+    path = directory / LOCK_FILE
+    try:
+        with path.open("rb") as file:
+            answer = fcntl.fcntl(file, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+            kind, _, _, _, process = _FLOCK.unpack(answer)
+            if kind == fcntl.F_UNLCK:
+                return ""
+            return file.read(_MAX_HOLDER).decode("utf-8", "replace").strip() or f"process {process}"
+    except FileNotFoundError:
+        return ""
+    except OSError as fault:
+        raise StorageError(
+            f"{path} cannot be read: {error_text(fault)}",
+            hint="Run this as the user of the NameNode, so that it can be seen whether the directory is in use.",
+        ) from fault
 
 
 class StorageLock:

@@ -59,6 +59,8 @@ def command(
             echo(f"damaged: {name}: {problem}")
         for branch, first, last in report.lost:
             echo(f"lost: transactions {first} to {last} of branch {branch} cannot be restored")
+        for branch, first, last in report.missing:
+            echo(f"missing: transactions {first} to {last} of branch {branch} were purged before they were archived")
         for name, verdict in sorted(report.images.items()):
             echo(f"replayed: {name}: {verdict}")
         for name in report.garbage:

@@ -43,18 +43,21 @@ def command(
     \b
     Example: checkpointer archive drill --archive /backup/hdfs
     """
-    from archive.history import moments, plan_restore
+    from archive.history import histories, moments, plan_restore, view_of
     from archive.restoring import RestoreOptions, fetched, restore
     from engine.warm_namespace import WarmNamespace
 
     settings = configured_settings(conf_dir)
     with opened(location, key_file) as archive, scratch_folder(scratch_dir) as folder:
-        view = chosen_view(archive, branch)
-        ranges = moments(view)
-        if not ranges:
-            raise NoSuchMomentError("the archive has no image yet", hint="Run `checkpointer archive add` first.")
-        if txid is None:
-            chosen = random.choices(ranges, [len(each) for each in ranges])[0]
+        if txid is not None:
+            view = chosen_view(archive, branch)
+        else:
+            catalogue = archive.catalogue()
+            views = [view_of(catalogue, name) for name in ([branch] if branch else histories(catalogue))]
+            found = [(each, view) for view in views for each in moments(view)]
+            if not found:
+                raise NoSuchMomentError("the archive has no image yet", hint="Run `checkpointer archive add` first.")
+            chosen, view = random.choices(found, [len(each) for each, _ in found])[0]
             txid = random.randrange(chosen.start, chosen.stop)
         plan = plan_restore(view, txid)
         with fetched(archive, plan, folder / "source") as source:

@@ -10,7 +10,7 @@ import click
 
 from archive.catalogue import Catalogue
 from archive.cli.options import archive_options, opened
-from archive.history import moments, newest_branch, view_of
+from archive.history import histories, missing_edits, moments, view_of
 from archive.restoring import format_time
 from hadoop_common.cli.output import echo, echo_json, json_option
 
@@ -36,9 +36,10 @@ def _content(catalogue: Catalogue) -> dict[str, Any]:
     branches = []
     for name in sorted(catalogue.branches):
         ranges = [[each.start, each.stop - 1] for each in moments(view_of(catalogue, name))]
-        branches.append({**asdict(catalogue.branches[name]), "moments": ranges})
+        missing = [[each.start, each.stop - 1] for each in missing_edits(catalogue, name)]
+        branches.append({**asdict(catalogue.branches[name]), "moments": ranges, "missing": missing})
     return {
-        "present": newest_branch(catalogue),
+        "histories": histories(catalogue),
         "branches": branches,
         "images": [asdict(each) for each in catalogue.images],
         "edits": [asdict(each) for each in catalogue.edits],
@@ -50,10 +51,11 @@ def _print(catalogue: Catalogue) -> None:
     for name in sorted(catalogue.branches):
         step, view = catalogue.branches[name], view_of(catalogue, name)
         origin = f", leaves {step.parent} after transaction {step.fork}" if step.parent else ""
-        mark = " (present)" if name == newest_branch(catalogue) else ""
-        echo(f"branch {name}{mark}{origin}")
+        echo(f"branch {name}{origin}")
         for each in moments(view):
             echo(f"  every moment from transaction {each.start} to {each.stop - 1} can be restored")
+        for each in missing_edits(catalogue, name):
+            echo(f"  transactions {each.start} to {each.stop - 1} were purged before they were archived")
         for image in (each for each in catalogue.images if each.branch == name):
             echo(f"  image of transaction {image.txid}: {image.stored:,} bytes, added {format_time(image.added)}")
         own = [each for each in catalogue.edits if each.branch == name]

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from archive.archive import Archive, open_archive
-from archive.history import BranchView, newest_branch, view_of
+from archive.history import BranchView, only_history, view_of
 from archive.restoring import txid_at
 from engine.settings import MergeSettings
 from hadoop_common.cli.output import EXISTING_FILE, load_configuration
@@ -32,9 +32,7 @@ def archive_options(function: F) -> F:
     return location(key_file(function))
 
 
-branch_option = click.option(
-    "--branch", metavar="NAME", help="History, if the NameNode was set back; default: the present one."
-)
+branch_option = click.option("--branch", metavar="NAME", help="History; needed if the NameNode was set back.")
 scratch_option = click.option(
     "--scratch-dir",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -59,9 +57,9 @@ def opened(location: str, key_file: Path | None, *, immutable: bool = False) -> 
 
 
 def chosen_view(archive: Archive, branch: str | None) -> BranchView:
-    """Return the requested branch, or the present one."""
+    """Return the requested branch, or the only one."""
     catalogue = archive.catalogue()
-    return view_of(catalogue, branch or newest_branch(catalogue))
+    return view_of(catalogue, branch or only_history(catalogue))
 
 
 def configured_settings(conf_dir: Path | None) -> MergeSettings:

@@ -7,9 +7,11 @@ import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 from unittest import mock
 
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from archive.adding import AddOptions, add_directory
 from archive.archive import Archive, open_archive
@@ -17,10 +19,10 @@ from archive.catalogue import MAIN
 from archive.checking import check_archive
 from archive.encryption import ArchiveKey
 from archive.errors import ArchiveDamagedError, ArchiveError
-from archive.history import moments, newest_branch, plan_restore, view_of
-from archive.object_store import FolderStore
+from archive.history import moments, only_history, plan_restore, view_of
+from archive.object_store import FolderStore, FsspecStore
 from archive.path_log import path_log
-from archive.restoring import RestoreOptions, deletion_of, fetched, restore, txid_at
+from archive.restoring import RestoreOptions, deletion_of, fetch_segment, fetched, restore, txid_at
 from engine.merge import merge
 from engine.settings import MergeSettings
 from hadoop_common.configuration import Configuration
@@ -52,7 +54,7 @@ def archive(tmp_path: Path) -> Iterator[Archive]:
 
 def restored(archive: Archive, txid: int, target: Path, branch: str = "", **options: object) -> Path:
     catalogue = archive.catalogue()
-    view = view_of(catalogue, branch or newest_branch(catalogue))
+    view = view_of(catalogue, branch or only_history(catalogue))
     with fetched(archive, plan_restore(view, txid), target.with_name(target.name + "-source")) as source:
         made = restore(source, target, RestoreOptions(**options))  # type: ignore[arg-type]
     assert made.txid == txid
@@ -151,7 +153,7 @@ def test_a_namenode_that_was_set_back_gets_a_branch(archive: Archive, tmp_path: 
     assert archive.catalogue().branches[added.branch].fork == middle
     assert kept <= archive.catalogue().names
     now, before = (
-        saved(restored(archive, newest, tmp_path / "now"), newest),
+        saved(restored(archive, newest, tmp_path / "now", added.branch), newest),
         saved(restored(archive, last, tmp_path / "before", MAIN), last),
     )
     assert ("/new" in now, "/lost" in now, "/old" in now) == (True, False, True)
@@ -175,7 +177,7 @@ def test_a_history_that_shares_nothing_provable_has_its_own_image(archive: Archi
     builder.save(other / "current")
     added = add_directory(archive, other)
     assert (added.forked, archive.catalogue().branches[added.branch].fork, len(added.images)) == (True, 0, 1)
-    image = saved(restored(archive, newest, tmp_path / "out"), newest)
+    image = saved(restored(archive, newest, tmp_path / "out", added.branch), newest)
     assert ("/new" in image, "/old" in image, image.info.genstampV2) == (True, False, 1234)
 
 
@@ -255,6 +257,36 @@ def test_the_same_through_fsspec(tmp_path: Path) -> None:
         assert check_archive(archive).sound
 
 
+class SlowUploads(MemoryFileSystem):
+    """A file system whose uploads can be seen before they are complete, as on SFTP; an upload may break off."""
+
+    protocol = "slow"
+    store: ClassVar[dict[str, object]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+    breaks = False
+
+    def put_file(self, lpath: str, rpath: str, **_: object) -> None:
+        content = Path(lpath).read_bytes()
+        self.pipe_file(rpath, content[: len(content) // 2] if self.breaks else content)
+        if self.breaks:
+            raise OSError("the connection was lost")
+
+
+def test_an_upload_that_breaks_off_is_never_seen(tmp_path: Path) -> None:
+    files = SlowUploads()
+    store = FsspecStore("slow://archive", files, "/archive")
+    (tmp_path / "a").write_bytes(b"content")
+    files.breaks = True
+    with pytest.raises(ArchiveError, match="the connection was lost"):
+        store.put("edits/a", tmp_path / "a")
+    assert store.sizes("edits") == {}
+    (left,) = store.incoming()
+    store.remove(left)
+    files.breaks = False
+    store.put("edits/a", tmp_path / "a")
+    assert (store.read("edits/a"), store.incoming(), (tmp_path / "a").exists()) == (b"content", [], False)
+
+
 # ---- finding moments -----------------------------------------------------------------------------------------------
 
 
@@ -317,6 +349,22 @@ def test_the_log_follows_renames_in_both_directions(mistake: tuple[Archive, Path
         )
     (entry,) = json.loads(answer.out)["entries"]
     assert (entry["txid"], entry["user"], entry["address"]) == (deleted, "eve", "10.0.0.7")
+
+
+def test_names_that_are_swapped_every_day_are_searched_once(archive: Archive, tmp_path: Path) -> None:
+    nn = storage(tmp_path / "nn")
+    last = segment(nn, BASE_TXID, mkdir("/now", 16386), mkdir("/before", 16387))
+    for day in range(8):
+        swap = [rename("/now", "/tmp"), rename("/before", "/now"), rename("/tmp", "/before")]
+        last = segment(nn, last, *swap, mkdir(f"/now/{day}", 16390 + day))
+    add_directory(archive, nn)
+    view = view_of(archive.catalogue(), MAIN)
+    with mock.patch("archive.path_log.fetch_segment", side_effect=fetch_segment) as fetched_segments:
+        entries = path_log(archive, view, "/now", tmp_path)
+    assert [each.operation for each in entries].count("OP_RENAME") == 24
+    assert [each.paths for each in entries if each.operation == "OP_MKDIR"][:2] == [("/now",), ("/before",)]
+    # each of the three names costs at most two passes over nine segments
+    assert fetched_segments.call_count <= 6 * 9
 
 
 def test_the_commands_tell_what_came_later_and_show_the_difference(mistake: tuple[Archive, Path, int]) -> None:

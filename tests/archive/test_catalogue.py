@@ -22,8 +22,9 @@ from archive.catalogue import (
     join_commits,
 )
 from archive.errors import ArchiveDamagedError, ArchiveError, ArchiveVersionError, NoSuchMomentError
-from archive.history import moments, newest_branch, plan_restore, view_of
+from archive.history import histories, missing_edits, moments, only_history, plan_restore, view_of
 from archive.retention import parse_rules, plan_prune
+from hadoop_common.names import segment_name
 from tests.depth import examples
 
 DAY = 86_400_000
@@ -103,7 +104,11 @@ def test_a_branch_shares_what_lies_before_its_fork() -> None:
     found = catalogue(
         image(10), edits(11, 30), image(25), edits(21, 40, "b", added=5), branches=(Branch("b", MAIN, 20),)
     )
-    assert newest_branch(found) == "b"
+    assert histories(found) == ["b", MAIN]
+    with pytest.raises(NoSuchMomentError, match="several histories, since the NameNode was set back: b, main"):
+        only_history(found)
+    # main has nothing of its own after the fork
+    assert only_history(catalogue(edits(11, 20), edits(21, 40, "b"), branches=(Branch("b", MAIN, 20),))) == "b"
     ours = view_of(found, "b")
     assert [each.txid for each in ours.images] == [10]
     assert [(each.record.branch, each.last) for each in plan_restore(ours, 35).pieces] == [(MAIN, 20), ("b", 35)]
@@ -153,3 +158,12 @@ def test_of_two_images_of_one_transaction_the_later_one_is_the_base() -> None:
 def test_rules_that_are_none_are_refused() -> None:
     with pytest.raises(ArchiveError, match="'some for 7d' is not a retention rule"):
         parse_rules("all for 7d, some for 7d")
+
+
+def test_transactions_that_were_never_archived_are_known() -> None:
+    assert missing_edits(catalogue(image(10), edits(11, 20), edits(25, 30)), MAIN) == [range(21, 25)]
+    assert missing_edits(catalogue(image(10), edits(15, 20)), MAIN) == [range(11, 15)]
+    assert missing_edits(catalogue(image(10), image(30), edits(11, 20)), MAIN) == [range(21, 31)]
+    removed = f"edits/{segment_name(21, 24)}-0123456789abcdef.zst"
+    pruned = join_commits({"a": Commit(1, 0, (image(10), edits(11, 20), edits(25, 30)), (removed,))})
+    assert missing_edits(pruned, MAIN) == []

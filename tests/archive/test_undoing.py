@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from unittest import mock
@@ -11,6 +13,7 @@ import pytest
 
 from archive.adding import add_directory
 from archive.archive import open_archive
+from hadoop_common.storage_lock import LOCK_FILE
 from image_format.proto import fsimage_pb2 as pb
 from journal.ops import AllocateBlockIdOp, DeleteOp, EditOp, SetOwnerOp
 from journal.segment_file import list_segments, read_ops
@@ -157,9 +160,10 @@ def test_after_an_undo_the_archive_goes_on_in_a_history_of_its_own(tmp_path: Pat
         newest = segment(tmp_path / "restored", last + 1, mkdir("/d/new", 16390, 9000))
         added = add_directory(archive, tmp_path / "restored")
         assert [each.txid for each in added.images] == [last + 1]
-    made = run_cli(
-        "archive", "restore", "--archive", tmp_path / "archive", "--txid", str(newest), "--out", tmp_path / "now"
-    )
+    words = ("archive", "restore", "--archive", tmp_path / "archive", "--txid", str(newest), "--out", tmp_path / "now")
+    unnamed = run_cli(*words)
+    assert (unnamed.code, "Name one with --branch" in unnamed.err) == (2, True)
+    made = run_cli(*words, "--branch", added.branch)
     assert made.code == 0, made.err
     image = saved(tmp_path / "now", newest)
     assert ("/d/sub/f" in image, "/d/new" in image) == (True, True)
@@ -175,6 +179,24 @@ def test_undelete_needs_no_archive(tmp_path: Path) -> None:
     assert ("/d/sub/f" in image, "/later" in image) == (True, True)
     missing = run_cli("undelete", nn, "--path", "/never", "--out", tmp_path / "none")
     assert (missing.code, "deletes /never" in missing.err) == (2, True)
+
+
+def test_a_directory_in_use_is_left_alone(tmp_path: Path) -> None:
+    nn = storage(tmp_path / "nn")
+    segment(nn, BASE_TXID, *PREPARED, delete("/d", 6000))
+    words = ("undelete", nn, "--path", "/d/sub", "--out", tmp_path / "out")
+    hold = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX)\n"
+    hold += "f.write('4711@nn1'); f.flush(); print(flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", hold, nn / LOCK_FILE], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as owner:
+        assert owner.stdout is not None
+        owner.stdout.readline()
+        refused = run_cli(*words)
+        owner.communicate(b"")
+    assert (refused.code, "is in use by 4711@nn1" in refused.err, (tmp_path / "out").exists()) == (6, True, False)
+    # a file that nobody has locked was left by a killed NameNode
+    assert run_cli(*words).code == 0
 
 
 def deletions(case: Case) -> Sequence[DeleteOp]:

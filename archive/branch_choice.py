@@ -1,0 +1,138 @@
+"""The branch of an archive that the files of a storage directory belong to, by comparing them with what it has.
+
+Only an identifying transaction, or an equal image, proves that both are one history up to it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from pathlib import Path
+
+from archive.archive import Archive
+from archive.catalogue import MAIN, Branch, Catalogue, branch_after
+from archive.history import BranchView, Piece, view_of
+from archive.restoring import fetch_segment
+from engine.txn_runs import is_identifying
+from hadoop_common.names import parse_image
+from image_format.md5_file import read_md5_file
+from journal.operation import EditOp
+from journal.segment_file import EditLogSegment, map_file, read_ops
+
+
+class SegmentDigests:
+    """MD5 of the beginnings of segment files, kept as long as a file does not change."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Path, int, int, int], tuple[int, str]] = {}
+
+    def of(self, segment: EditLogSegment, size: int) -> str | None:
+        """Return the MD5 of the first `size` bytes, in hex; None if the file is shorter."""
+        found = segment.path.stat()
+        key = (segment.path, found.st_ino, found.st_size, found.st_mtime_ns)
+        if segment.last is not None and (known := self._known.get(key)) is not None and known[0] == size:
+            return known[1]
+        with map_file(segment.path) as content:
+            if len(content) < size:
+                return None
+            md5 = hashlib.md5(content[:size], usedforsecurity=False).hexdigest()
+        self._known[key] = (size, md5)
+        return md5
+
+    def keep(self, segments: Sequence[EditLogSegment]) -> None:
+        """Forget the files that are not among `segments`."""
+        paths = {each.path for each in segments}
+        self._known = {key: value for key, value in self._known.items() if key[0] in paths}
+
+
+class BranchChoice:
+    """Compares files with the branches of an archive.
+
+    Args:
+        scratch: folder for fetched objects.
+    """
+
+    def __init__(self, archive: Archive, catalogue: Catalogue, scratch: Path, digests: SegmentDigests) -> None:
+        self._archive = archive
+        self._catalogue = catalogue
+        self._scratch = scratch
+        self._digests = digests
+
+    def choose(self, segments: Sequence[EditLogSegment], images: Sequence[Path]) -> tuple[Branch, bool]:
+        """Return the branch that the files provably belong to; a new one, and True, if they belong to none."""
+        if not self._catalogue.records or not segments:
+            return self._catalogue.branches[MAIN], False
+        furthest = (-1, MAIN)
+        for name in sorted(self._catalogue.branches, key=lambda each: (each != MAIN, each)):
+            view = view_of(self._catalogue, name)
+            proven, differs = self._compared(view, segments)
+            proven = max(proven, _equal_image(view, images))
+            if proven and not differs:
+                return self._catalogue.branches[name], False
+            if proven > furthest[0]:
+                furthest = (proven, name)
+        fork, parent = furthest
+        return branch_after(parent, fork, _identity(segments, fork)), True
+
+    def _compared(self, view: BranchView, segments: Sequence[EditLogSegment]) -> tuple[int, bool]:
+        """Return the last transaction that is proven to be the same in both, and whether both differ after it."""
+        proven = 0
+        pieces = [each for each in view.pieces if each.last >= segments[0].first]
+        for segment in segments:
+            for piece in pieces:
+                if segment.first <= piece.last and piece.record.first <= (segment.last or piece.last):
+                    found, differs = self._overlap(piece, segment)
+                    proven = max(proven, found)
+                    if differs:
+                        return proven, True
+        return proven, False
+
+    def _overlap(self, piece: Piece, segment: EditLogSegment) -> tuple[int, bool]:
+        """Compare an archived part with a segment; return the last proven transaction, and whether they differ."""
+        record = piece.record
+        whole = record.first == segment.first and piece.last == record.last
+        if whole and self._digests.of(segment, record.size) == record.md5:
+            return (record.last if record.last_time else 0), False
+        archived = fetch_segment(self._archive, record, self._scratch, piece.last)
+        begin, proven, same = max(record.first, segment.first), 0, 0
+        for ours, theirs in zip_longest(read_ops(archived, from_txid=begin), read_ops(segment, from_txid=begin)):
+            if ours is None or theirs is None:
+                # one of them ends earlier, for instance because it was in progress
+                break
+            if ours != theirs:
+                return (same if proven else 0), True
+            same = ours.txid
+            proven = same if is_identifying(ours) else proven
+        return proven, False
+
+
+def _identity(segments: Sequence[EditLogSegment], fork: int) -> str:
+    """Return a digest of the first identifying transaction after `fork`, of the first one if none is identifying.
+
+    Two writers that archive the same history give its branch the same name, however far they have read.
+    """
+    first = ""
+    for op in _ops_after(segments, fork):
+        first = first or repr(op)
+        if is_identifying(op):
+            first = repr(op)
+            break
+    return hashlib.md5(first.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
+
+
+def _ops_after(segments: Sequence[EditLogSegment], txid: int) -> Iterator[EditOp]:
+    for segment in segments:
+        if segment.last is None or segment.last > txid:
+            yield from read_ops(segment, from_txid=txid + 1)
+
+
+def _equal_image(view: BranchView, images: Sequence[Path]) -> int:
+    """Return the transaction of the newest image that is in the view too; 0 if there is none."""
+    known = {(each.txid, each.md5) for each in view.images}
+    found = 0
+    for path in images:
+        name = parse_image(path.name)
+        if name is not None and not name.rollback and (name.txid, read_md5_file(path).hex()) in known:
+            found = max(found, name.txid)
+    return found

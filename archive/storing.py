@@ -1,0 +1,136 @@
+"""Storing of edits and base images as objects of an archive; nothing here changes the catalogue."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from archive.archive import Archive
+from archive.catalogue import EDITS, IMAGES, EditsRecord, ImageRecord
+from archive.frames import cut_ranges
+from archive.path_filter import PathFilterBuilder
+from hadoop_common.names import image_name, inprogress_name, segment_name
+from image_format.errors import DigestMismatchError
+from image_format.md5_file import read_md5_file
+from image_format.reader import ImageFile
+from journal.op_times import op_paths, op_time, spreads
+from journal.primitives import Buffer
+from journal.segment import HEADER_SIZE, SegmentCursor
+from journal.segment_file import EditLogSegment, map_file
+
+
+class EditsPart(NamedTuple):
+    """Consecutive transactions of a segment: bytes `start` to `end` of its file, and what they hold.
+
+    `first_time` and `last_time` are in ms since the epoch, 0 if unknown.
+    """
+
+    first: int
+    last: int
+    start: int
+    end: int
+    first_time: int
+    last_time: int
+    layout_version: int
+    path_filter: bytes
+
+
+def read_part(
+    segment: EditLogSegment, content: Buffer, start: int = HEADER_SIZE, first: int | None = None
+) -> EditsPart | None:
+    """Read a segment to its end, from byte `start` with transaction `first` on; None if no transaction follows.
+
+    Raises:
+        JournalError: the segment is damaged.
+    """
+    cursor = SegmentCursor(
+        content,
+        file=str(segment.path),
+        first_txid=segment.first,
+        last_txid=segment.last,
+        in_progress=segment.in_progress,
+    )
+    first = segment.first if first is None else first
+    cursor.advance(start, first)
+    first_time = last_time = last = 0
+    paths = PathFilterBuilder()
+    for op in cursor:
+        last = op.txid
+        if (at := op_time(op)) is not None:
+            first_time = first_time or at
+            last_time = max(last_time, at)
+        wide = spreads(op)
+        for path in op_paths(op):
+            paths.add(path, spreads=wide)
+    if not last:
+        return None
+    return EditsPart(first, last, start, cursor.position, first_time, last_time, cursor.layout_version, paths.build())
+
+
+def store_part(archive: Archive, content: Buffer, part: EditsPart, branch: str, *, finalized: bool) -> EditsRecord:
+    """Store a part of a segment as a segment of its own, with the header of the whole one."""
+    name = segment_name(part.first, part.last) if finalized else inprogress_name(part.first)
+    md5 = hashlib.md5(usedforsecurity=False)
+    size = HEADER_SIZE + part.end - part.start
+    with archive.writing(EDITS, name) as out:
+        for frame in cut_ranges(size, ()):
+            # all but the header lie `shift` bytes further in the file
+            shift = part.start - HEADER_SIZE
+            head = bytes(content[frame.start : min(frame.stop, HEADER_SIZE)])
+            piece = head + bytes(content[max(frame.start, HEADER_SIZE) + shift : frame.stop + shift])
+            md5.update(piece)
+            out.add(piece)
+        about: dict[str, Any] = {
+            "first": part.first,
+            "last": part.last,
+            "branch": branch,
+            "finalized": finalized,
+            "md5": md5.hexdigest(),
+            "size": size,
+            "first_time": part.first_time,
+            "last_time": part.last_time,
+            "layout_version": part.layout_version,
+            "added": _now(),
+        }
+        out.finish(about, part.path_filter)
+    return EditsRecord(**asdict(out.stored), **about)
+
+
+def store_image(archive: Archive, path: Path, txid: int, branch: str, version: str) -> ImageRecord:
+    """Store an image after a check of its digest.
+
+    Raises:
+        DigestMismatchError: the image does not have its digest; nothing was stored.
+    """
+    expected = read_md5_file(path).hex()
+    md5 = hashlib.md5(usedforsecurity=False)
+    with ImageFile.open(path, verify_md5=False, allow_unknown_layout=True) as image, map_file(path) as content:
+        edges = [edge for each in image.sections for edge in (each.offset, each.end)]
+        with archive.writing(IMAGES, image_name(txid)) as out:
+            for part in cut_ranges(len(content), edges):
+                piece = bytes(content[part.start : part.stop])
+                md5.update(piece)
+                out.add(piece)
+            if md5.hexdigest() != expected:
+                raise DigestMismatchError(
+                    f"its MD5 is {md5.hexdigest()}, and the digest file says {expected}",
+                    file=str(path),
+                    hint="`checkpointer image verify` shows the damage; nothing was archived.",
+                )
+            about: dict[str, Any] = {
+                "txid": txid,
+                "branch": branch,
+                "md5": expected,
+                "size": len(content),
+                "version": version,
+                "added": _now(),
+            }
+            out.finish(about)
+    return ImageRecord(**asdict(out.stored), **about)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,202 @@
+"""Archiving of a segment that grows: parts, finalized segments, histories that are set back, and kills."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from archive.adding import AddOptions, FoundFiles, find_files
+from archive.archive import Archive, open_archive
+from archive.catalogue import MAIN
+from archive.checking import check_archive
+from archive.errors import ArchiveError, OtherHistoryError
+from archive.following import ArchiveFollower
+from archive.history import chain, plan_restore, view_of
+from archive.object_store import FolderStore
+from archive.restoring import RestoreOptions, fetch_segment, fetched, restore
+from hadoop_common.names import inprogress_name, segment_name
+from journal.operation import EditOp
+from journal.ops import EndLogSegmentOp, StartLogSegmentOp
+from journal.segment_file import read_ops
+from journal.segment_output import write_ops
+from tests.archive.storage import saved, segment, storage
+from tests.engine.image_builder import BASE_TXID, HADOOP3, numbered
+from tests.engine.op_makers import mkdir
+
+FIRST = BASE_TXID + 1
+
+
+class Writer:
+    """A NameNode's open segment: `write` appends operations, `finish` finalizes it."""
+
+    def __init__(self, directory: Path, after: int = BASE_TXID) -> None:
+        self.current = directory / "current"
+        self.after = after
+        self.ops: list[EditOp] = [StartLogSegmentOp(txid=0)]
+        self._write()
+
+    @property
+    def path(self) -> Path:
+        return self.current / inprogress_name(self.after + 1)
+
+    @property
+    def last(self) -> int:
+        return self.after + len(self.ops)
+
+    def write(self, *ops: EditOp) -> int:
+        self.ops += ops
+        self._write()
+        return self.last
+
+    def finish(self) -> int:
+        self.write(EndLogSegmentOp(txid=0))
+        content = self.path.read_bytes().rstrip(b"\xff")
+        (self.current / segment_name(self.after + 1, self.last)).write_bytes(content)
+        self.path.unlink()
+        return self.last
+
+    def _write(self) -> None:
+        numbered(self.ops, self.after)
+        whole = self.current / "whole"
+        write_ops(whole, self.ops, HADOOP3)
+        # the same file grows in place, in front of preallocated bytes
+        with self.path.open("rb+" if self.path.exists() else "wb") as out:
+            out.write(whole.read_bytes() + b"\xff" * 4096)
+        whole.unlink()
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Iterator[Archive]:
+    with open_archive(str(tmp_path / "archive")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def nn(tmp_path: Path) -> Path:
+    return storage(tmp_path / "nn")
+
+
+def found(nn: Path) -> FoundFiles:
+    return find_files(nn, in_progress=True)
+
+
+def parts(archive: Archive) -> list[tuple[int, int, bool]]:
+    return [(each.first, each.last, each.finalized) for each in archive.catalogue().edits]
+
+
+def number(txid: int) -> EditOp:
+    return mkdir(f"/d{txid}", 16385 + txid)
+
+
+def test_an_open_segment_is_archived_as_it_grows_and_written_few_times(
+    archive: Archive, nn: Path, tmp_path: Path
+) -> None:
+    follower, writer = ArchiveFollower(archive, AddOptions()), Writer(nn)
+    assert follower.follow(found(nn)).last_txid == FIRST
+    with mock.patch("archive.following.add_files", side_effect=AssertionError("all files are compared again")):
+        for txid in range(1, 40):
+            last = writer.write(number(txid))
+            position = follower.follow(found(nn))
+            assert (position.last_txid, position.restorable_txid, position.missing) == (last, last, 0)
+            assert follower.follow(found(nn)) == position
+    assert len(parts(archive)) <= 7
+    assert check_archive(archive).garbage == []
+    view = view_of(archive.catalogue(), MAIN)
+    chosen, gap = chain(view.pieces, FIRST, last)
+    ops = [op for each in chosen for op in read_ops(fetch_segment(archive, each.record, tmp_path, each.last))]
+    assert (gap, [op.txid for op in ops]) == (None, list(range(FIRST, last + 1)))
+    with fetched(archive, plan_restore(view, last - 1), tmp_path / "source") as source:
+        restore(source, tmp_path / "out", RestoreOptions())
+    image = saved(tmp_path / "out", last - 1)
+    assert ("/d38" in image, "/d39" in image) == (True, False)
+    end = writer.finish()
+    assert follower.follow(found(nn)).last_txid == end
+    assert parts(archive) == [(FIRST, end, True)]
+
+
+def test_an_immutable_archive_keeps_every_part(nn: Path, tmp_path: Path) -> None:
+    archive = Archive(FolderStore(tmp_path / "archive"), immutable=True)
+    follower, writer = ArchiveFollower(archive, AddOptions()), Writer(nn)
+    follower.follow(found(nn))
+    for txid in range(1, 4):
+        writer.write(number(txid))
+        follower.follow(found(nn))
+    end = writer.finish()
+    assert follower.follow(found(nn)).last_txid == end
+    assert parts(archive) == [
+        (FIRST, FIRST, False),
+        (FIRST, end, True),
+        *((FIRST + n, FIRST + n, False) for n in (1, 2, 3)),
+    ]
+
+
+def test_a_new_follower_continues_where_a_killed_one_stopped(archive: Archive, nn: Path) -> None:
+    writer = Writer(nn)
+    ArchiveFollower(archive, AddOptions()).follow(found(nn))
+    writer.write(number(1), number(2))
+    follower = ArchiveFollower(archive, AddOptions())
+    assert follower.follow(found(nn)).last_txid == writer.last
+    assert parts(archive) == [(FIRST, FIRST, False), (FIRST + 1, FIRST + 2, False)]
+    writer.write(number(3))
+    assert follower.follow(found(nn)).last_txid == writer.last
+
+
+def test_two_followers_share_one_archive(archive: Archive, nn: Path, tmp_path: Path) -> None:
+    writer = Writer(nn)
+    with open_archive(str(tmp_path / "archive")) as other:
+        followers = [ArchiveFollower(each, AddOptions()) for each in (archive, other)]
+        for txid in range(1, 8):
+            last = writer.write(number(txid))
+            assert {each.follow(found(nn)).last_txid for each in followers} == {last}
+        end = writer.finish()
+        assert {(at := each.follow(found(nn))).branch for each in followers} == {MAIN}
+        assert at.last_txid == end
+    assert parts(archive) == [(FIRST, end, True)]
+
+
+def test_a_history_that_was_set_back_is_a_branch_with_one_name(archive: Archive, nn: Path, tmp_path: Path) -> None:
+    follower, writer = ArchiveFollower(archive, AddOptions()), Writer(nn)
+    writer.write(number(1))
+    writer.finish()
+    writer = Writer(nn, writer.last)
+    writer.write(mkdir("/lost", 17000, 6000))
+    follower.follow(found(nn))
+    writer.path.unlink()
+    writer = Writer(nn, writer.after)
+    writer.write(mkdir("/new", 17000, 7000))
+    with pytest.raises(OtherHistoryError):
+        ArchiveFollower(archive, AddOptions(forks=False)).follow(found(nn))
+    position = follower.follow(found(nn))
+    assert (position.branch != MAIN, position.last_txid) == (True, writer.last)
+    writer.write(mkdir("/newer", 17001, 7000))
+    with open_archive(str(tmp_path / "archive")) as other:
+        assert ArchiveFollower(other, AddOptions()).follow(found(nn)).branch == position.branch
+    assert follower.follow(found(nn)).last_txid == writer.last
+
+
+def test_edits_that_were_purged_before_are_missing(archive: Archive, nn: Path) -> None:
+    follower = ArchiveFollower(archive, AddOptions())
+    last = segment(nn, BASE_TXID, number(1))
+    follower.follow(found(nn))
+    purged = segment(nn, last, number(2))
+    (nn / "current" / segment_name(last + 1, purged)).unlink()
+    end = segment(nn, purged, number(3))
+    position = follower.follow(found(nn))
+    assert (position.last_txid, position.restorable_txid, position.missing) == (end, last, purged - last)
+    assert check_archive(archive).missing == [(MAIN, last + 1, purged)]
+
+
+def test_an_archive_that_disappears_is_not_begun_again(archive: Archive, nn: Path, tmp_path: Path) -> None:
+    follower = ArchiveFollower(archive, AddOptions())
+    last = segment(nn, BASE_TXID, number(1))
+    follower.follow(found(nn))
+    (tmp_path / "archive").rename(tmp_path / "away")
+    segment(nn, last, number(2))
+    with pytest.raises(ArchiveError, match="no longer has its archive"):
+        follower.follow(found(nn))
+    assert not (tmp_path / "archive").exists()
+    (tmp_path / "away").rename(tmp_path / "archive")
+    assert follower.follow(found(nn)).last_txid == last + 3
