@@ -41,6 +41,12 @@ def shared_data(root: Path) -> dict[str, str]:
     return {str(source): target for source, target in found.items()}
 
 
+def console_documents(root: Path) -> dict[str, str]:
+    """Return the documents that the console serves, with their places in the wheel."""
+    found = [*(root / "docs").glob("*.md"), root / "SECURITY.md", root / "CHANGELOG.md"]
+    return {str(path): f"console/docs/{path.name}" for path in sorted(found)}
+
+
 class CustomBuildHook(BuildHookInterface):  # type: ignore[misc,type-arg]
     """Runs `compile_protos` before a wheel or an editable install is made; a wheel gets its `shared_data`."""
 
@@ -49,6 +55,7 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[misc,type-arg]
         compile_protos(root)
         if self.target_name == "wheel" and version != "editable":
             build_data["shared_data"] |= shared_data(root)
+            build_data["force_include"] |= console_documents(root)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ import logging
 import time
 from typing import Self
 
+from console.blueprint import console_blueprint
+from console.sources import ConsoleSources
 from failover.controller import Controller
 from failover.election import Election
 from failover.errors import (
@@ -66,7 +68,9 @@ class FailoverServer:
             metrics_blueprint(self.facts),
         )
         application = create_application(
-            *(restrict(each, security.access, Resource.STATE) for each in state), authenticator=security.authenticator
+            *(restrict(each, security.access, Resource.STATE) for each in state),
+            console_blueprint(ConsoleSources(lambda: self.facts().as_dict()), security.access),
+            authenticator=security.authenticator,
         )
         self._http = WebServers(
             application,

@@ -333,6 +333,10 @@ class AccessControl:
             self._note(right, verdict.reason)
         return verdict
 
+    def allows(self, caller: Caller, resource: str) -> bool:
+        """Return whether a caller who has to authenticate may use `resource`; nothing is counted or logged."""
+        return self._by_policy(self._rules, caller, resource).allowed
+
     def _by_policy(self, rules: AccessRules, caller: Caller, resource: str) -> AccessDecision:
         policy = None if rules.policies is None else rules.policies.get(resource)
         if policy is None:

@@ -23,13 +23,15 @@ class Alarm(str):
 
     Attributes:
         hint: the next step, "" if unknown.
+        kind: its name in the catalogue of `node_state.alarm_kinds`, "" if it has none.
     """
 
     hint: str
+    kind: str
 
-    def __new__(cls, text: str, hint: str = "") -> Alarm:
+    def __new__(cls, text: str, hint: str = "", kind: str = "") -> Alarm:
         alarm = super().__new__(cls, text)
-        alarm.hint = hint
+        alarm.hint, alarm.kind = hint, kind
         return alarm
 
 

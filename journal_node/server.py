@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import Self
 
+from console.blueprint import console_blueprint
+from console.sources import ConsoleSources
 from hadoop_common.access import ANYBODY, AccessControl, AccessRules, Resource
 from hadoop_common.addresses import is_local
 from hadoop_common.durable import make_with_mode
@@ -98,6 +100,7 @@ class JournalNodeServer:
         application = create_application(
             restrict(segments, self._access, Resource.JOURNAL),
             *(restrict(each, self._access, Resource.STATE) for each in state),
+            console_blueprint(ConsoleSources(lambda: node_status(self.facts())), self._access),
             authenticator=security.authenticator,
         )
         self._http = WebServers(

@@ -10,6 +10,8 @@ from threading import Lock
 from flask import Blueprint
 
 from checkpointer.storage.usable_images import latest_image
+from console.blueprint import console_blueprint
+from console.sources import ConsoleSources
 from engine.loaded_image import LoadedImage
 from hadoop_common.access import Resource
 from hadoop_rpc.ha_protocol import HAState
@@ -33,6 +35,7 @@ from namenode_stub.rpc.services import client_service
 from namenode_stub.segment_roller import SegmentRoller
 from namenode_stub.status_pages import StatusPages
 from namenode_stub.storage import write_seen_txid
+from servlets.change_guard import ChangeGuard
 from servlets.http_authenticator import restrict
 from servlets.image_transfer import image_transfer_blueprint
 
@@ -204,4 +207,5 @@ class ActiveState:
             restrict(transfer, access, Resource.IMAGES),
             restrict(namespace_blueprint(self.namespace, self.roll), access, Resource.CONTROL),
             *(restrict(each, access, Resource.STATE) for each in pages.blueprints()),
+            console_blueprint(ConsoleSources(pages.status), access, ChangeGuard(self._resources.config.control_hosts)),
         ]

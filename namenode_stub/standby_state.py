@@ -10,6 +10,8 @@ from checkpointer.roles.standby.edit_source import EditSource
 from checkpointer.roles.standby.namenodes import NameNodes
 from checkpointer.roles.standby.open_source import open_edit_source
 from checkpointer.storage.usable_images import latest_image
+from console.blueprint import console_blueprint
+from console.sources import ConsoleSources
 from engine.loaded_image import LoadedImage
 from hadoop_common.access import Resource
 from hadoop_rpc.ha_protocol import HAState
@@ -23,6 +25,7 @@ from namenode_stub.rpc.checkpoint_calls import NodeQueries
 from namenode_stub.standby_namespace import StandbyNamespace
 from namenode_stub.status_pages import StatusPages
 from node_state.state import NodeState, RoleDetails
+from servlets.change_guard import ChangeGuard
 from servlets.http_authenticator import restrict
 from servlets.image_transfer import image_transfer_blueprint
 
@@ -125,6 +128,7 @@ class StandbyState:
             restrict(transfer, access, Resource.IMAGES),
             restrict(refusing_blueprint(StandbyRefusalError), access, Resource.CONTROL),
             *(restrict(each, access, Resource.STATE) for each in pages.blueprints()),
+            console_blueprint(ConsoleSources(pages.status), access, ChangeGuard(self._resources.config.control_hosts)),
         ]
 
     def report(self) -> dict[str, Any]:

@@ -15,7 +15,17 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import Collector
 
 from hadoop_common.transfer import TransferCounter
-from node_state.state import METRIC, JournalNodeState, LakeState, LeaderState, MetricField, NodeState, TargetState
+from node_state.alarm_kinds import ALARM_KINDS, OTHER
+from node_state.state import (
+    METRIC,
+    JournalNodeState,
+    LakeState,
+    LeaderState,
+    MetricField,
+    NodeState,
+    StorageSpace,
+    TargetState,
+)
 from servlets.metrics import collector_blueprint, login_families, refused_family, tls_families
 
 _PREFIX = "hdfs_checkpointer"
@@ -64,6 +74,11 @@ class CheckpointerCollector(Collector):
         )
         yield _gauge("up", "1 while the checkpointer answers.", [((), 1.0)])
         yield _gauge("alarms", "Conditions that need an operator now; /status lists them.", [((), len(state.alarms))])
+        raised = [state.alarm_kinds.get(each, OTHER) for each in state.alarms]
+        kinds = dict.fromkeys((*ALARM_KINDS, *raised))
+        yield _gauge(
+            "alarm", "Alarms by kind; 0 for a kind without one.", [((k,), raised.count(k)) for k in kinds], ("kind",)
+        )
         yield _gauge("start_time_seconds", "Start of the process, in seconds since the epoch.", [((), now.started_at)])
         for part in (state, state.record, state.details):
             yield from _declared(type(part), [((), part)])
@@ -76,6 +91,8 @@ class CheckpointerCollector(Collector):
         )
         nodes = state.details.journal_nodes or ()
         yield from _declared(JournalNodeState, [((each.address,), each) for each in nodes], ("node",))
+        spaces = state.storage_space.items()
+        yield from _declared(StorageSpace, [((path,), each) for path, each in spaces], ("directory",))
         yield from _targets(state.targets, now.now)
         yield _gauge(
             "lake_up",

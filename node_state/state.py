@@ -150,6 +150,14 @@ class LeaderState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StorageSpace:
+    """Space of the disk of a storage directory, for this process's user."""
+
+    free_bytes: int = gauge("storage_free_bytes", "Free space of a storage directory's disk.", 0)
+    total_bytes: int = gauge("storage_total_bytes", "Size of a storage directory's disk.", 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointBlock:
     """Why no checkpoint may begin now, and for how long."""
 
@@ -162,7 +170,8 @@ class CheckpointRecord:
     """A node's history of checkpoints and uploads since its start.
 
     Attributes:
-        phase: idle, fetch, load, replay, save, upload, or another phase of the role.
+        phase: idle, fetch, load, replay, save, upload, or another phase of the role. It began at `phase_since` and has
+            handled `phase_done` of `phase_total`: transactions in replay, else bytes; None without a known total.
         looked_at: when the positions of image and edits were last determined.
         saved_at: when an image was last complete on disk; `saved_txid`, `image_bytes` and `last_reason` (urgent, txns,
             period or forced) are of that image.
@@ -178,6 +187,9 @@ class CheckpointRecord:
     """
 
     phase: str = "idle"
+    phase_since: float | None = None
+    phase_done: int = 0
+    phase_total: int | None = None
     looked_at: float | None = None
     checkpoints: int = counter("checkpoints", "Checkpoints made since the start.")
     failures: int = counter("checkpoint_failures", "Checkpoints that failed since the start.")
@@ -241,8 +253,10 @@ class NodeState:
         error: why storage or journal cannot be read now; the first two are then the last known and the third is None.
         alarms: one sentence for each problem that needs an operator; some do not prevent checkpoints.
         next_steps: what to do about an alarm, by its sentence; some have none.
+        alarm_kinds: the kind of each alarm (`ALARM_KINDS`), by its sentence.
         cluster_id: of the namespace, None while unknown.
         storage: each storage directory by its path: "in use", or why it was dropped.
+        storage_space: space of each directory in use, by its path.
         enabled: whether checkpoints are made at all; `cancelled`: None, or why none may begin now.
         checkpoint_at: when the newest image was made, as reported by the NameNode, else when ours was written; None if
             there is none yet. `seconds_since_checkpoint` is its age.
@@ -262,8 +276,10 @@ class NodeState:
     error: str | None = None
     alarms: tuple[str, ...] = ()
     next_steps: Mapping[str, str] = field(default_factory=dict)
+    alarm_kinds: Mapping[str, str] = field(default_factory=dict)
     cluster_id: str | None = None
     storage: Mapping[str, str] = field(default_factory=dict)
+    storage_space: Mapping[str, StorageSpace] = field(default_factory=dict)
     enabled: bool = True
     cancelled: CheckpointBlock | None = None
     checkpoint_at: float | None = gauge(

@@ -26,6 +26,7 @@ CSRF_HEADER = "X-XSRF-HEADER"
 
 _SAFE = ("GET", "HEAD", "OPTIONS", "PUT")
 _BROWSERS = re.compile(r"Mozilla|Opera")
+_FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "Via")
 _TELLTALES = ("Origin", "Referer", "Sec-Fetch-Site")
 
 
@@ -53,6 +54,12 @@ class ChangeGuard:
             )
             return self._refuse("foreign page", problem)
         return ""
+
+    def is_near(self, request: Request) -> bool:
+        """Return whether a request comes directly from a host that may request changes, not through a proxy."""
+        if any(name in request.headers for name in _FORWARDED):
+            return False
+        return self._is_near(request.remote_addr or "", request.environ.get("SERVER_NAME", ""))
 
     def _is_near(self, peer: str, here: str) -> bool:
         try:

@@ -6,11 +6,13 @@ import logging
 import os
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from console.process_panels import watch_process
 from hadoop_common.cli.output import PRIVATE_UMASK, conf_option, load_configuration
 from hadoop_common.cli.service_logging import log_warnings, logging_options, set_up_logging
 from hadoop_common.sd_notify import Notifier, watchdog_interval
@@ -18,14 +20,17 @@ from image_tools.cli.memory_options import memory_options, with_options
 from site_config import merge_keys
 from site_config.checkpoint_config import CheckpointConfig, Role
 from site_config.report import likely_role
+from site_config.shown_settings import shown_settings
 
 if TYPE_CHECKING:
     from checkpointer.roles.role import CheckpointRole
+    from console.check_page import CheckRow
     from site_config.kerberos import KerberosSettings
 
 _LOG = logging.getLogger(__name__)
 
 _PROBE_SECONDS = 5.0
+_CHECK_SECONDS = 10.0
 
 
 @click.command("run")
@@ -56,7 +61,9 @@ def command(
     chosen = Role(role) if role else likely_role(load_configuration(conf_dir))
 
     def configuration() -> CheckpointConfig:
-        config = CheckpointConfig.from_configuration(log_warnings(load_configuration(conf_dir)), chosen)
+        read = log_warnings(load_configuration(conf_dir))
+        config = CheckpointConfig.from_configuration(read, chosen)
+        watch_process(shown_settings(read))
         limit = with_options(config.merge_settings.memory, memory, spill_dir)
         return replace(config, merge_settings=replace(config.merge_settings, memory=limit))
 
@@ -75,7 +82,24 @@ def command(
         reload=configuration,
         notifier=Notifier(os.environ.get("NOTIFY_SOCKET", "")),
         heartbeat=watchdog_interval(os.environ, os.getpid()),
+        checks=partial(_checks, conf_dir, chosen),
     )
+
+
+def _checks(conf_dir: Path, role: Role) -> list[CheckRow]:
+    """Run the checks for the console; nobody waits for the digest of a large image there."""
+    from checkpointer.checks.gather import Cluster, gather
+    from checkpointer.checks.registry import CHECKS, FactGroup, perform
+    from checkpointer.checks.thresholds import Thresholds
+    from console.check_page import CheckRow
+
+    parts = frozenset(FactGroup) - {FactGroup.IMAGE_CONTENT}
+    cluster = Cluster.of(load_configuration(conf_dir), role, parts)
+    outcomes = perform(CHECKS, gather(cluster, parts, limit=_CHECK_SECONDS), Thresholds({}, {}))
+    return [
+        CheckRow(each.name, each.verdict.state.name, each.verdict.summary, each.verdict.details, each.hint)
+        for each in outcomes
+    ]
 
 
 def _advice_on_codec(config: CheckpointConfig) -> str:

@@ -108,10 +108,10 @@ class CheckpointAttempts:
     # ---- Observer ------------------------------------------------------------------------------------------
 
     def phase(self, name: str, total: int | None) -> None:
-        self.record.phase(name)
+        self.record.phase(name, total)
 
     def advance(self, done: int) -> None:
-        """Progress within a phase is not recorded."""
+        self.record.advance(done)
 
     def saved(self) -> None:
         self._renamed_at = self.clock()

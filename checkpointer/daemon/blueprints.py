@@ -5,18 +5,23 @@ from __future__ import annotations
 import importlib.metadata
 import socket
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from flask import Blueprint
 
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.roles.role import CheckpointRole
+from console.blueprint import console_blueprint
+from console.check_page import CheckPage, CheckRow
+from console.sources import ConsoleSources
 from hadoop_common.access import AccessControl, Resource
 from hadoop_common.addresses import host_port
 from hadoop_common.names import ImageKind, image_name
 from hadoop_common.storage_info import StorageInfo
 from node_state.beans import NodeFacts, daemon_beans
 from node_state.metrics import MetricsSnapshot, metrics_blueprint
+from servlets.change_guard import ChangeGuard
 from servlets.http_authenticator import restrict
 from servlets.image_admission import TransferOptions
 from servlets.image_transfer import ServingLimits, image_transfer_blueprint
@@ -42,8 +47,15 @@ def daemon_blueprints(
     config: CheckpointConfig,
     limits: ServingLimits,
     access: AccessControl,
+    guard: ChangeGuard | None = None,
+    checks: Callable[[], Sequence[CheckRow]] | None = None,
 ) -> list[Blueprint]:
-    """Return all blueprints of a daemon that runs `role`; `limits` bound what it serves, `access` decides to whom."""
+    """Return all blueprints of a daemon that runs `role`; `limits` bound what it serves, `access` decides to whom.
+
+    Args:
+        guard: which hosts may request changes.
+        checks: runs the checks, for the console.
+    """
     facts = _facts(config)
     state = [
         status_blueprint(
@@ -66,7 +78,10 @@ def daemon_blueprints(
         ),
     ]
     images = image_transfer_blueprint(RoleImages(role), options=transfer_options(config), limits=limits)
-    return [restrict(images, access, Resource.IMAGES), *(restrict(each, access, Resource.STATE) for each in state)]
+    pages = {} if checks is None else {"checks": ("Checks", CheckPage(checks).panels)}
+    console = console_blueprint(ConsoleSources(service.status, pages=pages), access, guard)
+    state = [restrict(each, access, Resource.STATE) for each in state]
+    return [restrict(images, access, Resource.IMAGES), *state, console]
 
 
 def _facts(config: CheckpointConfig) -> NodeFacts:

@@ -103,7 +103,8 @@ class LakeAppender:
         """Return an alarm if the last append failed."""
         error = self._state.error
         text = f"appending to the lake {self._config.lake_directory} failed: {error}"
-        return [Alarm(text, "Check Spark and the lake's directory; the next checkpoint retries.")] if error else []
+        hint = "Check Spark and the lake's directory; the next checkpoint retries."
+        return [Alarm(text, hint, "lake")] if error else []
 
     @property
     def state(self) -> LakeState | None:

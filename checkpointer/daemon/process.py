@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,6 +24,7 @@ from checkpointer.daemon.reload import merged
 from checkpointer.daemon.service import CONFIGURATION_HINT, CheckpointService
 from checkpointer.leadership.leadership import Leadership
 from checkpointer.roles.role import CheckpointRole, Job
+from console.check_page import CheckRow
 from engine.errors import CheckpointCancelledError
 from hadoop_common.addresses import host_port
 from hadoop_common.errors import HdfsError
@@ -61,6 +62,7 @@ def run_role(
     reload: Callable[[], CheckpointConfig] | None = None,
     notifier: Notifier | None = None,
     heartbeat: float | None = None,
+    checks: Callable[[], Sequence[CheckRow]] | None = None,
 ) -> None:
     """Run a role until SIGTERM or SIGINT.
 
@@ -68,6 +70,7 @@ def run_role(
         reload: reloads the configuration at SIGHUP.
         notifier: informs the service manager when the role is open and serves.
         heartbeat: seconds between two signs of life to the service manager; None if it wants none.
+        checks: runs the checks, for the console.
 
     Raises:
         HdfsError: storage, journal or address cannot be used at the start, or the role gave up.
@@ -79,7 +82,7 @@ def run_role(
             _LOG.info("stopped: %s", error)
             return
         try:
-            serve(role, config, control, reload=reload, notifier=notifier, heartbeat=heartbeat)
+            serve(role, config, control, reload=reload, notifier=notifier, heartbeat=heartbeat, checks=checks)
         finally:
             role.close()
 
@@ -93,6 +96,7 @@ def serve(
     notifier: Notifier | None = None,
     heartbeat: float | None = None,
     clocks: Clocks | None = None,
+    checks: Callable[[], Sequence[CheckRow]] | None = None,
 ) -> None:
     """Poll and serve an open role until `control` requests a stop; a running checkpoint stops at a safe point.
 
@@ -114,7 +118,7 @@ def serve(
     daemon = _Daemon(
         role, service, config, limits, security, reload=reload, notifier=notifier, heartbeat=heartbeat, clocks=clocks
     )
-    blueprints = daemon_blueprints(role, service, config, limits, security.access)
+    blueprints = daemon_blueprints(role, service, config, limits, security.access, guard, checks)
     application = create_application(*blueprints, guard=guard, authenticator=security.authenticator)
     with WebServers(
         application, config.web, limits=config.port_limits, refusals=role.refusals, header_bytes=security.header_bytes

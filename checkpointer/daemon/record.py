@@ -25,6 +25,8 @@ class RecordStore:
         self._record = CheckpointRecord()
         # start of the present phase, and duration of the fetch of the present checkpoint
         self._phase_at = wall()
+        # of the present phase, written by the working thread alone
+        self._done = 0
         self._fetch_seconds: dict[str, float] = {}
         # of the last accepted upload
         self._upload_seconds: dict[str, float] = {}
@@ -33,14 +35,19 @@ class RecordStore:
     def now(self) -> CheckpointRecord:
         """The present record."""
         with self._lock:
-            return self._record
+            return replace(self._record, phase_done=self._done)
 
-    def phase(self, name: str) -> None:
+    def phase(self, name: str, total: int | None = None) -> None:
         now, before = self._wall(), self.now.phase
         if before == _FETCH and name != _FETCH:
             self._fetch_seconds = {_FETCH: max(0.0, now - self._phase_at)}
         self._phase_at = now
-        self._update(lambda record: {"phase": name})
+        self._done = 0
+        self._update(lambda record: {"phase": name, "phase_since": now, "phase_total": total})
+
+    def advance(self, done: int) -> None:
+        """Record the progress of the phase; called very often."""
+        self._done = done
 
     def looked(self) -> None:
         self._update(lambda record: {"looked_at": self._wall()})

@@ -260,6 +260,10 @@ class CheckpointService:
             return error_text(error)
         return None
 
+    def _notices(self) -> list[Alarm]:
+        fault = self.configuration_fault
+        return [Alarm(fault, CONFIGURATION_HINT, "configuration")] if fault else []
+
     def _checkpoint_status(self, fault: str | None) -> CheckpointStatus:
         progress, wall, retry = self._attempts.progress, self.wall(), self._schedule.retry_wait
         theirs, ours = self._forecast.last_image_at(), None if progress is None else progress.image_at
@@ -278,7 +282,7 @@ class CheckpointService:
             failing_for=failing.seconds,
             failure=failing.alarm,
             retry_at=round(wall + retry, 3) if retry > 0 else None,
-            notices=[Alarm(self.configuration_fault, CONFIGURATION_HINT)] if self.configuration_fault else [],
+            notices=self._notices(),
             leader=self._leadership.state(),
         )
 

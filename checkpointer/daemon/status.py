@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,8 @@ from hadoop_common.errors import HdfsError
 from hadoop_common.names import ImageKind
 from hadoop_common.quantities import duration
 from hadoop_common.recurring_fault import Alarm
-from node_state.state import CheckpointBlock, CheckpointRecord, LeaderState, NodeState, TargetState
+from node_state.alarm_kinds import ROLE, kind_named
+from node_state.state import CheckpointBlock, CheckpointRecord, LeaderState, NodeState, StorageSpace, TargetState
 
 _MISSED_PERIODS = 3
 LATE_HINT = "Check what failed before; then `checkpointer checkpoint --force` requests a checkpoint now."
@@ -81,13 +83,13 @@ def daemon_state(
     status: CheckpointStatus,
 ) -> NodeState:
     """Return the present state."""
-    progress = status.progress
-    alarms = [*role.alarms(), *_failing(status), *_not_uploaded(role, progress)]
+    progress, storage = status.progress, role.storage()
+    alarms = [*map(_of_role, role.alarms()), *_failing(status), *_not_uploaded(role, progress)]
     # Between the end of an image and retention, less space is free than usual.
     if record.phase != _SAVE and (problem := role.space_shortage()):
-        alarms.append(Alarm(problem, SPACE_HINT))
+        alarms.append(Alarm(problem, SPACE_HINT, "space"))
     if late := lateness(status):
-        alarms.append(Alarm(late, LATE_HINT))
+        alarms.append(Alarm(late, LATE_HINT, "late"))
     problems = [status.fault, *alarms] if status.fault else alarms
     if status.switched_off:
         problems = []
@@ -103,8 +105,10 @@ def daemon_state(
         error=status.fault,
         alarms=tuple(map(str, all_alarms)),
         next_steps={str(each): each.hint for each in all_alarms if isinstance(each, Alarm) and each.hint},
+        alarm_kinds={str(each): kind_named(getattr(each, "kind", "")).name for each in all_alarms},
         cluster_id=_cluster_id(role),
-        storage=role.storage(),
+        storage=storage,
+        storage_space={path: found for path, each in storage.items() if (found := _space(path, each)) is not None},
         enabled=not status.switched_off,
         cancelled=status.cancelled,
         checkpoint_at=status.checkpoint_at,
@@ -117,6 +121,15 @@ def daemon_state(
         details=role.details(),
         leader=status.leader,
     )
+
+
+def _space(path: str, state: str) -> StorageSpace | None:
+    """Return the space of a directory in use; None if it cannot be read. A dropped one might not answer."""
+    try:
+        found = shutil.disk_usage(path) if state == IN_USE else None
+    except OSError:
+        return None
+    return None if found is None else StorageSpace(free_bytes=found.free, total_bytes=found.total)
 
 
 def _sentence(status: CheckpointStatus) -> str:
@@ -133,7 +146,7 @@ def _failing(status: CheckpointStatus) -> list[str]:
     if status.failures < _REPEATED:
         return []
     text = f"{status.failure} ({status.failures} attempts in a row, in {duration(status.failing_for)})"
-    return [Alarm(text, status.failure.hint)]
+    return [Alarm(text, status.failure.hint, "attempts")]
 
 
 def _not_uploaded(role: CheckpointRole, progress: Progress | None) -> list[str]:
@@ -145,16 +158,21 @@ def _not_uploaded(role: CheckpointRole, progress: Progress | None) -> list[str]:
             f"{target.address} does not get the image at txid {progress.image_txid}: {target.failures} transfers in a "
             f"row failed, the last: {target.error}",
             UPLOAD_HINT,
+            "upload",
         )
         for target in role.targets
         if target.failures >= _REPEATED
     ]
 
 
+def _of_role(alarm: str) -> Alarm:
+    return Alarm(alarm, getattr(alarm, "hint", ""), getattr(alarm, "kind", "") or ROLE)
+
+
 def _unused(role: CheckpointRole) -> list[str]:
     """Return alarms for dropped storage directories."""
     return [
-        Alarm(f"storage directory {path} is not used: {state}", getattr(state, "hint", ""))
+        Alarm(f"storage directory {path} is not used: {state}", getattr(state, "hint", ""), "directory")
         for path, state in role.storage().items()
         if state != IN_USE
     ]
@@ -168,6 +186,7 @@ def _healed_alarm(record: CheckpointRecord) -> list[str]:
         f"({record.healed[0]} first): a NameNode may not load its own image or edits of that time; make sure that "
         "it has this image before it is restarted",
         "Check that a NameNode has the image (`checkpointer status`) before one is restarted.",
+        "healed",
     )
     return [text]
 

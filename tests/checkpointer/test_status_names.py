@@ -31,7 +31,8 @@ def words(text: str) -> set[str]:
 
 
 COMMON = words(
-    "role phase alarms nextSteps clusterId storage checkpoints failures lookedAt savedAt savedTxid imageBytes "
+    "role phase phaseSince phaseDone phaseTotal alarms alarmKinds nextSteps clusterId "
+    "storage storageSpace checkpoints failures lookedAt savedAt savedTxid imageBytes "
     "lastReason "
     "lastOutcome lastSeconds latencySeconds healed healedTotal uploadedAt uploads uploadFailures "
     "ignored ignoredTotal "

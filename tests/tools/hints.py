@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = (
     "archive",
     "checkpointer",
+    "console",
     "engine",
     "failover",
     "hadoop_common",

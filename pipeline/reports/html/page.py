@@ -14,6 +14,7 @@ from typing import assert_never
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from console.assets import base_style
 from pipeline.reports.headline import TOTALS, headline, single_row
 from pipeline.reports.html.values import NUMERIC, cell_text, sort_value, time_text
 from pipeline.reports.model import (
@@ -125,7 +126,7 @@ def _script() -> str:
 
 @functools.cache
 def _style() -> str:
-    return _text("page.css")
+    return base_style() + _text("page.css")
 
 
 def _text(name: str) -> str:

@@ -1,0 +1,28 @@
+"""Style and script of the console, and the part of the style that reports share."""
+
+from __future__ import annotations
+
+import functools
+from importlib.resources import files
+
+
+@functools.cache
+def base_style() -> str:
+    """Return the style of the frame: colours, bar, navigation, headings, tiles and findings."""
+    return _text("base.css")
+
+
+@functools.cache
+def console_style() -> str:
+    """Return the whole style of the console."""
+    return base_style() + _text("console.css")
+
+
+@functools.cache
+def console_script() -> str:
+    """Return the script, which replaces the page's content at intervals."""
+    return _text("console.js")
+
+
+def _text(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,161 @@
+"""The routes of the console: GET / and further pages, their style and script, and the documents.
+
+All links are relative, so that a proxy may serve the console below any path. Each rendered page is kept for a second:
+however many browsers look, a page costs one rendering a second, and nothing while nobody looks.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Final
+
+from flask import Blueprint, Response, abort, request
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from console.assets import console_script, console_style
+from console.model import RUNBOOK, Level, NodePage, without_paths
+from console.runbook import document
+from console.server_pages import page_of
+from console.sources import BriefCache, ConsoleSources
+from console.words import time_text
+from hadoop_common.access import AccessControl, Resource
+from servlets.change_guard import ChangeGuard
+from servlets.http_authenticator import request_caller, restrict
+
+_CACHE_SECONDS: Final = 1.0
+_POLL_SECONDS: Final = 2
+_RELOAD_SECONDS: Final = 10
+_DAY: Final = 86_400
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS: Final = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+}
+
+
+class Readers:
+    """Decides who of the readers is an administrator: only they see log lines, the configuration and paths."""
+
+    def __init__(self, access: AccessControl, guard: ChangeGuard | None = None) -> None:
+        self._access = access
+        self._guard = guard or ChangeGuard()
+
+    def is_administrator(self) -> bool:
+        """Decide about the current request: with Kerberos by the lists of changes, else by the caller's host."""
+        if self._access.by_name:
+            caller = request_caller()
+            return caller is not None and self._access.allows(caller, Resource.CONTROL)
+        return self._guard.is_near(request)
+
+
+def console_blueprint(sources: ConsoleSources, access: AccessControl, guard: ChangeGuard | None = None) -> Blueprint:
+    """Make the blueprint of the console.
+
+    Args:
+        access: who may read it, as /status, and who is an administrator with Kerberos.
+        guard: which hosts are an administrator's without Kerberos; by default only this host.
+    """
+    blueprint = Blueprint("console", __name__)
+    readers = Readers(access, guard)
+    cache: BriefCache[str] = BriefCache(_CACHE_SECONDS)
+
+    def show(name: str, make: Callable[[bool], NodePage]) -> Response:
+        administrator, still = readers.is_administrator(), request.args.get("refresh") == "off"
+        text = cache.get((name, administrator, still), lambda: _page(name, make, administrator, still))
+        return _answer(text)
+
+    def _page(name: str, make: Callable[[bool], NodePage], administrator: bool, still: bool) -> str:
+        page = make(administrator)
+        return _render(
+            "page.html.j2",
+            page=page if administrator else without_paths(page),
+            name=name,
+            pages={key: title for key, (title, _) in sources.pages.items()},
+            administrator=administrator,
+            still=still,
+            now=time_text(time.time()),
+            poll=_POLL_SECONDS,
+            reload=_RELOAD_SECONDS,
+        )
+
+    def overview(administrator: bool) -> NodePage:
+        page = page_of(sources.status(), time.time())
+        more = sources.private_panels() if administrator else ()
+        first, rest = page.panels[:-1], page.panels[-1:]
+        return replace(page, panels=(*first, *sources.panels(), *more, *rest))
+
+    @blueprint.get("/")
+    def get_overview() -> Response:
+        return show("", overview)
+
+    for key, (title, panels) in sources.pages.items():
+
+        def get_page(key: str = key, title: str = title, panels: Callable[[], object] = panels) -> Response:
+            def make(administrator: bool) -> NodePage:
+                return NodePage(title, "", "", Level.NEUTRAL, panels=tuple(sources.pages[key][1]()))
+
+            return show(key, make)
+
+        blueprint.add_url_rule(f"/console/{key}", key, get_page)
+
+    @blueprint.get("/console/<asset>")
+    def get_asset(asset: str) -> Response:
+        found = {"console.css": (console_style, "text/css"), "console.js": (console_script, "text/javascript")}
+        if asset not in found:
+            abort(HTTPStatus.NOT_FOUND)
+        make, kind = found[asset]
+        answer = Response(make(), content_type=f"{kind}; charset=utf-8")
+        answer.headers["Cache-Control"] = f"private, max-age={_DAY}" if "v" in request.args else "no-cache"
+        return _secured(answer)
+
+    @blueprint.get("/docs/<name>")
+    def get_document(name: str) -> Response:
+        found = document(name)
+        if found is None:
+            abort(HTTPStatus.NOT_FOUND)
+        return _answer(_render("document.html.j2", document=found))
+
+    return restrict(blueprint, access, Resource.STATE)
+
+
+def _answer(text: str) -> Response:
+    answer = Response(text, content_type="text/html; charset=utf-8")
+    answer.headers["Cache-Control"] = "no-store"
+    return _secured(answer)
+
+
+def _secured(answer: Response) -> Response:
+    answer.headers.update(_HEADERS)
+    return answer
+
+
+def _render(template: str, **values: object) -> str:
+    return _environment().get_template(template).render(runbook=RUNBOOK, version=_version(), **values)
+
+
+@functools.cache
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("console", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+
+
+@functools.cache
+def _version() -> str:
+    """Return a name for the present style and script, under which a browser may keep them."""
+    import hashlib
+
+    return hashlib.sha256((console_style() + console_script()).encode()).hexdigest()[:12]

@@ -1,0 +1,52 @@
+"""The page of the checks, as `checkpointer check` decides them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from console.background import BackgroundWork
+from console.model import Level, Panel, cell
+from console.words import ago_text
+
+SECONDS: Final = 60.0
+
+_LEVELS: Final = {"OK": Level.GOOD, "WARNING": Level.WARNING, "CRITICAL": Level.FAULT, "UNKNOWN": Level.WARNING}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRow:
+    """The outcome of a check: `state` is OK, WARNING, CRITICAL or UNKNOWN."""
+
+    name: str
+    state: str
+    summary: str
+    details: Sequence[str] = ()
+    hint: str = ""
+
+
+class CheckPage:
+    """Runs the checks in the background while somebody looks at them, at most once a minute."""
+
+    def __init__(self, run: Callable[[], Sequence[CheckRow]]) -> None:
+        self._work = BackgroundWork("checks", run, SECONDS)
+
+    def panels(self) -> Sequence[Panel]:
+        """Return the last outcome."""
+        result = self._work.result()
+        if result.at is None:
+            return (Panel("checks", "Checks", text="The checks are running; this page shows them when they end."),)
+        said = f"As `checkpointer check` decided {ago_text(result.at, time.time())}; digests of images are left out."
+        rows = tuple(
+            (
+                cell(each.name),
+                cell(each.state, _LEVELS.get(each.state, Level.WARNING)),
+                cell("; ".join((each.summary, *(each.details if each.state != "OK" else ())))),
+                cell(each.hint),
+            )
+            for each in result.value or ()
+        )
+        columns = ("Check", "State", "Summary", "Next step")
+        return (Panel("checks", "Checks", text=result.fault or said, columns=columns, rows=rows),)

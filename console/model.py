@@ -1,0 +1,115 @@
+"""What a page of the console shows, as values: attention, tiles and panels."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields, is_dataclass, replace
+from enum import StrEnum
+from typing import Any, Final, TypeVar, cast
+
+T = TypeVar("T")
+
+UNKNOWN: Final = "-"
+RUNBOOK: Final = "operations.md"
+
+# an absolute path or a file URI, but not the path of an http URL
+_PATH = re.compile(r"(?<![\w:/.-])(?:file:)?/{1,3}[^\s/,;:)\"'][^\s,;:)\"']*")
+
+
+class Level(StrEnum):
+    """How a value is: shown as colour, shape and word."""
+
+    NEUTRAL = ""
+    GOOD = "good"
+    WARNING = "warning"
+    FAULT = "fault"
+
+
+@dataclass(frozen=True, slots=True)
+class PageCell:
+    """A text of a table with its level."""
+
+    text: str
+    level: Level = Level.NEUTRAL
+
+
+@dataclass(frozen=True, slots=True)
+class PageFact:
+    """A titled value; `share` is the part done in percent, None without a meter."""
+
+    title: str
+    text: str
+    level: Level = Level.NEUTRAL
+    share: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """A condition that needs an operator.
+
+    Attributes:
+        next_step: what to do, "" if unknown.
+        section: anchor of the runbook's section.
+        kind: name of the alarm's kind, "" if it is not an alarm.
+        silence: who silenced it, until when and why; "" if nobody did.
+    """
+
+    level: Level
+    title: str
+    text: str
+    next_step: str = ""
+    section: str = "runbook"
+    kind: str = ""
+    silence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A section of a page: facts, a chart and a table, each optional; a folded one opens on request.
+
+    Attributes:
+        svg: a chart, made by `console.charts` and safe as it is.
+        links: addresses, relative to the page, with their words.
+    """
+
+    id: str
+    title: str
+    text: str = ""
+    facts: tuple[PageFact, ...] = ()
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[PageCell, ...], ...] = ()
+    svg: tuple[str, ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
+    folded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodePage:
+    """The page of one node."""
+
+    role: str
+    cluster: str
+    headline: str
+    level: Level
+    attention: tuple[Attention, ...] = ()
+    facts: tuple[PageFact, ...] = ()
+    panels: tuple[Panel, ...] = ()
+
+
+def cell(text: object, level: Level = Level.NEUTRAL) -> PageCell:
+    """Return a cell; None is shown as a dash."""
+    return PageCell(UNKNOWN if text is None or text == "" else str(text), level)
+
+
+def without_paths(value: T) -> T:
+    """Return `value` with every path of a file replaced, for readers who are not administrators."""
+    content: Any = value
+    if isinstance(content, str) and not isinstance(content, Level):
+        return cast(T, _PATH.sub("(path)", content))
+    if isinstance(content, tuple):
+        return cast(T, tuple(without_paths(each) for each in content))
+    if is_dataclass(content) and not isinstance(content, type):
+        kept = ("svg", "links", "id", "section", "kind")
+        changed = {f.name: without_paths(getattr(content, f.name)) for f in fields(content) if f.name not in kept}
+        return cast(T, replace(content, **changed))
+    return value

@@ -1,0 +1,68 @@
+"""Panels about the process itself, for administrators: its configuration and the warnings of its log."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from console.model import Level, Panel, cell
+from console.warning_log import WarningLog
+from console.words import time_text
+
+Setting = tuple[str, str, str]
+
+_WARNINGS: Final = WarningLog()
+
+
+class _Settings:
+    """The keys of the configuration that the process last read."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rows: tuple[Setting, ...] = ()
+
+    def note(self, rows: Iterable[Setting]) -> None:
+        with self._lock:
+            self._rows = tuple(rows)
+
+    def rows(self) -> tuple[Setting, ...]:
+        with self._lock:
+            return self._rows
+
+
+_SETTINGS: Final = _Settings()
+
+
+def watch_process(settings: Iterable[Setting]) -> None:
+    """Note the configuration of this process (name, value, file) and keep its warnings from now on."""
+    _SETTINGS.note(settings)
+    if _WARNINGS not in logging.getLogger().handlers:
+        logging.getLogger().addHandler(_WARNINGS)
+
+
+def process_panels() -> Sequence[Panel]:
+    """Return the panels of log and configuration."""
+    levels = {"WARNING": Level.WARNING}
+    lines = _WARNINGS.lines()
+    return (
+        Panel(
+            "log",
+            "Warnings of the log",
+            text="" if lines else "The log has no warning since the start.",
+            columns=("When", "Level", "Message"),
+            rows=tuple(
+                (cell(time_text(line.at)), cell(line.level, levels.get(line.level, Level.FAULT)), cell(line.text))
+                for line in lines
+            ),
+        ),
+        Panel(
+            "configuration",
+            "Configuration",
+            text="The keys that the files set, as last read, without secrets. All others have their defaults.",
+            columns=("Key", "Value", "File"),
+            rows=tuple((cell(name), cell(value), cell(source)) for name, value, source in _SETTINGS.rows()),
+            folded=True,
+        ),
+    )

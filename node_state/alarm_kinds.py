@@ -1,0 +1,49 @@
+"""Kinds of alarms: name, title, severity and runbook section; pages, metrics and alert rules derive from this table.
+
+An alarm without a kind counts as `OTHER`, so that a new alarm appears everywhere before it has a kind of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+OTHER: Final = "other"
+ROLE: Final = "edits"
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmKind:
+    """A kind of alarm.
+
+    Attributes:
+        title: what is wrong, in a few words.
+        section: anchor of the section of docs/operations.md that says what to do.
+        pages: whether somebody should be woken up.
+    """
+
+    name: str
+    title: str
+    section: str
+    pages: bool = False
+
+
+_KINDS = (
+    AlarmKind("attempts", "Checkpoints fail", "no-checkpoint-for-several-periods"),
+    AlarmKind("configuration", "The configuration on disk is invalid", "run"),
+    AlarmKind("directory", "A storage directory is not used", "disk-full-or-broken"),
+    AlarmKind(ROLE, "Edits are not followed or merged", "gap-in-the-edits"),
+    AlarmKind("healed", "Snapshots were healed", "snapshots-were-healed", pages=True),
+    AlarmKind("lake", "The lake is behind", "metrics-and-alarms"),
+    AlarmKind("late", "No checkpoint for several periods", "no-checkpoint-for-several-periods", pages=True),
+    AlarmKind("space", "No room for the next image", "disk-full-or-broken"),
+    AlarmKind("upload", "A NameNode does not get the image", "the-namenode-refuses-an-image-403-409-410-417"),
+    AlarmKind(OTHER, "The daemon has another alarm", "metrics-and-alarms"),
+)
+
+ALARM_KINDS: Final = {kind.name: kind for kind in _KINDS}
+
+
+def kind_named(name: str) -> AlarmKind:
+    """Return the kind called `name`, else that of other alarms."""
+    return ALARM_KINDS.get(name, ALARM_KINDS[OTHER])

@@ -1,0 +1,29 @@
+"""The keys that the files of a cluster set, as the console shows them: without secrets."""
+
+from __future__ import annotations
+
+from hadoop_common.configuration import Configuration, FaultCollector
+from hadoop_common.configuration_errors import HIDDEN, is_secret
+
+_SHOWN = (
+    "checkpointer.",
+    "dfs.",
+    "fs.defaultFS",
+    "ha.",
+    "hadoop.http.",
+    "hadoop.rpc.",
+    "hadoop.security.",
+    "hadoop.zk.",
+)
+
+
+def shown_settings(configuration: Configuration) -> list[tuple[str, str, str]]:
+    """Return name, value and file of each key that concerns HDFS; secrets are hidden."""
+    names = [name for name in configuration.keys() if name.startswith(_SHOWN)]  # noqa: SIM118
+    return [(name, _value(configuration, name), configuration.source(name)) for name in names]
+
+
+def _value(configuration: Configuration, name: str) -> str:
+    if is_secret(name):
+        return HIDDEN
+    return FaultCollector().take(lambda: configuration.get(name, ""), "(variables refer to each other)")

@@ -1,0 +1,270 @@
+"""What the page shows of each program, to whom, and what it costs."""
+
+from __future__ import annotations
+
+import html
+import logging
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from console.background import BackgroundWork
+from console.blueprint import console_blueprint
+from console.check_page import CheckPage, CheckRow
+from console.model import without_paths
+from console.process_panels import watch_process
+from console.runbook import document
+from console.server_pages import page_of
+from console.sources import BriefCache, ConsoleSources
+from hadoop_common.access import AccessControl, AccessControlList, AccessPolicy, AccessRules, Caller, Resource
+from hadoop_common.configuration import Configuration
+from node_state.alarm_kinds import ALARM_KINDS
+from node_state.state import NodeState, as_json
+from servlets.application import create_application
+from site_config.shown_settings import shown_settings
+from tests.console.console_support import FAR, FULL, client_of, daemon_state
+from tests.tools.hints import PACKAGES
+
+ROOT = Path(__file__).parents[2]
+
+
+def text_of(page: str) -> str:
+    return html.unescape(" ".join(re.sub(r"<[^>]+>", " ", page).split()))
+
+
+def test_the_page_of_a_daemon_answers_the_questions_of_the_night() -> None:
+    text = text_of(client_of(daemon_state()).get("/").text)
+    for shown in (
+        "Checkpointer, role standby · CID-1",
+        "nn1 (http://nn1:9870)",
+        "save: 400.0 MB of 1.0 GB, about 1 min 0 s left",
+        "would replay 6,000,030 transactions, about 1 min 0 s",
+        FULL,
+        "Next: Free space on that disk.",
+        "4 in a row, the last because: HTTP 413",
+        "jn3:8485: cannot connect",
+        "/data/1 in use 100.0 GB 1.0 TB",
+        "disk full (33 min 20 s ago)",
+    ):
+        assert shown in text.replace("Good: ", ""), shown
+
+
+def test_what_needs_attention_leads_to_its_section_of_the_runbook() -> None:
+    page = client_of(daemon_state()).get("/").text
+    links = re.findall(r'href="docs/operations\.md#([\w-]+)">Runbook<span', page)
+    assert links == [
+        "disk-full-or-broken",
+        "a-journalnode-lost-its-disk",
+        "the-namenode-refuses-an-image-403-409-410-417",
+    ]
+    client = client_of(daemon_state())
+    runbook = client.get("/docs/operations.md").text
+    assert all(f'id="{link}"' in runbook for link in links)
+
+
+def test_every_kind_of_alarm_has_a_section_and_every_alarm_a_known_kind() -> None:
+    runbook = document("operations.md")
+    assert runbook is not None
+    assert [kind.name for kind in ALARM_KINDS.values() if f'id="{kind.section}"' not in runbook.body] == []
+    sources = "".join(path.read_text() for path in (ROOT / "console").rglob("*_page*.py"))
+    named = set(re.findall(r'"([a-z]+(?:-[a-z0-9]+)+)"\)?,?$', sources, re.MULTILINE))
+    assert named
+    assert {each for each in named if f'id="{each}"' not in runbook.body} == set()
+    code = "".join(path.read_text() for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+    kinds = set(re.findall(r'\bAlarm\([^()]*, "(\w+)"\)', code))
+    assert {"late", "space", "configuration"} <= kinds <= set(ALARM_KINDS)
+
+
+def test_a_field_that_nobody_knew_appears_by_itself() -> None:
+    status = as_json(daemon_state(alarms=("it is odd",), alarm_kinds={"it is odd": "strange"}))
+    status |= {"archive": {"lagTransactions": 7, "location": "s3://bucket"}, "moonPhase": "full"}
+    text = text_of(client_of(status).get("/").text)
+    assert "Archive Lag transactions 7 Location s3://bucket" in text
+    assert "Moon phase full" in text
+    assert "The daemon has another alarm it is odd" in text
+
+
+@pytest.mark.parametrize(
+    ("status", "shown"),
+    [
+        ({"role": "journalnode", "address": "jn1:8485", "journals": {}, "failing": {}}, "no journal is formatted here"),
+        (
+            {
+                "role": "journalnode",
+                "address": "jn1:8485",
+                "failing": {"ns": "Input/output error"},
+                "journals": {"ns": {"formatted": True, "namespace": "-63:1:0:CID-1", "highestTxid": 12345}},
+            },
+            "Journal ns is not served Input/output error",
+        ),
+        (
+            {
+                "namenode": "nn1",
+                "nameservice": "ns",
+                "state": "active",
+                "health": "healthy",
+                "takesPart": True,
+                "ready": True,
+                "readyReason": "nn1 is active, and takes part in the election",
+                "election": {"state": "active", "holder": "nn1"},
+            },
+            "Lock in ZooKeeper active",
+        ),
+        ({"role": "active", "checkpointTxid": 7, "failure": "disk full", "images": []}, "It stopped serving disk full"),
+        ({"odd": 1}, "this program has no page of its own"),
+    ],
+    ids=["empty-journalnode", "journalnode", "controller", "stub", "unknown"],
+)
+@pytest.mark.parameters(5)
+def test_each_program_has_a_page(status: dict[str, Any], shown: str) -> None:
+    assert shown in text_of(client_of(status).get("/").text)
+
+
+def test_log_configuration_and_paths_are_for_administrators_only() -> None:
+    watch_process(
+        shown_settings(
+            Configuration.from_mapping({"dfs.nameservices": "ns1", "dfs.x.password": "p4ss", "io.file": "1"}, {})
+        )
+    )
+    logging.getLogger("tests.console").warning("a warning about %s", "/data/1")
+    client = client_of(daemon_state())
+    near = text_of(client.get("/").text)
+    assert "a warning about /data/1" in near
+    assert "dfs.nameservices ns1" in near
+    assert "p4ss" not in near
+    assert "io.file" not in near
+    far = text_of(client.get("/", environ_overrides=FAR).text)
+    proxied = text_of(client.get("/", headers={"X-Forwarded-For": "192.0.2.7"}).text)
+    for page in (far, proxied):
+        assert "a warning about" not in page
+        assert "dfs.nameservices" not in page
+        assert "/data/" not in page
+        assert "storage directory (path) is not used: No space left on device" in page
+        assert "http://nn1:9870" in page
+
+
+def test_with_kerberos_the_lists_decide() -> None:
+    policies = {
+        Resource.STATE: AccessPolicy(),
+        Resource.CONTROL: AccessPolicy(lists=(AccessControlList("dfs.cluster.administrators", frozenset({"ann"})),)),
+    }
+    access = AccessControl(AccessRules(policies=policies))
+    console = console_blueprint(ConsoleSources(lambda: as_json(daemon_state())), access)
+    client = create_application(console).test_client()
+    assert "(path)" in client.get("/").text
+    assert access.allows(Caller("127.0.0.1", ("ann",), "ann@R"), Resource.CONTROL)
+
+
+def test_a_page_loads_and_links_nothing_from_elsewhere_and_works_below_any_path() -> None:
+    client = client_of(daemon_state())
+    for path in ("/", "/docs/operations.md"):
+        answer = client.get(path)
+        assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+        assert answer.headers["Cache-Control"] == "no-store"
+        addresses = re.findall(r'(?:href|src|action)="([^"]*)"', answer.text)
+        assert addresses
+        assert [each for each in addresses if each.startswith(("/", "http", "//"))] == []
+        assert not re.search(r"<style|style=|<script(?! src=)|\son\w+=", answer.text)
+    for asset, kind in (("console.css", "text/css"), ("console.js", "text/javascript")):
+        assert client.get(f"/console/{asset}").headers["Content-Type"].startswith(kind)
+    assert client.get("/console/other.css").status_code == 404
+    assert client.get("/docs/..%2FMakefile").status_code == 404
+    assert client.get("/docs/nothing.md").status_code == 404
+
+
+def test_what_a_status_contains_stays_text() -> None:
+    state = daemon_state(message="<script>alert(1)</script>", alarms=('"><img src=x onerror=alert(1)>',))
+    page = client_of(state).get("/").text
+    assert "<script>alert" not in page
+    assert "<img" not in page
+
+
+def test_without_scripts_the_page_reloads_until_the_reader_stops_it() -> None:
+    client = client_of(daemon_state())
+    assert '<noscript><meta http-equiv="refresh" content="10"></noscript>' in client.get("/").text
+    assert 'http-equiv="refresh"' not in client.get("/?refresh=off").text
+
+
+def test_nothing_is_computed_while_nobody_looks_and_once_a_second_for_all() -> None:
+    asked: list[int] = []
+
+    def status() -> dict[str, Any]:
+        asked.append(1)
+        return dict(as_json(NodeState(role="standby")))
+
+    client = create_application(console_blueprint(ConsoleSources(status), AccessControl())).test_client()
+    assert asked == []
+    clock = [0.0]
+    cache: BriefCache[int] = BriefCache(1.0, clock=lambda: clock[0])
+    made = [cache.get("k", lambda: len(asked)) for _ in range(50)]
+    assert made == [0] * 50
+    for _ in range(50):
+        assert client.get("/").status_code == 200
+    assert len(asked) < 50
+    asked.clear()
+    asked.append(1)
+    assert cache.get("k", lambda: len(asked)) == 0
+    clock[0] = 1.5
+    assert cache.get("k", lambda: len(asked)) == 1
+
+
+def test_checks_run_in_the_background_once() -> None:
+    ran, may_end = [], threading.Event()
+
+    def run() -> list[CheckRow]:
+        ran.append(1)
+        may_end.wait(60)
+        return [CheckRow("age", "WARNING", "late", ("by far",), "Look.")]
+
+    page = CheckPage(run)
+    client = client_of(daemon_state(), pages={"checks": ("Checks", page.panels)})
+    assert "The checks are running" in client.get("/console/checks").text
+    page.panels()
+    may_end.set()
+    for thread in threading.enumerate():
+        if thread.name == "console-checks":
+            thread.join(60)
+    (panel,) = page.panels()
+    assert [cell.text for cell in panel.rows[0]] == ["age", "WARNING", "late; by far", "Look."]
+    assert ran == [1]
+
+
+def test_work_that_fails_is_told_and_repeated_only_later() -> None:
+    clock, ran = [0.0], []
+
+    def fail() -> int:
+        ran.append(1)
+        raise OSError("no route")
+
+    work = BackgroundWork("failing", fail, 60.0, wall=lambda: clock[0])
+    for _ in range(3):
+        work.result()
+        for thread in threading.enumerate():
+            if thread.name == "console-failing":
+                thread.join(60)
+    assert (work.result().fault, ran) == ("no route", [1])
+
+
+def test_paths_are_hidden_and_addresses_are_not() -> None:
+    found = without_paths(("file:/data/a: full", "see /a/b, /c", "http://nn1:9870/x", "5 / 6", "and/or"))
+    assert found == ("(path): full", "see (path), (path)", "http://nn1:9870/x", "5 / 6", "and/or")
+
+
+def test_documents_link_to_each_other_and_to_nothing_else() -> None:
+    found = document("operations.md")
+    assert found is not None
+    links = set(re.findall(r'href="([^"]*)"', found.body))
+    assert {"install.md", "SECURITY.md#who-may-do-what", "#runbook"} <= links
+    assert all(re.match(r"#|[\w-]+\.md", link) for link in links)
+    missing = [link for link in links if not link.startswith("#") and document(link.partition("#")[0]) is None]
+    assert missing == []
+    assert document("../pyproject.toml") is None
+
+
+def test_page_of_counts_a_majority_that_is_lost() -> None:
+    nodes = [{"address": f"jn{n}", "answers": n == 1} for n in (1, 2, 3)]
+    page = page_of({**as_json(NodeState(role="standby")), "journalNodes": nodes}, 0.0)
+    assert {each.section for each in page.attention} == {"no-majority-of-journalnodes"}
