@@ -10,10 +10,12 @@ from pathlib import Path
 
 from flask import Blueprint
 
+from checkpointer.daemon.history import history_blueprint
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.roles.role import CheckpointRole
 from console.blueprint import console_blueprint
 from console.check_page import CheckPage, CheckRow
+from console.history_panels import HistoryPanels
 from console.sources import ConsoleSources
 from hadoop_common.access import AccessControl, Resource
 from hadoop_common.addresses import host_port
@@ -21,6 +23,7 @@ from hadoop_common.names import ImageKind, image_name
 from hadoop_common.storage_info import StorageInfo
 from node_state.beans import NodeFacts, daemon_beans
 from node_state.metrics import MetricsSnapshot, metrics_blueprint
+from node_state.state import as_json
 from servlets.change_guard import ChangeGuard
 from servlets.http_authenticator import restrict
 from servlets.image_admission import TransferOptions
@@ -66,6 +69,7 @@ def daemon_blueprints(
             ready=service.ready,
         ),
         jmx_blueprint(lambda: daemon_beans(service.state(), facts)),
+        history_blueprint(service.history),
         metrics_blueprint(
             lambda: MetricsSnapshot(
                 state=service.state(),
@@ -78,8 +82,11 @@ def daemon_blueprints(
         ),
     ]
     images = image_transfer_blueprint(RoleImages(role), options=transfer_options(config), limits=limits)
-    pages = {} if checks is None else {"checks": ("Checks", CheckPage(checks).panels)}
-    console = console_blueprint(ConsoleSources(service.status, pages=pages), access, guard)
+    history = HistoryPanels(lambda: as_json(service.history.entries()))
+    pages = {"charts": ("History", history.page)}
+    if checks is not None:
+        pages["checks"] = ("Checks", CheckPage(checks).panels)
+    console = console_blueprint(ConsoleSources(service.status, panels=history.overview, pages=pages), access, guard)
     state = [restrict(each, access, Resource.STATE) for each in state]
     return [restrict(images, access, Resource.IMAGES), *state, console]
 

@@ -11,15 +11,19 @@ from typing import Any
 from checkpointer.roles.role import Upload
 from checkpointer.transfer import UploadResult
 from engine.merge import MergeResult
+from node_state.history import CHECKPOINT, FAILURE, UPLOAD, HistoryEntry
 from node_state.state import CheckpointRecord
 
 _FETCH = "fetch"
 
 
 class RecordStore:
-    """The record and its lock; `wall` gives seconds since the epoch."""
+    """The record and its lock; `wall` gives seconds since the epoch, `history` gets each event."""
 
-    def __init__(self, wall: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, wall: Callable[[], float] = time.time, history: Callable[[HistoryEntry], None] = lambda entry: None
+    ) -> None:
+        self._history = history
         self._wall = wall
         self._lock = threading.Lock()
         self._record = CheckpointRecord()
@@ -77,9 +81,40 @@ class RecordStore:
                 },
             }
         )
+        self._history(
+            HistoryEntry(
+                at=self._wall(),
+                kind=CHECKPOINT,
+                txid=result.txid,
+                transactions=result.transactions,
+                size=result.saved.size,
+                reason=reason,
+                latency=round(latency, 3),
+                seconds={
+                    name: round(seconds, 3)
+                    for name, seconds in {
+                        **fetch,
+                        "load": timings.load,
+                        "replay": timings.replay,
+                        "save": timings.save,
+                    }.items()
+                },
+            )
+        )
 
     def offered(self, upload: Upload) -> None:
         """Record the result of an offer."""
+        self._history(
+            HistoryEntry(
+                at=self._wall(),
+                kind=UPLOAD,
+                text=upload.error or upload.result,
+                txid=upload.txid,
+                size=upload.size,
+                target=upload.address,
+                seconds={"upload": round(upload.seconds, 3)},
+            )
+        )
         self._update(lambda record: {"uploaded_bytes": record.uploaded_bytes + upload.size})
         if upload.error:
             self._update(lambda record: {"upload_failures": record.upload_failures + 1, **self._error(upload.error)})
@@ -98,6 +133,7 @@ class RecordStore:
         self._update(lambda record: {"last_outcome": outcome})
 
     def failed(self, message: str) -> None:
+        self._history(HistoryEntry(at=self._wall(), kind=FAILURE, text=message))
         self._update(lambda record: {"failures": record.failures + 1, **self._error(message)})
 
     def job_failed(self, message: str) -> None:

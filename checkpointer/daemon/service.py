@@ -18,6 +18,7 @@ from typing import Any
 
 from checkpointer.daemon.attempts import CheckpointAttempts, OperationFaults, describe_fault
 from checkpointer.daemon.cancellation import Cancellation
+from checkpointer.daemon.history import DaemonHistory
 from checkpointer.daemon.lake import LakeAppender
 from checkpointer.daemon.record import RecordStore
 from checkpointer.daemon.schedule import CheckpointSchedule
@@ -57,6 +58,7 @@ class CheckpointService:
         wall: seconds since the epoch.
 
     Attributes:
+        history: checkpoints, uploads, failures and events, kept over restarts.
         configuration_fault: why the configuration on disk does not apply, "" if it does.
     """
 
@@ -79,7 +81,8 @@ class CheckpointService:
         self._forecast = forecast or UploadForecast(config, wall=wall)
         self.wall = wall
         self._started_at = wall()
-        self._record = RecordStore(wall)
+        self.history = DaemonHistory(role, self._forecast, wall)
+        self._record = RecordStore(wall, self.history.note)
         self._schedule = CheckpointSchedule(config, clock, wall)
         self._cancellation = Cancellation(clock)
         self._faults = OperationFaults(clock)
@@ -212,6 +215,8 @@ class CheckpointService:
             if self._result.state is TriggerState.DONE:
                 self._observe()
             self._note_lateness()
+            progress = self._attempts.progress
+            self.history.observe(None if progress is None else progress.image_txid)
             return self._result
         finally:
             self._record.phase("idle")

@@ -1,0 +1,92 @@
+"""The history that a daemon keeps: what its record reports, and the events that polls reveal."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import time
+from collections.abc import Callable
+from typing import Any
+
+from flask import Blueprint, Response, jsonify, request
+
+from checkpointer.daemon.history_file import HistoryFile
+from checkpointer.daemon.upload_forecast import UploadForecast
+from checkpointer.roles.role import CheckpointRole
+from hadoop_common.errors import HdfsError
+from hadoop_common.quantities import parse_float
+from node_state.history import KEPT_DAYS, RESTART, HistoryEntry, HistoryMark, events_between, known, recent
+from node_state.state import as_json
+
+
+class DaemonHistory:
+    """The history of one role; `wall` gives seconds since the epoch. Its methods do not raise."""
+
+    def __init__(self, role: CheckpointRole, forecast: UploadForecast, wall: Callable[[], float] = time.time) -> None:
+        self._role = role
+        self._forecast = forecast
+        self._wall = wall
+        self._file = HistoryFile(role.image_folders)
+        self._mark = HistoryMark()
+        self._started = False
+
+    def note(self, entry: HistoryEntry) -> None:
+        """Append an entry."""
+        self._begin()
+        self._file.append(entry)
+
+    def observe(self, image_txid: int | None) -> None:
+        """Compare the present state with that of the last poll, and append the events; called by one thread at a time.
+
+        Args:
+            image_txid: of the newest image here, None while it is unknown.
+        """
+        self._begin()
+        now = HistoryMark(self._active(), self._layout(), image_txid)
+        for event in events_between(self._mark, now, self._wall()):
+            self._file.append(event)
+        self._mark = known(self._mark, now)
+
+    def entries(self, days: float = KEPT_DAYS) -> list[HistoryEntry]:
+        """Return the entries of the last `days`, the oldest first."""
+        return recent(self._file.entries(), self._wall(), days)
+
+    def _begin(self) -> None:
+        """Append the start of the process before its first entry."""
+        if not self._started:
+            self._started = True
+            text = f"hdfs-checkpointer {importlib.metadata.version('hdfs-checkpointer')} started as {self._role.name}"
+            self._file.append(HistoryEntry(at=self._wall(), kind=RESTART, text=text))
+
+    def _active(self) -> str | None:
+        addresses = [target.address for target in self._role.targets]
+        active = [each for each in addresses if self._forecast.state_of(each) == "active"]
+        return active[0] if len(active) == 1 else None
+
+    def _layout(self) -> tuple[int, int] | None:
+        try:
+            info = self._role.storage_info()
+        except (HdfsError, OSError):
+            return None
+        return info.layout_version, info.c_time
+
+
+def history_json(entries: list[HistoryEntry]) -> dict[str, Any]:
+    """Return the answer of GET /history."""
+    return {"entries": as_json(entries)}
+
+
+def history_blueprint(history: DaemonHistory) -> Blueprint:
+    """Make the blueprint of GET /history; `days` limits it."""
+    blueprint = Blueprint("history", __name__)
+
+    @blueprint.get("/history")
+    def get_history() -> Response:
+        try:
+            days = parse_float(request.args.get("days", str(KEPT_DAYS)))
+        except ValueError:
+            answer = jsonify({"state": "bad request", "message": "days is not a number"})
+            answer.status_code = 400
+            return answer
+        return jsonify(history_json(history.entries(days)))
+
+    return blueprint

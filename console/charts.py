@@ -1,0 +1,101 @@
+"""Charts as SVG, made on the server: bars over time, stacked by series, with failures and events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from markupsafe import escape
+
+_WIDTH: Final = 960
+_HEIGHT: Final = 220
+_LEFT: Final = 74
+_BOTTOM: Final = 24
+_TOP: Final = 26
+_RIGHT: Final = 8
+_LINES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ChartBar:
+    """A bar: when (seconds since the epoch), one value for each series, whether something failed, and its tooltip."""
+
+    at: float
+    values: tuple[float, ...]
+    failed: bool = False
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChartEvent:
+    """A moment that a line marks, with its text."""
+
+    at: float
+    text: str
+
+
+def bar_chart(
+    title: str,
+    bars: Sequence[ChartBar],
+    series: Sequence[str],
+    *,
+    since: float,
+    until: float,
+    label: Callable[[float], str],
+    when: Callable[[float], str],
+    events: Sequence[ChartEvent] = (),
+) -> str:
+    """Return an SVG of `bars` between two moments; `label` formats a value, `when` a moment.
+
+    The chart has no script and no style of its own; its numbers belong into a table next to it.
+    """
+    span, top = max(until - since, 1.0), max((sum(bar.values) for bar in bars), default=0.0) or 1.0
+    width, height = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
+    step = max(2.0, min(18.0, width / max(len(bars), 1) - 1))
+
+    def x(at: float) -> float:
+        return _LEFT + (at - since) / span * (width - step)
+
+    parts = [
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(title)}">',
+        f'<text x="0" y="14">{escape(title)}</text>',
+    ]
+    parts += _legend(series) if len(series) > 1 else []
+    for number in range(_LINES + 1):
+        y = _TOP + height * (1 - number / _LINES)
+        parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        value = escape(label(top * number / _LINES))
+        parts.append(f'<text class="quiet" x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{value}</text>')
+    for event in events:
+        place = f"{x(event.at):.1f}"
+        parts.append(f'<line class="event" x1="{place}" x2="{place}" y1="{_TOP}" y2="{_TOP + height}">')
+        parts.append(f"<title>{escape(event.text)}</title></line>")
+    for bar in bars:
+        parts += _bar(bar, x(bar.at), step, height, top)
+    for at, anchor in ((since, "start"), (until, "end")):
+        edge = _LEFT if anchor == "start" else _WIDTH - _RIGHT
+        parts.append(
+            f'<text class="quiet" x="{edge}" y="{_HEIGHT - 6}" text-anchor="{anchor}">{escape(when(at))}</text>'
+        )
+    return "".join([*parts, "</svg>"])
+
+
+def _bar(bar: ChartBar, x: float, step: float, height: float, top: float) -> list[str]:
+    parts, y = [f"<g><title>{escape(bar.text)}</title>"], _TOP + height
+    for number, value in enumerate(bar.values):
+        tall = value / top * height
+        y -= tall
+        parts.append(f'<rect class="bar-{number}" x="{x:.1f}" y="{y:.1f}" width="{step:.1f}" height="{tall:.1f}"/>')
+    if bar.failed:
+        left, base = x + step / 2, _TOP + height
+        parts.append(f'<path class="failed" d="M{left:.1f} {base - 12:.1f}l5 9h-10z"/>')
+    return [*parts, "</g>"]
+
+
+def _legend(series: Sequence[str]) -> list[str]:
+    parts, x = [], _WIDTH - 96 * len(series)
+    for number, name in enumerate(series):
+        parts.append(f'<rect class="bar-{number}" x="{x + 96 * number}" y="5" width="10" height="10"/>')
+        parts.append(f'<text x="{x + 96 * number + 15}" y="14">{escape(name)}</text>')
+    return parts

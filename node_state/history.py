@@ -1,0 +1,112 @@
+"""History of a daemon: checkpoints, uploads, failures and events as values, each a line of JSON in a file.
+
+Functions here decide without I/O; `checkpointer.daemon.history_file` stores the lines.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from node_state.state import as_json, from_json
+
+KEPT_DAYS: Final = 90
+_DAY: Final = 86_400.0
+_MAX_TEXT: Final = 500
+
+CHECKPOINT: Final = "checkpoint"
+UPLOAD: Final = "upload"
+FAILURE: Final = "failure"
+RESTART: Final = "restart"
+FAILOVER: Final = "failover"
+UPGRADE: Final = "upgrade"
+SET_BACK: Final = "set-back"
+EVENTS: Final = (RESTART, FAILOVER, UPGRADE, SET_BACK)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryEntry:
+    """One line of the history; fields that do not apply to its kind keep their defaults.
+
+    Attributes:
+        at: end of what happened, in seconds since the epoch.
+        text: the fault or the event in one sentence.
+        transactions: merged by a checkpoint; `reason`: why it was made.
+        latency: seconds from the trigger of a checkpoint until its image was complete; `seconds`: by phase.
+        size: bytes of the image or of the upload.
+    """
+
+    at: float
+    kind: str
+    text: str = ""
+    txid: int | None = None
+    transactions: int | None = None
+    size: int | None = None
+    reason: str = ""
+    target: str = ""
+    latency: float | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryMark:
+    """What is compared from poll to poll to notice events; None is unknown.
+
+    Attributes:
+        active: address of the active NameNode.
+        layout: layout version and cTime of the storage.
+        image_txid: of the newest image here.
+    """
+
+    active: str | None = None
+    layout: tuple[int, int] | None = None
+    image_txid: int | None = None
+
+
+def events_between(before: HistoryMark, after: HistoryMark, at: float) -> Iterator[HistoryEntry]:
+    """Yield the events that two marks reveal; `at` is in seconds since the epoch."""
+    if before.active and after.active and before.active != after.active:
+        text = f"{after.active} became active instead of {before.active}"
+        yield HistoryEntry(at=at, kind=FAILOVER, text=text, target=after.active)
+    if before.layout and after.layout and before.layout != after.layout:
+        (old, then), (new, now) = before.layout, after.layout
+        text = f"layout {old} became {new}, cTime {then} became {now}"
+        yield HistoryEntry(at=at, kind=UPGRADE, text=text)
+    if before.image_txid is not None and after.image_txid is not None and after.image_txid < before.image_txid:
+        text = f"the newest image is at txid {after.image_txid} after {before.image_txid}: the past was set back"
+        yield HistoryEntry(at=at, kind=SET_BACK, text=text, txid=after.image_txid)
+
+
+def known(before: HistoryMark, after: HistoryMark) -> HistoryMark:
+    """Return `after` with what it does not know from `before`."""
+    return HistoryMark(
+        after.active or before.active,
+        after.layout or before.layout,
+        before.image_txid if after.image_txid is None else after.image_txid,
+    )
+
+
+def as_line(entry: HistoryEntry) -> bytes:
+    """Return the line of an entry with its end; fields with their defaults are left out."""
+    values = {name: value for name, value in as_json(entry).items() if value not in (None, "", {})}
+    if "text" in values:
+        values["text"] = values["text"][:_MAX_TEXT]
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
+
+
+def read_lines(lines: Iterable[bytes]) -> Iterator[HistoryEntry]:
+    """Yield the entries of complete lines; a torn or foreign line is left out."""
+    for line in lines:
+        try:
+            yield from_json(HistoryEntry, json.loads(line))
+        except ValueError:
+            continue
+
+
+def recent(entries: Iterable[HistoryEntry], now: float, days: float = KEPT_DAYS) -> list[HistoryEntry]:
+    """Return the entries of the last `days`, each once, the oldest first."""
+    since = now - days * _DAY
+    lines = {as_line(each): each for each in entries if each.at >= since}
+    return sorted(lines.values(), key=lambda each: each.at)
