@@ -193,7 +193,9 @@ class Day:
     def disk(self, free: int) -> None:
         self.full = free < 1 << 20
         for module in ("storage.disk_space", "checks.ask_storage"):
-            self._patch.setattr(f"checkpointer.{module}.shutil.disk_usage", lambda path: SimpleNamespace(free=free))
+            self._patch.setattr(
+                f"checkpointer.{module}.shutil.disk_usage", lambda path: SimpleNamespace(free=free, total=free)
+            )
 
     def reload(self) -> None:
         lines = len(self.log.lines)

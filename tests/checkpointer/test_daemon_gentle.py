@@ -59,7 +59,9 @@ def test_a_full_disk_costs_no_roll(
     node: FakeNamenode, secondary: Secondary, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as full:
-        full.setattr("checkpointer.storage.disk_space.shutil.disk_usage", lambda path: SimpleNamespace(free=4096))
+        full.setattr(
+            "checkpointer.storage.disk_space.shutil.disk_usage", lambda path: SimpleNamespace(free=4096, total=4096)
+        )
         assert states(secondary, clock, PERIOD).count(TriggerState.FAILED) == 7
         assert rolls(node) == 0
         assert not secondary.service.ready().ok
