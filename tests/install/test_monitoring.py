@@ -1,0 +1,106 @@
+"""The alert rules and the dashboard in config/monitoring are what the metrics declare, and the rules fire."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from console.runbook import document
+from hadoop_common.transfer import TransferCounter
+from install.monitoring import DASHBOARD, FOLDER, RULES, alert_names, alert_of, families, files
+from node_state.alarm_kinds import ALARM_KINDS
+from node_state.metrics import CheckpointerCollector, MetricsSnapshot
+from node_state.state import JournalNodeState, NodeState, RoleDetails
+
+PROMTOOL = pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+MINUTES = 60
+
+
+def test_the_files_are_up_to_date() -> None:
+    for name, text in files().items():
+        assert (FOLDER / name).read_text() == text, "python -m install.monitoring"
+
+
+def test_every_metric_is_on_the_dashboard() -> None:
+    shown = " ".join(panel["targets"][0]["expr"] for panel in json.loads((FOLDER / DASHBOARD).read_text())["panels"])
+    assert [each.name for each in families() if each.name not in shown] == []
+
+
+def test_every_rule_names_metrics_that_exist_and_a_section_of_the_runbook() -> None:
+    text = (FOLDER / RULES).read_text()
+    names = {each.name for each in families()} | {"hdfs_zkfc_ready"}
+    assert set(re.findall(r"hdfs_[a-z_]+", text)) <= names
+    runbook = document("operations.md")
+    assert runbook is not None
+    sections = re.findall(r"#([\w-]+)\"", text)
+    assert len(sections) == len(alert_names())
+    assert [each for each in sections if f'id="{each}"' not in runbook.body] == []
+
+
+def series(state: NodeState) -> list[dict[str, str]]:
+    """Return what a scrape of a daemon in `state` gives, as series that stay so."""
+    snapshot = MetricsSnapshot(state=state, now=0.0, version="1", started_at=0.0, counter=TransferCounter())
+    found = []
+    for family in CheckpointerCollector(lambda: snapshot).collect():
+        for sample in family.samples:
+            labels = {**sample.labels, "job": "checkpointer", "instance": "nn1:9868"}
+            text = ",".join(f"{name}={json.dumps(value)}" for name, value in labels.items())
+            found.append({"series": f"{sample.name}{{{text}}}", "values": f"{sample.value:g}+0x{MINUTES}"})
+    return found
+
+
+def case(name: str, inputs: list[dict[str, str]], firing: Iterable[str], at: int = 30) -> dict[str, Any]:
+    """Return a test of promtool: after `at` minutes, exactly the alerts of `firing` fire."""
+    query = 'count by (alertname) (ALERTS{alertstate="firing"})'
+    expected = [{"labels": f'{{alertname="{each}"}}', "value": 1} for each in firing]
+    return {
+        "name": name,
+        "interval": "1m",
+        "input_series": inputs,
+        "promql_expr_test": [{"expr": query, "eval_time": f"{at}m", "exp_samples": expected}],
+    }
+
+
+def states() -> dict[str, tuple[NodeState, list[str]]]:
+    """Return states of a daemon with the alerts that they raise."""
+    well = NodeState(role="standby", details=RoleDetails(journal_nodes=(JournalNodeState(address="j", answers=True),)))
+    found = {"well": (well, [])}
+    for kind in ALARM_KINDS.values():
+        raised = NodeState(role="standby", ready=False, alarms=("it is bad",), alarm_kinds={"it is bad": kind.name})
+        found[kind.name] = raised, [alert_of(kind)]
+    found["unnamed"] = NodeState(role="standby", alarms=("odd",)), ["CheckpointerAlarmOther"]
+    found["unready"] = NodeState(role="standby", ready=False), ["CheckpointerNotReady"]
+    lost = RoleDetails(journal_nodes=(JournalNodeState(address="jn1", answers=False, fault="down"),))
+    found["journalnode"] = NodeState(role="standby", details=lost), ["CheckpointerJournalNodeLost"]
+    return found
+
+
+@PROMTOOL
+def test_the_rules_fire_for_each_alarm_and_for_nothing_else(tmp_path: Path) -> None:
+    cases = [case(name, series(state), firing) for name, (state, firing) in states().items()]
+    gone = [{"series": 'hdfs_checkpointer_up{job="c",instance="i"}', "values": "1+0x10 _x50"}]
+    cases.append(case("gone", gone, ["CheckpointerGone"]))
+    controller = [{"series": 'hdfs_zkfc_ready{job="z",instance="i"}', "values": f"0+0x{MINUTES}"}]
+    cases.append(case("controller", controller, ["FailoverControllerNotReady"]))
+    fired = {
+        each
+        for test in cases
+        for part in test["promql_expr_test"][0]["exp_samples"]
+        for each in part["labels"].split('"')
+    }
+    assert set(alert_names()) <= fired
+    (tmp_path / "test.yml").write_text(
+        json.dumps({"rule_files": [str(FOLDER / RULES)], "evaluation_interval": "1m", "tests": cases})
+    )
+    for words in (("check", "rules", str(FOLDER / RULES)), ("test", "rules", "test.yml")):
+        ran = subprocess.run(
+            ["promtool", *words], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
