@@ -22,7 +22,7 @@ def _by_spark(spark: SparkSession, image: str, target: str) -> None:
 
 
 def _by_tasks(spark: SparkSession, image: str, target: str) -> None:
-    write_parquet(spark, image, Path(target))
+    write_parquet(spark.sparkContext, image, Path(target))
 
 
 def _discard(spark: SparkSession, image: str, target: str) -> None:

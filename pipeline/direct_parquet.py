@@ -21,7 +21,7 @@ from pipeline.task_errors import mark_typed_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 _SUCCESS = "_SUCCESS"
 _UNFINISHED = "_part-"
@@ -30,7 +30,7 @@ _DISTINCT = frozenset({"id", "parent", "path", "name", "length", "mtime", "atime
 
 
 def write_parquet(
-    spark: SparkSession,
+    context: SparkContext,
     image: str,
     target: Path,
     *,
@@ -61,7 +61,7 @@ def write_parquet(
         raise OutputError(f"cannot create a folder in {target.parent}: {fault.strerror}", hint=hint) from fault
     try:
         write = partial(_write_parts, source, str(folder), compression)
-        rows = spark.sparkContext.parallelize(parts, len(parts)).mapPartitions(write).sum()
+        rows = context.parallelize(parts, len(parts)).mapPartitions(write).sum()
         for left in folder.glob(f"{_UNFINISHED}*"):  # by attempts that were killed
             left.unlink()
         (folder / _SUCCESS).touch()

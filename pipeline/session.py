@@ -14,6 +14,7 @@ from pipeline.java import find_java_home
 from pipeline.task_errors import error_reason
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 _MODULES = frozenset({"java_gateway", "clientserver"})
@@ -56,19 +57,40 @@ def build_session(
     """Start Spark, or use the existing session of this process, and register the data sources.
 
     Args:
+        master, driver_memory, conf, small: see `build_context`.
+        sources: whether to register the data sources, which starts a Python process. A merge needs no data source.
+
+    Raises:
+        PipelineSetupError: see `build_context`.
+    """
+    build_context(master=master, driver_memory=driver_memory, conf=conf, small=small)
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.config(map=dict(conf or {})).getOrCreate()
+    _quiet_query_errors()
+    if sources:
+        _register(spark)
+    return spark
+
+
+def build_context(
+    *, master: str | None = None, driver_memory: str = "1g", conf: Mapping[str, str] | None = None, small: bool = False
+) -> SparkContext:
+    """Start Spark without SQL, which starts faster, or use the existing context of this process.
+
+    Args:
         master: e.g. `local[4]`, `spark://host:7077`, `yarn`; None for the master of `spark-submit`, otherwise all local
             cores.
         driver_memory: heap of the driver's JVM; in local mode the executors share this heap.
         conf: further settings, which override ours.
         small: whether the input is small, so that compilers and planners would take most of the time; only for local
             mode.
-        sources: whether to register the data sources, which starts a Python process. A merge needs no data source.
 
     Raises:
         PipelineSetupError: PySpark or a suitable Java is missing, or the master is unreachable.
     """
     try:
-        from pyspark.sql import SparkSession
+        from pyspark import SparkConf, SparkContext
     except ImportError:
         raise PipelineSetupError(
             "PySpark is not installed", hint="Install it: pip install 'hdfs-checkpointer[spark]'."
@@ -80,19 +102,13 @@ def build_session(
     chosen = master or (None if submitted else "local[*]")
     if chosen is not None and chosen.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.appName(_APPLICATION)
-    for key, value in {**settings(chosen, driver_memory, small=small), **(conf or {})}.items():
-        builder = builder.config(key, value)
+    wanted = {**settings(chosen, driver_memory, small=small), **(conf or {})}
     try:
-        spark = builder.getOrCreate()
+        return SparkContext.getOrCreate(SparkConf().setAppName(_APPLICATION).setAll(list(wanted.items())))
     except Exception as error:
         where = "" if chosen is None else f" with master {chosen}"
         hint = "Check that the master runs at this address; check Java and memory."
         raise PipelineSetupError(f"Spark did not start{where}: {error_reason(error)}", hint=hint) from error
-    _quiet_query_errors()
-    if sources:
-        _register(spark)
-    return spark
 
 
 def _register(spark: SparkSession) -> None:
@@ -114,7 +130,7 @@ def _quiet_query_errors() -> None:
 
 
 def settings(master: str | None, driver_memory: str, *, small: bool = False) -> dict[str, str]:
-    """Return Spark's settings for a master; None keeps that of `spark-submit`. For `small` see `build_session`."""
+    """Return Spark's settings for a master; None keeps that of `spark-submit`. For `small` see `build_context`."""
     chosen = {
         "spark.driver.memory": driver_memory,
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",

@@ -34,6 +34,7 @@ from pipeline.source_files import (
 )
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 ADDRESS = "HDFS_CHECKPOINTER_STAGING"
@@ -79,8 +80,8 @@ def resolve_all(uris: Iterable[str], kind: SourceKind) -> list[SourceFile]:
 class Stager:
     """The driver's side of staging: finds files with Hadoop's FileSystem and passes them to Spark."""
 
-    def __init__(self, spark: SparkSession) -> None:
-        self._context = spark.sparkContext
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
         self._origins: dict[str, str] = {}
         self._versions: dict[str, tuple[int, int]] = {}
         self._lock = threading.Lock()
@@ -226,7 +227,7 @@ def serve_staging(spark: SparkSession) -> None:
     folder = _socket_folder(tempfile.gettempdir(), *_SHORT_FOLDERS)
     address = folder / _SOCKET
     server = _StagingServer(str(address), _StagingHandler)
-    server.stager = Stager(spark)
+    server.stager = Stager(context)
     threading.Thread(target=server.serve_forever, name="staging", daemon=True).start()
     context.environment[ADDRESS] = str(address)
     _remove_at_exit(folder)

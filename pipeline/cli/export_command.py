@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from hadoop_common.cli.output import EXISTING, echo, echo_json, json_option
-from pipeline.cli.spark_command import spark_for
+from pipeline.cli.spark_command import context_for
 
 
 @click.command("export")
@@ -42,10 +42,10 @@ def command(
 
     check_image(str(image))
     options = {} if columns is None else {"columns": columns}
-    with spark_for(master, driver_memory, small=is_small([str(image)], "")) as spark:
+    with context_for(master, driver_memory, small=is_small([str(image)], "")) as context:
         from pipeline.direct_parquet import write_parquet
 
-        rows = write_parquet(spark, str(image), out, table=table, compression=compression, options=options)
+        rows = write_parquet(context, str(image), out, table=table, compression=compression, options=options)
     if as_json:
         echo_json({"table": table, "rows": rows, "out": str(out)})
     else:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,7 +13,7 @@ from hadoop_common.cli.output import json_option
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.quantities import parse_size
 from pipeline.cli.report_outputs import FORMATS, plan_outputs, write_outputs
-from pipeline.cli.spark_command import spark_for
+from pipeline.cli.spark_command import context_for
 from pipeline.reports.model import SECTIONS
 
 if TYPE_CHECKING:
@@ -158,7 +156,7 @@ def command(
     outputs = plan_outputs(kind, out, force=force)
     small_job = _check_inputs(image, before, edits)
     chosen = _Options(depth, top, small, cold_days, only, None if as_of is None else as_of.replace(tzinfo=UTC))
-    with _progress() as progress:
+    with ProgressObserver(show=True) as progress, progress.ticking():
         sources, engine = _Inputs(image, before, edits, cluster), _SparkOptions(master, driver_memory, small_job)
         report = _make(sources, chosen, progress, engine)
     write_outputs(report, outputs)
@@ -183,9 +181,9 @@ def _check_inputs(image: str, before: str, edits: str) -> bool:
     return is_small(images, edits)
 
 
-def _make(sources: _Inputs, chosen: _Options, progress: Any, engine: _SparkOptions) -> NamespaceReport:
-    progress("Spark")
-    with spark_for(engine.master, engine.driver_memory, small=engine.small) as spark:
+def _make(sources: _Inputs, chosen: _Options, progress: ProgressObserver, engine: _SparkOptions) -> NamespaceReport:
+    progress.phase("Spark", None)
+    with context_for(engine.master, engine.driver_memory, small=engine.small) as context:
         from pipeline.reports.build import ReportRequest, make_report
         from pipeline.reports.work import ReportOptions
 
@@ -196,11 +194,4 @@ def _make(sources: _Inputs, chosen: _Options, progress: Any, engine: _SparkOptio
             return ReportOptions(as_of, chosen.depth, chosen.top, chosen.small, chosen.cold_days, chosen.only)
 
         request = ReportRequest(sources.image, sources.before, sources.edits, sources.cluster)
-        return make_report(spark, request, options, generated=generated, progress=progress)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    """Report each section as a progress phase of unknown length."""
-    with ProgressObserver(show=True) as observer, observer.ticking():
-        yield lambda name: observer.phase(name, None)
+        return make_report(context, request, options, generated=generated, progress=progress)

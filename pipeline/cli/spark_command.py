@@ -1,19 +1,23 @@
-"""The Spark session of one command."""
+"""The Spark session, or the Spark context, of one command."""
 
 from __future__ import annotations
 
 import signal
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from pipeline.errors import PipelineError
 from pipeline.session import suppress_py4j_logs
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
+
+_S = TypeVar("_S", "SparkSession", "SparkContext")
 
 
 @contextmanager
@@ -21,7 +25,7 @@ def spark_for(master: str | None, driver_memory: str, *, small: bool = False) ->
     """Start a session that ends with the block; errors of tasks are raised as the original typed errors.
 
     Args:
-        small: see `pipeline.session.build_session`.
+        small: see `pipeline.session.build_context`.
 
     Raises:
         PipelineSetupError: Spark did not start.
@@ -29,8 +33,25 @@ def spark_for(master: str | None, driver_memory: str, *, small: bool = False) ->
         PipelineError: Spark failed for another reason, or its JVM ended.
         KeyboardInterrupt: on SIGINT, after Spark has ended.
     """
+    from pipeline.session import build_session
+
+    with _ending(partial(build_session, master=master, driver_memory=driver_memory, small=small)) as spark:
+        yield spark
+
+
+@contextmanager
+def context_for(master: str | None, driver_memory: str, *, small: bool = False) -> Iterator[SparkContext]:
+    """Start a context, for commands that need no SQL; otherwise like `spark_for`."""
+    from pipeline.session import build_context
+
+    with _ending(partial(build_context, master=master, driver_memory=driver_memory, small=small)) as context:
+        yield context
+
+
+@contextmanager
+def _ending(start: Callable[[], _S]) -> Iterator[_S]:
     suppress_py4j_logs()
-    spark = _started(master, driver_memory, small=small)
+    spark = _started(start)
     try:
         with _interrupt(signal.default_int_handler):
             yield spark
@@ -46,12 +67,10 @@ def spark_for(master: str | None, driver_memory: str, *, small: bool = False) ->
         _stop(spark)
 
 
-def _started(master: str | None, driver_memory: str, *, small: bool) -> SparkSession:
-    """Start a session. A first interrupt waits until the session exists, because a starting JVM has no owner yet; a
-    second interrupt is immediate.
+def _started(start: Callable[[], _S]) -> _S:
+    """Start Spark. A first interrupt waits until Spark has started, because a starting JVM has no owner yet; a second
+    interrupt is immediate.
     """
-    from pipeline.session import build_session
-
     interrupts: list[int] = []
 
     def remember(number: int, frame: object) -> None:
@@ -60,7 +79,7 @@ def _started(master: str | None, driver_memory: str, *, small: bool) -> SparkSes
             raise KeyboardInterrupt
 
     with _interrupt(remember):
-        spark = build_session(master=master, driver_memory=driver_memory, small=small)
+        spark = start()
     if interrupts:
         _stop(spark)
         raise KeyboardInterrupt
@@ -82,7 +101,7 @@ def _interrupt(handler: signal._HANDLER) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _stop(spark: SparkSession) -> None:
+def _stop(spark: SparkSession | SparkContext) -> None:
     from py4j.protocol import Py4JError
 
     try:

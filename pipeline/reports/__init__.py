@@ -1,3 +1,1 @@
-"""Reports on a namespace: Spark queries, sections with their results as plain values, and writers of
-several formats.
-"""
+"""Reports on a namespace: counts made by Spark's tasks, sections with plain values, and writers of several formats."""

@@ -1,19 +1,34 @@
-"""Builds a report: opens the inputs and makes one section after the other."""
+"""Builds a report: opens the inputs, counts them on Spark, and makes the sections from the counts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from pipeline.reports.inputs import open_edits, open_image
+from pipeline.reports.counts.grouping import unpack
+from pipeline.reports.counts.tree import ImageCounts
+from pipeline.reports.inputs import ImageInput, open_edits, open_image
 from pipeline.reports.model import SECTIONS, NamespaceReport, ReportSection
 from pipeline.reports.sections import make_section
-from pipeline.reports.work import Progress, ReportData, ReportOptions
+from pipeline.reports.tasks import ReportTask, TxidBounds, VerifyTask, count_edits, run_tasks
+from pipeline.reports.work import ReportData, ReportOptions
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
+
+_AFTER, _BEFORE, _VERIFIED = "image", "before", "verify"
+
+
+class ReportProgress(Protocol):
+    """Receives the progress of a report."""
+
+    def phase(self, name: str, total: int | None) -> None:
+        """Begin a phase of `total` bytes, None if unknown."""
+
+    def advance(self, done: int) -> None:
+        """Record the bytes that are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,59 +49,68 @@ class ReportRequest:
 
 
 def make_report(
-    spark: SparkSession,
+    context: SparkContext,
     request: ReportRequest,
     choose: Callable[[datetime | None], ReportOptions],
     *,
     generated: datetime,
-    progress: Progress,
+    progress: ReportProgress,
 ) -> NamespaceReport:
     """Make every section that `only` selects and whose inputs exist.
 
     Args:
         choose: returns the options for the image's modification time.
-        progress: called with the name of each section before it starts.
 
     Raises:
         HdfsError: an image or the edits cannot be read.
-        PySparkException, Py4JError: a job failed; `task_errors.unwrap` may find the typed error.
+        PySparkException, Py4JError: a job failed; `task_errors.typed_error` may find the typed error.
     """
-    progress("image")
-    after = open_image(spark, request.image)
-    before = open_image(spark, request.before, before=after.txid) if request.before else None
+    after = open_image(context, request.image)
+    before = open_image(context, request.before, before=after.txid) if request.before else None
     options = choose(after.time)
-    first, last = (None, None) if before is None else (before.txid + 1, after.txid)
-    edits = open_edits(spark, request.edits, first, last) if request.edits else None
-    older = None if before is None else before.tables
-    work = ReportData(options, after.tables, older, edits, spark=spark, file=after.file)
-    try:
-        sections = _sections(work, progress)
-    finally:
-        work.close()
+    data = _count(context, options, after, before, progress)
+    if request.edits:
+        progress.phase("edits", None)
+        bounds = TxidBounds() if before is None else TxidBounds(before.txid + 1, after.txid)
+        parts = open_edits(context, request.edits)
+        data = replace(data, edits=count_edits(context, parts, bounds, options.edit_rules()))
+    progress.phase("sections", None)
     return NamespaceReport(
         title=f"Namespace at transaction {after.txid}",
         image=after.path,
         txid=after.txid,
         image_time=after.time,
         generated=generated,
-        sections=sections,
+        sections=_sections(data),
         before="" if before is None else before.path,
         edits=request.edits,
         cluster=request.cluster or after.cluster,
     )
 
 
-def _sections(work: ReportData, progress: Progress) -> tuple[ReportSection, ...]:
-    only = work.options.only
-    available = {
-        "": True,
-        "edits": work.edits is not None,
-        "before": work.before is not None,
-        "file": work.file is not None,
-    }
-    made = []
-    for section_id, needed in SECTIONS.items():
-        if (not only or section_id in only) and available[needed]:
-            progress(section_id)
-            made.append(make_section(section_id, work))
-    return tuple(made)
+def _count(
+    context: SparkContext,
+    options: ReportOptions,
+    after: ImageInput,
+    before: ImageInput | None,
+    progress: ReportProgress,
+) -> ReportData:
+    """Count the images and verify the reported one, in one job."""
+    images = {_AFTER: after} if before is None else {_AFTER: after, _BEFORE: before}
+    tasks: list[ReportTask] = []
+    if after.file is not None and options.wants("findings"):
+        # The longest task begins first.
+        tasks.append(VerifyTask(_VERIFIED, 0, after.file, options.top))
+    for name, image in images.items():
+        tasks += image.tasks(name, options.rules())
+    progress.phase("image", sum(task.size for task in tasks) or None)
+    results = run_tasks(context, tasks, progress.advance)
+    counts = {name: ImageCounts(unpack(results[name])) for name in images}
+    findings = next(iter(results.get(_VERIFIED, ())), None)
+    return ReportData(options, counts[_AFTER], counts.get(_BEFORE), findings=findings, has_file=after.file is not None)
+
+
+def _sections(data: ReportData) -> tuple[ReportSection, ...]:
+    available = {"": True, "edits": data.edits is not None, "before": data.before is not None, "file": data.has_file}
+    chosen = (each for each, needed in SECTIONS.items() if data.options.wants(each) and available[needed])
+    return tuple(make_section(section_id, data) for section_id in chosen)

@@ -1,4 +1,4 @@
-"""Transfer of a bounded number of rows from a DataFrame to the driver, and their columns, tables and charts."""
+"""Rows of Arrow tables as values of a report, and their columns, tables and charts."""
 
 from __future__ import annotations
 
@@ -7,31 +7,25 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as sql
-from pyspark.sql.types import TimestampType
+import pyarrow as pa
 
 from pipeline.reports.model import Bar, Bars, Cell, ReportColumn, ReportTable, Unit
-
-MAX_ROWS = 10_000
-"""Maximum number of rows that one call transfers to the driver."""
 
 Record = dict[str, Any]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def collect(frame: DataFrame, *, limit: int = MAX_ROWS) -> list[Record]:
-    """Return at most `limit` rows; times are aware and in UTC, independent of the process's time zone."""
-    times = {field.name for field in frame.schema.fields if isinstance(field.dataType, TimestampType)}
-    plain = frame.select(
-        *(sql.unix_micros(sql.col(name)).alias(name) if name in times else sql.col(name) for name in frame.columns)
-    )
-    records = [row.asDict() for row in plain.limit(min(limit, MAX_ROWS)).collect()]
-    for record in records:
+def records(rows: pa.Table) -> list[Record]:
+    """Return the rows of a table; times are aware and in UTC."""
+    times = {field.name for field in rows.schema if pa.types.is_timestamp(field.type)}
+    for name in times:
+        rows = rows.set_column(rows.column_names.index(name), name, rows[name].cast(pa.int64()))
+    found: list[Record] = rows.to_pylist()
+    for record in found:
         for name in times:
             record[name] = _time(record[name])
-    return records
+    return found
 
 
 def _time(micros: int | None) -> datetime | None:
@@ -78,8 +72,8 @@ def first_bars(
     return (Bars(f"{title}, the first {most}" if len(records) > most else title, bars, unit),) if bars else ()
 
 
-def share(part: int, whole: int) -> float | None:
-    """Return the percentage of a whole; None if the whole is 0."""
+def share(part: int, whole: int | None) -> float | None:
+    """Return the percentage of a whole; None if the whole is 0 or unknown."""
     return round(100 * part / whole, 2) if whole else None
 
 

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from journal.segment_file import map_file
 from pipeline.errors import SourceFileError
 from pipeline.schema import Table
-from pipeline.source_files import SourceKind
+from pipeline.source_files import SourceFile, SourceKind
 from pipeline.sources.edit_plan import PlacedRange, choose_segments, examine_files, share
 from pipeline.sources.edit_ranges import EditsRange, WantedEdits, read_range
 from pipeline.sources.edit_rows import EditRow, record_batch
@@ -56,6 +56,10 @@ class EditsDataSource(DataSource):
         return self._options.table.spark_schema()
 
     def reader(self, schema: StructType) -> EditsReader:
+        return self.edits_reader()
+
+    def edits_reader(self) -> EditsReader:
+        """Return the reader; its schema is that of the options."""
         return EditsReader(self._options)
 
 
@@ -106,14 +110,19 @@ class EditsReader(DataSourceReader):
             SourceFileError: no segments were found, or they cannot be read.
             JournalError: segments have a gap, or a segment to divide is damaged.
         """
+        kind = SourceKind.OPEN_EDITS if self._options.in_progress else SourceKind.EDITS
         with mark_typed_errors(), _as_source_error():
-            return [_Ranges(run) for run in self._runs() if run]
+            return self.partitions_of(resolve_all(self._options.paths, kind))
 
-    def _runs(self) -> list[list[PlacedRange]]:
+    def partitions_of(self, files: Sequence[SourceFile]) -> Sequence[InputPartition]:
+        """Divide the segments of `files`; see `partitions`."""
+        with mark_typed_errors(), _as_source_error():
+            return [_Ranges(run) for run in self._runs(files) if run]
+
+    def _runs(self, files: Sequence[SourceFile]) -> list[list[PlacedRange]]:
         options = self._options
-        kind = SourceKind.OPEN_EDITS if options.in_progress else SourceKind.EDITS
         segments = choose_segments(
-            examine_files(resolve_all(options.paths, kind), in_progress=options.in_progress),
+            examine_files(files, in_progress=options.in_progress),
             self._wanted,
             allow_gaps=options.allow_gaps,
             start=options.from_txid,

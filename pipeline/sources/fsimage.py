@@ -99,7 +99,7 @@ class FsImageReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, ImagePart)
         with mark_typed_errors():
-            image = HostImage.open(partition.file.in_task(), _scratch())
+            image = HostImage.open(partition.file.in_task(), host_scratch())
             table = self._options.table
             reader = READERS[table.name]
             # At least one column, because a batch without columns has no number of rows.
@@ -117,7 +117,7 @@ def _with_image(batch: pa.RecordBatch, table: Table, file: SourceFile) -> pa.Rec
     return pa.RecordBatch.from_arrays(arrays, schema=table.arrow_schema())
 
 
-def _scratch() -> Path:
+def host_scratch() -> Path:
     """Return a folder that the tasks of a job share on their host; Spark removes the folder with its own files."""
     from pyspark import SparkFiles
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -81,6 +82,20 @@ class InodeBatch:
     def count(self) -> int:
         """Number of rows of the current tree."""
         return len(self._slots) if self._rows is None else self._rows.size
+
+    def directories(self) -> InodeBatch:
+        """Return a batch of only the directories."""
+        found = copy.copy(self)
+        is_directory = self._columns.kind == DIRECTORY
+        rows = np.arange(is_directory.size) if self._rows is None else self._rows
+        found._rows = rows[is_directory[rows]]
+        return found
+
+    def outside(self) -> tuple[Ids, Mask]:
+        """Return (ids, whether they are directories) of the inodes that are only in snapshots."""
+        outside = np.ones(len(self._slots), np.bool_)
+        outside[slice(None) if self._rows is None else self._rows] = False
+        return self._columns.id[outside], self._columns.kind[outside] == DIRECTORY
 
     def to_arrow(self, columns: Sequence[str]) -> pa.RecordBatch:
         """Return the rows with these columns."""

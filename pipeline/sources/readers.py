@@ -40,11 +40,16 @@ class InodesReader:
         return parts_of_inodes(image, wanted)
 
     def read(self, image: HostImage, part: TablePart, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        lookups = InodeLookups(image)
-        for slots in _runs(image, part.cut(image.count)):
-            batch = InodeBatch(lookups, slots)
+        for batch in inode_batches(image, part):
             if batch.count:
                 yield batch.to_arrow(columns)
+
+
+def inode_batches(image: HostImage, part: TablePart) -> Iterator[InodeBatch]:
+    """Yield the inodes of a part in batches."""
+    lookups = InodeLookups(image)
+    for slots in _runs(image, part.cut(image.count)):
+        yield InodeBatch(lookups, slots)
 
 
 def _runs(image: HostImage, slots: range) -> Iterator[range]:

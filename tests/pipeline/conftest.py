@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Two cores, and in the quick tier the settings of a report on a small image.
+    """Two cores, and in the quick tier the settings for small inputs.
 
     The mount table lets a test read local files through Hadoop's FileSystem as `viewfs://files/`.
     """

@@ -1,26 +1,34 @@
-"""Small tables for tests of report queries."""
+"""Small tables for tests of the counts of a report."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
+
+from pipeline.reports.counts.edits import EditCounts, EditRules, count_bucket, merge_buckets
+from pipeline.reports.counts.grouping import pack, unpack
+from pipeline.reports.counts.namespace import NamespaceCounts, Rules
+from pipeline.reports.counts.tree import ImageCounts
 from pipeline.schema import Table
 from pipeline.tables.edits import EDITS
 from pipeline.tables.inodes import INODES
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 AS_OF = datetime(2025, 7, 1, tzinfo=UTC)
 ROOT = 16385
 MIB = 1 << 20
 
 
-def frame(spark: SparkSession, table: Table, rows: Sequence[dict[str, Any]]) -> DataFrame:
-    """Make a table of rows; missing columns are null."""
-    return spark.createDataFrame([tuple(row.get(name) for name in table.names) for row in rows], table.spark_schema())
+def frame(table: Table, rows: Sequence[dict[str, Any]]) -> pa.RecordBatch:
+    """Make a batch of rows; missing columns are null."""
+    return pa.RecordBatch.from_pylist([{name: row.get(name) for name in table.names} for row in rows], _nullable(table))
+
+
+def _nullable(table: Table) -> pa.Schema:
+    return pa.schema([pa.field(column.name, column.type) for column in table.columns])
 
 
 def directory(inode: int, parent: int | None, path: str, **more: Any) -> dict[str, Any]:
@@ -64,12 +72,29 @@ def file(
     }
 
 
-def inodes(spark: SparkSession, rows: Sequence[dict[str, Any]]) -> DataFrame:
-    return frame(spark, INODES, rows)
+def counted(rows: Sequence[dict[str, Any]], rules: Rules | None = None, tasks: int = 3) -> ImageCounts:
+    """Count inodes as `tasks` tasks do, each in two batches."""
+    parts = []
+    for task in range(tasks):
+        counts = NamespaceCounts(rules or Rules(AS_OF))
+        mine = rows[task::tasks]
+        for some in (mine[::2], mine[1::2]):
+            counts.add(frame(INODES, some))
+            counts.add_directories(frame(INODES, [row for row in some if row["type"] == "DIRECTORY"]))
+        parts.append(pack(counts.tables()))
+    return ImageCounts(unpack(parts))
 
 
-def edits(spark: SparkSession, rows: Sequence[dict[str, Any]]) -> DataFrame:
-    return frame(spark, EDITS, [{"opcode": 0, "segment": "edits", **row} for row in rows])
+def counted_edits(rows: Sequence[dict[str, Any]], rules: EditRules, tasks: int = 3) -> dict[str, pa.Table]:
+    """Count transactions as `tasks` tasks do, each with a part of them, and then two with a bucket each."""
+    buckets: dict[int, list[dict[str, bytes]]] = {0: [], 1: []}
+    cuts = [len(rows) * task // tasks for task in range(tasks + 1)]
+    for start, stop in itertools.pairwise(cuts):
+        counts = EditCounts()
+        counts.add(frame(EDITS, [{"opcode": 0, "segment": "edits", **row} for row in rows[start:stop]]))
+        for number, content in counts.buckets(len(buckets)):
+            buckets[number].append(content)
+    return merge_buckets(unpack(pack(count_bucket(parts, rules)) for parts in buckets.values()), rules.limit)
 
 
 def keyed(rows: Sequence[dict[str, Any]], key: str) -> dict[Any, dict[str, Any]]:

@@ -7,6 +7,7 @@ import math
 import random
 from datetime import UTC, datetime, timedelta
 
+from pipeline.reports.counts.classes import AGE_LABELS, SIZE_LABELS
 from pipeline.reports.model import (
     Bar,
     Bars,
@@ -22,7 +23,6 @@ from pipeline.reports.model import (
     Treemap,
     TreemapNode,
 )
-from pipeline.reports.queries.classes import AGE_LABELS, SIZE_LABELS
 
 TIB, GIB, MIB = 1 << 40, 1 << 30, 1 << 20
 FILES = 46_339_584

@@ -33,7 +33,7 @@ def test_the_rows_are_those_of_the_data_source(spark: SparkSession, tmp_path: Pa
     case = LARGEST if deep() else SMALL
     image, target = str(case.image("after")), tmp_path / "table"
     frame = read_image(spark, image, table)
-    rows = write_parquet(spark, image, target, table=table, options={"partitions": "3"})
+    rows = write_parquet(spark.sparkContext, image, target, table=table, options={"partitions": "3"})
     written = spark.read.parquet(str(target))
     assert rows == frame.count() > 0
     assert written.schema.simpleString() == frame.schema.simpleString()
@@ -44,7 +44,7 @@ def test_the_rows_are_those_of_the_data_source(spark: SparkSession, tmp_path: Pa
 
 def test_each_part_is_a_file(spark: SparkSession, tmp_path: Path) -> None:
     image = generate_image(tmp_path, 1_000)
-    assert write_parquet(spark, str(image), tmp_path / "rows", options={"partitions": "2"}) == 1_021
+    assert write_parquet(spark.sparkContext, str(image), tmp_path / "rows", options={"partitions": "2"}) == 1_021
     files = sorted((tmp_path / "rows").glob("part-*"))
     assert [pq.read_metadata(path).num_rows for path in files] == [510, 511]
     assert sorted(path.name for path in (tmp_path / "rows").iterdir() if path not in files) == ["_SUCCESS"]
@@ -54,7 +54,7 @@ def test_what_is_there_is_not_replaced(spark: SparkSession, tmp_path: Path) -> N
     image = generate_image(tmp_path, 100)
     (tmp_path / "rows").mkdir()
     with pytest.raises(OutputError, match="already exists"):
-        write_parquet(spark, str(image), tmp_path / "rows")
+        write_parquet(spark.sparkContext, str(image), tmp_path / "rows")
 
 
 def test_a_damaged_image_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_damaged_image_leaves_nothing(spark: SparkSession, tmp_path: Path) -> 
     image.with_name(f"{image.name}.md5").unlink()
     before = sorted(tmp_path.iterdir())
     with pytest.raises(ImageFormatError, match="damaged inode record"):
-        write_parquet(spark, str(image), tmp_path / "rows")
+        write_parquet(spark.sparkContext, str(image), tmp_path / "rows")
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -73,7 +73,10 @@ class TestCommand:
     @pytest.fixture(autouse=True)
     def _in_session(self, spark: SparkSession) -> Iterator[None]:
         """The tests' session, which the command must not stop."""
-        with mock.patch("pipeline.session.build_session", return_value=spark), mock.patch.object(spark, "stop"):
+        with (
+            mock.patch("pipeline.session.build_context", return_value=spark.sparkContext),
+            mock.patch.object(spark.sparkContext, "stop"),
+        ):
             yield
 
     def test_a_storage_directory_and_some_columns(self, tmp_path: Path) -> None:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pipeline.reports.queries.operations import activity, busiest, by_hour, by_type, causes, writers, written_files
-from pipeline.reports.queries.small_files import made_small
-from pipeline.reports.queries.snapshots import held_by_directory, held_directories, held_files
-from pipeline.reports.queries.tree import changes
-from pipeline.reports.rows import collect
-from pipeline.tables.inodes import BLOCKS, DIRECTORIES
-from pipeline.tables.snapshots import SNAPSHOT_DIFFS, SNAPSHOTS
-from tests.pipeline.report_frames import AS_OF, edits, frame, inodes, keyed
+import numpy as np
+import pyarrow as pa
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from pipeline.reports.counts.edits import EditRules, ordered
+from pipeline.reports.counts.snapshots import diff_counts, held_by_directory, held_files, held_totals
+from pipeline.reports.counts.tree import changes
+from pipeline.reports.rows import records
+from pipeline.tables.inodes import BLOCKS
+from tests.pipeline.report_frames import AS_OF, counted_edits, frame, keyed
 
 HOUR = timedelta(hours=1)
 
@@ -39,9 +37,12 @@ EDITS = [
 ]
 
 
-def test_operations_by_type_hour_and_directory(spark: SparkSession) -> None:
-    active = activity(edits(spark, EDITS))
-    types = keyed(collect(by_type(active)), "op")
+RULES = EditRules(depth=1, small=1000, limit=5)
+
+
+def test_operations_by_type_hour_and_directory() -> None:
+    tables = counted_edits(EDITS, RULES)
+    types = keyed(records(ordered(tables, "types")), "op")
     assert {op: row["count"] for op, row in types.items()} == {
         "OP_START_LOG_SEGMENT": 1,
         "OP_MKDIR": 1,
@@ -52,47 +53,58 @@ def test_operations_by_type_hour_and_directory(spark: SparkSession) -> None:
         "OP_RENAME_OLD": 1,
     }
     assert types["OP_ADD"]["directories"] == 2
-    hours = collect(by_hour(active, limit=10))
+    assert types["OP_START_LOG_SEGMENT"]["directories"] == 0
+    hours = records(ordered(tables, "hours"))[::-1]
     assert [(row["hour"] - AS_OF) / HOUR for row in hours] == [0, 1, 2]
     assert [(row["creates"], row["deletes"], row["other"], row["count"]) for row in hours] == [
         (2, 0, 1, 3),
         (0, 0, 2, 3),
         (2, 1, 1, 5),
     ]
-    assert [row["hour"] for row in collect(by_hour(active, limit=1))] == [AS_OF + 2 * HOUR]
-    assert [(row["directory"], row["count"]) for row in collect(busiest(active, limit=2))] == [("/a", 5), ("/a/b", 4)]
-
-
-def test_causes_are_counted_at_a_depth(spark: SparkSession) -> None:
-    found = collect(causes(activity(edits(spark, EDITS)), depth=1, limit=5))
-    assert found == [
-        {"directory": "/a", "creates": 3, "deletes": 1, "renames": 1, "appends": 1},
-        {"directory": "/", "creates": 1, "deletes": 0, "renames": 0, "appends": 0},
+    assert [row["hour"] for row in records(ordered(tables, "hours", 1))] == [AS_OF + 2 * HOUR]
+    assert [(row["directory"], row["count"]) for row in records(ordered(tables, "busiest", 2))] == [
+        ("/a", 5),
+        ("/a/b", 4),
     ]
 
 
-def test_writers_are_known_by_the_opening_operation(spark: SparkSession) -> None:
-    written = written_files(edits(spark, EDITS))
-    found = collect(writers(written, limit=5))
-    assert [tuple(row.values()) for row in found] == [
-        ("alice", "10.0.0.2", 1, 1, 5000),
-        ("alice", "10.0.0.1", 1, 0, 10),
-        ("bob", "10.0.0.1", 1, 0, 0),
-    ]
-    assert [tuple(row.values()) for row in collect(made_small(written, ("directory",), 1000, limit=5))] == [
-        ("/a/b", 1, 1, 10, 10)
+def test_causes_are_counted_at_a_depth() -> None:
+    assert records(ordered(counted_edits(EDITS, RULES), "causes")) == [
+        {"directory": "/a", "creates": 3, "deletes": 1, "renames": 1, "appends": 1, "changes": 6},
+        {"directory": "/", "creates": 1, "deletes": 0, "renames": 0, "appends": 0, "changes": 1},
     ]
 
 
-def test_changes_of_what_came_went_and_stayed(spark: SparkSession) -> None:
-    schema = "path string, files long, directories long, length long, raw long, blocks long"
-    before = spark.createDataFrame(
-        [("/", 3, 1, 30, 90, 3), ("/gone", 1, 0, 10, 30, 1), ("/same", 1, 0, 1, 3, 1)], schema
-    )
-    after = spark.createDataFrame(
-        [("/", 4, 1, 70, 210, 4), ("/new", 2, 0, 50, 150, 2), ("/same", 1, 0, 1, 3, 1)], schema
-    )
-    found = collect(changes(before, after, "path", limit=5))
+def test_writers_are_known_by_the_opening_operation() -> None:
+    for tasks in (1, 2, 5, 11):  # open and close meet in the bucket of their directory
+        tables = counted_edits(EDITS, RULES, tasks)
+        assert [tuple(row.values()) for row in records(ordered(tables, "writers"))] == [
+            ("alice", "10.0.0.2", 1, 1, 5000),
+            ("alice", "10.0.0.1", 1, 0, 10),
+            ("bob", "10.0.0.1", 1, 0, 0),
+        ]
+        assert [tuple(row.values()) for row in records(ordered(tables, "made_by_directory"))] == [
+            ("/a/b", 1, 1, 10, 10)
+        ]
+        assert [tuple(row.values()) for row in records(ordered(tables, "made_by_client"))] == [
+            ("alice", "10.0.0.1", 1, 1, 10, 10)
+        ]
+
+
+def test_no_transactions() -> None:
+    tables = counted_edits([], RULES)
+    assert {name: len(ordered(tables, name)) for name in tables} == dict.fromkeys(tables, 0)
+
+
+def test_changes_of_what_came_went_and_stayed() -> None:
+    names = ("path", "files", "directories", "length", "raw", "blocks")
+
+    def side(*rows: tuple[object, ...]) -> pa.Table:
+        return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows])
+
+    before = side(("/", 3, 1, 30, 90, 3), ("/gone", 1, 0, 10, 30, 1), ("/same", 1, 0, 1, 3, 1))
+    after = side(("/", 4, 1, 70, 210, 4), ("/new", 2, 0, 50, 150, 2), ("/same", 1, 0, 1, 3, 1))
+    found = records(changes(before, after, "path", 5))
     assert [(row["path"], row["raw"], row["raw_before"], row["raw_after"], row["files"]) for row in found] == [
         ("/new", 150, 0, 150, 2),
         ("/", 120, 90, 210, 1),
@@ -100,50 +112,20 @@ def test_changes_of_what_came_went_and_stayed(spark: SparkSession) -> None:
     ]
 
 
-def test_what_only_snapshots_hold(spark: SparkSession) -> None:
-    snapshots = frame(
-        spark,
-        SNAPSHOTS,
-        [
-            {
-                "snapshot_id": 0,
-                "root_id": 2,
-                "root_path": "/s",
-                "creation_time": AS_OF,
-                "deleted": False,
-                "snapshot_counter": 3,
-            },
-            {
-                "snapshot_id": 1,
-                "root_id": 2,
-                "root_path": "/s",
-                "creation_time": AS_OF + HOUR,
-                "deleted": False,
-                "snapshot_counter": 3,
-            },
-            {
-                "snapshot_id": 2,
-                "root_id": 3,
-                "root_path": "/t",
-                "creation_time": AS_OF,
-                "deleted": False,
-                "snapshot_counter": 3,
-            },
-        ],
-    )
-    diff = {"kind": "DIRECTORYDIFF", "index": 0, "has_copy": False}
-    diffs = frame(
-        spark,
-        SNAPSHOT_DIFFS,
-        [
-            {**diff, "inode_id": 2, "snapshot_id": 0, "deleted_inodes": [10, 20]},
-            {**diff, "inode_id": 2, "snapshot_id": 1, "deleted_inodes": []},
-            {**diff, "inode_id": 11, "snapshot_id": 1, "kind": "FILEDIFF"},
-        ],
-    )
+def test_what_only_snapshots_hold() -> None:
+    snapshots = [
+        {"root_id": 2, "root_path": "/s", "creation_time": AS_OF},
+        {"root_id": 2, "root_path": "/s", "creation_time": AS_OF + HOUR},
+        {"root_id": 3, "root_path": "/t", "creation_time": AS_OF},
+    ]
+    diffs = [
+        {"inode_id": 2, "snapshot_id": 0, "deleted_inodes": [10, 20]},
+        {"inode_id": 2, "snapshot_id": 1, "deleted_inodes": []},
+        {"inode_id": 11, "snapshot_id": 1},
+        {"inode_id": 12, "snapshot_id": 9, "deleted_inodes": [10]},
+    ]
     block = {"index": 0, "genstamp": 1, "striped": False, "replication": 3, "under_construction": False}
     blocks = frame(
-        spark,
         BLOCKS,
         [
             {**block, "block_id": 1, "inode_id": 10, "bytes": 5, "raw_bytes": 15},
@@ -152,12 +134,13 @@ def test_what_only_snapshots_hold(spark: SparkSession) -> None:
             {**block, "block_id": 4, "inode_id": 21, "bytes": 9, "raw_bytes": 27},
         ],
     )
-    held = held_files(blocks, inodes(spark, [{"id": 2, "type": "DIRECTORY"}, {"id": 11, "type": "FILE"}]))
-    assert keyed(collect(held), "inode_id") == {
+    held = held_files(blocks, np.array([10, 20, 21]))
+    assert keyed(held.to_pylist(), "inode_id") == {
         10: {"inode_id": 10, "length": 6, "raw": 18, "blocks": 2},
         21: {"inode_id": 21, "length": 9, "raw": 27, "blocks": 1},
     }
-    found = keyed(collect(held_by_directory(diffs, snapshots, held)), "path")
+    assert held_totals(held) == {"files": 2, "length": 15, "raw": 45}
+    found = keyed(held_by_directory(snapshots, {"held": held, **diff_counts(diffs, {0: 2, 1: 2, 2: 3})}), "path")
     assert found == {
         "/s": {
             "path": "/s",
@@ -182,28 +165,3 @@ def test_what_only_snapshots_hold(spark: SparkSession) -> None:
             "raw": 0,
         },
     }
-    rows = [
-        {
-            "id": 2,
-            "path": "/s",
-            "children": 0,
-            "reference_children": 0,
-            "ns_quota": -1,
-            "ds_quota": -1,
-            "snapshottable": True,
-            "snapshots": 2,
-            "with_snapshot": True,
-        },
-        {
-            "id": 20,
-            "path": None,
-            "children": 0,
-            "reference_children": 0,
-            "ns_quota": -1,
-            "ds_quota": -1,
-            "snapshottable": False,
-            "snapshots": 0,
-            "with_snapshot": False,
-        },
-    ]
-    assert collect(held_directories(frame(spark, DIRECTORIES, rows))) == [{"id": 20}]

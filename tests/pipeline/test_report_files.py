@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
-from pipeline.reports.queries.breakdown import breakdown, effective_policies
-from pipeline.reports.queries.classes import AGE_DAYS, AGE_LABELS, SIZE_BOUNDS, SIZE_LABELS, raw_space
-from pipeline.reports.queries.facts import Rules, directories, facts, places
-from pipeline.reports.queries.small_files import cold_by, savings, small_by
-from pipeline.reports.rows import collect
-from tests.pipeline.report_frames import AS_OF, MIB, ROOT, directory, file, inodes, keyed
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from pipeline.reports.counts.classes import (
+    AGE_DAYS,
+    AGE_LABELS,
+    NO_TIME,
+    SIZE_BOUNDS,
+    SIZE_LABELS,
+    age_class,
+    raw_space,
+    size_class,
+)
+from pipeline.reports.counts.namespace import DIMENSIONS, Rules
+from pipeline.reports.counts.tree import EFFECTIVE_POLICY, SAVINGS
+from pipeline.reports.sections.cold import most_cold
+from pipeline.reports.sections.small_files import most_small
+from tests.pipeline.report_frames import AS_OF, MIB, ROOT, counted, directory, file, keyed
 
 ROWS = [
     directory(ROOT, None, "/"),
@@ -35,15 +43,13 @@ ROWS = [
 ]
 
 
-def _by(spark: SparkSession, **rules: Any) -> dict[str, dict[Any, dict[str, Any]]]:
-    table = inodes(spark, ROWS)
-    rows = collect(breakdown(facts(table, Rules(AS_OF, **rules)), effective_policies(directories(table)), limit=50))
-    dimensions = {row["dimension"] for row in rows}
-    return {name: keyed([row for row in rows if row["dimension"] == name], "value") for name in dimensions}
+def _by(**rules: Any) -> dict[str, dict[Any, dict[str, Any]]]:
+    image = counted(ROWS, Rules(AS_OF, **rules))
+    return {name: keyed(image.dimension(name, 50), "value") for name in (*DIMENSIONS, EFFECTIVE_POLICY)}
 
 
-def test_one_pass_counts_every_dimension(spark: SparkSession) -> None:
-    found = _by(spark)
+def test_one_pass_counts_every_dimension() -> None:
+    found = _by()
     owners = {owner: (row["files"], row["directories"], row["symlinks"]) for owner, row in found["owner"].items()}
     assert owners == {"alice": (8, 0, 0), "bob": (1, 0, 0), "hdfs": (0, 4, 1)}
     assert found["owner"]["bob"]["raw"] == 3 * MIB
@@ -59,8 +65,8 @@ def test_one_pass_counts_every_dimension(spark: SparkSession) -> None:
     assert sum(row["read_files"] for row in found["use_class"].values()) == 1
 
 
-def test_a_file_inherits_the_nearest_policy(spark: SparkSession) -> None:
-    policies = {key: row["files"] for key, row in _by(spark)["effective_policy"].items()}
+def test_a_file_inherits_the_nearest_policy() -> None:
+    policies = {key: row["files"] for key, row in _by()["effective_policy"].items()}
     assert policies == {None: 6, "COLD": 1, "ONE_SSD": 1, "ALL_SSD": 1}
 
 
@@ -80,10 +86,17 @@ def test_a_file_inherits_the_nearest_policy(spark: SparkSession) -> None:
         (7, 0, "RS-6-3-99999999999999999999k", 7),
     ],
 )
-def test_raw_space(spark: SparkSession, length: int, replication: int, policy: str | None, raw: int) -> None:
-    row = spark.createDataFrame([(length, replication, policy)], "length long, replication int, policy string")
-    found = row.select(raw_space(row.length, row.replication, row.policy).cast("long").alias("raw")).collect()
-    assert found[0].raw == raw
+def test_raw_space(length: int, replication: int, policy: str | None, raw: int) -> None:
+    found = raw_space(np.array([length]), np.array([replication]), pa.array([policy], pa.string()))
+    assert found.tolist() == [raw]
+
+
+def test_classes_include_their_lower_bounds() -> None:
+    sizes = [0, *(bound + more for bound in SIZE_BOUNDS for more in (-1, 0))]
+    assert size_class(np.array(sizes)).tolist() == [0, *(n for n in range(len(SIZE_BOUNDS)) for n in (n, n + 1))]
+    as_of = int(AS_OF.timestamp()) * 1_000_000
+    ages = [NO_TIME, as_of + 1, *(as_of - days * 86_400_000_000 + more for days in AGE_DAYS for more in (1, 0))]
+    assert age_class(np.array(ages), AS_OF).tolist() == [-1, 0, *(n for n in range(len(AGE_DAYS)) for n in (n, n + 1))]
 
 
 def test_labels_fit_bounds() -> None:
@@ -91,10 +104,11 @@ def test_labels_fit_bounds() -> None:
     assert len(AGE_LABELS) == len(AGE_DAYS) + 1
 
 
-def test_small_files_and_what_merging_saves(spark: SparkSession) -> None:
-    table = inodes(spark, ROWS)
-    saving = savings(places(facts(table, Rules(AS_OF)), directories(table)))
-    assert collect(small_by(saving, "path", limit=5)) == [
+def test_small_files_and_what_merging_saves() -> None:
+    image = counted(ROWS)
+    columns = ("path", "files", "small_files", "small_length", "small_blocks", *SAVINGS)
+    found = most_small(image.by_directory, "path", 5)
+    assert [{name: row[name] for name in columns} for row in found] == [
         {
             "path": "/warm",
             "files": 6,
@@ -107,32 +121,32 @@ def test_small_files_and_what_merging_saves(spark: SparkSession) -> None:
             "saved_heap": 750,
         }
     ]
-    owners = keyed(collect(small_by(saving, "owner", limit=5)), "owner")
+    owners = keyed(most_small(image.by_owner, "owner", 5), "owner")
     assert {owner: (row["small_files"], row["saved_inodes"]) for owner, row in owners.items()} == {
         "alice": (4, 3),
         "bob": (1, 0),
     }
 
 
-def test_a_given_size_decides_what_is_small(spark: SparkSession) -> None:
-    table = inodes(spark, ROWS)
-    saving = savings(places(facts(table, Rules(AS_OF, small=101 * MIB)), directories(table)))
-    found = keyed(collect(small_by(saving, "path", limit=5)), "path")
+def test_a_given_size_decides_what_is_small() -> None:
+    image = counted(ROWS, Rules(AS_OF, small=101 * MIB))
+    found = keyed(most_small(image.by_directory, "path", 5), "path")
     assert {path: (row["small_files"], row["saved_inodes"]) for path, row in found.items()} == {
         "/warm": (5, 3),
         "/archive/fast": (2, 0),
     }
 
 
-def test_cold_is_neither_read_nor_written(spark: SparkSession) -> None:
-    table = inodes(spark, ROWS)
-    direct = places(facts(table, Rules(AS_OF, cold_days=365)), directories(table))
-    by_path = collect(cold_by(direct, "path", limit=5))
+def test_cold_is_neither_read_nor_written() -> None:
+    image = counted(ROWS, Rules(AS_OF, cold_days=365))
+    by_path = most_cold(image.by_directory, "path", 5)
     assert [(row["path"], row["cold_files"], row["cold_raw"]) for row in by_path] == [
         ("/archive/old", 1, 600 * MIB),
         ("/warm", 1, 3 * MIB),
     ]
-    assert collect(cold_by(direct, "owner", limit=5)) == [
+    columns = ("owner", "cold_files", "cold_length", "cold_raw", "files", "raw")
+    found = most_cold(image.by_owner, "owner", 5)
+    assert [{name: row[name] for name in columns} for row in found] == [
         {
             "owner": "alice",
             "cold_files": 2,

@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
 from image_tools.verify.catalogue import CODES
-from pipeline.reports.sections.findings import describe, image_findings
+from pipeline.reports.sections.findings import describe
+from pipeline.reports.tasks import VerifyTask
 from pipeline.source_files import SourceFile
 from tests.recorded_cases import RECORDED
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 IMAGE = RECORDED / "hadoop-3.4.1" / "snapshots-basic" / "after" / "fsimage_0000000000000000292"
 
 
+def _verified(image: Path) -> dict[str, Any]:
+    return VerifyTask("verify", 0, SourceFile(str(image)), limit=5).run()
+
+
 @pytest.mark.recorded
-def test_a_sound_image_has_no_tables(spark: SparkSession) -> None:
-    found = image_findings(spark, SourceFile(str(IMAGE)), limit=5)
+def test_a_sound_image_has_no_tables() -> None:
+    found = describe(_verified(IMAGE), limit=5)
     assert found.text.startswith("The image is valid")
     assert found.tables == ()
 
 
 @pytest.mark.recorded
-def test_damage_is_listed_with_what_a_repair_does(spark: SparkSession, tmp_path: Path) -> None:
+def test_damage_is_listed_with_what_a_repair_does(tmp_path: Path) -> None:
     data = bytearray(IMAGE.read_bytes())
     data[-40] ^= 0xFF
     damaged = tmp_path / IMAGE.name
     damaged.write_bytes(data)
     (tmp_path / f"{IMAGE.name}.md5").write_bytes(IMAGE.with_name(f"{IMAGE.name}.md5").read_bytes())
-    found = image_findings(spark, SourceFile(str(damaged)), limit=5)
+    found = describe(_verified(damaged), limit=5)
     assert found.text.startswith("The image is damaged")
     codes = {row[1] for row in found.tables[0].rows}
     assert codes

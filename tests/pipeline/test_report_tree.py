@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pipeline.reports.queries.facts import MEASURES, Rules, directories, facts, places
-from pipeline.reports.queries.tree import depth_of, prefix, quota_use, roll_up
-from pipeline.reports.rows import collect
-from tests.pipeline.report_frames import AS_OF, MIB, ROOT, directory, file, inodes, keyed
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-
-def _direct(spark: SparkSession, rows: list[dict[str, Any]]) -> tuple[DataFrame, DataFrame]:
-    table = inodes(spark, rows)
-    tree = directories(table)
-    return places(facts(table, Rules(AS_OF)), tree), tree
+from pipeline.reports.counts.namespace import MEASURES
+from tests.pipeline.report_frames import MIB, ROOT, counted, directory, file, keyed
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_roll_up_is_the_sum_of_all_below(spark: SparkSession, seed: int) -> None:
+def test_roll_up_is_the_sum_of_all_below(seed: int) -> None:
     chance = random.Random(seed)
     rows = [directory(ROOT, None, "/")]
     folders = [rows[0]]
@@ -53,8 +41,7 @@ def test_roll_up_is_the_sum_of_all_below(spark: SparkSession, seed: int) -> None
                     below["length"] += row.get("length", 0)
                     below["raw"] += row.get("length", 0) * 3
                     below["blocks"] += row.get("block_count", 0)
-        direct, _ = _direct(spark, rows)
-        found = keyed(collect(roll_up(direct, depth=depth)), "path")
+        found = keyed(counted(rows).rolled(depth).to_pylist(), "path")
         assert {path: {name: row[name] for name in MEASURES} for path, row in found.items()} == {
             path: {name: below[name] for name in MEASURES} for path, below in expected.items() if below
         }
@@ -65,18 +52,8 @@ def _depth(path: str) -> int:
     return 0 if path == "/" else path.count("/")
 
 
-def test_prefixes_of_a_path(spark: SparkSession) -> None:
-    rows = spark.sql("SELECT explode(array('/', '/a', '/a/b', '/a/b/c')) AS path")
-    found = rows.select(
-        "path", depth_of(rows.path).alias("depth"), prefix(rows.path, depth_of(rows.path) - 1).alias("above")
-    ).collect()
-    assert [tuple(row) for row in found[1:]] == [("/a", 1, "/"), ("/a/b", 2, "/a"), ("/a/b/c", 3, "/a/b")]
-    assert found[0].depth == 0
-
-
-def test_quotas_count_themselves_and_all_below(spark: SparkSession) -> None:
-    direct, tree = _direct(
-        spark,
+def test_quotas_count_themselves_and_all_below() -> None:
+    image = counted(
         [
             directory(ROOT, None, "/", ns_quota=(1 << 63) - 1),
             directory(2, ROOT, "/a", ns_quota=10),
@@ -86,9 +63,9 @@ def test_quotas_count_themselves_and_all_below(spark: SparkSession) -> None:
             directory(8, ROOT, "/a2"),
             file(6, 4, "/a/b/c/f", MIB),
             file(7, 8, "/a2/f", MIB),
-        ],
+        ]
     )
-    assert keyed(collect(quota_use(direct, tree)), "path") == {
+    assert keyed(image.quotas().to_pylist(), "path") == {
         "/a": {"path": "/a", "ns_quota": 10, "names": 4, "ds_quota": None, "raw": 3 * MIB},
         "/a/b": {"path": "/a/b", "ns_quota": None, "names": 3, "ds_quota": 9 * MIB, "raw": 3 * MIB},
         "/empty": {"path": "/empty", "ns_quota": 1, "names": 1, "ds_quota": None, "raw": 0},

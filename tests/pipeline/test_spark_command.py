@@ -41,9 +41,9 @@ def test_a_typed_error_stays_what_it_is() -> None:
 
 
 def test_a_master_that_does_not_answer_is_named() -> None:
-    text = "An error occurred while calling None.SparkSession.\n: java.lang.IllegalStateException: stopped\n\tat x"
+    text = "An error occurred while calling None.JavaSparkContext.\n: java.lang.IllegalStateException: stopped\n\tat x"
     with (
-        mock.patch("pyspark.sql.SparkSession.Builder.getOrCreate", side_effect=RuntimeError(text)),
+        mock.patch("pyspark.SparkContext.getOrCreate", side_effect=RuntimeError(text)),
         pytest.raises(PipelineSetupError) as caught,
     ):
         build_session(master="spark://127.0.0.1:1")

@@ -87,7 +87,7 @@ def test_two_files_of_one_name_are_not_mixed_up(spark: SparkSession, tmp_path: P
     other = tmp_path / "other"
     other.mkdir()
     shutil.copyfile(image, other / image.name)
-    stager = Stager(spark)
+    stager = Stager(spark.sparkContext)
     stager.stage(uri, SourceKind.IMAGE)
     with pytest.raises(SourceFileError, match="already read"):
         stager.stage(f"viewfs://files{other}", SourceKind.IMAGE)
@@ -95,7 +95,7 @@ def test_two_files_of_one_name_are_not_mixed_up(spark: SparkSession, tmp_path: P
 
 def test_a_file_that_was_replaced_is_not_read_as_the_old_one(spark: SparkSession, tmp_path: Path) -> None:
     uri, image = storage("quotas-storage-policy", tmp_path / "nn")
-    stager = Stager(spark)
+    stager = Stager(spark.sparkContext)
     assert stager.stage(uri, SourceKind.IMAGE) == stager.stage(uri, SourceKind.IMAGE)
     spark.range(1).count()  # a task takes the file, which Spark compares with its origin then
     image.write_bytes(image.read_bytes() + b"x")
@@ -115,7 +115,7 @@ def test_what_cannot_be_fetched_is_told_in_one_sentence(
     spark: SparkSession, tmp_path: Path, uri: str, text: str
 ) -> None:
     with pytest.raises(SourceFileError, match=text) as caught:
-        Stager(spark).stage(uri.format(tmp_path), SourceKind.IMAGE)
+        Stager(spark.sparkContext).stage(uri.format(tmp_path), SourceKind.IMAGE)
     assert "\n" not in caught.value.message
     assert caught.value.hint
 
@@ -126,7 +126,7 @@ def test_a_journal_on_bookkeeper(spark: SparkSession, tmp_path: Path, monkeypatc
         cluster.serve(monkeypatch)
         cluster.load_recorded("7-graceful-failover")
         before = {path: (node.data, node.version) for path, node in cluster.znodes.nodes.items()}
-        stager = Stager(spark)
+        stager = Stager(spark.sparkContext)
         finalized = stager.stage(cluster.uri, SourceKind.EDITS)
         assert [Path(file.path).name for file in finalized] == [
             segment_name(*bounds) for bounds in ((1, 77), (78, 83), (84, 85))

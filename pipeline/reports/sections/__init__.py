@@ -1,4 +1,4 @@
-"""Sections of a report: each module runs its queries and describes the result.
+"""Sections of a report: each module selects rows of the counts and describes them.
 
 The section with the id `small-files` is the function `section` of the module `small_files`.
 """

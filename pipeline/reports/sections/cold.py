@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
+from pipeline.reports.counts.classes import AGE_LABELS
+from pipeline.reports.counts.grouping import Order, first, more_than_none
 from pipeline.reports.model import Bin, Chart, Histogram, ReportSection
-from pipeline.reports.queries.classes import AGE_LABELS
-from pipeline.reports.queries.small_files import cold_by
-from pipeline.reports.rows import bytes_, collect, count, first_bars, first_rows, path, percent, share, table, text
+from pipeline.reports.rows import (
+    Record,
+    bytes_,
+    count,
+    first_bars,
+    first_rows,
+    path,
+    percent,
+    records,
+    share,
+    table,
+    text,
+)
 from pipeline.reports.sections.dimensions import classes, of_dimension
 from pipeline.reports.work import ReportData
 
@@ -22,8 +36,8 @@ _ATIME_KEY = "dfs.namenode.accesstime.precision"
 def section(work: ReportData) -> ReportSection:
     """Make tables of the directories and owners with most space of files unused for `cold_days`."""
     days, top = work.options.cold_days, work.options.top
-    by_path = collect(cold_by(work.image.places, "path", limit=top + 1))
-    by_owner = collect(cold_by(work.image.places, "owner", limit=top + 1))
+    by_path = most_cold(work.image.by_directory, "path", top + 1)
+    by_owner = most_cold(work.image.by_owner, "owner", top + 1)
     total = dict(work.image.total)
     for record in [total, *by_path, *by_owner]:
         record["share"] = share(record["cold_raw"], record["raw"])
@@ -45,6 +59,12 @@ def section(work: ReportData) -> ReportSection:
         tuple(charts),
         (_about_access_times(work),),
     )
+
+
+def most_cold(rows: pa.Table, key: str, limit: int) -> list[Record]:
+    """Return the `limit` rows with most cold space."""
+    cold: Order = [("cold_raw", "descending"), ("cold_files", "descending"), (key, "ascending")]
+    return records(first(more_than_none(rows, "cold_files"), cold, limit))
 
 
 def _about_access_times(work: ReportData) -> str:

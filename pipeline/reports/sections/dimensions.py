@@ -4,30 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline.reports.queries.breakdown import DIMENSIONS, breakdown, effective_policies
-from pipeline.reports.rows import Record, collect
+from pipeline.reports.rows import Record
 from pipeline.reports.work import ReportData
 
 _LIMIT = 500
 
 
 def of_dimension(work: ReportData, dimension: str) -> list[Record]:
-    """Return the rows of one dimension, the largest first; the first call computes all dimensions.
+    """Return the rows of one dimension, the largest first.
 
     Only owner and group include directories and symlinks.
     """
-    return [dict(record) for record in work.once("breakdown", _all)[dimension]]
-
-
-def _all(work: ReportData) -> dict[str, list[Record]]:
-    policies = effective_policies(work.image.directories)
-    limit = max(work.options.top + 1, _LIMIT)
-    found: dict[str, list[Record]] = {dimension: [] for dimension in DIMENSIONS}
-    for record in collect(breakdown(work.image.facts, policies, limit=limit)):
-        found[record["dimension"]].append(record)
-    for records in found.values():
-        records.sort(key=lambda record: (-record["raw"], -record["files"], record["value"] or ""))
-    return found
+    return work.image.dimension(dimension, max(work.options.top + 1, _LIMIT))
 
 
 def classes(work: ReportData, dimension: str, labels: tuple[str, ...]) -> list[dict[str, Any]]:

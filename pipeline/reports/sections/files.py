@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pipeline.reports.counts.classes import AGE_LABELS, SIZE_LABELS
+from pipeline.reports.counts.tree import EFFECTIVE_POLICY
 from pipeline.reports.model import Bin, Histogram, ReportSection, ReportTable
-from pipeline.reports.queries.classes import AGE_LABELS, SIZE_LABELS
 from pipeline.reports.rows import Record, bytes_, count, first_rows, percent, share, text
 from pipeline.reports.sections.dimensions import classes, of_dimension
 from pipeline.reports.work import ReportData
@@ -15,10 +16,10 @@ _FILES = (
     bytes_("raw", "Space with replicas"),
     count("blocks", "Blocks"),
 )
-_UNSET = {"effective_policy": "(NameNode's default)", "ec_policy": "(replicated)", "replication": "(none)"}
+_UNSET = {EFFECTIVE_POLICY: "(NameNode's default)", "ec_policy": "(replicated)", "replication": "(none)"}
 _PLAIN = (
     ("replication", "by_replication", "By replication factor", "Replication"),
-    ("effective_policy", "by_storage_policy", "By storage policy", "Storage policy"),
+    (EFFECTIVE_POLICY, "by_storage_policy", "By storage policy", "Storage policy"),
     ("ec_policy", "by_erasure_coding", "By erasure coding policy", "Erasure coding"),
 )
 

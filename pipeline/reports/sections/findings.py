@@ -1,19 +1,14 @@
-"""Section `findings`: the findings of `checkpointer image verify`, which runs in a task."""
+"""Section `findings`: the findings of `checkpointer image verify`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from image_tools.verify.catalogue import CODES
-from image_tools.verify.checker import verify_image
 from pipeline.reports.model import ReportSection
 from pipeline.reports.rows import count, table, text
 from pipeline.reports.work import ReportData
-from pipeline.source_files import SourceFile
-from pipeline.task_errors import mark_typed_errors
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _CODES = (
     text("severity", "Severity"),
@@ -33,28 +28,12 @@ _SEVERITIES = ("error", "warning", "info")
 
 
 def section(work: ReportData) -> ReportSection:
-    """Verify the image and make a table of the findings."""
-    assert work.spark is not None
-    assert work.file is not None
-    return image_findings(work.spark, work.file, limit=work.options.top)
+    """Make a table of the findings."""
+    assert work.findings is not None
+    return describe(work.findings, limit=work.options.top)
 
 
-def image_findings(spark: SparkSession, file: SourceFile, *, limit: int) -> ReportSection:
-    """Verify an image in one task, which uses the memory of its Python process and not the JVM's heap.
-
-    Args:
-        limit: maximum number of listed findings of each kind.
-    """
-
-    def check(number: int) -> dict[str, Any]:
-        with mark_typed_errors():
-            return verify_image(file.in_task(), limit=number).as_dict()
-
-    found = spark.sparkContext.parallelize([limit], 1).map(check).collect()[0]
-    return describe(found, limit=limit)
-
-
-def describe(found: dict[str, Any], *, limit: int) -> ReportSection:
+def describe(found: Mapping[str, Any], *, limit: int) -> ReportSection:
     """Make the section from a `Verification.as_dict`."""
     counts: dict[str, int] = found["counts"]
     codes = [

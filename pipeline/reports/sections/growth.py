@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from pipeline.reports.counts.edits import ordered
+from pipeline.reports.counts.tree import CHANGES, changes
 from pipeline.reports.model import Bars, ReportColumn, ReportSection, ReportTable
-from pipeline.reports.queries.classes import add_up_signed
-from pipeline.reports.queries.operations import causes, writers
-from pipeline.reports.queries.tree import CHANGES, changes
-from pipeline.reports.rows import Record, bytes_, collect, count, first_bars, first_rows, path, table, text
+from pipeline.reports.rows import Record, bytes_, count, first_bars, first_rows, path, records, table, text
 from pipeline.reports.work import ReportData
 
 _CHANGED = (
@@ -38,10 +41,9 @@ def section(work: ReportData) -> ReportSection:
     """Make tables of changes by directory and by owner, and of the operations that made them."""
     assert work.before is not None
     top = work.options.top
-    sums = [add_up_signed(name).alias(name) for name in CHANGES]
-    owners = [image.places.groupBy("owner").agg(*sums) for image in (work.before, work.image)]
-    by_path = collect(changes(work.before.rolled, work.image.rolled, "path", limit=top + 1))
-    by_owner = collect(changes(owners[0], owners[1], "owner", limit=top + 1))
+    depth, limit = work.options.depth, top + 1
+    by_path = records(changes(work.before.rolled(depth), work.image.rolled(depth), "path", limit))
+    by_owner = records(changes(work.before.by_owner, work.image.by_owner, "owner", limit))
     owner: ReportColumn = text("owner", "Owner")
     tables = [
         table("growth", "The whole namespace", _CHANGED, [_whole(work.before.total, work.image.total)]),
@@ -49,11 +51,11 @@ def section(work: ReportData) -> ReportSection:
         first_rows("growth_by_owner", "Owners whose data changed most", (owner, *_CHANGED), by_owner, most=top),
     ]
     if work.edits is not None:
-        tables += _made_by(work)
+        tables += _made_by(work.edits, top)
     charts: list[Bars] = []
-    for records, key, by in ((by_path, "path", "directory"), (by_owner, "owner", "owner")):
+    for changed, key, by in ((by_path, "path", "directory"), (by_owner, "owner", "owner")):
         title = f"Change of space with replicas by {by}"
-        charts += first_bars(title, key, "raw", records, unit="bytes", most=top)
+        charts += first_bars(title, key, "raw", changed, unit="bytes", most=top)
     return ReportSection(
         "growth",
         "Growth",
@@ -77,10 +79,9 @@ def _whole(before: Record, after: Record) -> Record:
     return {**changed, "raw_before": before["raw"], "raw_after": after["raw"]}
 
 
-def _made_by(work: ReportData) -> list[ReportTable]:
-    top = work.options.top
-    where = collect(causes(work.activity, depth=work.options.depth, limit=top + 1))
-    who = collect(writers(work.written, limit=top + 1))
+def _made_by(edits: Mapping[str, pa.Table], top: int) -> list[ReportTable]:
+    where = records(ordered(edits, "causes", top + 1))
+    who = records(ordered(edits, "writers", top + 1))
     return [
         first_rows("growth_causes", "Directories with most changes in the edits", _CAUSES, where, most=top),
         first_rows("growth_writers", "Clients that wrote most", _WRITERS, who, most=top),

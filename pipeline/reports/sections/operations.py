@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pipeline.reports.counts.edits import KINDS, ordered
 from pipeline.reports.model import Point, ReportColumn, ReportSection, ReportTable, Series, TimeLine
-from pipeline.reports.queries.operations import KINDS, busiest, by_hour, by_type
 from pipeline.reports.rows import (
     Record,
-    collect,
     count,
     first_bars,
     first_rows,
     path,
     percent,
+    records,
     share,
     table,
     text,
@@ -33,13 +33,14 @@ _TYPES = (
 
 def section(work: ReportData) -> ReportSection:
     """Make tables of transactions by type and by hour, and of the directories with most operations."""
-    types = collect(by_type(work.activity))
+    assert work.edits is not None
+    types = records(ordered(work.edits, "types"))
     whole = sum(record["count"] for record in types)
     for record in types:
         record["share"] = share(record["count"], whole)
-    hours = collect(by_hour(work.activity, limit=_HOURS + 1))
+    hours = records(ordered(work.edits, "hours", _HOURS + 1))[::-1]
     most = work.options.top
-    busy = collect(busiest(work.activity, limit=most + 1))
+    busy = records(ordered(work.edits, "busiest", most + 1))
     total = count("count", "Transactions")
     heads = (path("directory"), total, *_KINDS)
     series = [

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from pipeline.reports.model import ReportColumn, ReportSection, ReportTable, cell_text
-from pipeline.reports.queries.facts import SMALL_PART
-from pipeline.reports.queries.small_files import HEAP_BYTES, made_small, small_by
-from pipeline.reports.rows import bytes_, collect, count, first_bars, first_rows, path, percent, share, table, text
-from pipeline.reports.work import ReportData
+from collections.abc import Mapping
 
-_DEFAULT_BLOCK = 128 << 20
+import pyarrow as pa
+
+from pipeline.reports.counts.edits import ordered
+from pipeline.reports.counts.grouping import Order, first, more_than_none
+from pipeline.reports.counts.namespace import SMALL_PART
+from pipeline.reports.counts.tree import HEAP_BYTES
+from pipeline.reports.model import ReportColumn, ReportSection, ReportTable, cell_text
+from pipeline.reports.rows import (
+    Record,
+    bytes_,
+    count,
+    first_bars,
+    first_rows,
+    path,
+    percent,
+    records,
+    share,
+    table,
+    text,
+)
+from pipeline.reports.work import ReportData, ReportOptions
+
 _SMALL = (
     count("small_files", "Small files"),
     count("files", "All files"),
@@ -28,9 +45,8 @@ _MADE = (
 def section(work: ReportData) -> ReportSection:
     """Make tables of directories and owners with most small files, and of the clients that create small files."""
     top = work.options.top
-    places = work.image.places
-    by_path = collect(small_by(places, "path", limit=top + 1))
-    by_owner = collect(small_by(places, "owner", limit=top + 1))
+    by_path = most_small(work.image.by_directory, "path", top + 1)
+    by_owner = most_small(work.image.by_owner, "owner", top + 1)
     owner = text("owner", "Owner")
     tables = [
         table("small_files", "Small files in total", _SMALL, [work.image.total]),
@@ -40,7 +56,7 @@ def section(work: ReportData) -> ReportSection:
         first_rows("small_files_by_owner", "Owners with most small files", (owner, *_SMALL), by_owner, most=top),
     ]
     if work.edits is not None:
-        tables += _makers(work)
+        tables += _makers(work.edits, work.options)
     return ReportSection(
         "small-files",
         "Small files",
@@ -56,25 +72,30 @@ def section(work: ReportData) -> ReportSection:
     )
 
 
-def _makers(work: ReportData) -> list[ReportTable]:
-    small = work.options.small or _DEFAULT_BLOCK // SMALL_PART
+def most_small(rows: pa.Table, key: str, limit: int) -> list[Record]:
+    """Return the `limit` rows with most small files."""
+    order: Order = [("small_files", "descending"), (key, "ascending")]
+    return records(first(more_than_none(rows, "small_files"), order, limit))
+
+
+def _makers(edits: Mapping[str, pa.Table], options: ReportOptions) -> list[ReportTable]:
     heads: dict[str, ReportColumn] = {
         "directory": path("directory"),
         "owner": text("owner", "Owner"),
         "machine": text("machine", "Client machine"),
     }
     tables = []
-    most = work.options.top
+    small = cell_text(options.edit_rules().small, "bytes")
     for name, title, keys in (
-        ("small_files_made_by_directory", "Directories with most new small files", ("directory",)),
-        ("small_files_made_by_client", "Clients that create small files", ("owner", "machine")),
+        ("made_by_directory", "Directories with most new small files", ("directory",)),
+        ("made_by_client", "Clients that create small files", ("owner", "machine")),
     ):
-        records = collect(made_small(work.written, keys, small, limit=most + 1))
-        for record in records:
+        made = records(ordered(edits, name, options.top + 1))
+        for record in made:
             record["share"] = share(record["small_files"], record["files"])
         columns = (*(heads[key] for key in keys), *_MADE)
-        text_ = f"Files smaller than {cell_text(small, 'bytes')} that the edits open and close."
-        tables.append(first_rows(name, title, columns, records, most=most, text=text_))
+        explained = f"Files smaller than {small} that the edits open and close."
+        tables.append(first_rows(f"small_files_{name}", title, columns, made, most=options.top, text=explained))
     return tables
 
 

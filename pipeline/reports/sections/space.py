@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from pyspark.sql import functions as sql
-
+from pipeline.reports.counts.grouping import Order, first
+from pipeline.reports.counts.tree import HEAP_BYTES, quota_levels
 from pipeline.reports.model import ReportSection, ReportTable, Treemap, TreemapNode
-from pipeline.reports.queries.small_files import HEAP_BYTES
-from pipeline.reports.queries.tree import FULL, quota_levels, quota_use, with_quotas
-from pipeline.reports.rows import CONTENT, Record, bytes_, collect, count, first_rows, path, percent, share, table, text
+from pipeline.reports.rows import CONTENT, Record, bytes_, count, first_rows, path, percent, records, share, table, text
 from pipeline.reports.work import ReportData
 
 _NODES = 300
+_PLACE: Order = (("depth", "ascending"), ("path", "ascending"))
 _TREE = (path(), *CONTENT, percent("share", "Share of space"), text("owner", "Owner"))
 _TOTALS = (*CONTENT, count("symlinks", "Symlinks"), bytes_("heap", "NameNode heap (approx.)"))
 _QUOTAS = (
@@ -30,12 +29,9 @@ _LEVELS = (text("level", "Level"), count("quotas", "Quotas"), path(), text("kind
 def section(work: ReportData) -> ReportSection:
     """Make tables of totals, the largest directories as a tree, the directories with most names, and quotas."""
     options = work.options
-    rolled = with_quotas(work.image.rolled, work.image.directories)
-    names = (sql.col("files") + sql.col("directories") + sql.col("symlinks")).alias("names")
-    rows = rolled.select("*", names)
-    most = options.top
-    largest = collect(rows.orderBy(sql.desc("raw"), sql.desc("names"), "depth", "path"), limit=max(_NODES, most + 1))
-    fullest = collect(rows.orderBy(sql.desc("names"), sql.desc("raw"), "depth", "path"), limit=most + 1)
+    rows, most = work.image.rolled(options.depth), options.top
+    largest = records(first(rows, [("raw", "descending"), ("names", "descending"), *_PLACE], max(_NODES, most + 1)))
+    fullest = records(first(rows, [("names", "descending"), ("raw", "descending"), *_PLACE], most + 1))
     total = work.image.total
     for record in [*largest, *fullest]:
         record["share"] = share(record["raw"], total["raw"])
@@ -65,19 +61,24 @@ def section(work: ReportData) -> ReportSection:
 
 def _quotas(work: ReportData) -> list[ReportTable]:
     """Make tables of the quotas at their limits and of the fullest quotas; no tables without quotas."""
-    used = work.image.keep(quota_use(work.image.places, work.image.directories))
-    names = sql.try_divide(sql.col("names") * 100.0, sql.col("ns_quota"))
-    space = sql.try_divide(sql.col("raw") * 100.0, sql.col("ds_quota"))
-    shown = used.select("*", sql.round(names, 2).alias("names_used"), sql.round(space, 2).alias("space_used"))
-    most = work.options.top
-    fullest = collect(shown.orderBy(sql.desc(sql.greatest("names_used", "space_used")), "path"), limit=most + 1)
-    if not fullest:
+    used = records(work.image.quotas())
+    if not used:
         return []
-    levels = sorted(collect(quota_levels(used)), key=lambda record: record["level"] != FULL)
+    for record in used:
+        record["names_used"] = share(record["names"], record["ns_quota"])
+        record["space_used"] = share(record["raw"], record["ds_quota"])
+    most = work.options.top
+    fullest = sorted(used, key=lambda record: (-_fill(record), record["path"]))[: most + 1]
+    levels = quota_levels(used)
     return [
         table("quota_levels", "Quotas at their limits", _LEVELS, levels, "The row of a level names its fullest quota."),
         first_rows("quotas", "Quotas and their use, the fullest first", _QUOTAS, fullest, most=most),
     ]
+
+
+def _fill(record: Record) -> float:
+    """Return the larger used part of both quotas, -1 without a quota of more than 0."""
+    return max(-1.0 if record[name] is None else record[name] for name in ("names_used", "space_used"))
 
 
 def _as_tree(records: list[Record]) -> list[Record]:

@@ -1,0 +1,261 @@
+"""Tasks of a report's Spark jobs: each counts a part of an image or of the edits, or verifies the image.
+
+One job counts both images and verifies one. A task returns small tables by directory, owner and class, which the driver
+merges. Edits need a second stage, because a path may occur in any part of them: a shuffle brings the counts of each
+directory to one task.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from image_tools.verify.checker import verify_image
+from pipeline.host_image import HostImage
+from pipeline.reports.counts.edits import EDIT_COLUMNS, EditCounts, EditRules, count_bucket, merge_buckets
+from pipeline.reports.counts.grouping import pack, unpack
+from pipeline.reports.counts.namespace import BOTH_COLUMNS, DIRECTORY_COLUMNS, FACT_COLUMNS, NamespaceCounts, Rules
+from pipeline.reports.counts.snapshots import BLOCK_COLUMNS, HELD, diff_counts, held_files
+from pipeline.source_files import SourceFile
+from pipeline.sources.fsimage import host_scratch
+from pipeline.sources.image_tables import sections
+from pipeline.sources.readers import READERS, inode_batches
+from pipeline.sources.table_reader import TablePart
+from pipeline.tables.snapshots import SNAPSHOTS
+from pipeline.task_errors import mark_typed_errors
+
+if TYPE_CHECKING:
+    from pyspark import Accumulator, SparkContext
+    from pyspark.sql.datasource import InputPartition
+
+    from pipeline.sources.edits import EditsReader
+
+_WATCH_SECONDS = 0.5
+
+Packed = dict[str, bytes]
+"""Tables of `counts.grouping.pack`."""
+
+
+class ReportTask(Protocol):
+    """A task of the first job.
+
+    Attributes:
+        name: groups the results.
+        size: bytes that the task reads.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def run(self) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class InodesTask:
+    """Counts the inodes of a part of an image, including those only in snapshots."""
+
+    name: str
+    size: int
+    file: SourceFile
+    part: TablePart
+    rules: Rules
+
+    def run(self) -> Packed:
+        """Return the tables of `NamespaceCounts`, and of inodes only in snapshots `held` of `held_files` and
+        `held_directories`: count.
+        """
+        image = HostImage.open(self.file.in_task(), host_scratch())
+        counts, outside, directories = NamespaceCounts(self.rules), [], 0
+        for batch in inode_batches(image, self.part):
+            counts.add(batch.to_arrow(FACT_COLUMNS))
+            counts.add_directories(batch.directories().to_arrow(DIRECTORY_COLUMNS))
+            ids, are_directories = batch.outside()
+            outside.append(ids)
+            directories += int(are_directories.sum())
+        tables = counts.tables()
+        if any(ids.size for ids in outside):
+            blocks = READERS["blocks"].read(image, self.part, BLOCK_COLUMNS)
+            held = [held_files(batch, np.concatenate(outside)) for batch in blocks]
+            tables["held"] = pa.concat_tables([HELD.empty_table(), *held])
+            tables["held_directories"] = pa.table({"count": [directories]})
+        return pack(tables)
+
+
+@dataclass(frozen=True, slots=True)
+class RowsTask:
+    """Counts rows of the table `inodes`."""
+
+    name: str
+    size: int
+    rows: ParquetPart
+    rules: Rules
+
+    def run(self) -> Packed:
+        """Return the tables of `NamespaceCounts`."""
+        counts = NamespaceCounts(self.rules)
+        for batch in self.rows.batches(BOTH_COLUMNS):
+            counts.add(batch)
+            counts.add_directories(batch.filter(pc.equal(batch["type"], "DIRECTORY")))
+        return pack(counts.tables())
+
+
+@dataclass(frozen=True, slots=True)
+class DiffsTask:
+    """Counts the snapshot diffs of a part of an image; the task of the first part also lists the snapshots."""
+
+    name: str
+    size: int
+    file: SourceFile
+    part: TablePart
+
+    def run(self) -> Packed:
+        """Return the tables of `diff_counts`, and `snapshots`: root_id, root_path, creation_time."""
+        image = HostImage.open(self.file.in_task(), host_scratch())
+        snapshots = list(sections.snapshots(image, self.part))
+        roots = {row["snapshot_id"]: row["root_id"] for row in snapshots}
+        tables = diff_counts(sections.snapshot_diffs(image, self.part), roots)
+        listed = snapshots if self.part.number == 0 else []
+        return pack({**tables, "snapshots": pa.Table.from_pylist(listed, SNAPSHOTS.select(_LISTED).arrow_schema())})
+
+
+_LISTED = ("root_id", "root_path", "creation_time")
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyTask:
+    """Verifies an image with the memory of its Python process, not the JVM's heap.
+
+    Attributes:
+        limit: maximum number of listed findings of each kind.
+    """
+
+    name: str
+    size: int
+    file: SourceFile
+    limit: int
+
+    def run(self) -> dict[str, Any]:
+        """Return `Verification.as_dict`."""
+        return verify_image(self.file.in_task(), limit=self.limit).as_dict()
+
+
+def run_tasks(
+    context: SparkContext, tasks: Sequence[ReportTask], advance: Callable[[int], None]
+) -> dict[str, list[Any]]:
+    """Run all tasks as one job; return the results by name.
+
+    Args:
+        advance: called with the bytes that all completed tasks have read.
+    """
+    with _watched(context.accumulator(0), advance) as read:
+        parts = context.parallelize(tasks, len(tasks)).mapPartitions(partial(_run, read)).collect()
+    found: dict[str, list[Any]] = {task.name: [] for task in tasks}
+    for name, result in parts:
+        found[name].append(result)
+    return found
+
+
+def _run(read: Accumulator[int], tasks: Iterable[ReportTask]) -> Iterator[tuple[str, Any]]:
+    pa.set_cpu_count(1)  # the task has one core
+    for task in tasks:
+        with mark_typed_errors():
+            yield task.name, task.run()
+        read.add(task.size)
+
+
+@contextmanager
+def _watched(read: Accumulator[int], advance: Callable[[int], None]) -> Iterator[Accumulator[int]]:
+    """Pass on the value of an accumulator until the block ends."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(_WATCH_SECONDS):
+            advance(read.value)
+
+    watcher = threading.Thread(target=watch, name="report-progress", daemon=True)
+    watcher.start()
+    try:
+        yield read
+    finally:
+        ended.set()
+        watcher.join()
+
+
+@dataclass(frozen=True, slots=True)
+class TxidBounds:
+    """Transactions `first` .. `last`; None for no limit."""
+
+    first: int | None = None
+    last: int | None = None
+
+    def select(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows of the range."""
+        if self.first is not None:
+            batch = batch.filter(pc.greater_equal(batch["txid"], self.first))
+        return batch if self.last is None else batch.filter(pc.less_equal(batch["txid"], self.last))
+
+
+class BatchSource(Protocol):
+    """A part of a table that one task reads."""
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentsPart:
+    """A part of segments; the columns are those of the reader."""
+
+    reader: EditsReader
+    part: InputPartition
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        return self.reader.read(self.part)
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetPart:
+    """A Parquet file of a lake."""
+
+    file: SourceFile
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        with pq.ParquetFile(self.file.in_task(), coerce_int96_timestamp_unit="us") as table:
+            yield from table.iter_batches(columns=list(columns))
+
+
+def count_edits(
+    context: SparkContext, parts: Sequence[BatchSource], wanted: TxidBounds, rules: EditRules
+) -> dict[str, pa.Table]:
+    """Return the tables of `count_bucket` for the whole edits."""
+    if not parts:
+        return count_bucket((), rules)
+    buckets = min(len(parts), context.defaultParallelism)
+    counted = context.parallelize(parts, len(parts)).mapPartitions(partial(_count_parts, wanted, buckets))
+    by_bucket = counted if len(parts) == 1 else counted.partitionBy(buckets, int)
+    found = by_bucket.mapPartitions(partial(_count_buckets, rules)).collect()
+    return merge_buckets(unpack(found), rules.limit)
+
+
+def _count_parts(wanted: TxidBounds, buckets: int, parts: Iterable[BatchSource]) -> Iterator[tuple[int, Packed]]:
+    counts = EditCounts()
+    for part in parts:
+        with mark_typed_errors():
+            for batch in part.batches(EDIT_COLUMNS):
+                counts.add(wanted.select(batch))
+    yield from counts.buckets(buckets)
+
+
+def _count_buckets(rules: EditRules, pairs: Iterable[tuple[int, Packed]]) -> Iterator[Packed]:
+    yield pack(count_bucket((content for _, content in pairs), rules))

@@ -1,0 +1,113 @@
+"""The counts of every recorded image are plain sums over the rows of Hadoop's own viewer."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from pipeline.reports.counts.classes import AGE_DAYS, SIZE_BOUNDS
+from pipeline.reports.counts.grouping import unpack
+from pipeline.reports.counts.namespace import MEASURES, OF_FILES, PARTS, Rules
+from pipeline.reports.counts.tree import EFFECTIVE_POLICY, ImageCounts
+from pipeline.reports.tasks import InodesTask
+from pipeline.source_files import SourceFile
+from pipeline.sources.table_reader import TablePart
+from tests.image_tools.dump_support import Viewed, recorded_views
+from tests.pipeline.oiv_inodes import inode_rows
+from tests.pipeline.oiv_tables import OivTables, Row
+from tests.pipeline.report_frames import AS_OF
+
+VIEWS = [view for view in recorded_views(large=False) if "corrupt" not in view.id and "/odd/" not in view.id]
+SMALL, COLD_DAYS, TASKS = 2000, 30, 3
+
+
+def _counts(image: Path, scratch: Path) -> ImageCounts:
+    rules = Rules(AS_OF, SMALL, COLD_DAYS)
+    tasks = [InodesTask("image", 0, SourceFile(str(image)), TablePart(number, TASKS), rules) for number in range(TASKS)]
+    with mock.patch("pipeline.reports.tasks.host_scratch", return_value=scratch):
+        return ImageCounts(unpack(task.run() for task in tasks))
+
+
+def _raw(row: Row) -> int:
+    """Return the bytes of a file with all replicas, or with the parity of its scheme."""
+    found = re.search(r"-(\d+)-(\d+)-(\d+)k$", row.get("ec_policy") or "")
+    if row["replication"] or not found:
+        return int(row["length"] * row["replication"])
+    data, parity, cell = int(found[1]), int(found[2]), int(found[3]) * 1024
+    cells, rest = divmod(row["length"], data * cell)
+    return int(row["length"] + parity * (cells * cell + min(rest, cell)))
+
+
+def _class(value: float, bounds: tuple[int, ...]) -> str:
+    return str(sum(value >= bound for bound in bounds))
+
+
+def _ancestors(path: str) -> Iterator[str]:
+    while path != "/":
+        path = path.rpartition("/")[0] or "/"
+        yield path
+
+
+def _effective(row: Row, policies: dict[str, str | None]) -> str | None:
+    above = (policies[path] for path in _ancestors(row["path"]))
+    return row.get("storage_policy") or next(filter(None, above), None)
+
+
+def _measure(row: Row) -> Counter[str]:
+    if row["type"] != "FILE":
+        return Counter({"directories" if row["type"] == "DIRECTORY" else "symlinks": 1})
+    used = max(row["mtime"], row["atime"])
+    found = Counter(files=1, length=row["length"], raw=_raw(row), blocks=row["block_count"])
+    if row["length"] < SMALL:
+        found += Counter(small_files=1, small_length=row["length"], small_blocks=row["block_count"])
+    if used <= AS_OF - timedelta(days=COLD_DAYS):
+        found += Counter(cold_files=1, cold_length=row["length"], cold_raw=_raw(row))
+    return found + Counter(read_files=row["atime"] > row["mtime"])
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.id)
+def test_counts_are_sums_over_all_inodes(view: Viewed, tmp_path: Path) -> None:
+    tables = OivTables(view.xml)
+    rows = list(inode_rows(tables))
+    policies = {row["path"]: row.get("storage_policy") for row in rows if row["type"] == "DIRECTORY"}
+    sums: dict[str, dict[str | None, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
+    for row in rows:
+        if row["path"] == "/":
+            continue
+        measure = _measure(row)
+        keys = {"total": ["/"], "owner": [row["owner"]], "group": [row["group"]], "tree": [*_ancestors(row["path"])]}
+        if row["type"] == "FILE":
+            days = [(AS_OF - time) / timedelta(days=1) for time in (row["mtime"], max(row["mtime"], row["atime"]))]
+            keys |= {
+                "size_class": [_class(row["length"], SIZE_BOUNDS)],
+                "mtime_class": [_class(days[0], AGE_DAYS)],
+                "use_class": [_class(days[1], AGE_DAYS)],
+                "replication": [str(row["replication"])],
+            }
+            if tables.release3:
+                keys |= {"ec_policy": [row["ec_policy"]], EFFECTIVE_POLICY: [_effective(row, policies)]}
+        for name, values in keys.items():
+            for value in values:
+                sums[name][value] += measure
+    image = _counts(view.image, tmp_path)
+    total = {name: value for name, value in image.total.items() if "saved" not in name}
+    assert _positive(total) == _positive(sums["total"]["/"])
+    del sums["total"]
+    trees = {row["path"]: _positive(row, MEASURES) for row in image.rolled(1000).to_pylist()}
+    assert trees == {path: _positive(found, MEASURES) for path, found in sums.pop("tree", {}).items()}
+    for name, expected in sums.items():
+        known = OF_FILES if name == EFFECTIVE_POLICY else (*MEASURES, *PARTS)
+        found = {row["value"]: _positive(row, known) for row in image.dimension(name, 1000)}
+        assert found == {value: _positive(counter, known) for value, counter in expected.items()}, name
+
+
+def _positive(counter: Mapping[str, Any], names: Sequence[str] | None = None) -> dict[str, int]:
+    return {name: counter[name] for name in names or counter if counter[name]}
