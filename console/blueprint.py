@@ -20,7 +20,7 @@ from console.assets import console_script, console_style
 from console.model import RUNBOOK, Level, NodePage, without_paths
 from console.runbook import document
 from console.server_pages import page_of
-from console.sources import BriefCache, ConsoleSources
+from console.sources import BriefCache, ConsoleSources, PageSource
 from console.words import time_text
 from hadoop_common.access import AccessControl, Resource
 from servlets.change_guard import ChangeGuard
@@ -87,24 +87,24 @@ def console_blueprint(sources: ConsoleSources, access: AccessControl, guard: Cha
         )
 
     def overview(administrator: bool) -> NodePage:
-        page = page_of(sources.status(), time.time())
+        found = sources.overview()
+        page = found if isinstance(found, NodePage) else page_of(found, time.time())
         more = sources.private_panels() if administrator else ()
-        first, rest = page.panels[:-1], page.panels[-1:]
-        return replace(page, panels=(*first, *sources.panels(), *more, *rest))
+        shown = tuple(panel for panel in page.panels if not panel.folded)
+        folded = tuple(panel for panel in page.panels if panel.folded)
+        return replace(page, panels=(*shown, *sources.panels(), *more, *folded))
 
     @blueprint.get("/")
     def get_overview() -> Response:
         return show("", overview)
 
-    for key, (title, panels) in sources.pages.items():
+    for key, (title, source) in sources.pages.items():
 
-        def get_page(key: str = key, title: str = title, panels: Callable[[], object] = panels) -> Response:
-            def make(administrator: bool) -> NodePage:
-                return NodePage(title, "", "", Level.NEUTRAL, panels=tuple(sources.pages[key][1]()))
+        def make(administrator: bool, title: str = title, source: PageSource = source) -> NodePage:
+            found = source()
+            return found if isinstance(found, NodePage) else NodePage(title, "", "", Level.NEUTRAL, panels=tuple(found))
 
-            return show(key, make)
-
-        blueprint.add_url_rule(f"/console/{key}", key, get_page)
+        blueprint.add_url_rule(f"/console/{key}", key, functools.partial(show, key, make))
 
     @blueprint.get("/console/<asset>")
     def get_asset(asset: str) -> Response:

@@ -27,10 +27,11 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PageCell:
-    """A text of a table with its level."""
+    """A text of a table with its level; `link` is an address that it leads to, "" for none."""
 
     text: str
     level: Level = Level.NEUTRAL
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ def without_paths(value: T) -> T:
     if isinstance(content, tuple):
         return cast(T, tuple(without_paths(each) for each in content))
     if is_dataclass(content) and not isinstance(content, type):
-        kept = ("svg", "links", "id", "section", "kind")
+        kept = ("svg", "links", "link", "id", "section", "kind")
         changed = {f.name: without_paths(getattr(content, f.name)) for f in fields(content) if f.name not in kept}
         return cast(T, replace(content, **changed))
     return value

@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from console.model import Panel
+from console.model import NodePage, Panel
 from console.process_panels import process_panels
 
 T = TypeVar("T")
 
 Panels = Callable[[], Sequence[Panel]]
+PageSource = Callable[[], "NodePage | Sequence[Panel]"]
 
 
 def _none() -> Sequence[Panel]:
@@ -25,15 +26,15 @@ class ConsoleSources:
     """What the page is made of; each function may be called from any thread, and only while somebody looks.
 
     Attributes:
-        status: the answer of GET /status.
+        overview: the answer of GET /status, or the page itself.
         panels: further panels for every reader; `private_panels`: for administrators.
-        pages: further pages by name, with their panels.
+        pages: further pages by name, each with its title.
     """
 
-    status: Callable[[], Mapping[str, Any]]
+    overview: Callable[[], Mapping[str, Any] | NodePage]
     panels: Panels = _none
     private_panels: Panels = process_panels
-    pages: Mapping[str, tuple[str, Panels]] = field(default_factory=dict)
+    pages: Mapping[str, tuple[str, PageSource]] = field(default_factory=dict)
 
 
 class BriefCache(Generic[T]):

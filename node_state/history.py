@@ -52,7 +52,7 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class HistoryMark:
-    """What is compared from poll to poll to notice events; None is unknown.
+    """The part of a state that polls compare to notice events; None is unknown.
 
     Attributes:
         active: address of the active NameNode.

@@ -328,6 +328,13 @@ CONTROL_HOSTS = ConfigKey(
     "Networks that may request changes by HTTP POST (/checkpoint and /cancel; of the stub all others), in addition to "
     "this host under its own address. Specific to the checkpointer.",
 )
+CONSOLE_PEERS = ConfigKey(
+    "checkpointer.console.peers",
+    "",
+    NAMES,
+    "Base URLs (http://host:port) of further daemons that the console's page of the cluster shows, in addition to the "
+    "nodes that the configuration names. Specific to the checkpointer.",
+)
 STOP_TIMEOUT = ConfigKey(
     "checkpointer.stop-timeout",
     "240s",

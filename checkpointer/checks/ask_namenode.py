@@ -79,7 +79,7 @@ def ask_http(base: str, *, timeout: float) -> dict[str, Any]:
         TransferError: there is no answer, or the server requires a login that fails.
     """
     url = base + _BEAN
-    answer = _logged_in(url, timeout)
+    answer = get_logged_in(url, timeout)
     content = answer.json
     beans = content.get("beans") if isinstance(content, dict) and answer.status == HTTPStatus.OK else None
     first = beans[0] if isinstance(beans, list) and beans else None
@@ -109,7 +109,7 @@ def _probe(url: str, timeout: float) -> Observation[tuple[bool, str]]:
 
 def _status(url: str, timeout: float) -> Observation[NodeState]:
     try:
-        answer = _logged_in(url, timeout)
+        answer = get_logged_in(url, timeout)
         return Observation(from_json(NodeState, answer.json))
     except TransferError as fault:
         return Observation(error=fault.message)
@@ -119,7 +119,7 @@ def _status(url: str, timeout: float) -> Observation[NodeState]:
         )
 
 
-def _logged_in(url: str, timeout: float) -> HttpAnswer:
+def get_logged_in(url: str, timeout: float) -> HttpAnswer:
     """Return the answer, after a login if the server requires one: most clusters leave /jmx open.
 
     Raises:

@@ -21,6 +21,7 @@ _COMMANDS = {
     "checkpoint": "Ask the running daemon for a checkpoint and wait for the result.",
     "status": "Show the state of the running daemon on one screen.",
     "history": "Show the checkpoints, failures and events of the last days.",
+    "console": "Serve a read-only page over several clusters.",
     "check": "Check NameNodes, storage and daemon, as a Nagios plugin or with JSON.",
     "config": "List every key with its value and whether it is supported, and all faults.",
     "fetch-image": "Fetch the newest image of the active NameNode as a backup.",

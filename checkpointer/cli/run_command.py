@@ -25,6 +25,7 @@ from site_config.shown_settings import shown_settings
 if TYPE_CHECKING:
     from checkpointer.roles.role import CheckpointRole
     from console.check_page import CheckRow
+    from console.cluster_page import PeerAnswer
     from site_config.kerberos import KerberosSettings
 
 _LOG = logging.getLogger(__name__)
@@ -74,6 +75,7 @@ def command(
     if config.kerberos is not None:
         _log_in(config.kerberos)
         _try_web_logins(config.kerberos, config.namenode_http_addresses)
+    from checkpointer.daemon.blueprints import ConsoleQuestions
     from checkpointer.daemon.process import run_role
 
     run_role(
@@ -82,7 +84,7 @@ def command(
         reload=configuration,
         notifier=Notifier(os.environ.get("NOTIFY_SOCKET", "")),
         heartbeat=watchdog_interval(os.environ, os.getpid()),
-        checks=partial(_checks, conf_dir, chosen),
+        questions=ConsoleQuestions(partial(_checks, conf_dir, chosen), partial(_peers, conf_dir, chosen)),
     )
 
 
@@ -100,6 +102,13 @@ def _checks(conf_dir: Path, role: Role) -> list[CheckRow]:
         CheckRow(each.name, each.verdict.state.name, each.verdict.summary, each.verdict.details, each.hint)
         for each in outcomes
     ]
+
+
+def _peers(conf_dir: Path, role: Role) -> list[PeerAnswer]:
+    """Ask the nodes of the cluster for the console."""
+    from checkpointer.checks.ask_peers import ask_peers, peers_of
+
+    return ask_peers(peers_of(load_configuration(conf_dir), role))
 
 
 def _advice_on_codec(config: CheckpointConfig) -> str:

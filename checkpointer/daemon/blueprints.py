@@ -6,6 +6,7 @@ import importlib.metadata
 import socket
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from flask import Blueprint
@@ -15,8 +16,9 @@ from checkpointer.daemon.service import CheckpointService
 from checkpointer.roles.role import CheckpointRole
 from console.blueprint import console_blueprint
 from console.check_page import CheckPage, CheckRow
+from console.cluster_page import ClusterPage, PeerAnswer
 from console.history_panels import HistoryPanels
-from console.sources import ConsoleSources
+from console.sources import ConsoleSources, PageSource
 from hadoop_common.access import AccessControl, Resource
 from hadoop_common.addresses import host_port
 from hadoop_common.names import ImageKind, image_name
@@ -44,6 +46,14 @@ def transfer_options(config: CheckpointConfig) -> TransferOptions:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ConsoleQuestions:
+    """What the console asks in the background: the checks, and the other nodes of the cluster."""
+
+    checks: Callable[[], Sequence[CheckRow]]
+    peers: Callable[[], Sequence[PeerAnswer]]
+
+
 def daemon_blueprints(
     role: CheckpointRole,
     service: CheckpointService,
@@ -51,13 +61,13 @@ def daemon_blueprints(
     limits: ServingLimits,
     access: AccessControl,
     guard: ChangeGuard | None = None,
-    checks: Callable[[], Sequence[CheckRow]] | None = None,
+    questions: ConsoleQuestions | None = None,
 ) -> list[Blueprint]:
     """Return all blueprints of a daemon that runs `role`; `limits` bound what it serves, `access` decides to whom.
 
     Args:
         guard: which hosts may request changes.
-        checks: runs the checks, for the console.
+        questions: what the console asks besides the daemon.
     """
     facts = _facts(config)
     state = [
@@ -83,9 +93,10 @@ def daemon_blueprints(
     ]
     images = image_transfer_blueprint(RoleImages(role), options=transfer_options(config), limits=limits)
     history = HistoryPanels(lambda: as_json(service.history.entries()))
-    pages = {"charts": ("History", history.page)}
-    if checks is not None:
-        pages["checks"] = ("Checks", CheckPage(checks).panels)
+    pages: dict[str, tuple[str, PageSource]] = {"charts": ("History", history.page)}
+    if questions is not None:
+        pages["cluster"] = ("Cluster", ClusterPage({config.nameservice or "cluster": questions.peers}).page)
+        pages["checks"] = ("Checks", CheckPage(questions.checks).panels)
     console = console_blueprint(ConsoleSources(service.status, panels=history.overview, pages=pages), access, guard)
     state = [restrict(each, access, Resource.STATE) for each in state]
     return [restrict(images, access, Resource.IMAGES), *state, console]

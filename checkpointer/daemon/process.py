@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,12 +19,11 @@ from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.schedulers.base import BaseScheduler
 
-from checkpointer.daemon.blueprints import daemon_blueprints, transfer_options
+from checkpointer.daemon.blueprints import ConsoleQuestions, daemon_blueprints, transfer_options
 from checkpointer.daemon.reload import merged
 from checkpointer.daemon.service import CONFIGURATION_HINT, CheckpointService
 from checkpointer.leadership.leadership import Leadership
 from checkpointer.roles.role import CheckpointRole, Job
-from console.check_page import CheckRow
 from engine.errors import CheckpointCancelledError
 from hadoop_common.addresses import host_port
 from hadoop_common.errors import HdfsError
@@ -62,7 +61,7 @@ def run_role(
     reload: Callable[[], CheckpointConfig] | None = None,
     notifier: Notifier | None = None,
     heartbeat: float | None = None,
-    checks: Callable[[], Sequence[CheckRow]] | None = None,
+    questions: ConsoleQuestions | None = None,
 ) -> None:
     """Run a role until SIGTERM or SIGINT.
 
@@ -70,7 +69,7 @@ def run_role(
         reload: reloads the configuration at SIGHUP.
         notifier: informs the service manager when the role is open and serves.
         heartbeat: seconds between two signs of life to the service manager; None if it wants none.
-        checks: runs the checks, for the console.
+        questions: what the console asks besides the daemon.
 
     Raises:
         HdfsError: storage, journal or address cannot be used at the start, or the role gave up.
@@ -82,7 +81,7 @@ def run_role(
             _LOG.info("stopped: %s", error)
             return
         try:
-            serve(role, config, control, reload=reload, notifier=notifier, heartbeat=heartbeat, checks=checks)
+            serve(role, config, control, reload=reload, notifier=notifier, heartbeat=heartbeat, questions=questions)
         finally:
             role.close()
 
@@ -96,7 +95,7 @@ def serve(
     notifier: Notifier | None = None,
     heartbeat: float | None = None,
     clocks: Clocks | None = None,
-    checks: Callable[[], Sequence[CheckRow]] | None = None,
+    questions: ConsoleQuestions | None = None,
 ) -> None:
     """Poll and serve an open role until `control` requests a stop; a running checkpoint stops at a safe point.
 
@@ -118,7 +117,7 @@ def serve(
     daemon = _Daemon(
         role, service, config, limits, security, reload=reload, notifier=notifier, heartbeat=heartbeat, clocks=clocks
     )
-    blueprints = daemon_blueprints(role, service, config, limits, security.access, guard, checks)
+    blueprints = daemon_blueprints(role, service, config, limits, security.access, guard, questions)
     application = create_application(*blueprints, guard=guard, authenticator=security.authenticator)
     with WebServers(
         application, config.web, limits=config.port_limits, refusals=role.refusals, header_bytes=security.header_bytes

@@ -1,0 +1,89 @@
+"""Questions to all nodes of a cluster for the console, in parallel and with bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from http import HTTPStatus
+from typing import Any, Final
+
+from checkpointer.checks.ask_namenode import get_logged_in
+from checkpointer.checks.bounded import ask_all
+from checkpointer.daemon.daemon_address import daemon_url
+from checkpointer.errors import TransferError
+from console.cluster_page import Peer, PeerAnswer
+from hadoop_common.addresses import host_port
+from hadoop_common.configuration import Configuration
+from journal.quorum.address import SCHEME, QuorumAddress
+from site_config.checkpoint_config import CheckpointConfig, Role
+from site_config.failover_keys import AUTOMATIC_FAILOVER, ZKFC_HTTP_ADDRESS, ZKFC_HTTPS_ADDRESS
+from site_config.journal_node_keys import JOURNALNODE_HTTP_ADDRESS, JOURNALNODE_HTTPS_ADDRESS
+from site_config.keys import CONSOLE_PEERS, DEFAULTS
+
+_SECONDS: Final = 4.0
+_MAX_PEERS: Final = 64
+_BEANS: Final = "/jmx?qry=Hadoop:service=NameNode,name={}"
+_NAMENODE_BEANS: Final = ("NameNodeStatus", "FSNamesystem")
+
+
+def peers_of(configuration: Configuration, role: Role) -> list[Peer]:
+    """Return the nodes of a cluster as its configuration names them.
+
+    Raises:
+        ConfigurationError: the configuration cannot be used for `role`.
+    """
+    config = CheckpointConfig.from_configuration(configuration, role)
+    settings = configuration.with_defaults(DEFAULTS)
+    secure = config.web.http is None
+
+    def urls(hosts: Sequence[str], plain: str, secured: str) -> list[str]:
+        port = int((secured if secure else plain).rpartition(":")[2])
+        return [f"{'https' if secure else 'http'}://{host_port(host, port)}" for host in dict.fromkeys(hosts)]
+
+    found = [Peer(url, "namenode") for url in config.namenode_http_addresses]
+    if config.shared_edits.startswith(f"{SCHEME}:"):
+        hosts = [node.host for node in QuorumAddress.parse(config.shared_edits).nodes]
+        plain, secured = JOURNALNODE_HTTP_ADDRESS.read(settings), JOURNALNODE_HTTPS_ADDRESS.read(settings)
+        found += [Peer(url, "journalnode") for url in urls(hosts, plain, secured)]
+    found.append(Peer(daemon_url(config), "daemon"))
+    found += [Peer(url.rstrip("/"), "daemon") for url in CONSOLE_PEERS.read(settings)]
+    if AUTOMATIC_FAILOVER.read(settings):
+        hosts = [host for host, _ in config.namenode_rpc_addresses]
+        plain, secured = ZKFC_HTTP_ADDRESS.read(settings), ZKFC_HTTPS_ADDRESS.read(settings)
+        # Hadoop's own controllers have no web server
+        found += [Peer(url, "daemon", optional=True) for url in urls(hosts, plain, secured)]
+    return list({peer.url: peer for peer in found}.values())[:_MAX_PEERS]
+
+
+def ask_peers(peers: Sequence[Peer]) -> list[PeerAnswer]:
+    """Ask all `peers` at once; each has a few seconds, and an answer of at most 1 MiB is read."""
+    answers = ask_all({peer: partial(_ask, peer) for peer in peers}, 2 * _SECONDS)
+    return [found.value or PeerAnswer(peer, error=found.error) for peer, found in answers.items()]
+
+
+def _ask(peer: Peer) -> PeerAnswer:
+    if peer.kind == "daemon":
+        return PeerAnswer(peer, status=_get(f"{peer.url}/status"))
+    if peer.kind == "journalnode":
+        # ours has /status, Hadoop's only /jmx
+        try:
+            return PeerAnswer(peer, status=_get(f"{peer.url}/status"))
+        except TransferError as error:
+            if error.status is None:
+                raise
+        return PeerAnswer(peer, beans={"JournalNodeInfo": _bean(f"{peer.url}/jmx?qry=Hadoop:service=JournalNode,*")})
+    beans = {name: _bean(peer.url + _BEANS.format(name)) for name in _NAMENODE_BEANS}
+    return PeerAnswer(peer, beans=beans)
+
+
+def _bean(url: str) -> Mapping[str, Any]:
+    beans = _get(url).get("beans")
+    return beans[0] if isinstance(beans, list) and beans and isinstance(beans[0], dict) else {}
+
+
+def _get(url: str) -> Mapping[str, Any]:
+    answer = get_logged_in(url, _SECONDS)
+    content = answer.json
+    if answer.status != HTTPStatus.OK or not isinstance(content, dict):
+        raise TransferError(url, f"HTTP {answer.status}, not the state of a node", status=answer.status)
+    return content

@@ -1,0 +1,130 @@
+"""The page of a whole cluster: every node that answers, and those that do not, each in one row."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from console.background import BackgroundWork
+from console.model import Attention, Level, NodePage, PageCell, Panel, cell
+from console.server_pages import page_of
+from console.words import ago_text, count_text
+
+SECONDS: Final = 5.0
+
+_COLUMNS: Final = ("Node", "Kind", "State", "Image", "Transaction", "Detail")
+_TITLES: Final = {"namenode": "NameNode", "journalnode": "JournalNode", "daemon": "Daemon"}
+_LOST_STEP: Final = "Check that host, and that the address is the node's."
+_SECTIONS: Final = {"namenode": "namenode-down", "journalnode": "a-journalnode-lost-its-disk", "daemon": "run"}
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A node to ask: its base URL, and its kind (namenode, journalnode or daemon).
+
+    Attributes:
+        optional: whether a node that does not answer is no fault, because it may not exist.
+    """
+
+    url: str
+    kind: str
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PeerAnswer:
+    """What a peer answered: its /status, or its beans by their names; `error` is why there is neither."""
+
+    peer: Peer
+    status: Mapping[str, Any] | None = None
+    beans: Mapping[str, Mapping[str, Any]] | None = None
+    error: str = ""
+
+
+class ClusterPage:
+    """Page of clusters, each asked in the background while somebody looks, at most every few seconds.
+
+    Args:
+        clusters: by name, a function that asks all nodes of a cluster within bounds.
+    """
+
+    def __init__(self, clusters: Mapping[str, Callable[[], Sequence[PeerAnswer]]]) -> None:
+        self._work = {name: BackgroundWork(name, ask, SECONDS) for name, ask in clusters.items()}
+
+    def page(self) -> NodePage:
+        """Return the last answers of all clusters."""
+        now = time.time()
+        panels: list[Panel] = []
+        attention: list[Attention] = []
+        for number, (name, work) in enumerate(self._work.items()):
+            result = work.result()
+            text = result.fault or ("The nodes are being asked." if result.at is None else "")
+            answers = result.value or ()
+            rows = tuple(_row(each, now) for each in answers)
+            panels.append(Panel(f"cluster-{number}", name, text=text, columns=_COLUMNS, rows=rows))
+            attention += [replace(each, title=f"{name}: {each.title}") for each in cluster_attention(answers, now)]
+        level = max((each.level for each in attention), key=_ORDER.index, default=Level.GOOD)
+        names = ", ".join(self._work)
+        return NodePage("Cluster", names, "", level, attention=tuple(attention), panels=tuple(panels))
+
+
+_ORDER: Final = (Level.NEUTRAL, Level.GOOD, Level.WARNING, Level.FAULT)
+
+
+def cluster_attention(answers: Sequence[PeerAnswer], now: float) -> Iterator[Attention]:
+    """Yield what needs an operator at any node, and the state of all NameNodes together."""
+    active = [each for each in answers if each.beans and _ha_state(each) == "active"]
+    namenodes = [each for each in answers if each.peer.kind == "namenode" and each.beans]
+    if len(namenodes) > 1 and not active:
+        yield Attention(
+            Level.FAULT,
+            "No NameNode is active",
+            "no NameNode that answers is active",
+            "Check the failover controllers and the logs of the NameNodes.",
+            "no-namenode-becomes-active",
+        )
+    for each in answers:
+        if each.status is not None:
+            for found in page_of(each.status, now).attention:
+                yield replace(found, title=f"{found.title} ({_host(each)})")
+        elif each.error and not each.peer.optional:
+            title = f"{_TITLES[each.peer.kind]} {_host(each)} cannot be reached"
+            yield Attention(Level.FAULT, title, each.error, _LOST_STEP, _SECTIONS[each.peer.kind])
+
+
+def _row(answer: PeerAnswer, now: float) -> tuple[PageCell, ...]:
+    node = PageCell(_host(answer), link=f"{answer.peer.url}/")
+    kind = _TITLES[answer.peer.kind]
+    if answer.status is not None:
+        page, status = page_of(answer.status, now), answer.status
+        image = status.get("imageTxid", status.get("checkpointTxid"))
+        newest = status.get("journalTxid", status.get("lastTxid"))
+        state = {Level.FAULT: "not ready", Level.WARNING: "needs attention"}.get(page.level, "well")
+        return node, cell(page.role), cell(state, page.level), _txid(image), _txid(newest), cell(page.headline)
+    if answer.beans is not None:
+        names = answer.beans.get("FSNamesystem") or {}
+        at = names.get("LastCheckpointTime")
+        made = f"last checkpoint {ago_text(at / 1000, now)}" if at else ""
+        since = names.get("TransactionsSinceLastCheckpoint")
+        behind = f"{count_text(since)} transactions since" if since is not None else ""
+        detail = ", ".join(part for part in (made, behind) if part)
+        newest = names.get("LastWrittenTransactionId")
+        return node, cell(kind), cell(_ha_state(answer), Level.GOOD), cell(None), _txid(newest), cell(detail)
+    level = Level.NEUTRAL if answer.peer.optional else Level.FAULT
+    return node, cell(kind), cell("does not answer", level), cell(None), cell(None), cell(answer.error)
+
+
+def _ha_state(answer: PeerAnswer) -> str:
+    beans = answer.beans or {}
+    known = (beans.get("NameNodeStatus") or {}).get("State") or (beans.get("FSNamesystem") or {}).get("tag.HAState")
+    return str(known or "answers")
+
+
+def _txid(value: Any) -> PageCell:
+    return cell(count_text(value) if isinstance(value, int) else None)
+
+
+def _host(answer: PeerAnswer) -> str:
+    return answer.peer.url.partition("://")[2]

@@ -1,0 +1,152 @@
+"""All nodes of a cluster on one page: whom it asks, what it shows of each, and what it could not reach."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import requests
+from flask import Blueprint, jsonify
+
+from checkpointer.checks.ask_peers import ask_peers, peers_of
+from console.cluster_page import ClusterPage, Peer, PeerAnswer
+from console.model import Level
+from hadoop_common.configuration import Configuration
+from node_state.state import as_json
+from servlets.application import create_application
+from servlets.http_server import HttpServer
+from servlets.status import ProbeResult, health_blueprint
+from site_config.checkpoint_config import Role
+from tests.checkpointer.namenode_double import write_site
+from tests.console.console_support import client_of, daemon_state
+from tests.console.test_console_page import text_of
+from tests.interop.hadoop_conf import free_port
+
+HA = {
+    "dfs.nameservices": "ns1",
+    "dfs.ha.namenodes.ns1": "nn1,nn2",
+    "dfs.namenode.rpc-address.ns1.nn1": "host1:8020",
+    "dfs.namenode.rpc-address.ns1.nn2": "host2:8020",
+    "dfs.namenode.http-address.ns1.nn1": "host1:9870",
+    "dfs.namenode.http-address.ns1.nn2": "host2:9870",
+    "dfs.namenode.shared.edits.dir": "qjournal://j1:8485;j2:8485;j3:8485/ns1",
+    "dfs.ha.automatic-failover.enabled": "true",
+    "ha.zookeeper.quorum": "zk:2181",
+    "dfs.namenode.name.dir": "/name",
+    "checkpointer.console.peers": "http://host3:9868/",
+}
+
+
+def beans(state: str, txid: int) -> dict[str, dict[str, object]]:
+    return {"NameNodeStatus": {"State": state}, "FSNamesystem": {"LastWrittenTransactionId": txid}}
+
+
+def page_with(answers: Sequence[PeerAnswer]) -> ClusterPage:
+    page = ClusterPage({"ns1": lambda: answers})
+    page.page()
+    for thread in threading.enumerate():
+        if thread.name == "console-ns1":
+            thread.join(60)
+    return page
+
+
+def test_the_nodes_are_those_of_the_configuration() -> None:
+    found = peers_of(Configuration.from_mapping(HA, {}), Role.STANDBY)
+    assert [(peer.url, peer.kind, peer.optional) for peer in found] == [
+        ("http://host1:9870", "namenode", False),
+        ("http://host2:9870", "namenode", False),
+        ("http://j1:8480", "journalnode", False),
+        ("http://j2:8480", "journalnode", False),
+        ("http://j3:8480", "journalnode", False),
+        ("http://127.0.0.1:9868", "daemon", False),
+        ("http://host3:9868", "daemon", False),
+        ("http://host1:8018", "daemon", True),
+        ("http://host2:8018", "daemon", True),
+    ]
+
+
+def test_a_row_for_each_node_and_the_faults_of_all() -> None:
+    answers = [
+        PeerAnswer(Peer("http://nn1:9870", "namenode"), beans=beans("active", 500)),
+        PeerAnswer(Peer("http://nn2:9870", "namenode"), error="no answer: connection refused"),
+        PeerAnswer(Peer("http://here:9868", "daemon"), status=as_json(daemon_state())),
+        PeerAnswer(Peer("http://nn1:8018", "daemon", optional=True), error="no answer"),
+        PeerAnswer(Peer("http://j1:8480", "journalnode"), beans={"JournalNodeInfo": {}}),
+    ]
+    found = page_with(answers).page()
+    (panel,) = found.panels
+    assert [(row[0].text, row[2].text) for row in panel.rows] == [
+        ("nn1:9870", "active"),
+        ("nn2:9870", "does not answer"),
+        ("here:9868", "needs attention"),
+        ("nn1:8018", "does not answer"),
+        ("j1:8480", "answers"),
+    ]
+    assert panel.rows[3][2].level is Level.NEUTRAL
+    titles = [each.title for each in found.attention]
+    assert "ns1: NameNode nn2:9870 cannot be reached" in titles
+    assert "ns1: A storage directory is not used (here:9868)" in titles
+    assert not any("8018" in title for title in titles)
+    client = client_of(daemon_state(), pages={"cluster": ("Cluster", page_with(answers).page)})
+    page = client.get("/console/cluster").text
+    assert 'href="http://nn1:9870/"' in page
+    assert 'href="../docs/operations.md#namenode-down"' in page
+
+
+def test_two_namenodes_of_which_none_is_active() -> None:
+    answers = [PeerAnswer(Peer(f"http://nn{n}:9870", "namenode"), beans=beans("standby", 5)) for n in (1, 2)]
+    assert [each.section for each in page_with(answers).page().attention] == ["no-namenode-becomes-active"]
+
+
+def test_peers_are_asked_at_once_and_silence_is_told() -> None:
+    jmx = Blueprint("jmx", __name__)
+
+    @jmx.get("/jmx")
+    def get_jmx() -> object:
+        return jsonify({"beans": [{"State": "active", "LastWrittenTransactionId": 9}]})
+
+    fine = ProbeResult(True, "fine")
+    state = health_blueprint(status=lambda: as_json(daemon_state()), live=lambda: fine, ready=lambda: fine)
+    gone = free_port()
+    with HttpServer(create_application(state, jmx), "127.0.0.1", 0) as server:
+        peers = [
+            Peer(server.url, "daemon"),
+            Peer(f"{server.url}/", "namenode"),
+            Peer(f"{server.url}/nothing", "daemon"),
+            Peer(f"http://127.0.0.1:{gone}", "daemon"),
+            Peer("nonsense", "daemon"),
+        ]
+        daemon, namenode, nothing, silent, nonsense = ask_peers(peers)
+    assert daemon.status is not None
+    assert daemon.status["role"] == "standby"
+    assert namenode.beans is not None
+    assert "HTTP 404" in nothing.error
+    assert "no answer" in silent.error
+    assert nonsense.error
+
+
+def test_the_command_serves_several_clusters_until_it_is_stopped(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        addresses = {"dfs.namenode.http-address": f"127.0.0.1:{free_port()}", "dfs.nameservices": f"ns-{name}"}
+        write_site(tmp_path / name, {"fs.defaultFS": f"hdfs://127.0.0.1:{free_port()}", **addresses})
+    words = [f"--conf={tmp_path / name}" for name in ("a", "b")]
+    command = [sys.executable, "-m", "checkpointer", "console", *words, "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().split()[-1]
+            deadline = time.monotonic() + 600
+            while "cannot be reached" not in (text := text_of(requests.get(url, timeout=600).text)):
+                assert time.monotonic() < deadline
+            assert f"({tmp_path / 'a'})" in text
+            assert f"({tmp_path / 'b'})" in text
+            assert "Good Nothing needs" not in text
+        finally:
+            process.send_signal(signal.SIGTERM)
+        assert process.wait(600) == 0
