@@ -18,7 +18,7 @@ SEED = int(os.environ.get("CHECKPOINTER_TEST_SEED", "1"))
 _DEPTH = os.environ.get("CHECKPOINTER_TEST_DEPTH", "quick")
 _FACTOR = {"quick": 0, "": 0, "deep": 1}[_DEPTH] if not _DEPTH.isdecimal() else int(_DEPTH)
 # the quick tier's share of a number without a quick one
-_SHARE = 6
+_SHARE = 8
 
 Item = TypeVar("Item")
 
@@ -29,7 +29,7 @@ def deep() -> bool:
 
 
 def scaled(full: int, quick: int | None = None) -> int:
-    """Return `full` at full depth; in the quick tier `quick`, or a sixth of `full`."""
+    """Return `full` at full depth; in the quick tier `quick`, or an eighth of `full`."""
     if deep():
         return full * _FACTOR
     return max(1, full // _SHARE) if quick is None else quick

@@ -13,6 +13,7 @@ _OF_A_MODULE = {
     "tests/interop/test_cluster.py",
     "tests/interop/test_journal_node_states.py",
     "tests/kerberos/test_secure_cluster.py",
+    "tests/test_hints.py",
 }
 _HADOOP = "tests/interop/test_hadoop_"
 

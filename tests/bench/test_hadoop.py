@@ -36,6 +36,7 @@ def test_a_namenode_saves_what_it_loaded(hadoop: Hadoop, tmp_path: Path, snapsho
     assert differences(base.path, saved) == []
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("snapshots", [False, True])
 @pytest.mark.parametrize("mix", MIXES)
 def test_our_merge_is_hadoop_s(hadoop: Hadoop, tmp_path: Path, mix: str, snapshots: bool) -> None:

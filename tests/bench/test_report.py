@@ -97,6 +97,7 @@ def test_the_floor_leaves_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "copy").exists()
 
 
+@pytest.mark.deep
 def test_one_command_writes_the_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -111,6 +112,7 @@ def test_one_command_writes_the_table(
     assert {path.name for path in tmp_path.iterdir()} == {"results.md", "results.svg"}
 
 
+@pytest.mark.deep
 def test_each_shape_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -49,6 +49,7 @@ def test_snapshots_are_heavy(tmp_path: Path) -> None:
         assert diffs.size > 9 * FILES
 
 
+@pytest.mark.deep
 @pytest.mark.interop
 @EVERY_SHAPE
 def test_our_merge_is_hadoop_s(hadoop: Hadoop, tmp_path: Path, label: str) -> None:

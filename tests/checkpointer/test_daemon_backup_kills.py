@@ -87,6 +87,7 @@ def _readable(segment: EditLogSegment) -> Iterator[EditOp]:
         yield from read_ops(segment)
 
 
+@pytest.mark.parameters(1)
 @pytest.mark.parametrize("number", [1, 2])
 def test_killed_at_every_step(number: int, tmp_path: Path) -> None:
     source = None

@@ -153,6 +153,7 @@ def check_end(folder: Path, stub: NameNodeStub) -> None:
     assert rollbacks == set()
 
 
+@pytest.mark.parameters(2)
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
 def test_killed_at_every_step(scene: Callable[[Path], None], tmp_path: Path) -> None:

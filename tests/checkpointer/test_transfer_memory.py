@@ -42,6 +42,7 @@ with serve(make_store(root / "server")) as served:
 """
 
 
+@pytest.mark.parameters(1)
 @pytest.mark.parametrize("direction", ["up", "down"])
 def test_memory_stays_flat(tmp_path, direction):
     command = [sys.executable, "-c", SCRIPT, str(tmp_path), str(SIZE), direction]

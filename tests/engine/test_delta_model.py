@@ -299,6 +299,7 @@ def check_inode(image: Saved, path: str, node: Node) -> None:
     assert (status.user, status.mode) == (node.user, node.mode), path
 
 
+@pytest.mark.parameters(1)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @examples(120, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())

@@ -124,6 +124,7 @@ def test_paths_that_kernels_look_up(path: str, taken: bool) -> None:
 # ---- runs --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parameters(1)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_what_jobs_do_is_rare_only_until_names_are_known(tmp_path: Path, layout: int) -> None:
     path = base(layout).save(tmp_path)
@@ -200,6 +201,7 @@ def test_names_that_operations_encode_in_two_ways_stay_rare(tmp_path: Path, layo
     }
 
 
+@pytest.mark.parameters(1)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_arrays_grow_on_the_way(tmp_path: Path, layout: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.replay.snapshots.now", lambda: 9000)
@@ -451,6 +453,7 @@ def questions() -> list[EditOp]:
     ]
 
 
+@pytest.mark.parameters(2)
 @pytest.mark.parametrize("by_id", [True, False], ids=["sorted", "unsorted"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_many_questions_to_a_directory_make_a_table_of_its_names(tmp_path: Path, layout: int, by_id: bool) -> None:
@@ -631,6 +634,7 @@ def test_more_acls_than_are_kept_at_a_time(tmp_path: Path) -> None:
 ODD_PATHS = ("", "/", "//old/f0", "/old/f0/", "old/f0", "/nowhere/f", "/old/open-1/f", "/old/nothing")
 
 
+@pytest.mark.parameters(1)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_leases_are_found_as_one_by_one(tmp_path: Path, layout: int, monkeypatch: pytest.MonkeyPatch) -> None:
     builder = base(layout)

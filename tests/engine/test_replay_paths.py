@@ -101,6 +101,7 @@ def _op(chance: random.Random, inode_id: int) -> EditOp:
     return chance.choice(made)
 
 
+@pytest.mark.parameters(2)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("number", range(scaled(400, quick=6)))
 def test_kernels_read_odd_paths_as_the_plain_functions_do(tmp_path: Path, layout: int, number: int) -> None:

@@ -101,6 +101,7 @@ def setting(*, in_snapshot: bool) -> list[EditOp]:
     return [*made, allow("/old/a"), create("a0", "/old/a")] if in_snapshot else made
 
 
+@pytest.mark.parameters(3)
 @layouts
 @rows
 def test_a_kernel_does_what_the_plain_function_does(row: OpReplay, layout: int, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ def trees(reader: SnapshotReader) -> dict[object, dict[str, Seen]]:
     return {"present": reader.tree(), **snapshots}
 
 
+@pytest.mark.parameters(1)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @examples(150)
 @given(beginning=BEGINNINGS, steps=STEPS, first_merge=st.integers(0, 80), unsorted=st.booleans())

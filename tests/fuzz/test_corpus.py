@@ -23,6 +23,7 @@ def test_the_corpus_gives_typed_errors_or_right_results(name: str) -> None:
     assert set(verdicts.values()) == {True, False}
 
 
+@pytest.mark.parameters(2)
 @pytest.mark.parametrize("name", sorted(TARGETS))
 def test_the_seeds_do(name: str) -> None:
     with TARGETS[name].opened() as check:

@@ -110,6 +110,7 @@ def test_damage_is_found_or_harmless(name: str, body: bytes, data: st.DataObject
         assert decompress(name, bytes(stored)) == body
 
 
+@pytest.mark.parameters(2)
 @pytest.mark.parametrize("name", COMPRESSING)
 def test_a_highly_compressed_section_needs_little_memory(name: str) -> None:
     stored = memoryview(compress(name, [bytes(1 << 20)] * 100))

@@ -107,6 +107,7 @@ def test_a_kernel_on_disk_is_loaded_without_the_compiler(tmp_path: Path) -> None
     assert told == ["True", "False"]
 
 
+@pytest.mark.deep
 def test_a_kernel_that_was_read_becomes_part_of_one_that_is_compiled(tmp_path: Path) -> None:
     """Its arguments and result are arrays, too: their runtime support is available when the kernel is loaded."""
     (tmp_path / "kept.py").write_text(LINKED)
@@ -123,6 +124,7 @@ def test_a_kernel_that_was_read_becomes_part_of_one_that_is_compiled(tmp_path: P
         assert found.returncode == 0, found.stderr
 
 
+@pytest.mark.deep
 def test_a_bound_on_memory_is_not_one_on_the_compiler(tmp_path: Path) -> None:
     """LLVM ends the process if it gets no memory."""
     (tmp_path / "kept.py").write_text(KERNEL)
@@ -166,6 +168,7 @@ def test_all_that_a_kernel_takes_from_elsewhere_is_in_its_stamp() -> None:
             assert isinstance(value, (Kernel, *told)) or beside, f"{name} takes {each}, which its stamp does not have"
 
 
+@pytest.mark.parameters(1)
 @pytest.mark.parametrize("fault", ["", FULL_DISK, NO_FOLDER], ids=["kept", "full disk", "no folder"])
 def test_a_kernel_runs_whether_it_is_kept_or_not(tmp_path: Path, fault: str) -> None:
     cache = tmp_path / "cache"

@@ -158,6 +158,7 @@ def test_the_namenode_is_told_when_it_stops(node: NameNode, backup: Backup, clie
         node.wait_for_image(txid)
 
 
+@pytest.mark.deep
 def test_a_namenode_starts_on_the_storage_of_the_backup(
     node: NameNode, backup: Backup, client: HdfsClient, client_jvm: ClientJvm, tmp_path: Path
 ) -> None:

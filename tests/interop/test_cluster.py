@@ -127,6 +127,7 @@ def test_a_load_is_the_same_each_time(shared_client: HdfsClient) -> None:
     assert shown[0] == shown[1]
 
 
+@pytest.mark.deep
 def test_both_clients_see_the_same(
     client_jvm_3: ClientJvm, shared_namenode: NameNode, shared_client: HdfsClient
 ) -> None:

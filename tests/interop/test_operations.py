@@ -55,6 +55,7 @@ def restore(node: NameNode, shelf: Path, txid: int) -> Path:
 # ---- one NameNode ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_check_beside_a_secondary(namenode: NameNode, client: HdfsClient) -> None:
     conf = namenode.conf
     assert check(conf, "--only", "daemon", code=2) == {"daemon": "CRITICAL"}

@@ -113,6 +113,7 @@ def test_it_formats_writes_rolls_reads_and_purges(trio: JournalTrio, journals: l
         other.segments(1)
 
 
+@pytest.mark.deep
 def test_one_node_may_be_killed_and_comes_back_with_the_next_segment(
     trio: JournalTrio, journals: list[QuorumJournal]
 ) -> None:
@@ -134,6 +135,7 @@ def test_one_node_may_be_killed_and_comes_back_with_the_next_segment(
     assert read_all(journal.segments(1)) == expected
 
 
+@pytest.mark.deep
 def test_a_writer_that_was_taken_over_writes_nothing_more(trio: JournalTrio, journals: list[QuorumJournal]) -> None:
     first = writer(trio, journals)
     segment = first.start_segment(1, LAYOUT)

@@ -134,6 +134,7 @@ def test_a_namenode_that_is_killed_and_comes_back(namenode: NameNode, client: Hd
 # ---- in turn with Hadoop's ---------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("shared", [False, True], ids=["own-directories", "one-directory"])
 @pytest.mark.parametrize("first", ["ours", "theirs"])
 def test_both_in_turn(namenode: NameNode, client: HdfsClient, first: str, shared: bool) -> None:
@@ -187,6 +188,7 @@ def test_hadoop_fetches_an_image_from_our_daemon(
     assert (tmp_path / "fetched").read_bytes() == (namenode.current / image_name(txid)).read_bytes()
 
 
+@pytest.mark.deep
 def test_a_namenode_imports_our_checkpoint(namenode: NameNode, client: HdfsClient, client_jvm: ClientJvm) -> None:
     client.load(60)
     checkpoint_of_ours(namenode.conf)

@@ -101,6 +101,7 @@ def test_it_tails_and_checkpoints_and_the_active_purges(site: Site) -> None:
     same_after_a_restart(site, txid)
 
 
+@pytest.mark.deep
 def test_the_open_segment_is_read(site: Site) -> None:
     """Nodes of 2.7 keep no transactions in memory: the client fetches and compares their open segments."""
     quiet = {"dfs.ha.tail-edits.in-progress": "true", "dfs.ha.log-roll.period": "0"}

@@ -77,6 +77,7 @@ def test_it_asks_the_active_to_roll_and_checkpoints_by_transactions(pair: HaPair
         assert daemon.status()["lastReason"] == "txns"
 
 
+@pytest.mark.deep
 def test_an_image_goes_to_the_active_and_after_a_failover_to_the_next(
     pair: HaPair, active: HdfsClient, tmp_path: Path
 ) -> None:
@@ -98,6 +99,7 @@ def test_an_image_goes_to_the_active_and_after_a_failover_to_the_next(
         assert txid not in pair.nn1.images
 
 
+@pytest.mark.deep
 def test_a_rolling_upgrade_gets_its_rollback_image(pair: HaPair, active: HdfsClient) -> None:
     with second(pair) as daemon:
         active.load(50, seed=4)

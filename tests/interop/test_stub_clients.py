@@ -270,6 +270,7 @@ def _complaint(line: str) -> str:
 # ---- the shell --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("script", [SCRIPT, SNAPSHOTS, TOOLS], ids=["files", "snapshots", "tools"])
 def test_hadoops_shell_finds_no_difference_between_the_stub_and_a_namenode(
     client_jvm: ClientJvm, tmp_path: Path, script: str
@@ -362,6 +363,7 @@ diff /t s0 s0
 """
 
 
+@pytest.mark.deep
 def test_administrators_of_hadoop_3_work_too(client_jvm_3: ClientJvm, tmp_path: Path) -> None:
     """Calls of `hdfs ec`, `storagepolicies`, `cacheadmin`, `snapshotDiff` and `dfsadmin` work, also after a restart."""
     conf = HadoopConf(tmp_path / "three", {"hadoop.log.dir": str(tmp_path)})

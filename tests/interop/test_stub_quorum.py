@@ -71,6 +71,7 @@ def site(request: pytest.FixtureRequest, client_jvm: ClientJvm, tmp_path: Path) 
         yield Site(trio, stub, real, client_jvm.of(clients))
 
 
+@pytest.mark.deep
 def test_a_real_namenode_follows_the_stub_takes_over_and_gives_back(site: Site) -> None:
     stub, real, client = site.stub, site.real, site.client
     client.load(300, seed=1)

@@ -29,6 +29,7 @@ def _live_and_check(seed: int, shape: tuple[int, int, int]) -> None:
     assert payloads == world.writer.payloads[: len(payloads)]
 
 
+@pytest.mark.parameters(2)
 @pytest.mark.parametrize("block", range(_BLOCK))
 def test_nothing_acknowledged_is_lost_and_no_end_moves(block: int) -> None:
     count = scaled(800, quick=40)

@@ -34,7 +34,7 @@ from journal.ops import (
     by_name,
 )
 from journal.segment import decode_header, encode_header, iter_ops
-from tests.depth import examples
+from tests.depth import examples, sample
 from tests.journal.journal_support import STRATEGIES, numbered, operations, recorded_segments
 
 LAYOUTS = range(-60, -68, -1)
@@ -146,7 +146,7 @@ def test_operations_are_refused_in_layouts_before_theirs(name: str, since: int) 
 
 @pytest.mark.recorded
 def test_no_recorded_segment_holds_what_its_layout_lacks() -> None:
-    for path in recorded_segments():
+    for path in sample(sorted(recorded_segments()), 60, "segments of each layout"):
         content = path.read_bytes()
         layout_version = decode_header(content)
         for _ in fitting(iter_ops(content), layout_version):

@@ -17,7 +17,7 @@ from tests.journal.quorum_ops import batch, read_all, write_segment
 from tests.journal.quorum_real_node import RealNode
 from tests.journal.quorum_simulation import Fate, Message, Simulation, instant_reader, simulated_journal
 
-_DOUBLE = 500
+_DOUBLE = 150
 
 Plan = dict[tuple[str, int], Fate]
 """The fate of the call with this number, from 1 on, to a node."""
@@ -121,6 +121,7 @@ def check_workload(plan: Plan, make_node: Callable[..., Any]) -> int:
     return acked
 
 
+@pytest.mark.parameters(1)
 @pytest.mark.parametrize("make_node", [ModelNode, RealNode])
 def test_one_fault_while_writing_is_not_noticed(make_node: Callable[..., Any]) -> None:
     assert {check_workload(plan, make_node) for plan in single(WORKLOAD_CALLS)} == {6}
@@ -180,17 +181,20 @@ def test_a_recovery_makes_so_many_calls() -> None:
     assert set(planned.calls.values()) == {RECOVERY_CALLS}
 
 
+@pytest.mark.parameters(1)
 @pytest.mark.parametrize("make_node", [ModelNode, RealNode])
 def test_one_fault_does_not_stop_a_recovery(make_node: Callable[..., Any]) -> None:
     assert all(check_recovery(plan, make_node) for plan in single(RECOVERY_CALLS))
 
 
+@pytest.mark.parameters(1)
 @pytest.mark.parametrize("make_node", [ModelNode, RealNode])
 def test_two_faults_in_a_recovery_lose_nothing(make_node: Callable[..., Any]) -> None:
     ended = Counter(check_recovery(plan, make_node) for plan in double(RECOVERY_CALLS, FATES))
     assert ended.keys() == {False, True}
 
 
+@pytest.mark.parameters(2)
 @pytest.mark.parametrize("fate", FATES)
 def test_a_node_that_dies_in_a_recovery_while_another_fails_loses_nothing(fate: Fate) -> None:
     for dying, failing in itertools.permutations(NODES, 2):
@@ -199,6 +203,7 @@ def test_a_node_that_dies_in_a_recovery_while_another_fails_loses_nothing(fate: 
                 check_recovery({(failing, number): fate}, ModelNode, crash=(dying, point))
 
 
+@pytest.mark.parameters(1)
 @pytest.mark.parametrize("fate", [Fate.FAIL_BEFORE, Fate.SILENT])
 def test_our_node_that_dies_at_any_step_of_a_recovery_loses_nothing(fate: Fate) -> None:
     for dying, failing in itertools.permutations(NODES, 2):

@@ -131,6 +131,7 @@ def work_in_the_shell_of_hadoop_3(
         assert (name in tap.seen) == (protection is not Protection.PRIVACY), name
 
 
+@pytest.mark.deep
 def test_hadoops_secondary_checkpoints_the_stub(hadoop_here: None, realm: Kdc, tmp_path: Path) -> None:
     due = {"dfs.namenode.checkpoint.period": "1", "dfs.namenode.checkpoint.check.period": "1"}
     conf = secure_conf(realm, tmp_path, {"hadoop.rpc.protection": "privacy", **due})
@@ -142,6 +143,7 @@ def test_hadoops_secondary_checkpoints_the_stub(hadoop_here: None, realm: Kdc, t
             wait_until(lambda: node.images.checkpoint_txid > before, "the image of Hadoop's secondary")
 
 
+@pytest.mark.deep
 def test_a_backup_gets_the_stream(realm: Kdc, tmp_path: Path) -> None:
     """The stub logs in at the backup node, as a NameNode does."""
     conf = secure_conf(realm, tmp_path, {"hadoop.rpc.protection": "privacy"})

@@ -15,6 +15,7 @@ from tests.depth import scaled
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 
 
+@pytest.mark.deep
 def test_stubs_fail_over_by_themselves_and_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
     demo = HaDemo(tmp_path, Console(file=io.StringIO(), width=200))
     happenings = FAILURES[: scaled(len(FAILURES), 1)]

@@ -82,6 +82,7 @@ def writing() -> Iterator[Callable[[OurNameNode, str], Writers]]:
         yield lambda node, label: Writers(node, label, pool)
 
 
+@pytest.mark.deep
 def test_what_a_killed_namenode_acknowledged_is_there_after_the_takeover(
     site: Site, writing: Callable[[OurNameNode, str], Writers]
 ) -> None:

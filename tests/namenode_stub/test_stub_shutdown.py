@@ -169,6 +169,7 @@ def by_call(process: Process) -> None:
     assert requests.post(f"{process.url}/shutdown", timeout=600).status_code == 202
 
 
+@pytest.mark.parameters(1)
 @pytest.mark.parametrize("end", [by_signal, by_call])
 def test_a_process_ends_in_order(tmp_path: Path, end: Callable[[Process], None]) -> None:
     ports = free_ports()
