@@ -47,6 +47,25 @@ class BackgroundWork(Generic[T]):
             threading.Thread(target=self._run, name=f"console-{self._name}", daemon=True).start()
         return result
 
+    def last(self) -> BackgroundResult[T]:
+        """Return the last result."""
+        with self._lock:
+            return self._result
+
+    @property
+    def running(self) -> bool:
+        with self._lock:
+            return self._running
+
+    def begin(self) -> bool:
+        """Begin a run now; return False if one is running."""
+        with self._lock:
+            if self._running:
+                return False
+            self._running = True
+        threading.Thread(target=self._run, name=f"console-{self._name}", daemon=True).start()
+        return True
+
     def _run(self) -> None:
         value, fault = None, ""
         try:

@@ -16,6 +16,7 @@ from typing import Final
 from flask import Blueprint, Response, abort, request
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from console.action_panel import SILENCE
 from console.assets import console_script, console_style
 from console.model import RUNBOOK, Level, NodePage, without_paths
 from console.runbook import document
@@ -80,6 +81,8 @@ def console_blueprint(sources: ConsoleSources, access: AccessControl, guard: Cha
             name=name,
             pages={key: title for key, (title, _) in sources.pages.items()},
             administrator=administrator,
+            silence=sources.silence_address if administrator and not name else "",
+            silence_fields=SILENCE,
             still=still,
             now=time_text(time.time()),
             poll=_POLL_SECONDS,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from console.background import BackgroundWork
+from console.background import BackgroundResult, BackgroundWork
 from console.model import Level, Panel, cell
 from console.words import ago_text
 
@@ -38,15 +38,20 @@ class CheckPage:
         result = self._work.result()
         if result.at is None:
             return (Panel("checks", "Checks", text="The checks are running; this page shows them when they end."),)
-        said = f"As `checkpointer check` decided {ago_text(result.at, time.time())}; digests of images are left out."
-        rows = tuple(
-            (
-                cell(each.name),
-                cell(each.state, _LEVELS.get(each.state, Level.WARNING)),
-                cell("; ".join((each.summary, *(each.details if each.state != "OK" else ())))),
-                cell(each.hint),
-            )
-            for each in result.value or ()
+        return (check_panel("checks", "Checks", result, "; digests of images are left out"),)
+
+
+def check_panel(name: str, title: str, result: BackgroundResult[Sequence[CheckRow]], note: str = "") -> Panel:
+    """Return the panel of an outcome."""
+    said = f"As `checkpointer check` decided {ago_text(result.at, time.time())}{note}."
+    rows = tuple(
+        (
+            cell(each.name),
+            cell(each.state, _LEVELS.get(each.state, Level.WARNING)),
+            cell("; ".join((each.summary, *(each.details if each.state != "OK" else ())))),
+            cell(each.hint),
         )
-        columns = ("Check", "State", "Summary", "Next step")
-        return (Panel("checks", "Checks", text=result.fault or said, columns=columns, rows=rows),)
+        for each in result.value or ()
+    )
+    columns = ("Check", "State", "Summary", "Next step")
+    return Panel(name, title, text=result.fault or said, columns=columns, rows=rows)

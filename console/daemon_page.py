@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from console.model import Attention, Level, NodePage, PageCell, PageFact, Panel, cell
 from console.rest import rest_panels
-from console.words import ago_text, count_text, time_text
+from console.words import ago_text, count_text
 from hadoop_common.text_layout import byte_count, duration
 from node_state.alarm_kinds import kind_named
+from node_state.state import AlarmSilence, from_json
 
 REPLAY_PER_SECOND: Final = 100_000
 """Transactions a second that a NameNode replays at its start, about (docs/operations.md)."""
@@ -55,7 +56,7 @@ def _attention(status: Mapping[str, Any]) -> Iterator[Attention]:
             steps.get(alarm, ""),
             kind.section,
             kind.name,
-            _silence_text(silence) if silence else "",
+            str(from_json(AlarmSilence, silence)) if silence else "",
         )
     yield from _lost_nodes(status.get("journalNodes") or ())
     for target in status.get("targets") or ():
@@ -67,10 +68,6 @@ def _attention(status: Mapping[str, Any]) -> Iterator[Attention]:
                 "Check that NameNode; the daemon retries the upload after a while.",
                 kind_named("upload").section,
             )
-
-
-def _silence_text(silence: Mapping[str, Any]) -> str:
-    return f"silenced by {silence.get('by')} until {time_text(silence.get('until'))}: {silence.get('reason')}"
 
 
 def _lost_nodes(nodes: Any) -> Iterator[Attention]:

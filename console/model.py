@@ -71,6 +71,7 @@ class Panel:
     Attributes:
         svg: a chart, made by `console.charts` and safe as it is.
         links: addresses, relative to the page, with their words.
+        actions: for administrators only.
     """
 
     id: str
@@ -81,7 +82,32 @@ class Panel:
     rows: tuple[tuple[PageCell, ...], ...] = ()
     svg: tuple[str, ...] = ()
     links: tuple[tuple[str, str], ...] = ()
+    actions: tuple[ConsoleAction, ...] = ()
     folded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ActionField:
+    """An input of an action, sent as a query parameter; `kind` is text or number."""
+
+    name: str
+    title: str
+    value: str = ""
+    kind: str = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleAction:
+    """A change that an administrator requests by POST to `address`, relative to the page.
+
+    Attributes:
+        confirmation: the question that has to be answered first.
+    """
+
+    title: str
+    address: str
+    confirmation: str
+    fields: tuple[ActionField, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,12 +29,14 @@ class ConsoleSources:
         overview: the answer of GET /status, or the page itself.
         panels: further panels for every reader; `private_panels`: for administrators.
         pages: further pages by name, each with its title.
+        silence_address: where administrators silence an alarm, "" if they cannot.
     """
 
     overview: Callable[[], Mapping[str, Any] | NodePage]
     panels: Panels = _none
     private_panels: Panels = process_panels
     pages: Mapping[str, tuple[str, PageSource]] = field(default_factory=dict)
+    silence_address: str = ""
 
 
 class BriefCache(Generic[T]):

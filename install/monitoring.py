@@ -80,7 +80,8 @@ def rules_text() -> str:
         "  rules:",
     ]
     for kind in ALARM_KINDS.values():
-        expression = f'{_PREFIX}alarm{{kind="{kind.name}"}} > 0'
+        silenced = f"{_PREFIX}alarm_silenced == 1"
+        expression = f'{_PREFIX}alarm{{kind="{kind.name}"}} > 0 unless on (job, instance, kind) {silenced}'
         severity = "page" if kind.pages else "warn"
         lines += _rule(alert_of(kind), expression, "1m", severity, kind.section, kind.title)
     for each in _OTHERS:

@@ -79,6 +79,8 @@ class CheckpointerCollector(Collector):
         yield _gauge(
             "alarm", "Alarms by kind; 0 for a kind without one.", [((k,), raised.count(k)) for k in kinds], ("kind",)
         )
+        silenced = [((k,), float(k in state.silences)) for k in kinds]
+        yield _gauge("alarm_silenced", "1 for a kind of alarm that an operator silenced.", silenced, ("kind",))
         yield _gauge("start_time_seconds", "Start of the process, in seconds since the epoch.", [((), now.started_at)])
         for part in (state, state.record, state.details):
             yield from _declared(type(part), [((), part)])

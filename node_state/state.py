@@ -9,6 +9,7 @@ and is null in JSON.
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -150,6 +151,20 @@ class LeaderState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AlarmSilence:
+    """Who silenced a kind of alarm, from when until when, and why."""
+
+    by: str
+    since: float
+    until: float
+    reason: str
+
+    def __str__(self) -> str:
+        until = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(self.until))
+        return f"silenced by {self.by} until {until}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StorageSpace:
     """Space of the disk of a storage directory, for this process's user."""
 
@@ -254,6 +269,7 @@ class NodeState:
         alarms: one sentence for each problem that needs an operator; some do not prevent checkpoints.
         next_steps: what to do about an alarm, by its sentence; some have none.
         alarm_kinds: the kind of each alarm (`ALARM_KINDS`), by its sentence.
+        silences: the silenced kinds of alarms.
         cluster_id: of the namespace, None while unknown.
         storage: each storage directory by its path: "in use", or why it was dropped.
         storage_space: space of each directory in use, by its path.
@@ -277,6 +293,7 @@ class NodeState:
     alarms: tuple[str, ...] = ()
     next_steps: Mapping[str, str] = field(default_factory=dict)
     alarm_kinds: Mapping[str, str] = field(default_factory=dict)
+    silences: Mapping[str, AlarmSilence] = field(default_factory=dict)
     cluster_id: str | None = None
     storage: Mapping[str, str] = field(default_factory=dict)
     storage_space: Mapping[str, StorageSpace] = field(default_factory=dict)

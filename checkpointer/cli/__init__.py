@@ -22,6 +22,7 @@ _COMMANDS = {
     "status": "Show the state of the running daemon on one screen.",
     "history": "Show the checkpoints, failures and events of the last days.",
     "console": "Serve a read-only page over several clusters.",
+    "silence": "Silence a kind of alarm of the running daemon for a while.",
     "check": "Check NameNodes, storage and daemon, as a Nagios plugin or with JSON.",
     "config": "List every key with its value and whether it is supported, and all faults.",
     "fetch-image": "Fetch the newest image of the active NameNode as a backup.",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import subprocess
+import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
@@ -32,6 +35,7 @@ _LOG = logging.getLogger(__name__)
 
 _PROBE_SECONDS = 5.0
 _CHECK_SECONDS = 10.0
+_VERIFY_SECONDS = 3600.0
 
 
 @click.command("run")
@@ -84,7 +88,11 @@ def command(
         reload=configuration,
         notifier=Notifier(os.environ.get("NOTIFY_SOCKET", "")),
         heartbeat=watchdog_interval(os.environ, os.getpid()),
-        questions=ConsoleQuestions(partial(_checks, conf_dir, chosen), partial(_peers, conf_dir, chosen)),
+        questions=ConsoleQuestions(
+            checks=partial(_checks, conf_dir, chosen),
+            peers=partial(_peers, conf_dir, chosen),
+            verify=partial(_verify, conf_dir, chosen),
+        ),
     )
 
 
@@ -109,6 +117,20 @@ def _peers(conf_dir: Path, role: Role) -> list[PeerAnswer]:
     from checkpointer.checks.ask_peers import ask_peers, peers_of
 
     return ask_peers(peers_of(load_configuration(conf_dir), role))
+
+
+def _verify(conf_dir: Path, role: Role) -> list[CheckRow]:
+    """Check every record of the newest image in a process of its own, with a low priority."""
+    from console.check_page import CheckRow
+
+    words = ["check", "--conf", str(conf_dir), "--role", role.value, "--only", "storage", "--deep", "--json"]
+    command = ["nice", sys.executable, "-m", "checkpointer", *words, "--timeout", f"{_VERIFY_SECONDS:g}"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=2 * _VERIFY_SECONDS)
+    found = json.loads(ran.stdout)
+    return [
+        CheckRow(each["name"], each["state"], each["summary"], each["details"], each["hint"])
+        for each in found["checks"]
+    ]
 
 
 def _advice_on_codec(config: CheckpointConfig) -> str:

@@ -13,11 +13,14 @@ from flask import Blueprint
 
 from checkpointer.daemon.history import history_blueprint
 from checkpointer.daemon.service import CheckpointService
+from checkpointer.daemon.silences import silences_blueprint
 from checkpointer.roles.role import CheckpointRole
+from console.action_panel import DaemonActions
 from console.blueprint import console_blueprint
 from console.check_page import CheckPage, CheckRow
 from console.cluster_page import ClusterPage, PeerAnswer
 from console.history_panels import HistoryPanels
+from console.process_panels import process_panels
 from console.sources import ConsoleSources, PageSource
 from hadoop_common.access import AccessControl, Resource
 from hadoop_common.addresses import host_port
@@ -48,10 +51,11 @@ def transfer_options(config: CheckpointConfig) -> TransferOptions:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleQuestions:
-    """What the console asks in the background: the checks, and the other nodes of the cluster."""
+    """What the console asks in the background: the checks, the other nodes of the cluster, and the newest image."""
 
     checks: Callable[[], Sequence[CheckRow]]
     peers: Callable[[], Sequence[PeerAnswer]]
+    verify: Callable[[], Sequence[CheckRow]]
 
 
 def daemon_blueprints(
@@ -70,6 +74,7 @@ def daemon_blueprints(
         questions: what the console asks besides the daemon.
     """
     facts = _facts(config)
+    actions = DaemonActions(None if questions is None else questions.verify)
     state = [
         status_blueprint(
             status=service.status,
@@ -80,6 +85,8 @@ def daemon_blueprints(
         ),
         jmx_blueprint(lambda: daemon_beans(service.state(), facts)),
         history_blueprint(service.history),
+        silences_blueprint(service.silences),
+        actions.blueprint(),
         metrics_blueprint(
             lambda: MetricsSnapshot(
                 state=service.state(),
@@ -97,7 +104,14 @@ def daemon_blueprints(
     if questions is not None:
         pages["cluster"] = ("Cluster", ClusterPage({config.nameservice or "cluster": questions.peers}).page)
         pages["checks"] = ("Checks", CheckPage(questions.checks).panels)
-    console = console_blueprint(ConsoleSources(service.status, panels=history.overview, pages=pages), access, guard)
+    sources = ConsoleSources(
+        service.status,
+        panels=history.overview,
+        private_panels=lambda: (*actions.panels(), *process_panels()),
+        pages=pages,
+        silence_address="silence",
+    )
+    console = console_blueprint(sources, access, guard)
     state = [restrict(each, access, Resource.STATE) for each in state]
     return [restrict(images, access, Resource.IMAGES), *state, console]
 

@@ -22,6 +22,7 @@ from checkpointer.daemon.history import DaemonHistory
 from checkpointer.daemon.lake import LakeAppender
 from checkpointer.daemon.record import RecordStore
 from checkpointer.daemon.schedule import CheckpointSchedule
+from checkpointer.daemon.silences import AlarmSilences
 from checkpointer.daemon.status import LATE_HINT, CheckpointStatus, daemon_state, lateness
 from checkpointer.daemon.upload_forecast import UploadForecast
 from checkpointer.daemon.upload_outcome import Acceptance
@@ -58,6 +59,7 @@ class CheckpointService:
         wall: seconds since the epoch.
 
     Attributes:
+        silences: of alarms, kept over restarts.
         history: checkpoints, uploads, failures and events, kept over restarts.
         configuration_fault: why the configuration on disk does not apply, "" if it does.
     """
@@ -82,6 +84,7 @@ class CheckpointService:
         self.wall = wall
         self._started_at = wall()
         self.history = DaemonHistory(role, self._forecast, wall)
+        self.silences = AlarmSilences(role.image_folders, wall)
         self._record = RecordStore(wall, self.history.note)
         self._schedule = CheckpointSchedule(config, clock, wall)
         self._cancellation = Cancellation(clock)
@@ -236,7 +239,7 @@ class CheckpointService:
     def state(self) -> NodeState:
         """Return the present state of the daemon."""
         status = self._checkpoint_status(self._observe())
-        return daemon_state(self._role, self._record.now, self._lake, self._forecast, status)
+        return daemon_state(self._role, self._record.now, self._lake, self._forecast, status, self.silences.current())
 
     def status(self) -> dict[str, Any]:
         """Return `state` as GET /status has it."""

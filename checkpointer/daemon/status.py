@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from checkpointer.daemon.lake import LakeAppender
@@ -15,7 +15,15 @@ from hadoop_common.names import ImageKind
 from hadoop_common.quantities import duration
 from hadoop_common.recurring_fault import Alarm
 from node_state.alarm_kinds import ROLE, kind_named
-from node_state.state import CheckpointBlock, CheckpointRecord, LeaderState, NodeState, StorageSpace, TargetState
+from node_state.state import (
+    AlarmSilence,
+    CheckpointBlock,
+    CheckpointRecord,
+    LeaderState,
+    NodeState,
+    StorageSpace,
+    TargetState,
+)
 
 _MISSED_PERIODS = 3
 LATE_HINT = "Check what failed before; then `checkpointer checkpoint --force` requests a checkpoint now."
@@ -81,6 +89,7 @@ def daemon_state(
     lake: LakeAppender,
     forecast: UploadForecast,
     status: CheckpointStatus,
+    silences: Mapping[str, AlarmSilence],
 ) -> NodeState:
     """Return the present state."""
     progress, storage = status.progress, role.storage()
@@ -106,6 +115,7 @@ def daemon_state(
         alarms=tuple(map(str, all_alarms)),
         next_steps={str(each): each.hint for each in all_alarms if isinstance(each, Alarm) and each.hint},
         alarm_kinds={str(each): kind_named(getattr(each, "kind", "")).name for each in all_alarms},
+        silences=silences,
         cluster_id=_cluster_id(role),
         storage=storage,
         storage_space={path: found for path, each in storage.items() if (found := _space(path, each)) is not None},

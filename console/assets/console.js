@@ -1,4 +1,4 @@
-// Replaces the content at intervals while the page is visible; keeps focus and open sections. Nothing else is requested.
+// Replaces the content at intervals while the page is visible; keeps focus and open sections. A form sends a change after a confirmation.
 (() => {
   "use strict";
   const seconds = Number(document.body.dataset.poll);
@@ -8,19 +8,45 @@
   let paused = false;
   let shown = "";
 
+  const result = document.getElementById("result");
+
+  // Forms work only with this script: the server accepts a change from a browser only with this header.
+  const offer = () => document.querySelectorAll("form[data-confirm]").forEach((form) => { form.hidden = false; });
+
+  const send = async (form) => {
+    const address = new URL(form.getAttribute("action"), location.href);
+    for (const [name, value] of new FormData(form)) if (value) address.searchParams.set(name, value);
+    try {
+      const answer = await fetch(address, { method: "POST", headers: { "X-XSRF-HEADER": "console" }, credentials: "same-origin" });
+      const text = await answer.text();
+      try { result.textContent = JSON.parse(text).message; } catch { result.textContent = text; }
+    } catch (fault) {
+      result.textContent = `The request failed: ${fault.message}`;
+    }
+    if (document.activeElement) document.activeElement.blur();
+  };
+
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (!form.dataset.confirm) return;
+    event.preventDefault();
+    if (confirm(form.dataset.confirm)) send(form);
+  });
+  offer();
+
   const clock = () => new Date().toLocaleTimeString();
 
   const replace = (text) => {
     const next = new DOMParser().parseFromString(text, "text/html");
     const fresh = next.querySelector("main");
     const main = document.querySelector("main");
-    if (!fresh || fresh.innerHTML === shown) return;
-    shown = fresh.innerHTML;
     const typing = document.activeElement && document.activeElement.closest("form");
-    if (typing) return;
+    if (!fresh || fresh.innerHTML === shown || typing) return;
+    shown = fresh.innerHTML;
     const opened = [...main.querySelectorAll("details[open]")].map((each) => each.id);
     const focused = document.activeElement && main.contains(document.activeElement) ? place(document.activeElement) : "";
     main.replaceChildren(...fresh.childNodes);
+    offer();
     document.title = next.title;
     for (const id of opened) {
       const details = document.getElementById(id);

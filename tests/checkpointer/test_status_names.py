@@ -31,7 +31,7 @@ def words(text: str) -> set[str]:
 
 
 COMMON = words(
-    "role phase phaseSince phaseDone phaseTotal alarms alarmKinds nextSteps clusterId "
+    "role phase phaseSince phaseDone phaseTotal alarms alarmKinds silences nextSteps clusterId "
     "storage storageSpace checkpoints failures lookedAt savedAt savedTxid imageBytes "
     "lastReason "
     "lastOutcome lastSeconds latencySeconds healed healedTotal uploadedAt uploads uploadFailures "

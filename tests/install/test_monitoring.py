@@ -17,7 +17,7 @@ from hadoop_common.transfer import TransferCounter
 from install.monitoring import DASHBOARD, FOLDER, RULES, alert_names, alert_of, families, files
 from node_state.alarm_kinds import ALARM_KINDS
 from node_state.metrics import CheckpointerCollector, MetricsSnapshot
-from node_state.state import JournalNodeState, NodeState, RoleDetails
+from node_state.state import AlarmSilence, JournalNodeState, NodeState, RoleDetails
 
 PROMTOOL = pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 MINUTES = 60
@@ -75,6 +75,9 @@ def states() -> dict[str, tuple[NodeState, list[str]]]:
     for kind in ALARM_KINDS.values():
         raised = NodeState(role="standby", ready=False, alarms=("it is bad",), alarm_kinds={"it is bad": kind.name})
         found[kind.name] = raised, [alert_of(kind)]
+    silence = AlarmSilence(by="ann", since=0.0, until=1e9, reason="known")
+    quiet = NodeState(role="standby", alarms=("late",), alarm_kinds={"late": "late"}, silences={"late": silence})
+    found["silenced"] = quiet, []
     found["unnamed"] = NodeState(role="standby", alarms=("odd",)), ["CheckpointerAlarmOther"]
     found["unready"] = NodeState(role="standby", ready=False), ["CheckpointerNotReady"]
     lost = RoleDetails(journal_nodes=(JournalNodeState(address="jn1", answers=False, fault="down"),))

@@ -1,0 +1,70 @@
+"""The actions of the command line as forms, for administrators; the change guard decides about each request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
+from typing import Final
+
+from flask import Blueprint, Response, jsonify
+
+from console.background import BackgroundWork
+from console.check_page import CheckRow, check_panel
+from console.model import ActionField, ConsoleAction, Panel
+
+SILENCE: Final = (
+    ActionField("minutes", "Minutes", "480", "number"),
+    ActionField("reason", "Reason"),
+    ActionField("by", "Your name"),
+)
+_DAEMON_ACTIONS: Final = (
+    ConsoleAction("Checkpoint now", "checkpoint?force=true&wait=false", "Make a checkpoint now and upload it?"),
+    ConsoleAction(
+        "Cancel checkpoints",
+        "cancel",
+        "Stop the running checkpoint or upload at its next safe point, and make none for this time?",
+        (ActionField("minutes", "Minutes", "2", "number"), ActionField("reason", "Reason")),
+    ),
+)
+_VERIFY: Final = ConsoleAction(
+    "Verify the newest image",
+    "console/verify",
+    "Check every record of the newest image? For a large image this reads the whole disk file and takes minutes.",
+)
+
+
+class DaemonActions:
+    """The panel of actions, and the verification of the newest image, which `verify` performs.
+
+    Args:
+        verify: None if this process cannot.
+    """
+
+    def __init__(self, verify: Callable[[], Sequence[CheckRow]] | None) -> None:
+        self._work = None if verify is None else BackgroundWork("verify", verify, float("inf"))
+
+    def panels(self) -> Sequence[Panel]:
+        """Return the actions, and the result of the last verification."""
+        actions = _DAEMON_ACTIONS if self._work is None else (*_DAEMON_ACTIONS, _VERIFY)
+        text = "Each action asks for a confirmation. `checkpointer checkpoint` and `checkpointer check` do the same."
+        found = [Panel("actions", "Actions", text=text, actions=actions)]
+        if self._work is not None and self._work.running:
+            found.append(Panel("verified", "Newest image", text="The newest image is being verified."))
+        elif self._work is not None and self._work.last().at is not None:
+            found.append(check_panel("verified", "Newest image", self._work.last()))
+        return found
+
+    def blueprint(self) -> Blueprint:
+        """Make the blueprint of POST /console/verify."""
+        blueprint = Blueprint("verify", __name__)
+        work = self._work
+
+        @blueprint.post("/console/verify")
+        def post_verify() -> Response:
+            if work is None or not work.begin():
+                answer = jsonify({"state": "busy", "message": "the newest image is being verified already"})
+                answer.status_code = HTTPStatus.CONFLICT
+                return answer
+            return jsonify({"state": "started", "message": "the verification of the newest image was started"})
+
+        return blueprint

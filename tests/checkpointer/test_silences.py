@@ -1,0 +1,159 @@
+"""Silences of alarms: who may request them, that they last over a restart and end, and where they are visible."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from flask.testing import FlaskClient
+
+from checkpointer.daemon.blueprints import ConsoleQuestions, daemon_blueprints, transfer_options
+from checkpointer.daemon.service import CheckpointService
+from checkpointer.daemon.silences import NAME, AlarmSilences
+from console.check_page import CheckRow
+from hadoop_common.access import AccessControl
+from node_state.history import HistoryEntry
+from servlets.application import create_application
+from servlets.http_server import HttpServer
+from servlets.image_transfer import ServingLimits
+from tests.checkpointer.namenode_double import write_site
+from tests.checkpointer.service_support import START, Clock, standby_config
+from tests.checkpointer.test_checkpoint_history import StoredRole, service_of
+from tests.cli_runner import run_cli
+from tests.console.console_support import FAR
+from tests.console.test_console_page import text_of
+
+LATE = "/silence?kind=late&minutes=60&reason=we+know&by=ann"
+
+
+@pytest.fixture
+def role(tmp_path: Path) -> StoredRole:
+    return StoredRole(tmp_path)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def service(role: StoredRole, clock: Clock) -> CheckpointService:
+    made = service_of(role, clock)
+    role.journal, role.written_at = 5, START - 1000
+    return made
+
+
+def client_of(role: StoredRole, service: CheckpointService) -> FlaskClient:
+    config = standby_config()
+    limits = ServingLimits(transfer_options(config), role.counter)
+    verified = [CheckRow("storage", "OK", "intact")]
+    questions = ConsoleQuestions(checks=list, peers=list, verify=lambda: verified)
+    blueprints = daemon_blueprints(role, service, config, limits, AccessControl(), questions=questions)
+    return create_application(*blueprints).test_client()
+
+
+def test_a_silence_lasts_over_a_restart_and_ends(role: StoredRole, service: CheckpointService, clock: Clock) -> None:
+    client = client_of(role, service)
+    assert 'hdfs_checkpointer_alarm_silenced{kind="late"} 0.0' in client.get("/metrics").text
+    answer = client.post(LATE)
+    assert (answer.status_code, answer.json) == (
+        200,
+        {"state": "done", "message": "alarms of the kind late are silenced for 60 minutes"},
+    )
+    again = client_of(role, service_of(role, clock))
+    status = again.get("/status").json
+    assert status is not None
+    assert status["silences"] == {"late": {"by": "ann", "since": START, "until": START + 3600, "reason": "we know"}}
+    assert status["ready"] is False
+    assert 'hdfs_checkpointer_alarm_silenced{kind="late"} 1.0' in again.get("/metrics").text
+    assert "Silenced by ann until 2023-11-14 23:13 UTC: we know" in text_of(again.get("/").text)
+    clock.now += 3601
+    status = again.get("/status").json
+    assert status is not None
+    assert status["silences"] == {}
+
+
+def test_an_operator_ends_it(role: StoredRole, service: CheckpointService) -> None:
+    client = client_of(role, service)
+    client.post(LATE)
+    assert client.post("/silence?kind=late&minutes=0").status_code == 200
+    assert service.silences.current() == {}
+    assert AlarmSilences(role.image_folders, service.wall).current() == {}
+
+
+@pytest.mark.parametrize(
+    "query", ["kind=x&reason=r", "kind=late&reason=", "kind=late&reason=r&minutes=x", "kind=late&reason=r&minutes=1e9"]
+)
+@pytest.mark.parameters(4)
+def test_a_request_that_is_not_whole_is_refused(role: StoredRole, service: CheckpointService, query: str) -> None:
+    assert client_of(role, service).post(f"/silence?{query}").status_code == 400
+    assert service.silences.current() == {}
+
+
+def test_strangers_and_foreign_pages_may_not(role: StoredRole, service: CheckpointService) -> None:
+    client = client_of(role, service)
+    assert client.post(LATE, environ_overrides=FAR).status_code == 403
+    browser = {"User-Agent": "Mozilla/5.0", "Origin": "http://evil.example.org"}
+    for path in (LATE, "/console/verify"):
+        assert client.post(path, headers=browser).status_code == 403
+        assert client.get(path).status_code in (404, 405)
+    own = {"User-Agent": "Mozilla/5.0", "X-XSRF-HEADER": "console", "Origin": "http://localhost"}
+    assert client.post(LATE, headers=own).status_code == 200
+
+
+def test_a_damaged_file_loses_silences_alone_and_the_newest_wins(
+    role: StoredRole, service: CheckpointService, tmp_path: Path, clock: Clock
+) -> None:
+    service.silences.silence("late", "ann", 60, "first")
+    other = tmp_path / "b" / "current"
+    other.mkdir(parents=True)
+    role.folders.append(other)
+    clock.now += 1
+    service.silences.silence("late", "bob", 60, "second")
+    (tmp_path / NAME).write_bytes(b"{")
+    found = AlarmSilences(role.image_folders, clock.wall).current()
+    assert found["late"].by == "bob"
+    os.truncate(tmp_path / "b" / NAME, 0)
+    assert AlarmSilences(role.image_folders, clock.wall).current() == {}
+
+
+def test_actions_are_for_administrators(role: StoredRole, service: CheckpointService) -> None:
+    client = client_of(role, service)
+    near, far = client.get("/").text, client.get("/", environ_overrides=FAR).text
+    for action in ("checkpoint?force=true", "cancel", "console/verify", "silence"):
+        assert f'action="{action}' in near
+        assert f'action="{action}' not in far
+
+
+def test_the_newest_image_is_verified_on_request(role: StoredRole, service: CheckpointService) -> None:
+    client = client_of(role, service)
+    answer = client.post("/console/verify").json
+    assert answer is not None
+    assert answer["state"] == "started"
+    for thread in threading.enumerate():
+        if thread.name == "console-verify":
+            thread.join(60)
+    assert "storage Good: OK intact" in text_of(client.get("/?").text)
+
+
+def test_commands_show_the_history_and_silence_an_alarm(
+    role: StoredRole, service: CheckpointService, tmp_path: Path
+) -> None:
+    service.history.note(HistoryEntry(at=START, kind="checkpoint", txid=7, transactions=5, size=10))
+    with HttpServer(client_of(role, service).application, "127.0.0.1", 0) as server:
+        address = server.url.partition("://")[2]
+        conf = tmp_path / "conf"
+        conf.mkdir()
+        write_site(conf, {"dfs.namenode.secondary.http-address": address, "dfs.namenode.http-address": "127.0.0.1:1"})
+        shown = run_cli("history", "--conf", conf, "--role", "secondary")
+        as_json = run_cli("history", "--conf", conf, "--role", "secondary", "--json", "--days", "90")
+        silenced = run_cli("silence", "late", "--conf", conf, "--role", "secondary", "--reason", "we know")
+        without = run_cli("silence", "late", "--conf", conf, "--role", "secondary")
+    assert "5 transactions, 10 bytes" in shown.out
+    assert [each["kind"] for each in json.loads(as_json.out)["entries"]] == ["restart", "checkpoint"]
+    assert (silenced.code, silenced.out.strip()) == (0, "alarms of the kind late are silenced for 60 minutes")
+    assert without.code == 2
+    assert service.silences.current()["late"].reason == "we know"
