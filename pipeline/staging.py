@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from hadoop_common.errors import HdfsError
+from pipeline.archive_query import ArchiveQuery
 from pipeline.errors import PipelineError, PipelineSetupError, SourceFileError
 from pipeline.source_files import (
     SourceFile,
@@ -100,6 +101,8 @@ class Stager:
 
         try:
             with self._lock:
+                if (query := ArchiveQuery.parse(uri)) is not None:
+                    return self._archived(query, kind)
                 if is_journal(uri):
                     return [self._hand_on(uri, path) for path in self._segments(uri, kind)]
                 return [self._fetch(origin, kind) for origin in self._find(uri, kind)]
@@ -116,11 +119,27 @@ class Stager:
             _remove_at_exit(self._folder)
         from pipeline.staged_journal import KEYS, copy_segments
 
-        hadoop = self._context._jsc.hadoopConfiguration()
-        values = {key: value for key in KEYS if (value := hadoop.get(key)) is not None}
         folder = self._folder / quote(uri, safe="")
         folder.mkdir(exist_ok=True)
-        return copy_segments(uri, folder, values, in_progress=kind is SourceKind.OPEN_EDITS)
+        return copy_segments(uri, folder, self._configured(KEYS), in_progress=kind is SourceKind.OPEN_EDITS)
+
+    def _archived(self, query: ArchiveQuery, kind: SourceKind) -> list[SourceFile]:
+        """Return files made from an archive, in a folder that Spark removes with its own files."""
+        from pyspark import SparkFiles
+
+        from pipeline.staged_archive import KEYS, archived_files
+
+        folder = Path(SparkFiles.getRootDirectory()) / "archives"
+        files = archived_files(query, kind, folder, self._configured(KEYS))
+        for file in files:
+            for name in (*companions(file.staged, kind), file.staged):
+                self._context.addFile(str(file.on_driver().with_name(name)))
+        return files
+
+    def _configured(self, keys: Iterable[str]) -> dict[str, str]:
+        """Return the set ones of `keys` of Spark's Hadoop configuration."""
+        hadoop = self._context._jsc.hadoopConfiguration()
+        return {key: value for key in keys if (value := hadoop.get(key)) is not None}
 
     def _hand_on(self, uri: str, path: Path) -> SourceFile:
         origin = f"{uri}/{path.name}"

@@ -25,11 +25,24 @@ from pipeline.task_errors import mark_typed_errors
 if TYPE_CHECKING:
     import pyarrow as pa
 
-OPTIONS = ("path", "columns", "from_txid", "to_txid", "in_progress", "gaps", "partitions")
+OPTIONS = (
+    "path",
+    "columns",
+    "from_txid",
+    "to_txid",
+    "in_progress",
+    "gaps",
+    "partitions",
+    "archive",
+    "branch",
+    "key_file",
+)
 """Options of the data source:
 
 - `path`: a segment, a directory of segments or a storage directory, on any file system that Spark knows; or a journal
   on BookKeeper, `bookkeeper://zk1:2181;zk2:2181/path`, which the driver reads; or several as a list or a pattern;
+- `archive`: instead of a path, the directory or URL of an archive, which the driver reads; `branch` and `key_file` as
+  `checkpointer archive restore` has them;
 - `columns`: comma-separated names; other columns are not read;
 - `from_txid`, `to_txid`: the first and last transaction to read; both must exist;
 - `in_progress`: true also reads segments in progress, up to their last complete operation;

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from pipeline.archive_query import ArchiveQuery
 from pipeline.errors import SourceOptionError
 from pipeline.schema import Table
 
 _OF_TABLES = {"owner", "provider"}
 """Table properties of Spark's TableCatalog, which CREATE TABLE adds to the options."""
 _PATHS = "paths"
+_ARCHIVE = "archive"
+_OF_ARCHIVES = ("as_of", "branch", "key_file")
 _SWITCHES = {"true": True, "false": False}
 
 
@@ -39,9 +42,28 @@ class SourceOptions:
         one = self._given.get("path")
         # PySpark's `load` encodes a list of paths as JSON.
         paths = tuple(json.loads(several)) if several else (one,) if one else ()
+        if _ARCHIVE in self._given:
+            if paths:
+                raise SourceOptionError(
+                    f"{self._source} has a path and option {_ARCHIVE}", hint="Leave one of them out: .load() reads it."
+                )
+            return (self._archive_query().uri,)
+        if alone := [name for name in _OF_ARCHIVES if name in self._given]:
+            raise SourceOptionError(
+                f"{self._source} has option {alone[0]} without {_ARCHIVE}", hint=f"Add option {_ARCHIVE}."
+            )
         if not paths or not all(paths):
             raise SourceOptionError(f"{self._source} needs a path", hint="Add the path: .load(PATH).")
         return paths
+
+    def _archive_query(self) -> ArchiveQuery:
+        of_archive = {name: self._given[name] for name in _OF_ARCHIVES if name in self._given}
+        return ArchiveQuery(
+            self._given[_ARCHIVE],
+            from_txid=self.integer("from_txid", least=0),
+            to_txid=self.integer("to_txid", least=0),
+            **of_archive,
+        )
 
     def text(self, name: str, default: str) -> str:
         """Return a text, `default` if not given."""

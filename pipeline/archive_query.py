@@ -1,0 +1,45 @@
+"""A moment or a range of transactions of an archive, as a URI that the driver resolves to files.
+
+Separate from `pipeline.staged_archive`, which only the driver imports.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from urllib.parse import quote, unquote
+
+from hadoop_common.addresses import uri_scheme
+
+_SCHEME = "checkpointer-archive"
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveQuery:
+    """What to read from an archive.
+
+    Attributes:
+        location: directory or URL of the archive.
+        as_of: text of a transaction id or a time; "" for the newest moment.
+        branch: the history; "" for the only one.
+        key_file: key of an encrypted archive, a path on the driver; "" for none.
+        from_txid, to_txid: of edits, the first and last transaction.
+    """
+
+    location: str
+    as_of: str = ""
+    branch: str = ""
+    key_file: str = ""
+    from_txid: int | None = None
+    to_txid: int | None = None
+
+    @property
+    def uri(self) -> str:
+        return f"{_SCHEME}:{quote(json.dumps(asdict(self)), safe='')}"
+
+    @classmethod
+    def parse(cls, uri: str) -> ArchiveQuery | None:
+        """Return the query of a URI; None for other URIs."""
+        if uri_scheme(uri) != _SCHEME:
+            return None
+        return cls(**json.loads(unquote(uri.partition(":")[2])))
