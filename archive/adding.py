@@ -15,13 +15,13 @@ from tempfile import TemporaryDirectory
 
 from archive.archive import Archive
 from archive.branch_choice import BranchChoice, SegmentDigests
-from archive.catalogue import Branch, EditsRecord, ImageRecord
+from archive.catalogue import IMAGES, Branch, EditsRecord, ImageRecord
 from archive.errors import ArchiveError, OtherHistoryError
-from archive.history import BranchView, covering_base, newest_moment, reach, view_of
+from archive.history import BranchView, covering_base, newest_moment, reach, removed_edits, view_of
 from archive.restoring import fetch_segment
 from archive.storing import read_part, store_image, store_part
 from hadoop_common.file_faults import error_text
-from hadoop_common.names import VERSION, parse_image
+from hadoop_common.names import VERSION, image_name, parse_image
 from hadoop_common.storage_info import parse_version
 from image_format.md5_file import md5_path
 from journal.operation import EditOp
@@ -129,12 +129,19 @@ def add_directory(
 
 
 def add_files(
-    archive: Archive, found: FoundFiles, options: AddOptions = AddOptions(), digests: SegmentDigests | None = None
+    archive: Archive,
+    found: FoundFiles,
+    options: AddOptions = AddOptions(),
+    digests: SegmentDigests | None = None,
+    image_branch: str = "",
+    expected: str = "",
 ) -> Added:
     """Add what was found and the archive lacks.
 
     Args:
         digests: of files that were compared before.
+        image_branch: the only branch to which images are added; "" for any.
+        expected: as in `BranchChoice.choose`.
 
     Raises:
         ArchiveError: the archive belongs to another namespace or cannot be written.
@@ -143,7 +150,8 @@ def add_files(
     """
     archive.adopt(parse_version(found.version.encode(), VERSION))
     with TemporaryDirectory(prefix="checkpointer-archive-") as scratch:
-        return _Addition(archive, options, found.version, Path(scratch), digests or SegmentDigests()).run(found)
+        addition = _Addition(archive, options, found.version, Path(scratch), digests or SegmentDigests())
+        return addition.run(found, image_branch, expected)
 
 
 class _Addition:
@@ -159,15 +167,16 @@ class _Addition:
         self._digests = digests
         self._catalogue = archive.writable_catalogue()
 
-    def run(self, found: FoundFiles) -> Added:
+    def run(self, found: FoundFiles, image_branch: str, expected: str) -> Added:
         segments = found.segments
         choice = BranchChoice(self._archive, self._catalogue, self._scratch, self._digests)
-        branch, forked = choice.choose(segments, found.images)
+        branch, forked = choice.choose(segments, found.images, expected)
         self._digests.keep(segments)
         if forked and not self._options.forks:
             raise OtherHistoryError(segments[0].first)
         edits = self._add_segments(segments, branch, forked)
-        images = [self._add_image(path, branch.name, segments) for path in found.images]
+        allowed = found.images if image_branch in ("", branch.name) else ()
+        images = [self._add_image(path, branch.name, segments) for path in allowed]
         added = [each for each in images if each is not None]
         view = view_of(self._catalogue, branch.name)
         return Added(branch.name, forked, tuple(edits), tuple(added), view.last_txid, newest_moment(view))
@@ -175,7 +184,11 @@ class _Addition:
     # ---- segments ----------------------------------------------------------------------------------------------
 
     def _add_segments(self, segments: Sequence[EditLogSegment], branch: Branch, forked: bool) -> list[EditsRecord]:
-        pieces = () if forked else view_of(self._catalogue, branch.name).pieces
+        view = None if forked else view_of(self._catalogue, branch.name)
+        pieces = () if view is None else view.pieces
+        # retention rules removed these, and a newer image stands for them
+        newest = max((each.txid for each in view.images), default=-1) if view is not None else -1
+        pruned = {each for each in removed_edits(self._catalogue) if each[1] <= newest}
         known: dict[int, int] = {}
         for each in pieces:
             if each.record.finalized:
@@ -183,6 +196,8 @@ class _Addition:
         added: list[EditsRecord] = []
         for segment in segments:
             if segment.last is not None and segment.last <= known.get(segment.first, 0):
+                continue
+            if (segment.first, segment.last) in pruned:
                 continue
             if segment.last is not None and forked and segment.last <= branch.fork:
                 continue
@@ -224,6 +239,10 @@ class _Addition:
     def _is_wanted(self, txid: int, branch: str, segments: Sequence[EditLogSegment]) -> bool:
         """Return whether the archive cannot restore `txid` in time, or VERSION has changed since its base image."""
         view = view_of(self._catalogue, branch)
+        removed = any(each.startswith(f"{IMAGES}/{image_name(txid)}-") for each in self._catalogue.removed)
+        if removed and any(each.txid > txid for each in view.images):
+            # retention rules did not need it
+            return False
         if not any(each.first <= txid + 1 and txid <= (each.last or txid) for each in segments):
             # without a segment next to it, the history that the image belongs to is unknown
             return not self._catalogue.records

@@ -59,8 +59,14 @@ class BranchChoice:
         self._scratch = scratch
         self._digests = digests
 
-    def choose(self, segments: Sequence[EditLogSegment], images: Sequence[Path]) -> tuple[Branch, bool]:
-        """Return the branch that the files provably belong to; a new one, and True, if they belong to none."""
+    def choose(
+        self, segments: Sequence[EditLogSegment], images: Sequence[Path], expected: str = ""
+    ) -> tuple[Branch, bool]:
+        """Return the branch that the files provably belong to; a new one, and True, if they belong to none.
+
+        Args:
+            expected: the branch of other files that are still there; a difference refutes it, and nothing else.
+        """
         if not self._catalogue.records or not segments:
             return self._catalogue.branches[MAIN], False
         furthest = (-1, MAIN)
@@ -68,7 +74,7 @@ class BranchChoice:
             view = view_of(self._catalogue, name)
             proven, differs = self._compared(view, segments)
             proven = max(proven, _equal_image(view, images))
-            if proven and not differs:
+            if (proven or name == expected) and not differs:
                 return self._catalogue.branches[name], False
             if proven > furthest[0]:
                 furthest = (proven, name)

@@ -9,6 +9,7 @@ is immutable, each part stays.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from archive.adding import Added, AddOptions, FoundFiles, add_files, position_after
 from archive.archive import Archive
@@ -48,6 +49,25 @@ class _Part:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a round found; it is equal as long as only the segment in progress grows."""
+
+    version: str
+    images: tuple[Path, ...]
+    files: frozenset[object]
+
+    @classmethod
+    def of(cls, found: FoundFiles) -> _Seen:
+        def file_of(segment: EditLogSegment) -> object:
+            status = segment.path.stat()
+            # a finalized segment has another name than the one in progress, but is the same file
+            changes = () if segment.in_progress else (segment.last, status.st_size, status.st_mtime_ns)
+            return (segment.first, segment.path.parent, status.st_ino, *changes)
+
+        return cls(found.version, found.images, frozenset(map(file_of, found.segments)))
+
+
 class ArchiveFollower:
     """Archives one source of edits and images, round by round; not thread-safe.
 
@@ -59,39 +79,42 @@ class ArchiveFollower:
         self._archive = archive
         self.options = replace(options, in_progress=True)
         self._digests = SegmentDigests()
-        self._seen: object = None
+        self._seen: _Seen | None = None
         self._open: EditLogSegment | None = None
         self._parts: list[_Part] = []
         self._next = (0, 0)
         self._position: ArchivePosition | None = None
         self._catalogue: Catalogue | None = None
 
-    def follow(self, found: FoundFiles) -> ArchivePosition:
+    def follow(self, found: FoundFiles, image_branch: str = "") -> ArchivePosition:
         """Make one round.
+
+        Args:
+            image_branch: as in `add_files`.
 
         Raises:
             HdfsError: the archive or a file cannot be used; the next round compares all files again.
         """
-        seen = _fingerprint(found)
-        try:
-            if seen != self._seen or self._position is None:
-                self._compare(found)
-            elif self._open is not None:
-                self._grow(self._open)
-            self._seen = seen
-        except BaseException:
-            self._seen = None
-            raise
+        seen, before = _Seen.of(found), self._seen
+        # after a fault, all files are compared again
+        self._seen = None
+        if seen != before or self._position is None:
+            continues = before is not None and self._position is not None and before.files & seen.files
+            expected = self._position.branch if continues and self._position is not None else ""
+            self._compare(found, image_branch, expected)
+        elif self._open is not None:
+            self._grow(self._open)
+        self._seen = seen
         assert self._position is not None
         return self._position
 
-    def _compare(self, found: FoundFiles) -> None:
+    def _compare(self, found: FoundFiles, image_branch: str, expected: str) -> None:
         if self._catalogue is not None and self._catalogue.records and self._archive.identity() is None:
             raise ArchiveError(
                 f"{self._archive.store.location} no longer has its archive",
                 hint="Check that its file system is mounted; restart the daemon to begin a new archive there.",
             )
-        added = add_files(self._archive, found, self.options, self._digests)
+        added = add_files(self._archive, found, self.options, self._digests, image_branch, expected)
         self._note(added.branch)
         self._parts = []
         self._open = found.segments[-1] if found.segments and found.segments[-1].in_progress else None
@@ -145,14 +168,3 @@ class ArchiveFollower:
         view = view_of(catalogue, branch)
         missing = sum(map(len, missing_edits(catalogue, branch)))
         self._position = ArchivePosition(branch, view.last_txid, newest_moment(view), missing)
-
-
-def _fingerprint(found: FoundFiles) -> object:
-    """Return a value that changes unless only the segment in progress grows."""
-
-    def file_of(segment: EditLogSegment) -> tuple[object, ...]:
-        status = segment.path.stat()
-        changes = () if segment.in_progress else (status.st_size, status.st_mtime_ns)
-        return (segment, status.st_ino, *changes)
-
-    return found.version, found.images, tuple(map(file_of, found.segments))

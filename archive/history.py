@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from archive.catalogue import EDITS, MAIN, Catalogue, EditsRecord, ImageRecord
 from archive.errors import NoSuchMomentError
 
+# names of objects that were removed are all that is left of them
 _REMOVED_EDITS = re.compile(rf"{EDITS}/edits_(\d+)-(\d+)-")
 
 
@@ -175,6 +176,12 @@ def reach(pieces: Sequence[Piece], txid: int) -> int:
     return reached
 
 
+def removed_edits(catalogue: Catalogue) -> set[tuple[int, int]]:
+    """Return first and last transaction of the finalized segments that were removed."""
+    found = (_REMOVED_EDITS.search(name) for name in catalogue.removed)
+    return {(int(each[1]), int(each[2])) for each in found if each is not None}
+
+
 def missing_edits(catalogue: Catalogue, branch: str) -> list[range]:
     """Return the transactions between the first and the last one of a branch that were never archived, in order.
 
@@ -183,9 +190,7 @@ def missing_edits(catalogue: Catalogue, branch: str) -> list[range]:
     view = view_of(catalogue, branch)
     have = [(each.record.first, each.last) for each in view.pieces]
     start = min([each for each, _ in have] + [each.txid + 1 for each in view.images], default=0)
-    for name in catalogue.removed:
-        if found := _REMOVED_EDITS.search(name):
-            have.append((int(found[1]), int(found[2])))
+    have += removed_edits(catalogue)
     missing = []
     for first, last in [*sorted(have), (view.last_txid + 1, 0)]:
         if first > start:

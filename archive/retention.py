@@ -9,28 +9,14 @@ moment of each branch always stays.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from archive.catalogue import Catalogue, ImageRecord, Record
-from archive.errors import ArchiveError
 from archive.history import BranchView, chain, moments, newest_moment, reach, view_of
-
-_DAY = 86_400_000
-_UNITS = {"h": _DAY // 24, "d": _DAY, "w": 7 * _DAY, "m": 30 * _DAY, "y": 365 * _DAY}
-_RULE = re.compile(r"(all|hourly|daily|weekly|monthly|yearly)\s+for\s+([0-9]+)\s*([hdwmy])", re.IGNORECASE)
-_PERIODS = {"hourly": "%Y-%m-%d %H", "daily": "%Y-%m-%d", "weekly": "%G-%V", "monthly": "%Y-%m", "yearly": "%Y"}
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """Keep one moment of each `period` ("" for every transaction) for `age` ms."""
-
-    period: str
-    age: int
+from site_config.archive_settings import Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,24 +29,6 @@ class PrunePlan:
     @property
     def freed(self) -> int:
         return sum(each.stored for each in self.remove)
-
-
-def parse_rules(text: str) -> tuple[Rule, ...]:
-    """Parse `all for 7d, daily for 90d`.
-
-    Raises:
-        ArchiveError: a rule is malformed.
-    """
-    rules = []
-    for part in text.split(","):
-        match = _RULE.fullmatch(part.strip())
-        if match is None:
-            raise ArchiveError(
-                f"{part.strip()!r} is not a retention rule", hint='Write for example "all for 7d, daily for 90d".'
-            )
-        word = match[1].lower()
-        rules.append(Rule("" if word == "all" else _PERIODS[word], int(match[2]) * _UNITS[match[3].lower()]))
-    return tuple(rules)
 
 
 def plan_prune(catalogue: Catalogue, rules: Iterable[Rule], now: int) -> PrunePlan:

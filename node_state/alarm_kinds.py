@@ -29,6 +29,7 @@ class AlarmKind:
 
 
 _KINDS = (
+    AlarmKind("archive", "The archive is behind", "metrics-and-alarms"),
     AlarmKind("attempts", "Checkpoints fail", "no-checkpoint-for-several-periods"),
     AlarmKind("configuration", "The configuration on disk is invalid", "run"),
     AlarmKind("directory", "A storage directory is not used", "disk-full-or-broken"),

@@ -18,6 +18,7 @@ from hadoop_common.transfer import TransferCounter
 from node_state.alarm_kinds import ALARM_KINDS, OTHER
 from node_state.state import (
     METRIC,
+    ArchiveState,
     JournalNodeState,
     LakeState,
     LeaderState,
@@ -96,6 +97,12 @@ class CheckpointerCollector(Collector):
         spaces = state.storage_space.items()
         yield from _declared(StorageSpace, [((path,), each) for path, each in spaces], ("directory",))
         yield from _targets(state.targets, now.now)
+        yield _gauge(
+            "archive_up",
+            "1 while the archive is filled, 0 while that fails.",
+            [((), None if state.archive is None else float(not state.archive.error))],
+        )
+        yield from _declared(ArchiveState, [] if state.archive is None else [((), state.archive)])
         yield _gauge(
             "lake_up",
             "1 while the last append to the lake succeeded, 0 after one that failed.",

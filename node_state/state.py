@@ -122,6 +122,38 @@ class LakeState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveState:
+    """The archive that this daemon fills.
+
+    Attributes:
+        running: whether the process that archives runs.
+        branch: the history that is archived, "" before the first round.
+        complete_at: when everything that this daemon can read was last archived and could be restored.
+        error: why the archive is not filled, "" while it is.
+    """
+
+    directory: str = ""
+    running: bool = False
+    branch: str = ""
+    archived_txid: int = gauge("archive_txid", "Newest archived transaction.", -1)
+    restorable_txid: int = gauge("archive_restorable_txid", "Newest transaction that the archive can restore.", -1)
+    lag_transactions: int | None = gauge(
+        "archive_lag_transactions", "Known transactions that the archive cannot restore yet.", None
+    )
+    lag_seconds: float | None = gauge(
+        "archive_lag_seconds",
+        "Seconds since everything that the daemon can read was last archived, or since the start.",
+        None,
+    )
+    missing_transactions: int = gauge(
+        "archive_missing_transactions", "Transactions that were purged before they were archived.", 0
+    )
+    complete_at: float | None = None
+    failures: int = counter("archive_failures", "Failed attempts to fill the archive since the start.")
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderState:
     """The leader election among several daemons for one cluster.
 
@@ -277,7 +309,7 @@ class NodeState:
         checkpoint_at: when the newest image was made, as reported by the NameNode, else when ours was written; None if
             there is none yet. `seconds_since_checkpoint` is its age.
         failures_in_row: failed attempts since the last success; `retry_at`: when the next may be made.
-        lake: None if none is configured.
+        archive, lake: None if none is configured.
         leader: the leader election, None if no other daemon is known.
     """
 
@@ -310,6 +342,7 @@ class NodeState:
     failures_in_row: int = gauge("consecutive_failures", "Failed attempts since the last success.", 0)
     retry_at: float | None = None
     targets: tuple[TargetState, ...] = ()
+    archive: ArchiveState | None = None
     lake: LakeState | None = None
     leader: LeaderState | None = None
     record: CheckpointRecord = field(default_factory=CheckpointRecord, metadata=_FLAT)

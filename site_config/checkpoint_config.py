@@ -25,6 +25,7 @@ from journal.quorum.settings import QuorumSettings
 from journal.shared_edits import directory_of, shared_edits
 from site_config import keys, merge_keys
 from site_config.addresses import Identity, identity, namenode_rpc, namenode_urls
+from site_config.archive_settings import ArchiveSettings
 from site_config.changed_keys import texts
 from site_config.engine_settings import EngineSettings, engine_settings
 from site_config.kerberos import KerberosSettings, ProcessKind
@@ -94,6 +95,7 @@ class CheckpointConfig:
         rebootstrap: whether a standby fetches an image by itself if edits are missing.
         lag_alarm: time without progress after which pending edits of a standby are an alarm; 0 for never.
         leader: lock of the leader election.
+        archive: where every transaction is kept.
         lake_directory: directory or URI of the lake, "" without a lake.
         lake_images_retained: images that the lake keeps, 0 for all.
         lake_master, lake_driver_memory: Spark's master and heap for the lake.
@@ -145,6 +147,7 @@ class CheckpointConfig:
     transfer_bandwidth: int = bound(keys.IMAGE_TRANSFER_BANDWIDTH_PER_SEC)
     bootstrap_bandwidth: int = bound(keys.IMAGE_TRANSFER_BOOTSTRAP_STANDBY_BANDWIDTH_PER_SEC)
     transfer_chunk_size: int = bound(keys.IMAGE_TRANSFER_CHUNKSIZE)
+    archive: ArchiveSettings = field(default_factory=ArchiveSettings)
     lake_directory: str = bound(keys.LAKE_DIR)
     lake_images_retained: int = bound(keys.LAKE_IMAGES_RETAINED)
     lake_master: str = bound(keys.LAKE_SPARK_MASTER)
@@ -208,6 +211,7 @@ class _CheckpointReader(SettingsReader):
             web=self._web(policy),
             rpc_bind_address=self.take(lambda: self.address(AddressKeys(keys.BACKUP_ADDRESS)), ("", 0)),
             leader=self.take(self._leader, LeaderSettings()),
+            archive=ArchiveSettings(**self.bound(ArchiveSettings)),
             access=self.access(),
             engine=self.take(lambda: engine_settings(settings), EngineSettings()),
             merge_settings=MergeSettings(

@@ -32,6 +32,7 @@ from hadoop_rpc.login_settings import LOGIN_KEYS
 from hadoop_rpc.user import USER_KEYS
 from journal.bookkeeper.settings import READER_KEYS as BOOKKEEPER_KEYS
 from journal.quorum.settings import READER_KEYS
+from site_config.archive_settings import ARCHIVE_KEYS
 from site_config.failover_keys import FAILOVER_KEYS
 from site_config.journal_node_keys import JOURNALNODE_KEYS
 from site_config.leadership import LEADER_KEYS
@@ -371,6 +372,7 @@ KEYS: tuple[ConfigKey[Any], ...] = (
     *READER_KEYS,
     *BOOKKEEPER_KEYS,
     *LEADER_KEYS,
+    *ARCHIVE_KEYS,
     *JOURNALNODE_KEYS,
     *FAILOVER_KEYS,
     *SECURITY_KEYS,

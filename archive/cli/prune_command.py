@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from archive.cli.options import archive_options, opened
-from archive.retention import parse_rules, plan_prune
+from archive.pruning import prune
 from hadoop_common.cli.output import echo, echo_json, json_option
+from site_config.archive_settings import parse_rules
 
 
 @click.command("prune")
@@ -29,15 +29,14 @@ def command(location: str, key_file: Path | None, keep: str, dry_run: bool, as_j
     \b
     Example: checkpointer archive prune --archive /backup/hdfs --keep "all for 7d, daily for 90d" --dry-run
     """
-    rules = parse_rules(keep)
+    try:
+        rules = parse_rules(keep)
+    except ValueError as fault:
+        raise click.BadParameter(str(fault), param_hint="--keep") from None
+    if not rules:
+        raise click.BadParameter("it has no rule, so everything but the newest moments would go", param_hint="--keep")
     with opened(location, key_file) as archive:
-        catalogue = archive.writable_catalogue()
-        plan = plan_prune(catalogue, rules, time.time_ns() // 1_000_000)
-        if plan.remove and not dry_run:
-            # unlisted first: a crash in between leaves only garbage
-            archive.publish(catalogue, remove=[each.name for each in plan.remove])
-            for each in plan.remove:
-                archive.store.remove(each.name)
+        plan = prune(archive, rules, dry_run=dry_run)
     if as_json:
         removed = [asdict(each) for each in plan.remove]
         echo_json({"dryRun": dry_run, "removed": removed, "bytes": plan.freed, "kept": len(plan.keep)})

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
+from checkpointer.checks.archive_checks import check_archive
 from checkpointer.checks.checkpoint_checks import check_age, check_daemon, check_edits, check_transactions
 from checkpointer.checks.cluster_checks import (
     check_ha,
@@ -146,6 +147,14 @@ CHECKS: tuple[Check, ...] = (
         "Check `systemctl status` and the daemon's log.",
         frozenset({FactGroup.DAEMON}),
         check_daemon,
+    ),
+    Check(
+        "archive",
+        "the daemon's archive is filled and can restore the newest archived transaction",
+        "Check the daemon's log; `checkpointer archive list` shows what the archive has.",
+        frozenset({FactGroup.DAEMON}),
+        check_archive,
+        critical=False,
     ),
     Check(
         "leader",

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import Any
 
+from checkpointer.daemon.archive_process import ArchiveProcess
 from checkpointer.daemon.cancellation import Cancellation
 from checkpointer.daemon.lake import LakeAppender
 from checkpointer.daemon.record import RecordStore
@@ -91,6 +92,7 @@ class CheckpointAttempts:
     cancellation: Cancellation
     leadership: Leadership
     forecast: UploadForecast
+    archive: ArchiveProcess
     lake: LakeAppender
     record: RecordStore
     faults: OperationFaults
@@ -212,6 +214,7 @@ class CheckpointAttempts:
     def _keep_up(self) -> None:
         self.role.keep_up(self.cancelled)
         self.faults.fetch.ended()
+        self.archive.offer(self.role)
 
     def _held_back(self, progress: Progress) -> str:
         """Return why another daemon makes the next checkpoint, "" if this one does."""
@@ -237,6 +240,7 @@ class CheckpointAttempts:
         self.schedule.saved(None if result.rollback else result.txid)
         latency = (self.clock() if self._renamed_at is None else self._renamed_at) - triggered
         self.record.saved(result, reason.value, latency)
+        self.archive.measured(result)
         _log_checkpoint(result, reason, latency)
         self.faults.checkpoint.ended()
         self.schedule.reset_retries()
@@ -286,6 +290,7 @@ class CheckpointAttempts:
             self.record.offered(upload)
             self.forecast.note_upload(upload)
             self._log_upload(upload)
+        self.archive.offer(self.role)
         if made:
             self.faults.offer.ended()
         else:

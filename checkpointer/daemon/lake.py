@@ -8,8 +8,6 @@ begins, and the running one is ended with all its processes.
 from __future__ import annotations
 
 import logging
-import os
-import signal
 import subprocess
 import sys
 import threading
@@ -19,6 +17,7 @@ from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
 
+from checkpointer.daemon.child_process import end_process_group
 from checkpointer.roles.role import CheckpointRole
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
@@ -95,7 +94,7 @@ class LakeAppender:
             child, worker = self._child, self._worker
             self._changed.notify_all()
         if child is not None:
-            _end(child)
+            end_process_group(child, "the append to the lake")
         if worker is not None:
             worker.join(_GRACE_SECONDS)
 
@@ -190,20 +189,3 @@ def find_module() -> str:
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else ""
-
-
-def _end(child: subprocess.Popen[str]) -> None:
-    """End a process and its children, which are in a session of their own."""
-    _signal(child, signal.SIGTERM)
-    try:
-        child.wait(_GRACE_SECONDS)
-    except subprocess.TimeoutExpired:
-        _LOG.warning("the append to the lake does not end and is killed")
-    _signal(child, signal.SIGKILL)
-
-
-def _signal(child: subprocess.Popen[str], number: signal.Signals) -> None:
-    try:
-        os.killpg(child.pid, number)
-    except ProcessLookupError:
-        return  # all of them have ended

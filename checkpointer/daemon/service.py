@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from checkpointer.daemon.archive_process import ArchiveProcess
 from checkpointer.daemon.attempts import CheckpointAttempts, OperationFaults, describe_fault
 from checkpointer.daemon.cancellation import Cancellation
 from checkpointer.daemon.history import DaemonHistory
@@ -53,6 +54,7 @@ class CheckpointService:
         config: periods and thresholds.
         clock: monotonic seconds.
         gave_up: called when the role gave up for good; `fault` has the reason.
+        archive: is filled next to the role; the service stops it.
         lake: gets each new image; the service stops it.
         forecast: when NameNodes accept images.
         leadership: whether this daemon, of several for its cluster, makes the checkpoints.
@@ -71,6 +73,7 @@ class CheckpointService:
         *,
         clock: Callable[[], float] = time.monotonic,
         gave_up: Callable[[], None] = lambda: None,
+        archive: ArchiveProcess | None = None,
         lake: LakeAppender | None = None,
         forecast: UploadForecast | None = None,
         leadership: Leadership | None = None,
@@ -79,6 +82,7 @@ class CheckpointService:
         self._role = role
         self._config = config
         self._leadership = leadership or Leadership.alone()
+        self._archive = archive or ArchiveProcess(config, clock=clock, wall=wall)
         self._lake = lake or LakeAppender(config)
         self._forecast = forecast or UploadForecast(config, wall=wall)
         self.wall = wall
@@ -95,6 +99,7 @@ class CheckpointService:
             cancellation=self._cancellation,
             leadership=self._leadership,
             forecast=self._forecast,
+            archive=self._archive,
             lake=self._lake,
             record=self._record,
             faults=self._faults,
@@ -114,6 +119,7 @@ class CheckpointService:
     def reconfigure(self, config: CheckpointConfig) -> None:
         """Apply new periods and thresholds from the next poll on."""
         self._config = self._schedule.config = self._forecast.config = config
+        self._archive.reconfigure(config)
         self._lake.reconfigure(config)
 
     # ---- cancellation --------------------------------------------------------------------------------------
@@ -134,6 +140,7 @@ class CheckpointService:
         """Stop a running checkpoint at its next safe point, and start no other."""
         self._cancellation.stop()
         self.cancel("the daemon is stopping")
+        self._archive.stop()
         self._lake.stop()
 
     # ---- triggers ------------------------------------------------------------------------------------------
@@ -157,11 +164,16 @@ class CheckpointService:
         return TriggerResult(TriggerState.STARTED, "a checkpoint was started")
 
     def jobs(self) -> list[Job]:
-        """Return the jobs next to polls: NameNodes are asked when they accept an image again."""
-        return [Job("upload-forecast", self._config.poll_interval, self._update_forecast)]
+        """Return the jobs next to polls: NameNodes are asked when they accept an image again, the archive is fed."""
+        seconds = self._config.poll_interval
+        return [Job("upload-forecast", seconds, self._update_forecast), Job("archive", seconds, self._feed_archive)]
 
     def _update_forecast(self) -> bool:
         self._attempts.update_forecast()
+        return False
+
+    def _feed_archive(self) -> bool:
+        self._archive.feed(self._role)
         return False
 
     def job_failed(self, name: str, fault: Exception) -> None:
@@ -239,7 +251,9 @@ class CheckpointService:
     def state(self) -> NodeState:
         """Return the present state of the daemon."""
         status = self._checkpoint_status(self._observe())
-        return daemon_state(self._role, self._record.now, self._lake, self._forecast, status, self.silences.current())
+        archive, lake = self._archive, self._lake
+        silences = self.silences.current()
+        return daemon_state(self._role, self._record.now, archive, lake, self._forecast, status, silences)
 
     def status(self) -> dict[str, Any]:
         """Return `state` as GET /status has it."""

@@ -1,4 +1,4 @@
-"""State of a daemon, derived from its role, its record, its lake and the NameNodes' last reports."""
+"""State of a daemon, derived from its role, its record, its archive, its lake and the NameNodes' last reports."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from checkpointer.daemon.archive_process import ArchiveProcess
 from checkpointer.daemon.lake import LakeAppender
 from checkpointer.daemon.upload_forecast import UploadForecast
 from checkpointer.roles.role import IN_USE, CheckpointRole, Progress, UploadTarget
@@ -86,6 +87,7 @@ def lateness(status: CheckpointStatus) -> str:
 def daemon_state(
     role: CheckpointRole,
     record: CheckpointRecord,
+    archive: ArchiveProcess,
     lake: LakeAppender,
     forecast: UploadForecast,
     status: CheckpointStatus,
@@ -102,7 +104,7 @@ def daemon_state(
     problems = [status.fault, *alarms] if status.fault else alarms
     if status.switched_off:
         problems = []
-    all_alarms = (*alarms, *_unused(role), *_healed_alarm(record), *lake.alarms(), *status.notices)
+    all_alarms = (*alarms, *_unused(role), *_healed_alarm(record), *archive.alarms(), *lake.alarms(), *status.notices)
     return NodeState(
         role=role.name,
         ready=not problems,
@@ -126,6 +128,7 @@ def daemon_state(
         failures_in_row=status.failures,
         retry_at=status.retry_at,
         targets=tuple(_target(target, forecast) for target in role.targets),
+        archive=archive.state(None if progress is None else progress.journal_txid),
         lake=lake.state,
         record=record,
         details=role.details(),

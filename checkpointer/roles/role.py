@@ -235,6 +235,15 @@ class CheckpointRole(Protocol):
     def storage_info(self) -> StorageInfo:
         """Return the namespace of the storage; an HdfsError explains why there is none yet."""
 
+    def confirm_image(self) -> Path:
+        """Return the newest image after a check that it belongs to the cluster's present past.
+
+        Called by the thread that makes checkpoints.
+
+        Raises:
+            HdfsError: there is no image, it does not belong to that past, or that is not known now.
+        """
+
     def image_folders(self) -> list[Path]:
         """Return the `current` folders of the storage directories that work."""
 

@@ -21,10 +21,11 @@ from archive.catalogue import (
     encode_commit,
     join_commits,
 )
-from archive.errors import ArchiveDamagedError, ArchiveError, ArchiveVersionError, NoSuchMomentError
+from archive.errors import ArchiveDamagedError, ArchiveVersionError, NoSuchMomentError
 from archive.history import histories, missing_edits, moments, only_history, plan_restore, view_of
-from archive.retention import parse_rules, plan_prune
+from archive.retention import plan_prune
 from hadoop_common.names import segment_name
+from site_config.archive_settings import parse_rules
 from tests.depth import examples
 
 DAY = 86_400_000
@@ -156,7 +157,7 @@ def test_of_two_images_of_one_transaction_the_later_one_is_the_base() -> None:
 
 
 def test_rules_that_are_none_are_refused() -> None:
-    with pytest.raises(ArchiveError, match="'some for 7d' is not a retention rule"):
+    with pytest.raises(ValueError, match="'some for 7d' is not a retention rule"):
         parse_rules("all for 7d, some for 7d")
 
 

@@ -88,6 +88,9 @@ class FakeRole:
     def latest_image(self) -> Path:
         raise StorageError("no image")
 
+    def confirm_image(self) -> Path:
+        return self.latest_image()
+
     def segments(self) -> list[EditLogSegment]:
         return []
 

@@ -34,7 +34,7 @@ from checkpointer.storage.inspector import StorageDirectory, StorageState
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.namenode_values import RemoteEditLog
 from journal.quorum.node_answers import NodeAnswer
-from node_state.state import CheckpointRecord, NodeState
+from node_state.state import ArchiveState, CheckpointRecord, NodeState
 from site_config.checkpoint_config import Role
 
 NOW = 1_000_000.0
@@ -574,6 +574,33 @@ def daemon(**changes: Any) -> dict[str, DaemonFacts]:
     return {"daemon": replace(found, **changes)}
 
 
+def archived(**values: Any) -> Observation[NodeState]:
+    known = {"directory": "/a", "archived_txid": 90, "restorable_txid": 90, "lag_transactions": 3, "lag_seconds": 2.0}
+    state = NodeState(role="standby", archive=ArchiveState(**{**known, **values}))
+    if error := state.archive and state.archive.error:
+        state = replace(state, alarms=(f"not filled: {error}",), next_steps={f"not filled: {error}": "free space"})
+    return Observation(state)
+
+
+@pytest.mark.parametrize(
+    ("status", "state", "word"),
+    [
+        (Observation(NodeState(role="standby")), State.OK, "is not set"),
+        (archived(), State.OK, "up to transaction 90, 3 transactions behind, complete 2 s ago"),
+        (archived(missing_transactions=4), State.OK, "4 transactions were purged before they were archived"),
+        (archived(missing_transactions=4, restorable_txid=80), State.WARNING, "4 transactions were purged"),
+        (archived(restorable_txid=-1), State.WARNING, "no image"),
+        (archived(error="disk full"), State.WARNING, "/a is not filled: disk full"),
+        (DOWN, State.UNKNOWN, "refused"),
+    ],
+)
+def test_the_archive(status: Observation[NodeState], state: State, word: str) -> None:
+    found = decide("archive", **daemon(status=status))
+    assert found.state is state
+    assert word in found.summary
+    assert (found.hint == "free space") == ("disk full" in word)
+
+
 def failed(error: str, **record: float) -> Observation[NodeState]:
     record["last_error_at"] = NOW - 30
     return Observation(NodeState(role="secondary", record=CheckpointRecord(last_error=error, **record)))  # type: ignore[arg-type]
@@ -657,7 +684,7 @@ def test_thresholds_that_are_none(text: str) -> None:
 
 
 def test_every_check_takes_its_thresholds_or_has_none() -> None:
-    without = {"namenode", "ha", "version", "storage", "edits", "daemon", "leader", "kerberos"}
+    without = {"namenode", "ha", "version", "storage", "edits", "daemon", "archive", "leader", "kerberos"}
     assert MEASURED.keys() | without == BY_NAME.keys()
     sources = [path.read_text() for path in Path(checks.__file__).parent.glob("*_checks.py")]
     assert {name for text in sources for name in re.findall(r'thresholds\.limits\("(\w+)"', text)} == MEASURED.keys()

@@ -112,7 +112,7 @@ def test_all_is_well(site: Site) -> None:
     assert (outcome.code, outcome.err) == (0, "")
     first, *lines = outcome.out.splitlines()
     summary, _, metrics = first.partition(" | ")
-    assert summary.startswith("CHECKPOINTER OK - 13 checks")
+    assert summary.startswith("CHECKPOINTER OK - 14 checks")
     values = dict(metric.split("=", 1) for metric in metrics.split())
     assert values["age"].split(";")[1:] == ["8640000000", "8640000000"]
     assert values["transactions"].startswith(f"{NEW_TXID - OLD_TXID};")
@@ -226,6 +226,7 @@ def test_the_namenode_is_down(site: Site, closed_port: int) -> None:
         "edits": "UNKNOWN",
         "journalnodes": "OK",
         "daemon": "OK",
+        "archive": "OK",
         "leader": "OK",
         "tls": "OK",
         "kerberos": "OK",

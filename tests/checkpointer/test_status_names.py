@@ -14,6 +14,7 @@ from checkpointer.roles.secondary.role import SecondaryDetails
 from checkpointer.roles.standby.follower import StandbyDetails
 from engine.healing import HealedFault
 from node_state.state import (
+    ArchiveState,
     CheckpointBlock,
     CheckpointRecord,
     JournalNodeState,
@@ -36,7 +37,7 @@ COMMON = words(
     "lastReason "
     "lastOutcome lastSeconds latencySeconds healed healedTotal uploadedAt uploads uploadFailures "
     "ignored ignoredTotal "
-    "uploadedBytes lastError lastErrorAt targets lake enabled cancelled leader secondsSinceCheckpoint "
+    "uploadedBytes lastError lastErrorAt targets archive lake enabled cancelled leader secondsSinceCheckpoint "
     "imageTxid journalTxid transactionsBehind error ready message checkpointAt failuresInRow retryAt "
     "appliedTxid sourceTxid activeTxid tailingLagSeconds tailingLagTransactions transactionsSinceRoll journalNodes"
 )
@@ -60,6 +61,7 @@ def test_parts() -> None:
         storage={"/s": "in use"},
         cancelled=CheckpointBlock(reason="why", seconds_left=1.5),
         targets=(TargetState(address="nn1"),),
+        archive=ArchiveState(directory="/archive"),
         lake=LakeState(directory="/lake"),
         record=CheckpointRecord(healed=(HealedFault("code", "INODE", 7, "/p", "kept"),), last_seconds={"load": 1.0}),
     )
@@ -70,6 +72,8 @@ def test_parts() -> None:
         "address namenodeId state txid rollbackTxid result error at failures primary takesFrom sentBytes totalBytes"
     )
     assert set(told["targets"][0]) == words(target)
+    archive = "directory running branch archivedTxid restorableTxid lagTransactions lagSeconds missingTransactions"
+    assert set(told["archive"]) == words(f"{archive} completeAt failures error")
     assert set(told["lake"]) == words("directory running appendedAt appends failures error")
     assert told["healed"] == [{"code": "code", "section": "INODE", "inode": 7, "path": "/p", "message": "kept"}]
     assert told["lastSeconds"] == {"load": 1.0}

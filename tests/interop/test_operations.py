@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.interop]
 NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 CHECKS = (
     *("namenode", "ha", "version", "storage", "space", "age", "transactions", "edits", "journalnodes", "daemon"),
-    *("leader", "tls", "kerberos"),
+    *("archive", "leader", "tls", "kerberos"),
 )
 
 

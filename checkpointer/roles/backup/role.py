@@ -278,6 +278,11 @@ class BackupRole:
     def latest_image(self) -> Path:
         return self._storage.latest_image().path
 
+    def confirm_image(self) -> Path:
+        image = self._storage.latest_image()
+        self._confirm(image.path, image.txid)
+        return image.path
+
     def segments(self) -> list[EditLogSegment]:
         return local_segments(self.image_folders())
 

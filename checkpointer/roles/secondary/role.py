@@ -182,10 +182,18 @@ class SecondaryRole:
         return self._storage.image_folders()
 
     def latest_image(self) -> Path:
+        return self._newest_image().path
+
+    def confirm_image(self) -> Path:
+        image = self._newest_image()
+        self._confirm(image.path, image.txid)
+        return image.path
+
+    def _newest_image(self) -> ImageCopy:
         newest = self._storage.latest_image()
         if newest is None:
             raise StorageError("there is no image yet", hint="Wait for the first checkpoint.")
-        return newest.path
+        return newest
 
     def segments(self) -> list[EditLogSegment]:
         return self._storage.segments()

@@ -161,6 +161,11 @@ class StandbyRole:
     def latest_image(self) -> Path:
         return self._storage.latest_image().path
 
+    def confirm_image(self) -> Path:
+        image = self._storage.latest_image()
+        self._confirm(image.path, image.txid)
+        return image.path
+
     def image_folders(self) -> list[Path]:
         return self._storage.current_folders()
 

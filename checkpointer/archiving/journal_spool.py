@@ -1,0 +1,155 @@
+"""Copies of a shared journal's edits as segment files, for an archive: from a quorum of JournalNodes or from bookies.
+
+The spool reads operations in order and divides them where the NameNode did: before OP_START_LOG_SEGMENT and after
+OP_END_LOG_SEGMENT. The journal's own segments do not matter, since the caches of JournalNodes have none.
+
+Files that are archived are removed, except those that show the next comparison which history they belong to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from checkpointer.roles.standby.edit_source import EditSource
+from engine.txn_runs import is_identifying
+from hadoop_common.names import inprogress_name, segment_name
+from journal.binary_codec import encode_op
+from journal.errors import TransactionGapError
+from journal.operation import EditOp
+from journal.ops import EndLogSegmentOp, StartLogSegmentOp
+from journal.segment import encode_header
+
+
+@dataclass(slots=True)
+class _OpenFile:
+    """The file that grows, with transactions from `first` on."""
+
+    first: int
+    path: Path
+    out: BinaryIO
+    layout_version: int
+    identifying: bool = False
+
+
+class JournalSpool:
+    """Segment files of the journal `source` in `folder`, which is empty; not thread-safe."""
+
+    def __init__(self, source: EditSource, folder: Path) -> None:
+        self._source = source
+        self.folder = folder
+        self._next: int | None = None
+        self._open: _OpenFile | None = None
+        # finalized files, and whether each has an identifying transaction
+        self._finished: list[tuple[Path, bool]] = []
+
+    @property
+    def next_txid(self) -> int | None:
+        """The first transaction that is not here, None before `begin`."""
+        return self._next
+
+    @property
+    def finished_txid(self) -> int:
+        """The last transaction of the last finished file, -1 without one."""
+        return int(self._finished[-1][0].name.rpartition("-")[2]) if self._finished else -1
+
+    def begin(self, txid: int) -> None:
+        """Remove all files, and continue with transaction `txid`."""
+        self.close()
+        for path in self.folder.iterdir():
+            path.unlink()
+        self._finished = []
+        self._next = txid
+
+    def oldest(self) -> int:
+        """Return the oldest transaction of the journal.
+
+        Raises:
+            HdfsError: the journal cannot be read.
+        """
+        try:
+            self._source.view(0, in_progress=False)
+        except TransactionGapError as gap:
+            return gap.expected if gap.found is None else gap.found
+        return 0
+
+    def newest(self) -> int:
+        """Return the newest finalized transaction of the journal, -1 for none; raises as `oldest`."""
+        self._source.update_finalized(0)
+        return self._source.finalized_txid()
+
+    def update(self, layout_version: int) -> None:
+        """Copy the transactions that are new in the journal; those that it has purged are skipped.
+
+        Args:
+            layout_version: of new files.
+
+        Raises:
+            HdfsError: the journal cannot be read.
+            OSError: the folder cannot be written.
+        """
+        while True:
+            begin = self._begin
+            try:
+                view = self._source.view(begin, in_progress=True)
+            except TransactionGapError as gap:
+                if gap.found is None or gap.found <= begin:
+                    raise
+                self._finish()
+                self._next = gap.found
+                continue
+            for segment in (*view.segments, *([view.tail] if view.tail is not None else [])):
+                self._copy(segment.read(self._begin), layout_version)
+            if not view.more or self._next == begin:
+                break
+        if self._open is not None:
+            self._open.out.flush()
+
+    def archived(self, txid: int) -> None:
+        """Remove finished files that are archived up to `txid` and are not needed to recognise the history."""
+        while len(self._finished) > 1 and any(identifying for _, identifying in self._finished[1:]):
+            path, _ = self._finished[0]
+            if int(path.name.rpartition("-")[2]) > txid:
+                return
+            path.unlink(missing_ok=True)
+            del self._finished[0]
+
+    def close(self) -> None:
+        """Close the file that grows."""
+        if self._open is not None:
+            self._open.out.close()
+            self._open = None
+
+    @property
+    def _begin(self) -> int:
+        assert self._next is not None
+        return self._next
+
+    def _copy(self, ops: Iterator[EditOp], layout_version: int) -> None:
+        for op in ops:
+            if isinstance(op, StartLogSegmentOp):
+                self._finish()
+            if self._open is None:
+                self._open = self._created(op.txid, layout_version)
+            self._open.out.write(encode_op(op, self._open.layout_version))
+            self._open.identifying |= is_identifying(op)
+            self._next = op.txid + 1
+            if isinstance(op, EndLogSegmentOp):
+                self._finish()
+
+    def _created(self, txid: int, layout_version: int) -> _OpenFile:
+        path = self.folder / inprogress_name(txid)
+        out = path.open("wb")
+        out.write(encode_header(layout_version))
+        return _OpenFile(txid, path, out, layout_version)
+
+    def _finish(self) -> None:
+        """Give the file that grows the name of a finalized segment."""
+        done, self._open = self._open, None
+        if done is None:
+            return
+        done.out.close()
+        path = done.path.rename(self.folder / segment_name(done.first, self._begin - 1))
+        self._finished.append((path, done.identifying))

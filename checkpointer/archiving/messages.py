@@ -1,0 +1,57 @@
+"""What a daemon and the process that fills its archive tell each other.
+
+The daemon writes pickled values: a `CheckpointConfig` first, then an `ArchiveSource` whenever that has changed. The
+process answers with a line of JSON, an `ArchiveReport`, after each round that changed something.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveSource:
+    """What there is to archive.
+
+    Attributes:
+        storage: `current` folder with VERSION.
+        edits: folders with segments; empty if the edits are in a journal that is read over the network.
+        base_txid: newest image here; a new archive of a journal begins after it.
+        image: newest image that is confirmed to belong to the cluster's present past, None if none is.
+        replay_rate: transactions that the daemon replays per second, 0 if not measured.
+    """
+
+    storage: Path
+    edits: tuple[Path, ...]
+    base_txid: int
+    image: Path | None = None
+    replay_rate: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveReport:
+    """The result of a round.
+
+    Attributes:
+        complete: whether everything that could be read is archived and can be restored.
+        error: why the round failed, "" if it did not; `hint`: what to do next. Other fields are then of the last round.
+    """
+
+    branch: str = ""
+    last_txid: int = -1
+    restorable_txid: int = -1
+    missing: int = 0
+    complete: bool = False
+    error: str = ""
+    hint: str = ""
+
+    def to_line(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_line(cls, line: str) -> Self:
+        """Inverse of `to_line`; raises ValueError or TypeError for other lines."""
+        return cls(**json.loads(line))

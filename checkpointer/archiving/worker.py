@@ -1,0 +1,243 @@
+"""The process that fills an archive: `python -m checkpointer.archiving.worker`, started by a daemon.
+
+It reads what `messages` describes from its standard input, and ends when that ends, so it never outlives its daemon. A
+kill at any time leaves only unlisted objects in the archive.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO
+
+from archive.adding import AddOptions, FoundFiles, find_segments
+from archive.archive import Archive, open_archive
+from archive.errors import OtherHistoryError
+from archive.following import ArchiveFollower, ArchivePosition
+from archive.history import histories, view_of
+from archive.pruning import prune
+from checkpointer.archiving.journal_spool import JournalSpool
+from checkpointer.archiving.messages import ArchiveReport, ArchiveSource
+from checkpointer.roles.standby.open_source import open_edit_source
+from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import as_hdfs_error
+from hadoop_common.names import VERSION
+from hadoop_common.storage_info import parse_version
+from hadoop_common.tls.process import use_client
+from hadoop_rpc.kerberos import current_login, log_in
+from site_config.archive_settings import ArchiveSettings
+from site_config.checkpoint_config import CheckpointConfig
+
+_LOG = logging.getLogger(__name__)
+_NICE = 10
+_PRUNE_SECONDS = 3600.0
+# how often a journal without news is asked whether it was set back
+_LOOK_BACK_SECONDS = 60.0
+_MAX_WAIT_SECONDS = 60.0
+# a rename of the segment in progress may hide it from one round
+_TOLERATED = 1
+_GRACE_SECONDS = 5.0
+_HINT = "Check that the archive can be reached and has space; the daemon retries, and checkpoints continue."
+
+
+class Inbox:
+    """The newest message of the daemon, read by a thread; `ended` is set when the daemon is gone or wants an end."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.ended = threading.Event()
+        self.source: ArchiveSource | None = None
+        threading.Thread(target=self._read, name="inbox", daemon=True).start()
+
+    def _read(self) -> None:
+        try:
+            while True:
+                self.source = pickle.load(self._stream)
+        except (EOFError, pickle.UnpicklingError):
+            self.ended.set()
+            # a file system that hangs must not keep this process
+            time.sleep(_GRACE_SECONDS)
+            os._exit(0)
+
+
+class Rounds:
+    """Rounds of archiving with one open archive: copies from a journal, additions, and removal by retention rules."""
+
+    def __init__(self, archive: Archive, settings: ArchiveSettings, spool: JournalSpool | None) -> None:
+        self._archive = archive
+        self._settings = settings
+        self._spool = spool
+        options = AddOptions(restore_target=settings.restore_target, forks=spool is None)
+        self._follower = ArchiveFollower(archive, options)
+        # the confirmed image, and the branch at that time: it belongs to no branch that begins later
+        self._image: Path | None = None
+        self._image_branch = ""
+        self._branch = ""
+        self._looked_at = time.monotonic()
+        self._pruned_at: float | None = None
+
+    def make(self, source: ArchiveSource) -> ArchivePosition | None:
+        """Archive what is new; None as long as a new archive waits for its first image.
+
+        Raises:
+            HdfsError, OSError: the archive or the edits cannot be used.
+        """
+        if source.replay_rate > 0:
+            self._follower.options = replace(self._follower.options, replay_rate=source.replay_rate)
+        if source.image is None and not self._branch and not self._archive.catalogue().records:
+            # without an image, nothing would show later which history the first edits belong to
+            return None
+        version = (source.storage / VERSION).read_text()
+        if self._spool is not None:
+            self._update(self._spool, source, version)
+        folders = source.edits if self._spool is None else (self._spool.folder,)
+        if source.image != self._image:
+            self._image, self._image_branch = source.image, self._branch
+        images = (source.image,) if source.image is not None and source.image.is_file() else ()
+        found = FoundFiles(version, find_segments(folders, in_progress=True), images)
+        try:
+            position = self._follower.follow(found, self._image_branch)
+        except OtherHistoryError:
+            assert self._spool is not None
+            # everything is compared once more, to find out where the histories part
+            self._spool.begin(self._spool.oldest())
+            self._follower.options = replace(self._follower.options, forks=True)
+            return self.make(source)
+        self._branch = position.branch
+        if self._spool is not None:
+            self._spool.archived(position.last_txid)
+            self._follower.options = replace(self._follower.options, forks=False)
+        self._prune()
+        return position
+
+    def _update(self, spool: JournalSpool, source: ArchiveSource, version: str) -> None:
+        if spool.next_txid is None:
+            begin = self._first_needed(source)
+            spool.begin(min(begin, max(0, spool.newest())))
+        elif time.monotonic() - self._looked_at >= _LOOK_BACK_SECONDS:
+            self._looked_at = time.monotonic()
+            if spool.newest() < spool.finished_txid:
+                spool.begin(spool.oldest())
+        spool.update(parse_version(version.encode(), VERSION).layout_version)
+
+    def _first_needed(self, source: ArchiveSource) -> int:
+        """Return the transaction from which a journal is read: an archived one, so that its history is recognised."""
+        catalogue = self._archive.catalogue()
+        views = [view_of(catalogue, name) for name in histories(catalogue)]
+        firsts = [
+            max((each.record.first for each in view.pieces if each.record.last_time), default=None) for view in views
+        ]
+        return min((each for each in firsts if each is not None), default=source.base_txid + 1)
+
+    def _prune(self) -> None:
+        due = self._pruned_at is None or time.monotonic() - self._pruned_at >= _PRUNE_SECONDS
+        if self._settings.keep and not self._settings.immutable and due:
+            self._pruned_at = time.monotonic()
+            plan = prune(self._archive, self._settings.keep)
+            if plan.remove:
+                _LOG.info("%d objects with %d bytes were removed from the archive", len(plan.remove), plan.freed)
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """The last report, and failures in a row."""
+
+    report: ArchiveReport = field(default_factory=ArchiveReport)
+    failures: int = 0
+
+
+def work(config: CheckpointConfig, inbox: Inbox) -> None:
+    """Archive until the daemon ends this process."""
+    settings, outcome = config.archive, _Outcome()
+    key_file = Path(settings.key_file) if settings.key_file else None
+    while not inbox.ended.is_set():
+        try:
+            with ExitStack() as resources:
+                archive = resources.enter_context(
+                    open_archive(settings.directory, key_file, immutable=settings.immutable)
+                )
+                spool = resources.enter_context(_opened_spool(config, inbox))
+                rounds = Rounds(archive, settings, spool)
+                while not inbox.ended.wait(settings.period):
+                    if inbox.source is not None:
+                        _report(outcome, _as_report(rounds.make(inbox.source)))
+        except Exception as fault:
+            outcome.failures += 1
+            if outcome.failures > _TOLERATED:
+                _report(outcome, _failed(outcome.report, fault))
+            inbox.ended.wait(min(_MAX_WAIT_SECONDS, settings.period * 2.0 ** min(outcome.failures, 16)))
+
+
+def _report(outcome: _Outcome, report: ArchiveReport) -> None:
+    if not report.error:
+        outcome.failures = 0
+    if report != outcome.report or report.complete or report.error:
+        print(report.to_line(), flush=True)
+    outcome.report = report
+
+
+def _as_report(position: ArchivePosition | None) -> ArchiveReport:
+    if position is None:
+        return ArchiveReport()
+    complete = position.restorable_txid == position.last_txid
+    return ArchiveReport(
+        position.branch, position.last_txid, position.restorable_txid, position.missing, complete=complete
+    )
+
+
+def _failed(last: ArchiveReport, fault: Exception) -> ArchiveReport:
+    known = as_hdfs_error(fault)
+    if known is None:
+        # file systems of fsspec raise errors of their own
+        known = HdfsError(f"{type(fault).__name__}: {fault}")
+    return replace(last, complete=False, error=known.message, hint=known.hint or _HINT)
+
+
+@contextmanager
+def _opened_spool(config: CheckpointConfig, inbox: Inbox) -> Iterator[JournalSpool | None]:
+    """A spool of the shared journal; None if the edits are files."""
+    if not config.shared_edits or config.shared_edits_directory is not None:
+        yield None
+        return
+    use_client(config.web.tls)
+    if config.kerberos is not None and current_login() is None:
+        log_in(config.kerberos.login)
+    while inbox.source is None:
+        if inbox.ended.wait(config.archive.period):
+            yield None
+            return
+    version = (inbox.source.storage / VERSION).read_bytes()
+    journal = open_edit_source(config)
+    journal.open(parse_version(version, VERSION))
+    try:
+        with TemporaryDirectory(prefix="checkpointer-archive-") as folder:
+            spool = JournalSpool(journal, Path(folder))
+            try:
+                yield spool
+            finally:
+                spool.close()
+    finally:
+        journal.close()
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(_NICE)
+    os.umask(0o077)
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(message)s")
+    config = pickle.load(sys.stdin.buffer)
+    work(config, Inbox(sys.stdin.buffer))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,310 @@
+"""Fills an archive, in a process of its own that no checkpoint and no reader of edits waits for.
+
+The process runs as long as the daemon, with a low priority, and is restarted after a crash. It finds new edits itself;
+the daemon tells it the folders and which image belongs to the cluster's present past. `worker` is the process,
+`messages` is what both say. A failure stays until a round succeeds.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from checkpointer.archiving.messages import ArchiveReport, ArchiveSource
+from checkpointer.daemon.child_process import end_process_group
+from checkpointer.roles.role import CheckpointRole
+from engine.merge import MergeResult
+from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import error_text
+from hadoop_common.names import parse_image
+from hadoop_common.quantities import duration
+from hadoop_common.recurring_fault import Alarm, RecurringFault
+from image_format.md5_file import read_md5_file
+from node_state.state import ArchiveState
+from site_config.checkpoint_config import CheckpointConfig
+
+_LOG = logging.getLogger(__name__)
+_MODULE = "checkpointer.archiving.worker"
+_KIND = "archive"
+_MAX_WAIT_SECONDS = 60.0
+# longer than a process that was told to end takes
+_GRACE_SECONDS = 8.0
+# fewer transactions do not show how fast replay is
+_MIN_MEASURED = 10_000
+_MISSING_HINT = "Make a checkpoint (`checkpointer checkpoint --force`): the archive continues from its image."
+_LAG_HINT = (
+    "Check the daemon's log, and that `checkpointer archive list` reads the archive; checkpoints and edits continue."
+)
+
+
+class ArchiveProcess:
+    """Supervises the process that fills the archive.
+
+    Any thread may call any method; only `stop` waits, and none raises.
+
+    Args:
+        config: where the archive is and how it is filled.
+        clock: monotonic seconds; `wall`: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        config: CheckpointConfig,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._wall = wall
+        self._since = wall()
+        self._guard = threading.Lock()
+        self._source: ArchiveSource | None = None
+        self._confirmed: tuple[Path, bytes] | None = None
+        self._replay_rate = 0.0
+        self._report = ArchiveReport()
+        self._complete_at: float | None = None
+        self._failures = 0
+        self._fault = RecurringFault(_LOG, "the archive is filled again", unit="attempts", clock=clock)
+        self._child: subprocess.Popen[bytes] | None = None
+        self._worker: threading.Thread | None = None
+        self._restarts = False
+        self._stopping = threading.Event()
+
+    @property
+    def enabled(self) -> bool:
+        """Whether an archive is configured."""
+        return bool(self._config.archive.directory)
+
+    # ---- what there is to archive --------------------------------------------------------------------------
+
+    def measured(self, result: MergeResult) -> None:
+        """Note how fast this daemon replays."""
+        if result.transactions >= _MIN_MEASURED and result.timings.replay > 0:
+            self._replay_rate = result.transactions / result.timings.replay
+
+    def offer(self, role: CheckpointRole) -> None:
+        """Archive the newest image if a restore needs it and the role confirms it; called after each attempt."""
+        if not self.enabled:
+            return
+        try:
+            newest = role.latest_image()
+            known = (newest, read_md5_file(newest))
+            if known != self._confirmed and role.confirm_image() == newest:
+                self._confirmed = known
+        except (HdfsError, OSError) as fault:
+            # the next attempt tries again; uploads report what keeps an image from being confirmed
+            _LOG.debug("the newest image is not archived yet: %s", error_text(fault))
+        self.feed(role)
+
+    def feed(self, role: CheckpointRole) -> None:
+        """Pass the present folders to the process, and start it at the first call."""
+        if not self.enabled or self._stopping.is_set():
+            return
+        try:
+            source = self._source_of(role)
+        except (HdfsError, OSError, IndexError) as fault:
+            _LOG.debug("the archive gets nothing new: %s", error_text(fault))
+            return
+        with self._guard:
+            if source != self._source:
+                self._source = source
+                self._send(source)
+            if self._worker is None and not self._stopping.is_set():
+                self._worker = threading.Thread(target=self._work, name="archive", daemon=True)
+                self._worker.start()
+
+    def _source_of(self, role: CheckpointRole) -> ArchiveSource:
+        name = parse_image(role.latest_image().name)
+        image = None if self._confirmed is None else self._confirmed[0]
+        return ArchiveSource(
+            storage=role.image_folders()[0],
+            edits=tuple(dict.fromkeys(each.path.parent for each in role.segments())),
+            base_txid=0 if name is None else name.txid,
+            image=image if image is not None and image.is_file() else None,
+            replay_rate=self._replay_rate,
+        )
+
+    # ---- life ----------------------------------------------------------------------------------------------
+
+    def reconfigure(self, config: CheckpointConfig) -> None:
+        """Apply new settings; the process starts again if those of the archive have changed."""
+        with self._guard:
+            changed, self._config = config.archive != self._config.archive, config
+            if changed:
+                self._report, self._complete_at, self._since = ArchiveReport(), None, self._wall()
+                self._fault.forget()
+                self._restarts = True
+                self._kill()
+
+    def stop(self) -> None:
+        """End the process; the next daemon continues."""
+        self._stopping.set()
+        with self._guard:
+            child, worker = self._child, self._worker
+        if child is not None:
+            assert child.stdin is not None
+            with suppress(OSError):
+                child.stdin.close()
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(_GRACE_SECONDS)
+            end_process_group(child, "the process that fills the archive")
+        if worker is not None:
+            worker.join(_GRACE_SECONDS)
+
+    def _work(self) -> None:
+        wait = 0.0
+        while not self._stopping.wait(wait):
+            self._restarts = False
+            if not self.enabled:
+                wait = 1.0
+                continue
+            began = self._clock()
+            try:
+                end = self._run()
+            except OSError as fault:
+                end = error_text(fault)
+            if self._restarts:
+                wait = 0.0
+            elif not self._stopping.is_set():
+                # a process that begins does not know which branch the image was confirmed for
+                self._forget_image()
+                self._failed(f"its process ended: {end}", "The daemon starts it again; see the daemon's log.")
+                wait = 1.0 if self._clock() - began > _MAX_WAIT_SECONDS else min(_MAX_WAIT_SECONDS, max(1.0, 2 * wait))
+
+    def _forget_image(self) -> None:
+        with self._guard:
+            self._confirmed = None
+            if self._source is not None:
+                self._source = replace(self._source, image=None)
+
+    def _run(self) -> str:
+        """Run one process to its end; return why it ended."""
+        with TemporaryDirectory(prefix="checkpointer-archive-", ignore_cleanup_errors=True) as scratch:
+            with self._guard:
+                if self._stopping.is_set():
+                    return "the daemon stops"
+                child = self._child = subprocess.Popen(
+                    [sys.executable, "-m", _MODULE],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    env={**os.environ, "TMPDIR": scratch},
+                    start_new_session=True,
+                )
+                assert child.stdin is not None
+                # a process that hangs must not keep the thread that makes checkpoints
+                os.set_blocking(child.stdin.fileno(), False)
+                self._send(self._config)
+                self._send(self._source)
+            last = self._follow(child)
+            code = child.wait()
+            with self._guard:
+                self._child = None
+        return last or f"exit code {code}"
+
+    def _follow(self, child: subprocess.Popen[bytes]) -> str:
+        """Read reports until the process ends; return the last other line."""
+        assert child.stdout is not None
+        last = ""
+        for line in child.stdout:
+            text = line.decode("utf-8", "replace").strip()
+            try:
+                report = ArchiveReport.from_line(text)
+            except (ValueError, TypeError):
+                last = text or last
+                _LOG.warning("archive: %s", text)
+            else:
+                self._reported(report)
+        return last
+
+    def _send(self, message: object) -> None:
+        """Write a message to the running process; one that does not read is killed, and started again."""
+        child = self._child
+        if child is None or child.stdin is None:
+            return
+        content = pickle.dumps(message)
+        try:
+            if os.write(child.stdin.fileno(), content) == len(content):
+                return
+        except (OSError, ValueError) as fault:
+            _LOG.debug("the process that fills the archive does not read: %s", fault)
+        self._kill()
+
+    def _kill(self) -> None:
+        if self._child is not None:
+            with suppress(OSError):
+                self._child.kill()
+
+    # ---- what it reports -----------------------------------------------------------------------------------
+
+    def _reported(self, report: ArchiveReport) -> None:
+        before, self._report = self._report, report
+        if report.error:
+            self._failed(report.error, report.hint)
+            return
+        self._fault.ended()
+        if report.complete:
+            self._complete_at = self._wall()
+        if report.branch != before.branch:
+            _LOG.info("archived as branch %s of %s", report.branch, self._config.archive.directory)
+
+    def _failed(self, error: str, hint: str) -> None:
+        self._failures += 1
+        self._fault.occurred(f"the archive {self._config.archive.directory} is not filled: {error}", hint=hint)
+
+    def alarms(self) -> list[str]:
+        """Return an alarm if the archive is not filled, lags behind, or lacks what was purged."""
+        if not self.enabled:
+            return []
+        if self._fault.count:
+            return [Alarm(self._fault.text, self._fault.hint, _KIND)]
+        where, report, limit = self._config.archive.directory, self._report, self._config.archive.lag_alarm
+        if report.missing and report.restorable_txid < report.last_txid:
+            text = (
+                f"the archive {where} lacks {report.missing} transactions, which were purged before they were "
+                f"archived: it restores nothing after transaction {report.restorable_txid}"
+            )
+            return [Alarm(text, _MISSING_HINT, _KIND)]
+        if limit and self._lag_seconds > limit:
+            text = f"the archive {where} has been incomplete for {duration(self._lag_seconds)}"
+            return [Alarm(text, _LAG_HINT, _KIND)]
+        return []
+
+    @property
+    def _lag_seconds(self) -> float:
+        return max(0.0, self._wall() - (self._since if self._complete_at is None else self._complete_at))
+
+    def state(self, journal_txid: int | None) -> ArchiveState | None:
+        """Return the state of the archive, None if none is configured.
+
+        Args:
+            journal_txid: newest known transaction, None if unknown.
+        """
+        if not self.enabled:
+            return None
+        report = self._report
+        known = journal_txid is not None and report.restorable_txid >= 0
+        return ArchiveState(
+            directory=self._config.archive.directory,
+            running=self._child is not None,
+            branch=report.branch,
+            archived_txid=report.last_txid,
+            restorable_txid=report.restorable_txid,
+            lag_transactions=max(0, (journal_txid or 0) - report.restorable_txid) if known else None,
+            lag_seconds=round(self._lag_seconds, 3),
+            missing_transactions=report.missing,
+            complete_at=self._complete_at,
+            failures=self._failures,
+            error=self._fault.text,
+        )

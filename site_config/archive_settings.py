@@ -1,0 +1,114 @@
+"""Settings of the archive that a daemon fills, and the retention rules that such an archive has."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from hadoop_common.config_key import SECONDS, SWITCH, ConfigKey, ValueType, bound, keys_in, text
+from hadoop_common.configuration import Configuration
+
+_DAY = 86_400_000
+_UNITS = {"h": _DAY // 24, "d": _DAY, "w": 7 * _DAY, "m": 30 * _DAY, "y": 365 * _DAY}
+_RULE = re.compile(r"(all|hourly|daily|weekly|monthly|yearly)\s+for\s+([0-9]+)\s*([hdwmy])", re.IGNORECASE)
+_PERIODS = {"hourly": "%Y-%m-%d %H", "daily": "%Y-%m-%d", "weekly": "%G-%V", "monthly": "%Y-%m", "yearly": "%Y"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Keep one moment of each `period`, a pattern of strftime ("" for every transaction), for `age` ms."""
+
+    period: str
+    age: int
+
+
+def parse_rules(rules: str) -> tuple[Rule, ...]:
+    """Parse `all for 7d, daily for 90d`; no rules from an empty text.
+
+    Raises:
+        ValueError: a rule is malformed.
+    """
+    found = []
+    for part in rules.split(",") if rules.strip() else ():
+        match = _RULE.fullmatch(part.strip())
+        if match is None:
+            raise ValueError(f"{part.strip()!r} is not a retention rule: write for example `all for 7d, daily for 90d`")
+        word = match[1].lower()
+        found.append(Rule("" if word == "all" else _PERIODS[word], int(match[2]) * _UNITS[match[3].lower()]))
+    return tuple(found)
+
+
+def _read_rules(settings: Configuration, name: str, default: str) -> tuple[Rule, ...]:
+    return settings.parsed(name, default, parse_rules) if settings.get(name, default) else ()
+
+
+DIR = ConfigKey(
+    "checkpointer.archive.dir",
+    "",
+    text("directory or URL"),
+    "The archive: base images and every edit after them, from which any moment is restored; unset: no archive. "
+    "Specific to the checkpointer.",
+)
+KEY_FILE = ConfigKey(
+    "checkpointer.archive.key-file",
+    "",
+    text("file"),
+    "Key by which the archive is encrypted, 64 hexadecimal digits; unset: not encrypted. Specific to the checkpointer.",
+)
+RESTORE_TARGET = ConfigKey(
+    "checkpointer.archive.restore-target",
+    "10m",
+    SECONDS,
+    "How long the replay of a restore may take: the daemon archives another base image when the edits since the last "
+    "one take longer, at its own replay speed. Specific to the checkpointer.",
+    least=0,
+)
+KEEP = ConfigKey(
+    "checkpointer.archive.keep",
+    "",
+    ValueType("rules", _read_rules),
+    "Retention rules, such as `all for 7d, daily for 90d, monthly for 5y`; unset: everything is kept. "
+    "Specific to the checkpointer.",
+)
+IMMUTABLE = ConfigKey(
+    "checkpointer.archive.immutable",
+    "false",
+    SWITCH,
+    "Whether the daemon only appends to the archive, for stores with an object lock; checkpointer.archive.keep has no "
+    "effect then. Specific to the checkpointer.",
+)
+PERIOD = ConfigKey(
+    "checkpointer.archive.period",
+    "1s",
+    SECONDS,
+    "Interval at which new edits are archived. Specific to the checkpointer.",
+    least=0.1,
+)
+LAG_ALARM = ConfigKey(
+    "checkpointer.archive.lag-alarm",
+    "300s",
+    SECONDS,
+    "Time for which the archive may be incomplete before that is an alarm; 0: never. Specific to the checkpointer.",
+    least=0,
+)
+ARCHIVE_KEYS = keys_in(globals())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveSettings:
+    """The archive of a daemon. Times are in seconds.
+
+    Attributes:
+        directory: directory or URL, "" without an archive.
+        key_file: "" without encryption.
+        keep: no rules to keep everything.
+        lag_alarm: 0 for never.
+    """
+
+    directory: str = bound(DIR, scoped=True)
+    key_file: str = bound(KEY_FILE, scoped=True)
+    restore_target: float = bound(RESTORE_TARGET)
+    keep: tuple[Rule, ...] = bound(KEEP)
+    immutable: bool = bound(IMMUTABLE)
+    period: float = bound(PERIOD)
+    lag_alarm: float = bound(LAG_ALARM)

@@ -1,0 +1,245 @@
+"""The archive of a daemon: a process of its own that follows the edits, and never delays a checkpoint."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from archive.adding import add_directory
+from archive.archive import open_archive
+from archive.catalogue import MAIN
+from archive.history import newest_moment, view_of
+from checkpointer.archiving.messages import ArchiveReport, ArchiveSource
+from checkpointer.archiving.worker import Rounds
+from checkpointer.daemon.archive_process import ArchiveProcess
+from checkpointer.daemon.service import CheckpointService
+from engine.merge import Timings
+from hadoop_common.errors import StorageError
+from hadoop_common.names import image_name, md5_name, segment_name
+from journal.ops import EditOp
+from journal.segment_file import EditLogSegment, list_segments
+from node_state.state import ArchiveState
+from servlets.status import TriggerState
+from site_config.archive_settings import ArchiveSettings, parse_rules
+from site_config.checkpoint_config import CheckpointConfig
+from tests.archive.storage import segment, storage
+from tests.archive.test_following import Writer
+from tests.checkpointer.service_support import Clock, FakeRole, standby_config
+from tests.cli_runner import run_cli
+from tests.engine.image_builder import BASE_TXID, HADOOP3, ImageBuilder
+from tests.engine.op_makers import mkdir
+from tests.namenode_stub.stub_support import wait_until
+
+
+class FolderRole(FakeRole):
+    """A role whose image and edits are in one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__()
+        self.current = directory / "current"
+        self.confirms = True
+
+    def image_folders(self) -> list[Path]:
+        return [self.current]
+
+    def latest_image(self) -> Path:
+        return self.current / image_name(BASE_TXID)
+
+    def confirm_image(self) -> Path:
+        if not self.confirms:
+            raise StorageError("the NameNode does not answer")
+        return self.latest_image()
+
+    def segments(self) -> list[EditLogSegment]:
+        return list_segments(self.current)
+
+
+@pytest.fixture
+def nn(tmp_path: Path) -> Path:
+    return storage(tmp_path / "nn")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / "archive"
+
+
+def config_of(place: Path, **values: str) -> CheckpointConfig:
+    return standby_config(**{"checkpointer.archive.dir": str(place), "checkpointer.archive.period": "100ms", **values})
+
+
+@pytest.fixture
+def process(place: Path) -> Iterator[ArchiveProcess]:
+    made = ArchiveProcess(config_of(place))
+    yield made
+    made.stop()
+
+
+def state_of(process: ArchiveProcess, journal: int | None = None) -> ArchiveState:
+    state = process.state(journal)
+    assert state is not None
+    return state
+
+
+def number(txid: int) -> EditOp:
+    return mkdir(f"/d{txid}", 16385 + txid)
+
+
+# ---- the process ---------------------------------------------------------------------------------------------------
+
+
+def test_the_open_segment_is_archived_while_it_grows_and_after_a_kill(
+    process: ArchiveProcess, nn: Path, place: Path
+) -> None:
+    role, writer = FolderRole(nn), Writer(nn)
+    service = CheckpointService(role, config_of(place), archive=process)
+    role.confirms = False
+    service.poll()
+    # an image that nobody confirms is not archived
+    wait_until("the process", lambda: state_of(process).running)
+    assert (state_of(process).archived_txid, state_of(process).complete_at, place.exists()) == (-1, None, False)
+    role.confirms = True
+    assert service.poll().state is TriggerState.SKIPPED
+    wait_until("the image", lambda: state_of(process).restorable_txid == writer.last)
+    last = writer.write(number(1))
+    wait_until("the next transaction", lambda: state_of(process).restorable_txid == last)
+    role.journal = last + 2
+    told = service.status()["archive"]
+    assert (told["branch"], told["archivedTxid"], told["lagTransactions"], told["error"]) == (MAIN, last, 2, "")
+    assert process._child is not None
+    os.kill(process._child.pid, signal.SIGKILL)
+    wait_until("the alarm", lambda: "its process ended" in "".join(process.alarms()))
+    end = writer.write(number(2))
+    wait_until("the restarted process", lambda: state_of(process).restorable_txid == end and not process.alarms())
+    with open_archive(str(place)) as archive:
+        assert newest_moment(view_of(archive.catalogue(), MAIN)) == end
+    service.stop()
+    assert not state_of(process).running
+
+
+def test_a_failure_is_an_alarm_until_the_archive_works_again(process: ArchiveProcess, nn: Path, place: Path) -> None:
+    place.write_text("not a directory")
+    role = FolderRole(nn)
+    last = segment(nn, BASE_TXID, number(1))
+    service = CheckpointService(role, config_of(place), archive=process)
+    role.journal = 1000
+    assert service.poll().state is TriggerState.DONE
+    wait_until("the alarm", lambda: bool(process.alarms()))
+    status = service.status()
+    (alarm,) = status["alarms"]
+    assert f"the archive {place} is not filled: {place}" in alarm
+    assert "the daemon retries" in status["nextSteps"][alarm] or "writable" in status["nextSteps"][alarm]
+    assert service.ready().ok
+    assert status["failures"] == 0
+    place.unlink()
+    wait_until("the archive", lambda: not process.alarms() and state_of(process).archived_txid == last)
+    assert state_of(process).failures >= 1
+
+
+def test_no_process_without_an_archive(nn: Path) -> None:
+    process = ArchiveProcess(standby_config())
+    process.offer(FolderRole(nn))
+    assert (process.state(1), process.alarms(), process._worker) == (None, [], None)
+
+
+# ---- what it reports -----------------------------------------------------------------------------------------------
+
+
+def test_an_archive_that_lags_or_lacks_edits_is_an_alarm(place: Path) -> None:
+    clock = Clock()
+    process = ArchiveProcess(config_of(place), clock=clock, wall=clock.wall)
+    process._reported(ArchiveReport(MAIN, 10, 10, complete=True))
+    clock.now = 301
+    assert process.alarms() == [f"the archive {place} has been incomplete for 5 min 1 s"]
+    process._reported(ArchiveReport(MAIN, 20, 10, missing=4))
+    (alarm,) = process.alarms()
+    assert "lacks 4 transactions, which were purged before they were archived" in alarm
+    process._reported(ArchiveReport(MAIN, 20, 20, missing=4, complete=True))
+    assert process.alarms() == []
+    assert (state_of(process, 25).missing_transactions, state_of(process, 25).lag_transactions) == (4, 5)
+    process._failed("the disk is full", "Free space.")
+    assert "the disk is full" in process.alarms()[0]
+
+
+def test_settings_of_the_archive_apply_to_a_running_daemon(place: Path) -> None:
+    process = ArchiveProcess(config_of(place))
+    process._reported(ArchiveReport(MAIN, 10, 10, complete=True))
+    process.reconfigure(config_of(place))
+    assert state_of(process).archived_txid == 10
+    process.reconfigure(config_of(place.with_name("other")))
+    assert state_of(process).archived_txid == -1
+
+
+def test_the_replay_speed_is_measured(place: Path, nn: Path) -> None:
+    process, role = ArchiveProcess(config_of(place)), FolderRole(nn)
+    role.journal = 50
+    made = role.checkpoint(_Silent())
+    process.measured(made)
+    assert process._source_of(role).replay_rate == 0
+    process.measured(replace(made, transactions=100_000, timings=Timings(1.0, 0.5, 1.0)))
+    assert process._source_of(role).replay_rate == 200_000
+
+
+class _Silent:
+    def phase(self, name: str, total: int | None) -> None: ...
+
+    def advance(self, done: int) -> None: ...
+
+    def saved(self) -> None: ...
+
+    def cancelled(self) -> bool:
+        return False
+
+
+# ---- rounds --------------------------------------------------------------------------------------------------------
+
+
+def source_of(nn: Path, *, confirmed: bool = True) -> ArchiveSource:
+    current = nn / "current"
+    return ArchiveSource(current, (current,), BASE_TXID, current / image_name(BASE_TXID) if confirmed else None)
+
+
+def test_an_image_of_a_past_that_was_lost_is_not_the_base_of_another_history(place: Path, nn: Path) -> None:
+    last = segment(nn, BASE_TXID, mkdir("/lost", 17000, 6000))
+    with open_archive(str(place)) as archive:
+        rounds = Rounds(archive, ArchiveSettings(), None)
+        assert rounds.make(source_of(nn, confirmed=False)) is None
+        add_directory(archive, nn)
+        rounds.make(source_of(nn, confirmed=False))
+        (nn / "current" / segment_name(BASE_TXID + 1, last)).unlink()
+        segment(nn, BASE_TXID, mkdir("/new", 17000, 7000), mkdir("/newer", 17001, 7000))
+        # the image was confirmed before the NameNode was set back
+        builder = ImageBuilder(HADOOP3)
+        builder.info.genstampV2 = 1234
+        builder.save(nn / "current")
+        position = rounds.make(source_of(nn))
+        assert position is not None
+        assert (position.branch != MAIN, position.restorable_txid) == (True, -1)
+        assert len(archive.catalogue().images) == 1
+
+
+def test_rules_apply_and_what_they_removed_stays_away(place: Path, nn: Path, tmp_path: Path) -> None:
+    last = segment(nn, BASE_TXID, mkdir("/a", 17000, 6000))
+    with open_archive(str(place)) as archive:
+        Rounds(archive, ArchiveSettings(), None).make(source_of(nn))
+        words = ("--archive", place, "--txid", str(last), "--out", tmp_path / "out")
+        assert run_cli("archive", "restore", *words).code == 0
+        for name in (image_name(last), md5_name(image_name(last))):
+            shutil.copy(tmp_path / "out" / "current" / name, nn / "current")
+        end = segment(nn, last, mkdir("/b", 17001, 7000))
+        newer = replace(source_of(nn), image=nn / "current" / image_name(last))
+        settings = ArchiveSettings(restore_target=0, keep=parse_rules("all for 1h"))
+        for _ in range(2):
+            position = Rounds(archive, settings, None).make(newer)
+            assert position is not None
+            assert (position.branch, position.restorable_txid, position.missing) == (MAIN, end, 0)
+        assert [each.txid for each in archive.catalogue().images] == [last]
+        assert [each.first for each in archive.catalogue().edits] == [last + 1]
+        # the command reads the older image too
+        assert run_cli("archive", "add", nn, "--archive", place).out.startswith("nothing new")
