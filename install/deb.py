@@ -52,9 +52,10 @@ _PRERM = """\
 set -e
 if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
     # only stop knows patterns
-    systemctl stop 'checkpointer@*.service' checkpointer-journalnode.service checkpointer-zkfc.service
+    systemctl stop 'checkpointer@*.service' checkpointer-journalnode.service checkpointer-zkfc.service \
+        checkpointer-archive-drill.timer checkpointer-archive-drill.service
     systemctl disable checkpointer@secondary checkpointer@standby checkpointer@backup \
-        checkpointer-journalnode checkpointer-zkfc
+        checkpointer-journalnode checkpointer-zkfc checkpointer-archive-drill.timer
 fi
 """
 _POSTRM = """\
@@ -72,6 +73,10 @@ _COPIES = {
     "hdfs-checkpointer/checkpointer@.service": "usr/lib/systemd/system/checkpointer@.service",
     "hdfs-checkpointer/checkpointer-journalnode.service": "usr/lib/systemd/system/checkpointer-journalnode.service",
     "hdfs-checkpointer/checkpointer-zkfc.service": "usr/lib/systemd/system/checkpointer-zkfc.service",
+    "hdfs-checkpointer/checkpointer-archive-drill.service": (
+        "usr/lib/systemd/system/checkpointer-archive-drill.service"
+    ),
+    "hdfs-checkpointer/checkpointer-archive-drill.timer": "usr/lib/systemd/system/checkpointer-archive-drill.timer",
     "hdfs-checkpointer/sysusers.conf": "usr/lib/sysusers.d/hdfs-checkpointer.conf",
     "hdfs-checkpointer/logging.toml": "etc/hdfs-checkpointer/logging.toml",
 }

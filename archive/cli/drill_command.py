@@ -8,9 +8,10 @@ from pathlib import Path
 import click
 
 from archive.cli.options import (
-    archive_options,
     branch_option,
     chosen_view,
+    configured_archive,
+    configured_archive_options,
     configured_settings,
     opened,
     scratch_folder,
@@ -21,14 +22,14 @@ from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
 
 
 @click.command("drill")
-@archive_options
+@configured_archive_options
 @click.option("--txid", type=click.IntRange(min=0), metavar="N", help="This moment instead of a random one.")
 @branch_option
 @conf_option(required=False)
 @scratch_option
 @json_option
 def command(
-    location: str,
+    location: str | None,
     key_file: Path | None,
     txid: int | None,
     branch: str | None,
@@ -38,17 +39,21 @@ def command(
 ) -> None:
     """Restore a random moment to a scratch directory, verify and load it, and report the time. Nothing is kept.
 
-    Run it weekly from a timer: an archive that was never restored is not a backup.
+    Run it weekly from a timer: an archive that was never restored is not a backup. The unit
+    checkpointer-archive-drill.timer does so.
 
     \b
-    Example: checkpointer archive drill --archive /backup/hdfs
+    Examples:
+      checkpointer archive drill --archive /backup/hdfs
+      checkpointer archive drill --conf /etc/hadoop/conf
     """
     from archive.history import histories, moments, plan_restore, view_of
     from archive.restoring import RestoreOptions, fetched, restore
     from engine.warm_namespace import WarmNamespace
 
     settings = configured_settings(conf_dir)
-    with opened(location, key_file) as archive, scratch_folder(scratch_dir) as folder:
+    where, key_file = configured_archive(location, key_file, conf_dir)
+    with opened(where, key_file) as archive, scratch_folder(scratch_dir) as folder:
         if txid is not None:
             view = chosen_view(archive, branch)
         else:

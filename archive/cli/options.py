@@ -16,20 +16,45 @@ from archive.history import BranchView, only_history, view_of
 from archive.restoring import txid_at
 from engine.settings import MergeSettings
 from hadoop_common.cli.output import EXISTING_FILE, load_configuration
+from site_config import archive_settings
 from site_config.merge_settings import image_codec, max_op_size, replay_rules, sub_section_rule
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+_KEY_FILE = click.option(
+    "--key-file", type=EXISTING_FILE, metavar="FILE", help="Key of an encrypted archive: 64 hexadecimal digits."
+)
+_LOCATION = "Directory or URL of the archive"
+
+
 def archive_options(function: F) -> F:
     """--archive and --key-file."""
-    key_file = click.option(
-        "--key-file", type=EXISTING_FILE, metavar="FILE", help="Key of an encrypted archive: 64 hexadecimal digits."
-    )
-    location = click.option(
-        "--archive", "location", required=True, metavar="DIR_OR_URL", help="Directory or URL of the archive."
-    )
-    return location(key_file(function))
+    location = click.option("--archive", "location", required=True, metavar="DIR_OR_URL", help=f"{_LOCATION}.")
+    return location(_KEY_FILE(function))
+
+
+def configured_archive_options(function: F) -> F:
+    """--archive and --key-file, for commands that also find them in the configuration."""
+    help_text = f"{_LOCATION} (default: {archive_settings.DIR.name} of --conf)."
+    location = click.option("--archive", "location", metavar="DIR_OR_URL", help=help_text)
+    return location(_KEY_FILE(function))
+
+
+def configured_archive(location: str | None, key_file: Path | None, conf_dir: Path | None) -> tuple[str, Path | None]:
+    """Return the archive that is named, else that of a configuration.
+
+    Raises:
+        click.UsageError: neither names one.
+    """
+    if location:
+        return location, key_file
+    settings = None if conf_dir is None else load_configuration(conf_dir)
+    found = "" if settings is None else archive_settings.DIR.read(settings)
+    if settings is None or not found:
+        raise click.UsageError(f"Name the archive with --archive, or a --conf that sets {archive_settings.DIR.name}.")
+    key = archive_settings.KEY_FILE.read(settings)
+    return found, key_file or (Path(key) if key else None)
 
 
 branch_option = click.option("--branch", metavar="NAME", help="History; needed if the NameNode was set back.")

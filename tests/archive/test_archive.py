@@ -540,3 +540,16 @@ def test_a_key_for_a_plain_archive_is_refused(tmp_path: Path) -> None:
         add_directory(archive, nn)
     with pytest.raises(ArchiveError, match="is not encrypted"):
         Archive(FolderStore(tmp_path / "archive"), ArchiveKey(bytes(32))).require()
+
+
+def test_a_drill_finds_its_archive_in_the_configuration(mistake: tuple[Archive, Path, int]) -> None:
+    _, folder, _ = mistake
+    conf = folder / "conf"
+    conf.mkdir()
+    value = f"<property><name>checkpointer.archive.dir</name><value>{folder / 'archive'}</value></property>"
+    (conf / "hdfs-site.xml").write_text(f"<configuration>{value}</configuration>")
+    answer = run_cli("archive", "drill", "--conf", conf, "--json")
+    assert (answer.code, json.loads(answer.out)["branch"]) == (0, MAIN)
+    (conf / "hdfs-site.xml").write_text("<configuration/>")
+    unset = run_cli("archive", "drill", "--conf", conf)
+    assert (unset.code, "sets checkpointer.archive.dir" in unset.err) == (2, True)

@@ -29,8 +29,10 @@ class Service:
         # optionxform: names keep their case; strict: some come twice
         unit = configparser.RawConfigParser(strict=False)
         unit.optionxform = str  # type: ignore[assignment,method-assign]
-        unit.read_string((root / "etc/systemd/system" / f"{stem}{at}.service").read_text().replace("%i", instance))
-        self.settings = dict(unit["Service"])
+        file = name if name.endswith(".timer") else f"{stem}{at}.service"
+        unit.read_string((root / "etc/systemd/system" / file).read_text().replace("%i", instance))
+        # a timer is only enabled and disabled here
+        self.settings = dict(unit["Service"]) if unit.has_section("Service") else {}
         self.pid_file = root / "run" / f"{name}.pid"
 
     def start(self) -> None:

@@ -139,4 +139,5 @@ def test_every_command_block_of_the_page_is_tried_or_is_for_another_way() -> Non
 def test_every_file_of_config_is_installed_by_the_page() -> None:
     commands = "\n".join(text for _, text in blocks())
     for path in (REPOSITORY / "config").iterdir():
-        assert path.name in commands or (path.suffix == ".service" and "*.service" in commands) or path.is_dir()
+        unit = path.suffix in (".service", ".timer") and f"*{path.suffix}" in commands
+        assert path.name in commands or unit or path.is_dir()

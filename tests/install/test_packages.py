@@ -56,6 +56,8 @@ def test_the_shell_completes_commands_and_options(tmp_path: Path) -> None:
 def test_systemd_takes_the_units(tmp_path: Path) -> None:
     names = {"checkpointer@.service": "checkpointer@secondary.service"}
     names |= {name: name for name in ("checkpointer-journalnode.service", "checkpointer-zkfc.service")}
+    drill = "checkpointer-archive-drill"
+    names |= {name: name for name in (f"{drill}.service", f"{drill}.timer")}
     for source, name in names.items():
         text = (CONFIG / source).read_text().replace("/opt/hdfs-checkpointer/bin", str(BIN))
         # users of this machine; sysusers.conf creates hdfs and hadoop
@@ -84,7 +86,7 @@ def test_the_debian_package(tmp_path: Path) -> None:
     root = tmp_path / "root"
     subprocess.run(["dpkg-deb", "-x", package, root], check=True)
     home = root / "opt/hdfs-checkpointer"
-    for name in ("checkpointer@.service", "checkpointer-journalnode.service", "checkpointer-zkfc.service"):
+    for name in (path.name for suffix in ("service", "timer") for path in CONFIG.glob(f"*.{suffix}")):
         assert (root / "usr/lib/systemd/system" / name).read_bytes() == (CONFIG / name).read_bytes()
     assert (root / "etc/hdfs-checkpointer/logging.toml").read_bytes() == (CONFIG / "logging.toml").read_bytes()
     assert (root / "usr/share/man/man1/checkpointer-merge.1.gz").is_file()
