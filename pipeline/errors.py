@@ -41,10 +41,5 @@ class LakeError(PipelineError):
     exit_code: ClassVar[int] = EXIT_STORAGE
 
 
-class LakeBusyError(LakeError):
-    """Conflict with another process that writes to the lake."""
-
-    def __init__(self, root: str) -> None:
-        super().__init__(
-            f"another process writes to the lake {root}", hint="Wait until that process has ended, then retry."
-        )
+class LakeConflictError(LakeError):
+    """Conflict with another process that appends the same content to the lake."""

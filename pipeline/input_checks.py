@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from image_format.reader import ImageFile
 from journal.segment import HEADER_SIZE, decode_header
 from pipeline.errors import SourceFileError
-from pipeline.source_files import SourceKind, is_local, local_files, only_file
-
-LAKE_COMMITS = "_commits"
-"""Folder that identifies a directory as a lake."""
+from pipeline.source_files import SourceKind, is_local, local_files, local_path, only_file
 
 _SMALL_BYTES = 16 << 20
 
@@ -64,12 +60,12 @@ def are_small(files: Iterable[Path]) -> bool:
 
 
 def _is_in_lake(uri: str) -> bool:
-    """Return whether a URI is a local lake, or one of its images as LAKE@TXID."""
-    root, _, number = uri.rpartition("@")
-    return is_local_lake(uri) or (number.isdecimal() and is_local_lake(root))
+    """Return whether a URI is a local lake, or one of its images, such as LAKE@TXID."""
+    parts = uri.split("@")
+    return any(is_local_lake("@".join(parts[: len(parts) - count])) for count in range(min(3, len(parts))))
 
 
 def is_local_lake(uri: str) -> bool:
-    """Return whether a URI is a lake on this host."""
-    parts = urlsplit(uri)
-    return is_local(uri) and (Path(parts.path if parts.scheme == "file" else uri) / LAKE_COMMITS).is_dir()
+    """Return whether a URI is a lake on this host, without importing the library of Delta tables."""
+    folders = (local_path(uri) / name / "_delta_log" for name in ("images", "edits"))
+    return is_local(uri) and any(folder.is_dir() for folder in folders)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from enum import Enum
 from glob import glob
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from hadoop_common.names import MD5_SUFFIX, SegmentName, md5_name, parse_image, parse_segment
 from pipeline.errors import SourceFileError
 
-_FOLDERS = ("", "current")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 
 
@@ -54,25 +54,81 @@ def is_local(uri: str) -> bool:
     return urlsplit(uri).scheme in {"", "file"}
 
 
+class FileLister(Protocol):
+    """Names on one file system."""
+
+    def is_folder(self, uri: str) -> bool | None:
+        """Return whether a path is a directory; None if the path does not exist."""
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names in a directory; none if the directory does not exist."""
+
+    def matches(self, pattern: str) -> list[tuple[str, bool]]:
+        """Return the paths that a pattern matches, and whether each is a directory."""
+
+
+def find_files(uri: str, kind: SourceKind, lister: FileLister) -> list[str]:
+    """Resolve a path: the file itself, the files of a directory that `choose` selects (maybe none), or the matches of
+    a pattern.
+
+    Raises:
+        SourceFileError: the path does not exist.
+    """
+    folder = lister.is_folder(uri)
+    if folder is not None:
+        return in_folder(uri, kind, lister) if folder else [uri]
+    if not is_pattern(uri):
+        raise SourceFileError(f"{uri} does not exist", hint="Check the path: a file or a storage directory is needed.")
+    matches = lister.matches(uri)
+    wanted = set(matched((_name(path) for path, is_folder in matches if not is_folder), kind))
+    found: list[str] = []
+    for path, is_folder in matches:
+        if is_folder:
+            found += in_folder(path, kind, lister)
+        elif _name(path) in wanted:
+            found.append(path)
+    return list(dict.fromkeys(found))
+
+
+def in_folder(uri: str, kind: SourceKind, lister: FileLister) -> list[str]:
+    """Return the files of a directory, or of its folder `current`, that `choose` selects."""
+    for place in (uri.rstrip("/"), uri.rstrip("/") + "/current"):
+        if chosen := choose(lister.names(place), kind):
+            return [f"{place}/{name}" for name in chosen]
+    return []
+
+
+def _name(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
+
+
+class LocalLister:
+    """The operating system's files."""
+
+    def is_folder(self, uri: str) -> bool | None:
+        path = local_path(uri)
+        return path.is_dir() if path.exists() else None
+
+    def names(self, folder: str) -> list[str]:
+        path = local_path(folder)
+        return [entry.name for entry in path.iterdir()] if path.is_dir() else []
+
+    def matches(self, pattern: str) -> list[tuple[str, bool]]:
+        texts = _without_braces(str(local_path(pattern)))
+        paths = sorted({Path(each) for text in texts for each in glob(text)})  # noqa: PTH207 - absolute paths
+        return [(str(path), path.is_dir()) for path in paths]
+
+
 def local_files(uri: str, kind: SourceKind) -> list[SourceFile]:
-    """Resolve a local path: the file itself, the files of a directory that `choose` selects, or the matches of a
-    pattern.
+    """Resolve a local path, see `find_files`.
 
     Raises:
         SourceFileError: no file of this kind was found.
     """
-    path = _local_path(uri)
-    if path.is_file():
-        return [SourceFile(str(path.resolve()))]
-    if path.is_dir():
-        found = _in_folder(path, kind)
-    elif is_pattern(uri):
-        found = _matching(str(path), kind)
-    else:
-        raise SourceFileError(f"{uri} does not exist", hint="Check the path: a file or a storage directory is needed.")
+    found = find_files(uri, kind, LocalLister())
     if not found:
         raise not_found(uri, kind)
-    return found
+    return [SourceFile(str(path)) for path in dict.fromkeys(local_path(each).resolve() for each in found)]
 
 
 def only_file(files: Sequence[SourceFile], uri: str) -> SourceFile:
@@ -88,32 +144,13 @@ def only_file(files: Sequence[SourceFile], uri: str) -> SourceFile:
 
 def is_pattern(uri: str) -> bool:
     """Return whether a path is a pattern like Hadoop's globs; an existing local path never is."""
-    return any(sign in uri for sign in "*?[{") and not (is_local(uri) and _local_path(uri).exists())
+    return any(sign in uri for sign in "*?[{") and not (is_local(uri) and local_path(uri).exists())
 
 
-def _local_path(uri: str) -> Path:
+def local_path(uri: str) -> Path:
+    """Return the path of a local URI."""
     parts = urlsplit(uri)
     return Path(parts.path if parts.scheme == "file" else uri)
-
-
-def _in_folder(path: Path, kind: SourceKind) -> list[SourceFile]:
-    for folder in _FOLDERS:
-        if chosen := choose(_names(path / folder), kind):
-            return [SourceFile(str((path / folder / name).resolve())) for name in chosen]
-    return []
-
-
-def _matching(pattern: str, kind: SourceKind) -> list[SourceFile]:
-    paths = sorted({Path(each) for text in _without_braces(pattern) for each in glob(text)})  # noqa: PTH207 - absolute paths
-    files = [path for path in paths if path.is_file()]
-    wanted = set(matched((path.name for path in files), kind))
-    found: list[SourceFile] = []
-    for path in paths:
-        if path.is_dir():
-            found += _in_folder(path, kind)
-        elif path.name in wanted:
-            found.append(SourceFile(str(path.resolve())))
-    return list(dict.fromkeys(found))
 
 
 def _without_braces(pattern: str) -> Iterator[str]:
@@ -134,10 +171,6 @@ def matched(names: Iterable[str], kind: SourceKind) -> list[str]:
     else:
         chosen = [name for name in present if (segment := parse_segment(name)) and _wanted(segment, kind)]
     return chosen or [name for name in present if not name.endswith(MD5_SUFFIX)]
-
-
-def _names(folder: Path) -> list[str]:
-    return [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
 
 
 def not_found(uri: str, kind: SourceKind) -> SourceFileError:

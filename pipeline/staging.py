@@ -13,7 +13,8 @@ import socket
 import socketserver
 import tempfile
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,17 +23,7 @@ from urllib.parse import quote
 from hadoop_common.errors import HdfsError
 from pipeline.archive_query import ArchiveQuery
 from pipeline.errors import PipelineError, PipelineSetupError, SourceFileError
-from pipeline.source_files import (
-    SourceFile,
-    SourceKind,
-    choose,
-    companions,
-    is_local,
-    is_pattern,
-    local_files,
-    matched,
-    not_found,
-)
+from pipeline.source_files import SourceFile, SourceKind, companions, find_files, is_local, local_files, not_found
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -95,22 +86,14 @@ class Stager:
             SourceFileError: no file of this kind was found, it cannot be read, or the session already read another file
                 of this name or another version of this file.
         """
-        from py4j.protocol import Py4JJavaError
-
         from pipeline.staged_journal import is_journal
 
-        try:
-            with self._lock:
-                if (query := ArchiveQuery.parse(uri)) is not None:
-                    return self._archived(query, kind)
-                if is_journal(uri):
-                    return [self._hand_on(uri, path) for path in self._segments(uri, kind)]
-                return [self._fetch(origin, kind) for origin in self._find(uri, kind)]
-        except Py4JJavaError as error:
-            reason = str(error.java_exception.toString()).splitlines()[0]
-            raise SourceFileError(
-                f"{uri} cannot be read: {reason}", hint="Check the URI and Spark's settings."
-            ) from None
+        with hadoop_errors(uri), self._lock:
+            if (query := ArchiveQuery.parse(uri)) is not None:
+                return self._archived(query, kind)
+            if is_journal(uri):
+                return [self._hand_on(uri, path) for path in self._segments(uri, kind)]
+            return [self._fetch(origin, kind) for origin in self._find(uri, kind)]
 
     def _segments(self, uri: str, kind: SourceKind) -> list[Path]:
         """Return the segments of a journal on BookKeeper as files; an open one up to its last confirmed transaction."""
@@ -149,37 +132,9 @@ class Stager:
         return SourceFile(str(path), path.name)
 
     def _find(self, uri: str, kind: SourceKind) -> list[str]:
-        path, files = self._path(uri)
-        if not files.exists(path):
-            if is_pattern(uri):
-                return self._matching(uri, kind)
-            raise SourceFileError(
-                f"{uri} does not exist", hint="Check the URI: a file or a storage directory is needed."
-            )
-        if not files.getFileStatus(path).isDirectory():
-            return [uri]
-        if found := self._in_folder(uri, kind):
+        if found := find_files(uri, kind, HadoopLister(self._context)):
             return found
         raise not_found(uri, kind)
-
-    def _in_folder(self, uri: str, kind: SourceKind) -> list[str]:
-        for folder in (uri.rstrip("/"), uri.rstrip("/") + "/current"):
-            path, files = self._path(folder)
-            names = [status.getPath().getName() for status in files.listStatus(path)] if files.exists(path) else []
-            if chosen := choose(names, kind):
-                return [f"{folder}/{name}" for name in chosen]
-        return []
-
-    def _matching(self, uri: str, kind: SourceKind) -> list[str]:
-        path, files = self._path(uri)
-        there = [(str(each.getPath()), each.isDirectory()) for each in files.globStatus(path) or ()]
-        wanted = set(matched((at.rsplit("/", 1)[-1] for at, folder in there if not folder), kind))
-        found: list[str] = []
-        for at, folder in there:
-            found += self._in_folder(at, kind) if folder else [at] if at.rsplit("/", 1)[-1] in wanted else []
-        if not found:
-            raise not_found(uri, kind)
-        return found
 
     def _fetch(self, origin: str, kind: SourceKind) -> SourceFile:
         from pyspark import SparkFiles
@@ -187,7 +142,7 @@ class Stager:
         name = origin.rsplit("/", 1)[-1]
         if self._origins.setdefault(name, origin) != origin:
             raise _name_in_use(origin, self._origins[name])
-        path, files = self._path(origin)
+        path, files = hadoop_path(self._context, origin)
         status = files.getFileStatus(path)
         version = (status.getLen(), status.getModificationTime())
         if self._versions.setdefault(origin, version) != version:
@@ -196,17 +151,50 @@ class Stager:
                 hint="A Spark session keeps the first version of a file; read the new version in another session.",
             )
         for beside in companions(name, kind):
-            path, files = self._path(origin[: -len(name)] + beside)
+            path, files = hadoop_path(self._context, origin[: -len(name)] + beside)
             if files.exists(path):
                 self._context.addFile(path.toString())
         self._context.addFile(origin)
         return SourceFile(SparkFiles.get(name), name)
 
-    def _path(self, uri: str) -> tuple[Any, Any]:
-        jvm, java_context = self._context._jvm, self._context._jsc
-        assert jvm is not None
-        path = jvm.org.apache.hadoop.fs.Path(uri)
-        return path, path.getFileSystem(java_context.hadoopConfiguration())
+
+class HadoopLister:
+    """Names on any file system that Spark knows, read with Hadoop's FileSystem in the driver's JVM."""
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
+
+    def is_folder(self, uri: str) -> bool | None:
+        path, files = hadoop_path(self._context, uri)
+        return bool(files.getFileStatus(path).isDirectory()) if files.exists(path) else None
+
+    def names(self, folder: str) -> list[str]:
+        path, files = hadoop_path(self._context, folder)
+        return [status.getPath().getName() for status in files.listStatus(path)] if files.exists(path) else []
+
+    def matches(self, pattern: str) -> list[tuple[str, bool]]:
+        path, files = hadoop_path(self._context, pattern)
+        return [(str(each.getPath()), bool(each.isDirectory())) for each in files.globStatus(path) or ()]
+
+
+def hadoop_path(context: SparkContext, uri: str) -> tuple[Any, Any]:
+    """Return Hadoop's Path of `uri` and its FileSystem."""
+    jvm, java_context = context._jvm, context._jsc
+    assert jvm is not None
+    path = jvm.org.apache.hadoop.fs.Path(uri)
+    return path, path.getFileSystem(java_context.hadoopConfiguration())
+
+
+@contextmanager
+def hadoop_errors(uri: str) -> Iterator[None]:
+    """Raise Hadoop's errors as SourceFileError."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        yield
+    except Py4JJavaError as error:
+        reason = str(error.java_exception.toString()).splitlines()[0]
+        raise SourceFileError(f"{uri} cannot be read: {reason}", hint="Check the URI and Spark's settings.") from None
 
 
 def _name_in_use(origin: str, before: str) -> SourceFileError:

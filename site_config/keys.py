@@ -273,14 +273,14 @@ LAKE_DIR = ConfigKey(
     "checkpointer.lake.dir",
     "",
     text("directory or URI"),
-    "The lake: Parquet tables to which each new image and its edits are appended; unset: no lake. "
+    "The lake: Delta tables to which each new image and its edits are appended; unset: no lake. "
     "Specific to the checkpointer.",
 )
 LAKE_IMAGES_RETAINED = ConfigKey(
     "checkpointer.lake.images.retained",
     "0",
     COUNT,
-    "Images that the lake keeps; 0: all. Specific to the checkpointer.",
+    "Images of this cluster that the lake keeps; 0: all. Specific to the checkpointer.",
     least=0,
 )
 LAKE_SPARK_MASTER = ConfigKey(

@@ -64,7 +64,6 @@ SAFE = {
     "this one has a json journal": "moved, not removed",
     "move away what is there, or name another file": "moved, not removed",
     "name a regular file, or move it away": "moved, not removed",
-    "not part of an append": "moved, not removed",
     "otherwise move it away": "moved, not removed, after what it may be was said",
     "while the other journalnodes answer": "its precondition; moved, not removed",
     # --force, where what it loses is said

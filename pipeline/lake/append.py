@@ -1,38 +1,44 @@
-"""Appends images and transactions to the lake; existing files never change."""
+"""Appends images and transactions to the lake; existing rows never change.
+
+An image's files are written and committed table by table, then its row in `images`, which makes it complete. A killed
+append is repeated: it finds the tables that are already committed. Edits are committed in batches, each with all its
+days.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
-from pipeline import read_edits, read_image
-from pipeline.lake.commits import (
-    EDITS,
-    INODES,
-    STAGING,
-    LakePlan,
-    TxidRange,
-    committed_edits,
-    committed_images,
-    edits_commit,
-    execute,
-    finish_killed_runs,
-    holes,
-    image_commit,
-    subtract,
-    unfinished,
-)
-from pipeline.lake.files import HadoopFiles
-from pipeline.lake.inputs import LakeSegment, find_image, find_segments, in_batches
+import pyarrow as pa
+
+from pipeline.errors import LakeConflictError
+from pipeline.lake.delta import LakeFile, LakeTable
+from pipeline.lake.inputs import LakeImage, LakeSegment, find_image, find_segments, in_batches
+from pipeline.lake.lake import ImageInLake, choose_cluster, edits_in, edits_table, image_table, images_in, images_table
+from pipeline.lake.ranges import TxidRange, holes
+from pipeline.lake.upkeep import join_files
+from pipeline.lake.writing import EditsJob, ImagePart, LakeFileWriter, write_edits, write_image_parts
+from pipeline.source_files import SourceFile, SourceKind, is_local, local_files
+from pipeline.sources.edits import EditsDataSource
+from pipeline.sources.fsimage import FsImageDataSource
+from pipeline.staging import Stager
+from pipeline.tables.catalogue import IMAGE_TABLES
+from pipeline.tables.inodes import BLOCKS, INODES
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark import SparkContext
 
-_FILE_BYTES = 256 << 20
-"""Bytes of edits for each Parquet file of a day, which becomes some tens of megabytes."""
-_NO_SUCCESS_FILE = ("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+DEFAULT_TABLES = tuple(name for name in IMAGE_TABLES if name != BLOCKS.name)
+"""Tables of an image that the lake gets by default; `blocks` alone would be larger than all others."""
+
+_PART_BYTES = 64 << 20
+"""Bytes of edits in a task, which writes a file for each day in them."""
+_CROWDED_IMAGES = 32
+_LAST = "inodes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +47,33 @@ class AppendedEdits:
 
     Attributes:
         ranges: transactions that the append added.
-        missing: transactions between the lake's first and last that the lake lacks.
+        missing: transactions between the first and last of this cluster that the lake lacks.
     """
 
+    cluster: str
     ranges: Sequence[TxidRange]
     missing: Sequence[TxidRange]
 
-    @property
-    def transactions(self) -> int:
-        return sum(each.last - each.first + 1 for each in self.ranges)
+
+@dataclass(frozen=True, slots=True)
+class ImageOptions:
+    """What an append stores of an image.
+
+    Attributes:
+        cluster: name of the cluster; "" for that of the VERSION file beside the image.
+        tables: names of tables; `inodes` is always appended.
+        time: when the image's state existed, in ms since 1970; None for the file's modification time.
+    """
+
+    cluster: str = ""
+    tables: Sequence[str] = DEFAULT_TABLES
+    time: int | None = None
 
 
-def append_image(spark: SparkSession, image: str, root: str) -> int | None:
-    """Add the inodes of an image as `inodes/txid=N`; return the txid, or None if the lake already has the image.
-
-    The next append finishes or restarts an append that was killed.
+def append_image(
+    context: SparkContext, image: str, root: str, options: ImageOptions | None = None
+) -> ImageInLake | None:
+    """Add an image's tables; return the image, or None if the lake already has it.
 
     Args:
         image: an image, or a storage directory with its newest image, on any file system that Spark knows.
@@ -63,119 +81,130 @@ def append_image(spark: SparkSession, image: str, root: str) -> int | None:
 
     Raises:
         SourceFileError: no image was found.
-        LakeBusyError: another process writes to this lake.
         LakeError: the lake cannot be read or written.
     """
-    files = HadoopFiles(spark, root)
-    found = find_image(spark, image)
-    if found.txid in committed_images(files) and not unfinished(files):
+    options = options or ImageOptions()
+    found = find_image(context, image)
+    register = images_table(root)
+    known = images_in(register)
+    cluster = choose_cluster(options.cluster, found.cluster, sorted({each.cluster for each in known}))
+    if (cluster, found.txid) in {(each.cluster, each.txid) for each in known}:
         return None
-    with files.lock():
-        finish_killed_runs(files)
-        if found.txid in committed_images(files):
-            return None
-        run = f"image-{found.txid}"
-        staged = files.uri(f"{STAGING}/{run}/data")
-        read_image(spark, found.path).write.option(*_NO_SUCCESS_FILE).parquet(staged)
-        about = {"txid": found.txid, "rows": spark.read.parquet(staged).count(), "bytes": _size(files, run)}
-        execute(files, LakePlan(run, [("data", f"{INODES}/txid={found.txid}")], image_commit(found.txid), about))
-    return found.txid
+    found = replace(found, cluster=cluster, time=found.time if options.time is None else options.time)
+    names = [name for name in IMAGE_TABLES if name in options.tables and name != _LAST] + [_LAST]
+    tables = [image_table(root, name) for name in names]
+    _write_image(context, found, tables)
+    register.create()
+    return _complete(register, found, tables)
 
 
-def append_edits(spark: SparkSession, edits: str, root: str) -> AppendedEdits:
-    """Add the transactions of finalized segments that the lake lacks, in folders for the days of their times (UTC).
+def _write_image(context: SparkContext, image: LakeImage, tables: Sequence[LakeTable]) -> None:
+    partition = {"cluster": image.cluster, "txid": str(image.txid)}
+    staged = _staged(context, image.path, SourceKind.IMAGE)
+    parts = []
+    for table in tables:
+        table.create()
+        if not any(file.partition == partition for file in table.files()):
+            source = FsImageDataSource({"path": image.path, "table": table.name})
+            reader = source.reader(source.schema())
+            parts += [
+                ImagePart(table.name, table.uri, reader, part, partition) for part in reader.partitions_of(staged)
+            ]
+    by_table: dict[str, list[LakeFile]] = {}
+    if parts:
+        job = context.parallelize(parts, len(parts)).mapPartitions(write_image_parts)
+        for name, file in job.collect():
+            by_table.setdefault(name, []).append(file)
+    for table in tables:
+        if files := by_table.get(table.name):
+            try:
+                table.commit(files, f"{image.cluster}/{image.txid}", image.txid)
+            except LakeConflictError:
+                # Another process appended the same image at the same time, with the same rows.
+                table.reload()
+
+
+def _complete(register: LakeTable, image: LakeImage, tables: Sequence[LakeTable]) -> ImageInLake | None:
+    """Add the row of `images`; return None if another process did."""
+    partition = {"cluster": image.cluster, "txid": str(image.txid)}
+    files = {table.name: [file for file in table.files() if file.partition == partition] for table in tables}
+    done = ImageInLake(
+        image.cluster,
+        image.txid,
+        datetime.fromtimestamp(image.time / 1000, UTC),
+        sum(file.rows for file in files[INODES.name]),
+        sum(file.size for each in files.values() for file in each),
+        ",".join(files),
+    )
+    try:
+        _commit_row(register, done)
+    except LakeConflictError:
+        return None
+    join_files(register, _CROWDED_IMAGES, only={})
+    return done
+
+
+def _commit_row(register: LakeTable, image: ImageInLake) -> None:
+    register.reload()
+    if (image.cluster, image.txid) in {(each.cluster, each.txid) for each in images_in(register)}:
+        raise LakeConflictError(f"the lake has image {image.txid}")
+    row = {name: getattr(image, name) for name in ImageInLake.__slots__}
+    writer = LakeFileWriter(register.uri, {}, register.schema)
+    writer.add(pa.RecordBatch.from_pylist([row], register.schema))
+    register.commit([writer.close()], f"{image.cluster}/{image.txid}", image.txid)
+
+
+def append_edits(context: SparkContext, edits: str, root: str, cluster: str = "") -> AppendedEdits:
+    """Add the transactions of finalized segments that the lake lacks, by the days of their times (UTC).
 
     Args:
         edits: a segment, a directory of segments or a storage directory, on any file system that Spark knows.
         root: the lake's directory; created if missing.
+        cluster: name of the cluster; "" for that of the VERSION file beside the segments.
 
     Raises:
         SourceFileError: `edits` does not exist.
-        LakeBusyError: another process writes to this lake.
         LakeError: the lake cannot be read or written.
     """
-    files = HadoopFiles(spark, root)
-    segments = find_segments(spark, edits)
-    offered = [segment.txids for segment in segments]
-    if not subtract(offered, committed_edits(files)) and not unfinished(files):
-        return AppendedEdits((), holes(committed_edits(files)))
-    with files.lock():
-        finish_killed_runs(files)
-        batches = in_batches(segments, committed_edits(files))
-        for batch in batches:
-            _append_batch(spark, files, edits, batch, segments)
-        return AppendedEdits(batches, holes(committed_edits(files)))
+    segments, beside = find_segments(context, edits)
+    table = edits_table(root)
+    present = edits_in(table)
+    clusters = {*present, *(each.cluster for each in images_in(images_table(root)))}
+    cluster = choose_cluster(cluster, beside, sorted(clusters))
+    added: list[TxidRange] = []
+    taken = present.get(cluster, [])
+    while batches := in_batches(segments, taken):
+        table.create()
+        files = _write_batch(context, table, cluster, batches[0], segments)
+        try:
+            table.commit(files, f"edits/{cluster}", batches[0].last)
+            added.append(batches[0])
+        except LakeConflictError:
+            # Another process appended edits of this cluster: subtract them and repeat.
+            table.reload()
+        taken = edits_in(table).get(cluster, [])
+    if added:
+        newest = max(file.partition["day"] for file in table.files() if file.partition["cluster"] == cluster)
+        join_files(table, 2, only={"cluster": cluster}, but={"cluster": cluster, "day": newest})
+    return AppendedEdits(cluster, added, holes(taken))
 
 
-def _append_batch(
-    spark: SparkSession, files: HadoopFiles, edits: str, batch: TxidRange, segments: Sequence[LakeSegment]
-) -> None:
-    run = f"edits-{batch.first}-{batch.last}"
+def _write_batch(
+    context: SparkContext, table: LakeTable, cluster: str, batch: TxidRange, segments: Sequence[LakeSegment]
+) -> list[LakeFile]:
     mine = [each for each in segments if each.txids.last >= batch.first and each.txids.first <= batch.last]
-    rows = read_edits(spark, edits, from_txid=str(batch.first), to_txid=str(batch.last))
-    staged = f"{STAGING}/{run}/data"
-    writer = _laid_out(rows, batch, mine).write.option(*_NO_SUCCESS_FILE).partitionBy("day")
-    writer.parquet(files.uri(staged))
-    moves = []
-    for day in files.names(staged):
-        for number, name in enumerate(_parquet(files.names(f"{staged}/{day}"))):
-            target = f"{EDITS}/{day}/edits_{batch.first}-{batch.last}_{number:03d}.parquet"
-            moves.append((f"data/{day}/{name}", target))
-    about = {"first": batch.first, "last": batch.last, "files": len(moves), "bytes": _size(files, run)}
-    execute(files, LakePlan(run, moves, edits_commit(batch), about))
+    options = {
+        "path": mine[0].path,
+        "from_txid": str(batch.first),
+        "to_txid": str(batch.last),
+        "partitions": str(max(1, -(-sum(each.size for each in mine) // _PART_BYTES))),
+    }
+    reader = EditsDataSource(options).edits_reader()
+    files = [file for each in mine for file in _staged(context, each.path, SourceKind.EDITS)]
+    parts = list(reader.partitions_of(files))
+    job = EditsJob(table.uri, cluster, reader, {each.name: each.modified for each in mine})
+    return list(context.parallelize(parts, len(parts)).mapPartitions(partial(write_edits, job)).collect())
 
 
-def _laid_out(rows: DataFrame, batch: TxidRange, segments: Sequence[LakeSegment]) -> DataFrame:
-    """Add the column `day`; split `rows` into one partition for each file, sorted by txid."""
-    from pyspark.sql import functions as F  # noqa: N812 - the usual name
-
-    count = max(1, sum(each.size for each in segments) // _FILE_BYTES)
-    width = (batch.last - batch.first) // count + 1
-    block = ((F.col("txid") - F.lit(batch.first)) / F.lit(width)).cast("long")
-    spread = rows.repartition(1) if count == 1 else rows.repartition(int(count), block)
-    return spread.withColumn("day", _day(segments)).sortWithinPartitions("day", "txid")
-
-
-def _day(segments: Sequence[LakeSegment]) -> Column:
-    """Return the day of `approximate_time` in UTC, independent of the session's time zone. A segment without any time
-    gets the day on which its file was written.
-    """
-    from pyspark.sql import functions as F  # noqa: N812
-
-    written = [literal for each in segments for literal in (F.lit(each.name), F.lit(_moment(each.modified)))]
-    time = F.coalesce(F.col("approximate_time"), F.create_map(*written)[F.col("segment")])
-    days = F.floor(F.unix_micros(time) / F.lit(86_400_000_000)).cast("int")
-    return F.date_add(F.lit("1970-01-01").cast("date"), days)
-
-
-def _moment(milliseconds: int) -> datetime:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)
-
-
-def _parquet(names: Sequence[str]) -> list[str]:
-    return sorted(name for name in names if name.endswith(".parquet"))
-
-
-def _size(files: HadoopFiles, run: str) -> int:
-    return files.size(f"{STAGING}/{run}/data")
-
-
-def retain_images(spark: SparkSession, root: str, keep: int) -> list[int]:
-    """Remove all but the `keep` newest images; return the txids of the removed ones.
-
-    Raises:
-        LakeBusyError: another process writes to this lake.
-        LakeError: the lake cannot be read or written.
-    """
-    if keep < 1:
-        raise ValueError(f"{keep} images cannot be kept")
-    files = HadoopFiles(spark, root)
-    if len(committed_images(files)) <= keep and not unfinished(files):
-        return []
-    with files.lock():
-        finish_killed_runs(files)
-        removed = committed_images(files)[:-keep]
-        for txid in removed:
-            moves = [("data", f"{INODES}/txid={txid}")]
-            execute(files, LakePlan(f"remove-{txid}", moves, uncommit=image_commit(txid), back=True))
-        return removed
+def _staged(context: SparkContext, uri: str, kind: SourceKind) -> list[SourceFile]:
+    return local_files(uri, kind) if is_local(uri) else Stager(context).stage(uri, kind)

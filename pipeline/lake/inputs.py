@@ -1,93 +1,143 @@
-"""Finds the input of an append: an image or finalized segments, with their transaction ids."""
+"""Finds the input of an append: an image or finalized segments, with their cluster, transaction ids and times."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hadoop_common.names import parse_image, parse_segment
+from hadoop_common.errors import HdfsError
+from hadoop_common.names import VERSION, parse_image, parse_segment
+from hadoop_common.storage_info import parse_version
 from pipeline.errors import SourceFileError
-from pipeline.lake.commits import TxidRange, subtract
-from pipeline.lake.files import HadoopFiles
-from pipeline.source_files import SourceKind, choose, not_found
+from pipeline.lake.ranges import TxidRange, subtract
+from pipeline.source_files import SourceKind, find_files, is_local, local_path, not_found
+from pipeline.staging import HadoopLister, hadoop_errors, hadoop_path
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
-_FOLDERS = ("", "current")
 _BATCH_SEGMENTS = 256
 _BATCH_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class LakeImage:
-    """An image, by its path and the txid of its name."""
+    """An image to append.
+
+    Attributes:
+        txid: transaction id of the file's name.
+        time: modification time of the file, in ms since 1970.
+        cluster: see `cluster_of`; "" if unknown.
+    """
 
     txid: int
     path: str
+    time: int
+    cluster: str
 
 
 @dataclass(frozen=True, slots=True)
 class LakeSegment:
     """A finalized segment; `size` in bytes, `modified` in ms since 1970."""
 
-    name: str
+    path: str
     txids: TxidRange
     size: int
     modified: int
 
+    @property
+    def name(self) -> str:
+        return self.path.rsplit("/", 1)[-1]
 
-def find_image(spark: SparkSession, path: str) -> LakeImage:
-    """Return the image at `path`, or the newest image of a storage directory.
+
+def find_image(context: SparkContext, uri: str) -> LakeImage:
+    """Return the image at `uri`, or the newest image of a storage directory.
 
     Raises:
         SourceFileError: no image was found, or its name has no txid.
     """
-    found = HadoopFiles(spark, path)
-    if found.is_file():
-        image = parse_image(path.rsplit("/", 1)[-1])
-        if image is None:
-            raise SourceFileError(f"{path} is not named fsimage_TXID", hint="Rename the file to fsimage_TXID.")
-        return LakeImage(image.txid, path)
-    for folder in _FOLDERS:
-        for name in choose(found.names(folder), SourceKind.IMAGE):
-            image = parse_image(name)
-            assert image is not None
-            return LakeImage(image.txid, found.uri(f"{folder}/{name}" if folder else name))
-    raise not_found(path, SourceKind.IMAGE)
+    files = _Files(context, uri)
+    found = files.find(SourceKind.IMAGE)
+    if len(found) != 1:
+        raise not_found(uri, SourceKind.IMAGE)
+    image = parse_image(found[0].rsplit("/", 1)[-1])
+    if image is None:
+        raise SourceFileError(f"{uri} is not named fsimage_TXID", hint="Rename the file to fsimage_TXID.")
+    return LakeImage(image.txid, found[0], files.status(found[0])[1], files.cluster_beside(found[0]))
 
 
-def find_segments(spark: SparkSession, path: str) -> list[LakeSegment]:
-    """Return the finalized segment at `path`, or those of a directory, by their txids; maybe none.
+def find_segments(context: SparkContext, uri: str) -> tuple[list[LakeSegment], str]:
+    """Return the finalized segment at `uri`, or those of a directory, by their txids (maybe none); and their cluster.
 
     Raises:
-        SourceFileError: `path` does not exist, or is another file.
+        SourceFileError: `uri` does not exist, or is another file.
     """
-    found = HadoopFiles(spark, path)
-    if found.is_file():
-        name = path.rsplit("/", 1)[-1]
-        segments = _segments(found, "", [name]) if parse_segment(name) else []
-        if not segments:
-            raise SourceFileError(f"{path} is not a finalized segment", hint="Name a finalized segment or a directory.")
-        return segments
-    for folder in _FOLDERS:
-        segments = _segments(found, folder, found.names(folder))
-        if segments:
-            return segments
-    return []
-
-
-def _segments(found: HadoopFiles, folder: str, names: Iterable[str]) -> list[LakeSegment]:
+    files = _Files(context, uri)
     segments = []
-    for name in names:
-        parsed = parse_segment(name)
-        if parsed is None or parsed.last is None:
-            continue
-        place = "" if found.is_file() else (f"{folder}/{name}" if folder else name)
-        txids = TxidRange(parsed.first, parsed.last)
-        segments.append(LakeSegment(name, txids, found.size(place), found.modified(place)))
-    return sorted(segments, key=lambda segment: segment.txids)
+    for path in files.find(SourceKind.EDITS):
+        name = parse_segment(path.rsplit("/", 1)[-1])
+        if name is None or name.last is None:
+            hint = "Name a finalized segment or a directory."
+            raise SourceFileError(f"{path} is not a finalized segment", hint=hint)
+        segments.append(LakeSegment(path, TxidRange(name.first, name.last), *files.status(path)))
+    cluster = files.cluster_beside(segments[0].path) if segments else ""
+    return sorted(segments, key=lambda segment: segment.txids), cluster
+
+
+class _Files:
+    """Files below `uri`, local ones without Java."""
+
+    def __init__(self, context: SparkContext, uri: str) -> None:
+        self._context = context
+        self._uri = uri
+        self._local = is_local(uri)
+
+    def find(self, kind: SourceKind) -> list[str]:
+        from pipeline.source_files import LocalLister
+
+        with hadoop_errors(self._uri):
+            return find_files(self._uri, kind, LocalLister() if self._local else HadoopLister(self._context))
+
+    def status(self, path: str) -> tuple[int, int]:
+        """Return the size in bytes and the modification time in ms since 1970."""
+        if self._local:
+            found = local_path(path).stat()
+            return found.st_size, found.st_mtime_ns // 1_000_000
+        with hadoop_errors(path):
+            at, files = hadoop_path(self._context, path)
+            status = files.getFileStatus(at)
+            return int(status.getLen()), int(status.getModificationTime())
+
+    def cluster_beside(self, path: str) -> str:
+        """Return the cluster in the VERSION file next to a file, "" without such a file."""
+        version = f"{path.rpartition('/')[0]}/{VERSION}"
+        try:
+            return cluster_of(self._content(version), version)
+        except (OSError, HdfsError):
+            return ""
+
+    def _content(self, path: str) -> bytes:
+        if self._local:
+            return local_path(path).read_bytes()
+        with hadoop_errors(path):
+            at, files = hadoop_path(self._context, path)
+            stream = files.open(at)
+            try:
+                jvm: Any = self._context._jvm
+                return str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")).encode()
+            finally:
+                stream.close()
+
+
+def cluster_of(version: bytes, source: str) -> str:
+    """Return the lake's name of a namespace: `CLUSTERID.NAMESPACEID`, since namespaces of a federation share the first.
+
+    Raises:
+        VersionFileError: the VERSION file is damaged.
+    """
+    found = parse_version(version, source)
+    return f"{found.cluster_id}.{found.namespace_id}"
 
 
 def in_batches(segments: Sequence[LakeSegment], taken: Iterable[TxidRange]) -> list[TxidRange]:

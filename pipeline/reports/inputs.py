@@ -13,9 +13,11 @@ from hadoop_common.names import VERSION, parse_image
 from hadoop_common.storage_info import parse_version
 from image_format.reader import ImageFile
 from image_tools.dump.records import ImageRecords
+from pipeline.lake.lake import ImageInLake
+from pipeline.lake.reading import find_lake_image, parse_lake_uri
 from pipeline.reports.counts.edits import EDIT_COLUMNS
 from pipeline.reports.counts.namespace import Rules
-from pipeline.reports.lake_inputs import edit_files, image_files, is_lake, newest_image
+from pipeline.reports.lake_inputs import edit_files, image_files
 from pipeline.reports.tasks import BatchSource, DiffsTask, InodesTask, ParquetPart, ReportTask, RowsTask, SegmentsPart
 from pipeline.source_files import SourceFile, SourceKind, is_local, local_files, only_file
 from pipeline.sources.edits import EditsDataSource
@@ -59,7 +61,8 @@ class ImageInput:
 
 
 def open_image(context: SparkContext, path: str, *, before: int | None = None) -> ImageInput:
-    """Open an image file, the newest image of a storage directory or a lake, or the image N of a lake as `LAKE@N`.
+    """Open an image file, the newest image of a storage directory or a lake, or the image N of a lake as `LAKE@N`
+    (see `pipeline.lake.reading.LakeUri`).
 
     Args:
         before: open the newest image of a lake before this txid.
@@ -67,11 +70,8 @@ def open_image(context: SparkContext, path: str, *, before: int | None = None) -
     Raises:
         HdfsError: the image does not exist or cannot be read.
     """
-    root, _, number = path.rpartition("@")
-    if number.isdecimal() and is_lake(context, root):
-        return _from_lake(context, root, int(number))
-    if is_lake(context, path):
-        return _from_lake(context, path, newest_image(context, path, before))
+    if lake := parse_lake_uri(path):
+        return _from_lake(context, lake.root, find_lake_image(lake, before))
     file = only_file(_files(context, path, SourceKind.IMAGE), path)
     uri = file.path if is_local(path) else path
     time = datetime.fromtimestamp(file.on_driver().stat().st_mtime, UTC) if is_local(path) else None
@@ -79,8 +79,9 @@ def open_image(context: SparkContext, path: str, *, before: int | None = None) -
     return ImageInput(uri, _txid(file), time, file, cluster=cluster)
 
 
-def _from_lake(context: SparkContext, root: str, txid: int) -> ImageInput:
-    return ImageInput(f"{root}@{txid}", txid, rows=tuple(image_files(context, root, txid)))
+def _from_lake(context: SparkContext, root: str, image: ImageInLake) -> ImageInput:
+    rows = tuple(image_files(context, root, image))
+    return ImageInput(f"{root}@{image.txid}", image.txid, image.time, rows=rows, cluster=image.cluster)
 
 
 def open_edits(context: SparkContext, path: str) -> Sequence[BatchSource]:
@@ -89,8 +90,8 @@ def open_edits(context: SparkContext, path: str) -> Sequence[BatchSource]:
     Raises:
         HdfsError: the edits do not exist, or their segments have a gap.
     """
-    if is_lake(context, path):
-        return [ParquetPart(file) for file in edit_files(context, path)]
+    if lake := parse_lake_uri(path):
+        return [ParquetPart(file) for file in edit_files(context, lake)]
     reader = EditsDataSource({"path": path, "columns": ",".join(EDIT_COLUMNS)}).edits_reader()
     parts = reader.partitions_of(_files(context, path, SourceKind.EDITS))
     return [SegmentsPart(reader, part) for part in parts]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,7 +90,11 @@ class FsImageReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         with mark_typed_errors():
-            files = resolve_all(self._options.paths, SourceKind.IMAGE)
+            return self.partitions_of(resolve_all(self._options.paths, SourceKind.IMAGE))
+
+    def partitions_of(self, files: Sequence[SourceFile]) -> list[InputPartition]:
+        """Divide the table of each image of `files`."""
+        with mark_typed_errors():
             return [ImagePart(file, part) for file in files for part in self._parts(file)]
 
     def _parts(self, file: SourceFile) -> list[TablePart]:

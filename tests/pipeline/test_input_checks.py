@@ -26,7 +26,7 @@ CASE = RECORDED / "hadoop-3.4.1" / "snapshots-basic"
 @pytest.mark.recorded
 def test_what_is_right_is_accepted(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
-    (lake / "_commits").mkdir(parents=True)
+    (lake / "images" / "_delta_log").mkdir(parents=True)
     for uri in (str(CASE / "after"), f"file://{CASE / 'after'}", str(lake), f"{lake}@7", "hdfs://nn/image"):
         check_image(uri)
     for uri in (str(CASE / "before"), str(lake), "bookkeeper://zk:2181/path"):
@@ -39,7 +39,7 @@ def test_only_small_local_files_are_small(tmp_path: Path) -> None:
     assert is_small(images, edits)
     assert is_small(images[:1], "")
     lake = tmp_path / "lake"
-    (lake / "_commits").mkdir(parents=True)
+    (lake / "images" / "_delta_log").mkdir(parents=True)
     large = ImageBuilder().save(tmp_path / "large")
     os.truncate(large, 1 << 30)
     for others, ours in (([str(large)], ""), ([str(lake)], ""), ([f"{lake}@7"], ""), (["hdfs://nn/a"], "")):

@@ -1,38 +1,54 @@
-"""The lake: no duplicates, no partial content, and the next append finishes a killed one."""
+"""The lake: no duplicates, no partial content, and the next append repeats a killed one."""
 
 from __future__ import annotations
 
+import json
+import os
+import random
 import shutil
-import signal
 import subprocess
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
+import polars as pl
 import pytest
+from deltalake import DeltaTable
 
+from archive.adding import add_directory
+from archive.archive import open_archive
 from journal import ops
 from journal.operation import EditOp
-from pipeline import read_image
-from pipeline.errors import SourceFileError
+from pipeline.errors import LakeError, SourceFileError
 from pipeline.lake import (
-    LakeBusyError,
+    ImageOptions,
     append_edits,
     append_image,
+    find_lake_image,
     images_in_lake,
     lake_contents,
+    parse_lake_uri,
     read_lake_edits,
     read_lake_images,
     retain_images,
+    vacuum,
 )
-from pipeline.lake.commits import TxidRange, image_commit
-from pipeline.lake.files import HadoopFiles
+from pipeline.lake.delta import LakeTable
+from pipeline.lake.lake import edits_table, image_table, images_table
+from pipeline.lake.ranges import TxidRange
+from pipeline.lake.upkeep import join_files
+from pipeline.sources.fsimage import FsImageDataSource
 from tests.cli_runner import run_cli
+from tests.depth import SEED, scaled
 from tests.engine.op_makers import mkdir
 from tests.journal.journal_support import numbered
 from tests.pipeline.edits_support import write_segment
+from tests.pipeline.lake_child import InProcess
 from tests.recorded_cases import RECORDED
 
 if TYPE_CHECKING:
@@ -40,8 +56,29 @@ if TYPE_CHECKING:
 
 DAY = 86_400_000
 MIDNIGHT = 19_700 * DAY  # 2023-12-09
-BASIC = RECORDED / "hadoop-3.4.1" / "basic-files"
+CASE = RECORDED / "hadoop-3.4.1" / "snapshots-basic"
+CLUSTER = "CID-53b3e9fe-d929-4eb4-bbff-fe13a28bde2e.1579654704"
 REPOSITORY = Path(__file__).parents[2]
+NO_SPARK: Any = InProcess()
+
+
+@pytest.fixture
+def no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Runs tasks that read images in this process."""
+    monkeypatch.setattr("pipeline.sources.fsimage.host_scratch", lambda: tmp_path / "scratch")
+    return NO_SPARK
+
+
+def image_rows(folder: str, table: str = "inodes") -> list[dict[str, Any]]:
+    source = FsImageDataSource({"path": str(CASE / folder), "table": table})
+    reader = source.reader(source.schema())
+    return [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
+
+
+def lake_rows(lake: str, txid: int, table: str = "inodes") -> list[dict[str, Any]]:
+    """Return rows as a reader of Delta sees them, without the columns of the partition."""
+    rows = DeltaTable(f"{lake}/{table}").to_pyarrow_table(filters=[("txid", "=", txid)]).to_pylist()
+    return [{name: value for name, value in row.items() if name not in ("cluster", "txid")} for row in rows]
 
 
 class KilledError(BaseException):
@@ -62,202 +99,295 @@ def edits(tmp_path: Path) -> Path:
     return tmp_path / "edits"
 
 
-def state(lake: Path) -> dict[str, int]:
-    return {str(path.relative_to(lake)): path.stat().st_mtime_ns for path in lake.rglob("*") if path.is_file()}
+@pytest.fixture
+def lake(tmp_path: Path) -> str:
+    return str(tmp_path / "lake")
 
 
-def days(spark: SparkSession, lake: Path) -> dict[str, list[int]]:
-    """Return txids by day, read without knowledge of our commits."""
+def state(lake: str) -> dict[str, int]:
+    return {str(path): path.stat().st_mtime_ns for path in Path(lake).rglob("*") if path.is_file()}
+
+
+def days(lake: str, cluster: str = "default") -> dict[str, list[int]]:
+    """Return txids by day, as a reader of Delta sees them."""
     found: dict[str, list[int]] = {}
-    if list((lake / "edits").glob("*/*.parquet")):  # Spark refuses a directory without any
-        for row in spark.read.parquet(str(lake / "edits")).select("day", "txid").collect():
-            found.setdefault(str(row.day), []).append(row.txid)
+    for row in DeltaTable(f"{lake}/edits").to_pyarrow_table().to_pylist():
+        if row["cluster"] == cluster:
+            found.setdefault(str(row["day"]), []).append(row["txid"])
     return {day: sorted(txids) for day, txids in found.items()}
 
 
 ALL_DAYS = {"2023-12-08": [1, 2, 3, 4, 5, 6], "2023-12-09": [7, 8]}
 
 
-def test_edits_lie_by_day_and_a_rerun_changes_nothing(spark: SparkSession, edits: Path, tmp_path: Path) -> None:
-    lake = tmp_path / "lake"
-    assert append_edits(spark, str(edits), str(lake)).ranges == [TxidRange(1, 8)]
-    assert days(spark, lake) == ALL_DAYS
+def test_edits_lie_by_day_and_a_rerun_changes_nothing(edits: Path, lake: str) -> None:
+    assert append_edits(NO_SPARK, str(edits), lake).ranges == [TxidRange(1, 8)]
+    assert days(lake) == ALL_DAYS
     before = state(lake)
-    assert append_edits(spark, str(edits), str(lake)).ranges == ()
+    assert append_edits(NO_SPARK, str(edits), lake).ranges == []
     assert state(lake) == before
     segment(edits, 9, MIDNIGHT + 2)
     segment(edits, 14, MIDNIGHT + DAY)
     write_segment(edits, numbered([ops.StartLogSegmentOp(), mkdir("/x", 1, MIDNIGHT)], 7))
-    done = append_edits(spark, str(edits), str(lake))
+    done = append_edits(NO_SPARK, str(edits), lake)
     assert (done.ranges, done.missing) == ([TxidRange(9, 11), TxidRange(14, 16)], [TxidRange(12, 13)])
-    assert before.items() <= state(lake).items()
-    read = read_lake_edits(spark, str(lake))
-    assert sorted(row.txid for row in read.collect()) == [*range(1, 12), 14, 15, 16]
-    assert [row.txid for row in read.where("day = '2023-12-10'").orderBy("txid").collect()] == [14, 15, 16]
-    assert lake_contents(spark, str(lake)).as_dict() == {
+    assert days(lake) == {**ALL_DAYS, "2023-12-09": [7, 8, 9, 10, 11], "2023-12-10": [14, 15, 16]}
+    assert lake_contents(lake).as_dict() == {
         "images": [],
-        "edits": [{"first": 1, "last": 11}, {"first": 14, "last": 16}],
-        "missing": [{"first": 12, "last": 13}],
+        "edits": [{"cluster": "default", "first": 1, "last": 11}, {"cluster": "default", "first": 14, "last": 16}],
+        "missing": [{"cluster": "default", "first": 12, "last": 13}],
     }
 
 
-def test_transactions_without_any_time_lie_by_when_they_were_written(spark: SparkSession, tmp_path: Path) -> None:
-    segment(tmp_path / "edits", 1)
-    lake = tmp_path / "lake"
-    append_edits(spark, str(tmp_path / "edits"), str(lake))
-    (found,) = days(spark, lake).values()
-    assert found == [1, 2]
+def test_a_day_that_is_over_becomes_one_file_with_the_same_transactions(edits: Path, lake: str) -> None:
+    for path in sorted(edits.iterdir()):
+        append_edits(NO_SPARK, str(path), lake)
+    segment(edits, 14, MIDNIGHT + DAY)
+    append_edits(NO_SPARK, str(edits), lake)
+    assert days(lake) == {**ALL_DAYS, "2023-12-10": [14, 15, 16]}
+    by_day = Counter(uri.split("day=")[1][:10] for uri in DeltaTable(f"{lake}/edits").file_uris())
+    assert by_day == {"2023-12-08": 1, "2023-12-09": 1, "2023-12-10": 1}
+    assert lake_contents(lake).edits == {"default": [TxidRange(1, 8), TxidRange(14, 16)]}
 
 
-def test_images_and_how_many_are_kept(spark: SparkSession, tmp_path: Path) -> None:
-    lake, images = tmp_path / "lake", tmp_path / "images"
+def test_joined_files_with_a_gap_do_not_hide_it(edits: Path, lake: str) -> None:
+    for first in (20, 30):
+        append_edits(NO_SPARK, str(segment(edits, first, MIDNIGHT - DAY)), lake)
+    append_edits(NO_SPARK, str(segment(edits, 40, MIDNIGHT)), lake)
+    assert len(DeltaTable(f"{lake}/edits").file_uris()) == 2
+    found = [TxidRange(20, 22), TxidRange(30, 32), TxidRange(40, 42)]
+    assert lake_contents(lake).edits == {"default": found}
+
+
+def test_two_processes_that_join_the_same_files_duplicate_nothing(edits: Path, lake: str) -> None:
+    for first in (20, 24):
+        append_edits(NO_SPARK, str(segment(edits, first, MIDNIGHT)), lake)
+    first, second = edits_table(lake), edits_table(lake)
+    for table in (first, second):
+        join_files(table, 2, only={})
+    assert days(lake) == {"2023-12-09": [20, 21, 22, 24, 25, 26]}
+    assert len(DeltaTable(f"{lake}/edits").file_uris()) == 1
+
+
+def test_transactions_without_any_time_lie_by_when_they_were_written(tmp_path: Path, lake: str) -> None:
+    path = segment(tmp_path / "edits", 1)
+    os.utime(path, (MIDNIGHT / 1000, MIDNIGHT / 1000))
+    append_edits(NO_SPARK, str(path), lake)
+    assert days(lake) == {"2023-12-09": [1, 2]}
+
+
+def test_images_and_how_many_are_kept(no_spark: Any, tmp_path: Path, lake: str) -> None:
+    images = tmp_path / "images"
     images.mkdir()
-    sources = sorted({path.name: path for path in RECORDED.glob(f"hadoop-3.4.1/*/before/fsimage_{'?' * 19}")}.items())[
-        :3
-    ]
-    txids = [int(name.removeprefix("fsimage_")) for name, _ in sources]
-    for txid, (name, path) in zip(txids, sources, strict=True):
-        shutil.copy(path, images / name)
-        assert append_image(spark, str(images), f"file://{lake}") == txid
+    sources = [CASE / "before" / "fsimage_0000000000000000092", CASE / "after" / "fsimage_0000000000000000292"]
+    for number, source in enumerate(sources):
+        shutil.copy(source, images)
+        os.utime(images / source.name, (1000 + number, 1000 + number))
+        done = append_image(no_spark, str(images), f"file://{lake}", ImageOptions(cluster="c", tables=("snapshots",)))
+        assert done is not None
+        assert done.txid == (92, 292)[number]
     before = state(lake)
-    assert append_image(spark, str(images / sources[1][0]), str(lake)) is None
+    assert append_image(no_spark, str(images / sources[0].name), lake) is None
     assert state(lake) == before
-    counts = [read_image(spark, str(images / name)).count() for name, _ in sources]
-    assert spark.read.parquet(str(lake / "inodes")).count() == sum(counts)
-    assert read_lake_images(spark, str(lake)).where(f"txid = {txids[1]}").count() == counts[1]
-    assert [each["rows"] for each in lake_contents(spark, str(lake)).images] == counts
-    assert retain_images(spark, str(lake), 2) == txids[:1]
-    assert retain_images(spark, str(lake), 2) == []
-    assert images_in_lake(spark, str(lake)) == txids[1:]
-    assert sorted(path.name for path in (lake / "inodes").iterdir()) == sorted(f"txid={txid}" for txid in txids[1:])
-    assert list((lake / "_staging").iterdir()) == []
+    counts = [len(image_rows(name)) for name in ("before", "after")]
+    assert [(each.rows, each.time.timestamp()) for each in lake_contents(lake).images] == [
+        (counts[0], 1000),
+        (counts[1], 1001),
+    ]
+    at = {"": 292, "@92": 92, f"@{datetime.fromtimestamp(1000.5, UTC).isoformat()}": 92, "@c": 292, "@c@92": 92}
+    for suffix, txid in at.items():
+        uri = parse_lake_uri(lake + suffix)
+        assert uri is not None
+        assert find_lake_image(uri).txid == txid, suffix
+    with pytest.raises(SourceFileError, match="no image 7"):
+        find_lake_image(parse_lake_uri(f"{lake}@7"))  # type: ignore[arg-type]
+    assert retain_images(lake, 1, "c") == [92]
+    assert retain_images(lake, 1, "c") == []
+    assert [image.txid for image in images_in_lake(lake)] == [292]
+    assert vacuum(lake, 0) > 0
+    for table in ("inodes", "snapshots"):
+        assert lake_rows(lake, 292, table) == image_rows("after", table)
+        assert lake_rows(lake, 92, table) == []
+    assert not list((Path(lake) / "inodes").glob("*/txid=92/*"))
     with pytest.raises(SourceFileError, match="fsimage"):
-        append_image(spark, str(lake), str(lake))
+        append_image(no_spark, lake, lake)
 
 
-@pytest.fixture
-def killed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Sets the step, counted from 0, before which the next append is killed; gives the number of steps made."""
-    left = [-1]
-
-    def counted(method: Any) -> Any:
-        def call(*arguments: Any) -> Any:
-            if left[0] == 0:
-                raise KilledError
-            left[0] -= 1
-            return method(*arguments)
-
-        return call
-
-    for name in ("_rename", "remove"):
-        monkeypatch.setattr(HadoopFiles, name, counted(getattr(HadoopFiles, name)))
-    return left
-
-
-def test_edits_killed_anywhere_are_finished_and_never_seen_in_part(
-    spark: SparkSession, edits: Path, tmp_path: Path, killed: list[int]
-) -> None:
-    steps = 0
-    while True:
-        lake = tmp_path / f"lake{steps}"
-        killed[0] = steps
-        try:
-            append_edits(spark, str(edits), str(lake))
-            break
-        except KilledError:
-            killed[0] = -1
-        seen = days(spark, lake)
-        assert seen.items() <= ALL_DAYS.items()
-        committed = lake_contents(spark, str(lake)).edits
-        assert committed == ([TxidRange(1, 8)] if seen == ALL_DAYS and committed else [])
-        append_edits(spark, str(edits), str(lake))
-        assert days(spark, lake) == ALL_DAYS
-        assert lake_contents(spark, str(lake)).edits == [TxidRange(1, 8)]
-        assert list((lake / "_staging").iterdir()) == []
-        steps += 1
-    assert steps == 6  # plan, a file for each of two days, commit, and two for tidying up
+def test_every_reader_of_delta_gets_equal_sums(spark: SparkSession, lake: str) -> None:
+    append_image(spark.sparkContext, str(CASE / "before"), lake, ImageOptions(tables=()))
+    append_edits(spark.sparkContext, str(CASE / "before"), lake)
+    rows = image_rows("before")
+    wanted = (len(rows), sum(row["length"] or 0 for row in rows))
+    assert read_lake_images(spark, lake).where("txid = 92").selectExpr("count(*)", "sum(length)").first() == wanted
+    transactions = (200, sum(range(93, 293)))
+    assert read_lake_edits(spark, lake).selectExpr("count(*)", "sum(txid)").first() == transactions
+    inodes: Any = DeltaTable(f"{lake}/inodes").to_pyarrow_dataset()  # noqa: F841 - DuckDB finds it by name
+    assert duckdb.sql("SELECT count(*), sum(length)::BIGINT FROM inodes WHERE txid = 92").fetchall() == [wanted]
+    edits = duckdb.read_parquet(DeltaTable(f"{lake}/edits").file_uris())
+    assert edits.aggregate("count(*), sum(txid)::BIGINT").fetchall() == [transactions]
+    table = pl.scan_delta(f"{lake}/inodes").filter(pl.col("cluster") == CLUSTER)
+    assert table.select(pl.len(), pl.col("length").sum().alias("length")).collect().row(0) == wanted
+    edits_of_polars = pl.scan_delta(f"{lake}/edits")
+    assert edits_of_polars.select(pl.len(), pl.col("txid").sum()).collect().row(0) == transactions
 
 
-def test_an_image_killed_anywhere(spark: SparkSession, tmp_path: Path, killed: list[int]) -> None:
-    image = str(BASIC / "before")
-    rows = read_image(spark, image).count()
-    for step in range(5):  # plan, the image, commit, and two for tidying up
-        lake = tmp_path / f"lake{step}"
-        killed[0] = step
+def test_an_image_killed_anywhere(no_spark: Any, lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    image, left = str(CASE / "before"), [-1]
+    real = LakeTable.commit
+
+    def commit(self: LakeTable, *arguments: Any) -> None:
+        if left[0] == 0:
+            raise KilledError
+        left[0] -= 1
+        real(self, *arguments)
+
+    monkeypatch.setattr(LakeTable, "commit", commit)
+    options = ImageOptions(tables=("snapshots",))
+    for step in range(3):  # snapshots, inodes, images
+        root = f"{lake}{step}"
+        left[0] = step
         with pytest.raises(KilledError):
-            append_image(spark, image, str(lake))
-        killed[0] = -1
-        there = list((lake / "inodes").glob("*/*.parquet"))
-        assert not there or spark.read.parquet(str(lake / "inodes")).count() == rows
-        append_image(spark, image, str(lake))
-        assert read_lake_images(spark, str(lake)).count() == rows
-        assert list((lake / "_staging").iterdir()) == []
+            append_image(no_spark, image, root, options)
+        assert images_in_lake(root) == []
+        left[0] = -1
+        done = append_image(no_spark, image, root, options)
+        assert done is not None
+        assert image_table(root, "inodes").read(["id"]).num_rows == done.rows
+        assert append_image(no_spark, image, root, options) is None
 
 
-def test_a_removal_killed_anywhere(spark: SparkSession, tmp_path: Path, killed: list[int]) -> None:
-    for step in range(5):  # plan, uncommit, the image, and two for tidying up
-        lake = tmp_path / f"lake{step}"
-        files = HadoopFiles(spark, str(lake))
-        (lake / "inodes" / "txid=5").mkdir(parents=True)
-        (lake / "inodes" / "txid=5" / "part.parquet").write_bytes(b"rows")
-        files.write_json(image_commit(5), {"txid": 5})
-        files.write_json(image_commit(6), {"txid": 6})
-        killed[0] = step
-        with pytest.raises(KilledError):
-            retain_images(spark, str(lake), 1)
-        killed[0] = -1
-        retain_images(spark, str(lake), 1)
-        assert images_in_lake(spark, str(lake)) == [6]
-        assert list((lake / "inodes").iterdir()) == []
-        assert list((lake / "_staging").iterdir()) == []
+def test_two_processes_that_append_the_same_image(no_spark: Any, lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    image, real = str(CASE / "before"), LakeTable.commit
+    options = ImageOptions(tables=())
+    outcomes = []
+
+    def commit(self: LakeTable, *arguments: Any) -> None:
+        monkeypatch.setattr(LakeTable, "commit", real)
+        outcomes.append(append_image(no_spark, image, lake, options))
+        real(self, *arguments)
+
+    monkeypatch.setattr(LakeTable, "commit", commit)
+    assert append_image(no_spark, image, lake, options) is None
+    (other,) = outcomes
+    assert other is not None
+    assert image_table(lake, "inodes").read(["id"]).num_rows == other.rows
+    assert images_table(lake).read(["txid"]).num_rows == 1
 
 
-@pytest.mark.deep
-def test_sigkill(spark: SparkSession, edits: Path, tmp_path: Path) -> None:
-    lake = tmp_path / "lake"
-    command = [sys.executable, "-m", "tests.pipeline.lake_child", str(edits), str(lake), "2"]
-    child = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=600, check=False)
-    assert child.returncode == -signal.SIGKILL, child.stderr
-    assert days(spark, lake) == {"2023-12-08": ALL_DAYS["2023-12-08"]}
-    assert lake_contents(spark, str(lake)).edits == []
-    append_edits(spark, str(edits), str(lake))
-    assert days(spark, lake) == ALL_DAYS
-
-
-def test_two_at_once(spark: SparkSession, edits: Path, tmp_path: Path) -> None:
-    lake = tmp_path / "lake"
-
-    def run(_: int) -> str:
-        try:
-            append_edits(spark, str(edits), str(lake))
-        except LakeBusyError:
-            return "busy"
-        return "done"
-
+def test_concurrent_appends_all_arrive(edits: Path, tmp_path: Path, lake: str) -> None:
+    segment(tmp_path / "more", 9, MIDNIGHT + 2)
+    jobs = [(edits, "a"), (edits, "a"), (tmp_path / "more", "a"), (edits, "b")]
     with ThreadPoolExecutor(4) as pool:
-        outcomes = list(pool.map(run, range(4)))
-    assert "done" in outcomes
-    assert set(outcomes) <= {"done", "busy"}
-    assert days(spark, lake) == ALL_DAYS
-    with HadoopFiles(spark, str(lake)).lock():
-        assert append_edits(spark, str(edits), str(lake)).ranges == ()
-        segment(edits, 9, MIDNIGHT)
-        with pytest.raises(LakeBusyError):
-            append_edits(spark, str(edits), str(lake))
-    assert append_edits(spark, str(edits), str(lake)).ranges == [TxidRange(9, 11)]
+        list(pool.map(lambda job: append_edits(NO_SPARK, str(job[0]), lake, job[1]), jobs))
+    assert days(lake, "a") == {**ALL_DAYS, "2023-12-09": [7, 8, 9, 10, 11]}
+    assert days(lake, "b") == ALL_DAYS
 
 
-def test_another_file_system(spark: SparkSession, edits: Path, tmp_path: Path) -> None:
-    where = f"viewfs://files{tmp_path}"
-    assert append_edits(spark, f"{where}/edits", f"{where}/lake").ranges == [TxidRange(1, 8)]
-    assert days(spark, tmp_path / "lake") == ALL_DAYS
-    assert append_edits(spark, f"{where}/edits", f"{where}/lake").ranges == ()
-    assert not (tmp_path / "lake" / "_lock").exists()
+def test_killed_writers_lose_nothing_that_they_reported(tmp_path: Path, lake: str) -> None:
+    """SIGKILL after a random number of appends, at whatever the writer then does."""
+    chooser = random.Random(SEED)
+    segments = 12
+    folder = tmp_path / "edits"
+    for number in range(segments):
+        segment(folder, 1 + number * 4, MIDNIGHT - 1, MIDNIGHT + number)
+    writers = {f"w{number}": chooser.randrange(segments) for number in range(scaled(10, quick=2))}
+    children = {
+        name: subprocess.Popen(
+            [sys.executable, "-m", "tests.pipeline.lake_child", str(folder), lake, name],
+            cwd=REPOSITORY,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in writers
+    }
+    reported: dict[str, list[str]] = {}
+    for name, child in children.items():
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        first = [child.stdout.readline() for _ in range(writers[name])]
+        child.kill()
+        reported[name] = [*first, *child.stdout.read().splitlines()]
+        child.wait()
+    for name, lines in reported.items():
+        rows = [txid for txids in days(lake, name).values() for txid in txids] if lines else []
+        ranges = [tuple(map(int, line.split())) for line in lines if len(line.split()) == 2]
+        assert {txid for first, last in ranges for txid in range(first, last + 1)} <= set(rows)
+        assert len(rows) == len(set(rows))
+        assert len(rows) % 4 == 0  # whole segments
+        append_edits(NO_SPARK, str(folder), lake, name)
+        assert sorted(txid for txids in days(lake, name).values() for txid in txids) == [*range(1, 4 * segments + 1)]
 
 
-def test_a_lake_that_is_missing_is_an_error(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_state_of_the_past_from_an_archive(
+    no_spark: Any, tmp_path: Path, lake: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.cli.lake_command.spark_for", lambda *_, **__: nullcontext(spark))
-    told = run_cli("lake", "list", tmp_path / "typo")
-    assert (told.code, f"no lake exists at {tmp_path}/typo" in told.err) == (6, True), told
+    monkeypatch.setattr("pipeline.cli.lake_command.context_for", lambda *_, **__: nullcontext(no_spark))
+    with open_archive(str(tmp_path / "archive")) as archive:
+        add_directory(archive, _storage_directory(tmp_path))
+    past = ("--archive", tmp_path / "archive", "--table", "inodes")
+    for txid in ("292", "100"):
+        done = run_cli("lake", "append", *past, "--as-of", txid, lake)
+        assert done.code == 0, done
+    assert [image.txid for image in images_in_lake(lake)] == [100, 292]
+    assert images_in_lake(lake)[0].time < images_in_lake(lake)[1].time
+    assert [row["path"] for row in lake_rows(lake, 292)] == [row["path"] for row in image_rows("after")]
+    told = run_cli("lake", "append", "--archive", tmp_path / "archive", lake)
+    assert (told.code, "--as-of" in told.err) == (2, True)
+
+
+def _storage_directory(tmp_path: Path) -> Path:
+    shutil.copytree(CASE / "before", tmp_path / "nn" / "current")
+    return tmp_path / "nn"
+
+
+def test_growth_by_directory_and_owner(no_spark: Any, lake: str) -> None:
+    for name in ("before", "after"):
+        append_image(no_spark, str(CASE / name), lake, ImageOptions(tables=()))
+    told = run_cli("lake", "report", lake, "--json", "--depth", "2")
+    assert told.code == 0, told
+    growth = json.loads(told.out)
+    assert [image["txid"] for image in growth["images"]] == [92, 292]
+    for at, name in enumerate(("before", "after")):
+        directories, owners = plain_totals(image_rows(name), 2)
+        for kind, wanted in (("directories", directories), ("owners", owners)):
+            found = {row["name"]: row["totals"][at] for row in growth[kind]}
+            assert {key: value for key, value in found.items() if any(value.values())} == wanted
+    text = run_cli("lake", "report", lake)
+    assert "owner" in text.out
+    assert "transaction 292" in text.out
+
+
+def plain_totals(rows: list[dict[str, Any]], depth: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Sum files, directories and bytes by directory and by owner, without Arrow."""
+    directories: dict[str, Any] = {}
+    owners: dict[str, Any] = {}
+    for row in rows:
+        names = row["path"].split("/")[1:-1]
+        places = ["/", *("/" + "/".join(names[: level + 1]) for level in range(min(depth, len(names))))]
+        for found, name in [(owners, row["owner"]), *((directories, each) for each in places if row["path"] != "/")]:
+            totals = found.setdefault(name, {"files": 0, "directories": 0, "bytes": 0})
+            totals["files"] += row["type"] == "FILE"
+            totals["directories"] += row["type"] == "DIRECTORY"
+            totals["bytes"] += row["length"] or 0
+    return directories, owners
+
+
+def test_an_input_of_an_unknown_cluster_needs_a_name_in_a_lake_of_several(edits: Path, lake: str) -> None:
+    for cluster in ("a", "b"):
+        append_edits(NO_SPARK, str(edits), lake, cluster)
+    with pytest.raises(LakeError, match="cluster is unknown"):
+        append_edits(NO_SPARK, str(edits), lake)
+    with pytest.raises(LakeError, match="cannot be a cluster's name"):
+        append_edits(NO_SPARK, str(edits), lake, "a/b")
+
+
+def test_a_lake_that_is_missing_is_an_error(tmp_path: Path) -> None:
+    for command in ("list", "report", "optimize"):
+        told = run_cli("lake", command, tmp_path / "typo")
+        assert (told.code, f"no lake exists at {tmp_path}/typo" in told.err) == (6, True), told
+
+
+def test_a_storage_that_fails_is_one_error(edits: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(LakeError, match="file"):
+        append_edits(NO_SPARK, str(edits), str(tmp_path / "file" / "lake"))

@@ -8,8 +8,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.lake.commits import TxidRange, holes, merge, subtract
 from pipeline.lake.inputs import LakeSegment, in_batches
+from pipeline.lake.ranges import CountedRange, TxidRange, contained, holes, merge, ranges_of, subtract
 
 ranges = st.lists(
     st.tuples(st.integers(0, 40), st.integers(0, 8)).map(lambda pair: TxidRange(pair[0], pair[0] + pair[1])), max_size=6
@@ -46,3 +46,14 @@ def test_batches_hold_each_transaction_once(found: list[TxidRange], taken: list[
     held = numbers(batches)
     assert len(held) == len(set(held))
     assert set(held) == set(numbers(found)) - set(numbers(taken))
+
+
+@given(st.sets(st.integers(0, 60)), st.lists(st.integers(0, 3), min_size=61, max_size=61))
+def test_files_contain_what_their_counts_allow(txids: set[int], file_of: list[int]) -> None:
+    by_file: dict[int, list[int]] = {}
+    for txid in sorted(txids):
+        by_file.setdefault(file_of[txid], []).append(txid)
+    files = [CountedRange(str(name), each[0], each[-1], len(each)) for name, each in by_file.items()]
+    certain, unclear = contained(files)
+    read = ranges_of([txid for name in unclear for txid in by_file[int(name)]])
+    assert merge([*certain, *read]) == ranges_of(sorted(txids))

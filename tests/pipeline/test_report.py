@@ -313,8 +313,8 @@ def test_a_report_is_json(report: NamespaceReport) -> None:
 def test_a_lake_and_its_older_image(spark: SparkSession, report: NamespaceReport, tmp_path: Path) -> None:
     lake = str(tmp_path / "lake")
     for folder_name in ("before", "after"):
-        append_image(spark, str(CASE / folder_name), lake)
-    append_edits(spark, str(CASE / "before"), lake)
+        append_image(spark.sparkContext, str(CASE / folder_name), lake)
+    append_edits(spark.sparkContext, str(CASE / "before"), lake)
     found = _report(spark, ReportRequest(lake, lake, lake), only=("growth", "snapshots", "findings"), top=50)
     assert [section.id for section in found.sections] == ["growth"]
     assert (found.image, found.before) == (f"{lake}@292", f"{lake}@92")

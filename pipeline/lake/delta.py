@@ -1,0 +1,245 @@
+"""A Delta table of the lake. The library `deltalake` makes its commits, without Java; this module adds its file list,
+typed errors, and durable commits on local disks.
+
+    LAKE/TABLE/cluster=C/txid=N/part-….parquet        a table of an image: inodes, directories, snapshots, …
+    LAKE/edits/cluster=C/day=YYYY-MM-DD/part-….parquet   transactions
+    LAKE/images/part-….parquet                        a row for each complete image
+
+Readers see a commit whole or not at all. A commit names its application transaction. Of two concurrent commits with the
+same name one fails, so content never appears twice. A killed append leaves files that no commit names; vacuuming
+removes them.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
+
+from hadoop_common.durable import fsync_directory, fsync_file
+from pipeline.errors import LakeConflictError, LakeError
+from pipeline.source_files import is_local
+
+if TYPE_CHECKING:
+    import pyarrow.fs
+
+LOG = "_delta_log"
+_REPLACEMENT = "replacement"
+_STATISTICS = ("num_records", "min.txid", "max.txid")
+
+
+@dataclass(frozen=True, slots=True)
+class LakeFile:
+    """A Parquet file of a table.
+
+    Attributes:
+        path: relative to the table.
+        partition: values of the partition columns.
+        txids: smallest and largest value of a column `txid`; None without that column.
+    """
+
+    path: str
+    size: int
+    rows: int
+    partition: Mapping[str, str]
+    txids: tuple[int, int] | None = None
+
+    def action(self, *, data_change: bool = True) -> AddAction:
+        """Return the action that adds the file; `data_change` is False for rows that the table had before."""
+        statistics: dict[str, Any] = {"numRecords": self.rows}
+        if self.txids is not None:
+            first, last = self.txids
+            statistics |= {"minValues": {"txid": first}, "maxValues": {"txid": last}, "nullCount": {"txid": 0}}
+        now = time.time_ns() // 1_000_000
+        return AddAction(self.path, self.size, dict(self.partition), now, data_change, json.dumps(statistics))
+
+
+class LakeTable:
+    """A table of the lake at `root`; missing until `create`. Every method raises LakeError if the storage fails.
+
+    Args:
+        root: a local path or a URI of a file system that `deltalake` supports, such as hdfs:// and s3://.
+        schema: all columns, with those of the partitions.
+    """
+
+    def __init__(self, root: str, name: str, schema: pa.Schema, partitions: Sequence[str]) -> None:
+        self.name = name
+        self.uri = f"{local_path(root) or root.rstrip('/')}/{name}"
+        self.schema = schema
+        self._partitions = list(partitions)
+        self._table: DeltaTable | None = None
+        self.reload()
+
+    def reload(self) -> None:
+        """Read the newest version."""
+        with lake_errors(self.uri):
+            try:
+                self._table = DeltaTable(self.uri)
+            except TableNotFoundError:
+                self._table = None
+                return
+            features = self._table.protocol().reader_features
+        if features:
+            raise LakeError(
+                f"{self.uri} uses features of Delta that plain Parquet readers ignore: {', '.join(features)}",
+                hint="Another program changed the table: append to a new lake.",
+            )
+
+    def create(self) -> None:
+        """Create the table if it is missing."""
+        if self._table is None:
+            with lake_errors(self.uri):
+                # Another process may create it at the same time.
+                DeltaTable.create(self.uri, self.schema, mode="ignore", partition_by=self._partitions or None)
+            self.reload()
+
+    def files(self) -> list[LakeFile]:
+        """Return the files of the version that was read; none for a missing table."""
+        if self._table is None:
+            return []
+        with lake_errors(self.uri):
+            rows = pa.table(self._table.get_add_actions(flatten=True)).to_pylist()
+        return [self._file(row) for row in rows]
+
+    def _file(self, row: Mapping[str, Any]) -> LakeFile:
+        count, first, last = (row.get(name) for name in _STATISTICS)
+        values = {name: str(row[f"partition.{name}"]) for name in self._partitions}
+        return LakeFile(row["path"], row["size_bytes"], -1 if count is None else count, values, _pair(first, last))
+
+    def read(self, columns: Sequence[str], files: Sequence[LakeFile] | None = None) -> pa.Table:
+        """Return columns of all files or of the given ones, without those of the partitions."""
+        chosen = self.files() if files is None else files
+        fields = pa.schema([self.schema.field(name) for name in columns])
+        with lake_errors(self.uri):
+            parts = [self._read(file, columns) for file in chosen]
+        return pa.concat_tables([fields.empty_table(), *(part.cast(fields) for part in parts)])
+
+    def _read(self, file: LakeFile, columns: Sequence[str]) -> pa.Table:
+        import pyarrow.parquet as pq
+
+        return pq.ParquetFile(file_system(self.uri).open_input_file(file.path)).read(list(columns))
+
+    def batches(self, file: LakeFile) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a file, without the columns of the partition."""
+        import pyarrow.parquet as pq
+
+        with lake_errors(self.uri):
+            yield from pq.ParquetFile(file_system(self.uri).open_input_file(file.path)).iter_batches()
+
+    def uris(self, files: Sequence[LakeFile]) -> list[str]:
+        """Return the URIs by which Spark reads files."""
+        return [f"{self.spark_uri()}/{file.path}" for file in files]
+
+    def spark_uri(self) -> str:
+        """Return the URI of the table for Spark."""
+        return Path(self.uri).absolute().as_uri() if is_local(self.uri) else self.uri
+
+    # ---- changes -------------------------------------------------------------------------------------------------
+
+    def commit(self, files: Sequence[LakeFile], transaction: str, version: int) -> None:
+        """Add files, written before, to the version that was read; then read the new version.
+
+        Args:
+            transaction: name of the application transaction; `version` is its number.
+
+        Raises:
+            LakeConflictError: another process committed the same application transaction after that version.
+        """
+        self._commit([file.action() for file in files], transaction, version)
+
+    def replace(self, old: Sequence[LakeFile], new: Sequence[LakeFile]) -> None:
+        """Replace files in one commit.
+
+        All replacements of a table have one application transaction: two compactions by `deltalake` itself of the same
+        files would both succeed and duplicate their rows.
+
+        Raises:
+            LakeConflictError: another process replaced files after the version that was read.
+        """
+        now = time.time_ns() // 1_000_000
+        same_rows = sum(file.rows for file in old) == sum(file.rows for file in new)
+        removed = [RemoveAction(each.path, not same_rows, now, each.size, dict(each.partition)) for each in old]
+        self._commit([*removed, *(file.action(data_change=not same_rows) for file in new)], _REPLACEMENT, now)
+
+    def _commit(self, actions: list[AddAction | RemoveAction], transaction: str, version: int) -> None:
+        assert self._table is not None, self.uri
+        properties = CommitProperties(app_transactions=[Transaction(transaction, version)])
+        with lake_errors(self.uri):
+            try:
+                self._table.create_write_transaction(
+                    actions, "append", self.schema, self._partitions or None, commit_properties=properties
+                )
+            except CommitFailedError as error:
+                raise LakeConflictError(
+                    f"another process changed {self.uri} at the same time: {error}", hint="Repeat the command."
+                ) from None
+            self.reload()
+            self._flush_log()
+
+    def _flush_log(self) -> None:
+        """Make the newest commit durable on a local disk."""
+        if is_local(self.uri) and self._table is not None:
+            log = Path(self.uri) / LOG
+            commit = log / f"{self._table.version():020d}.json"
+            if commit.exists():
+                fsync_file(commit)
+            fsync_directory(log)
+
+    def vacuum(self, hours: int | None = None) -> int:
+        """Delete files that no version of the last `hours` (default: 168) refers to; return their number."""
+        if self._table is None:
+            return 0
+        with lake_errors(self.uri):
+            removed = self._table.vacuum(hours, dry_run=False, enforce_retention_duration=hours is None, full=True)
+        return len(removed)
+
+
+def _pair(first: int | None, last: int | None) -> tuple[int, int] | None:
+    return None if first is None or last is None else (first, last)
+
+
+def local_path(root: str) -> str:
+    """Return the path of a local lake, "" for another file system."""
+    if not is_local(root):
+        return ""
+    parts = urlsplit(root)
+    return str(Path(parts.path if parts.scheme == "file" else root).absolute())
+
+
+def file_system(uri: str) -> pyarrow.fs.FileSystem:
+    """Return a file system whose paths are relative to a table."""
+    from deltalake.fs import DeltaStorageHandler
+    from pyarrow.fs import PyFileSystem
+
+    return PyFileSystem(DeltaStorageHandler(uri))
+
+
+def is_delta_table(uri: str) -> bool:
+    """Return whether a Delta table exists at `uri`; False for a file system that `deltalake` does not know."""
+    if path := local_path(uri):
+        return (Path(path) / LOG).is_dir()
+    try:
+        return bool(DeltaTable.is_deltatable(uri))
+    except (DeltaError, OSError, ValueError):
+        return False
+
+
+@contextmanager
+def lake_errors(where: str) -> Iterator[None]:
+    """Raise failures of the library and of the storage as LakeError."""
+    try:
+        yield
+    except (DeltaError, OSError, pa.ArrowException) as error:
+        reason = " ".join(str(error).split())
+        hint = "Check the path, its permissions, and the settings of its file system (for hdfs:// HADOOP_CONF_DIR)."
+        raise LakeError(f"{where}: {reason}", hint=hint) from error

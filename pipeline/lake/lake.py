@@ -1,0 +1,188 @@
+"""The tables of a lake, and which images and transactions they contain."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from pipeline.errors import LakeError
+from pipeline.lake.delta import LakeTable, is_delta_table
+from pipeline.lake.ranges import CountedRange, TxidRange, contained, holes, merge, ranges_of
+from pipeline.schema import TIMESTAMP, Table
+from pipeline.tables.catalogue import IMAGE_TABLES
+from pipeline.tables.edits import EDITS
+
+IMAGES = "images"
+CLUSTER = re.compile(r"[A-Za-z0-9._-]+")
+"""A cluster's name, part of paths in the lake."""
+DEFAULT_CLUSTER = "default"
+"""Name of a cluster of which no VERSION file is known."""
+
+_CLUSTER = pa.field("cluster", pa.string())
+_IMAGE_PARTITIONS = (_CLUSTER, pa.field("txid", pa.int64()))
+_EDITS_PARTITIONS = (_CLUSTER, pa.field("day", pa.date32()))
+_IMAGES_SCHEMA = pa.schema(
+    [
+        pa.field("cluster", pa.string(), False),
+        pa.field("txid", pa.int64(), False),
+        pa.field("time", TIMESTAMP),
+        pa.field("rows", pa.int64()),
+        pa.field("bytes", pa.int64()),
+        pa.field("tables", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ImageInLake:
+    """A complete image of the lake: a row of the table `images`.
+
+    Attributes:
+        time: when the image's state existed, UTC: modification time of its file, or the moment of an archive.
+        rows: number of inodes; bytes: size of all its files in the lake.
+        tables: comma-separated names of its tables.
+    """
+
+    cluster: str
+    txid: int
+    time: datetime
+    rows: int
+    bytes: int
+    tables: str
+
+    @property
+    def partition(self) -> dict[str, str]:
+        """The partition of the image in each of its tables."""
+        return {"cluster": self.cluster, "txid": str(self.txid)}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the image for JSON."""
+        return {
+            "cluster": self.cluster,
+            "txid": self.txid,
+            "time": self.time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "tables": self.tables.split(","),
+        }
+
+
+def image_table(root: str, name: str) -> LakeTable:
+    """Return the lake's table of the images' table `name`."""
+    return _table(root, IMAGE_TABLES[name], _IMAGE_PARTITIONS)
+
+
+def edits_table(root: str) -> LakeTable:
+    return _table(root, EDITS, _EDITS_PARTITIONS)
+
+
+def images_table(root: str) -> LakeTable:
+    return LakeTable(root, IMAGES, _IMAGES_SCHEMA, ())
+
+
+def all_tables(root: str) -> list[LakeTable]:
+    """Return the tables of the lake; some may be missing."""
+    return [images_table(root), edits_table(root), *(image_table(root, name) for name in IMAGE_TABLES)]
+
+
+def _table(root: str, table: Table, partitions: Sequence[pa.Field]) -> LakeTable:
+    schema = pa.schema([*table.arrow_schema(), *partitions])
+    return LakeTable(root, table.name, schema, [field.name for field in partitions])
+
+
+def is_lake(uri: str) -> bool:
+    """Return whether a URI is a lake."""
+    return any(is_delta_table(f"{uri.rstrip('/')}/{name}") for name in (IMAGES, EDITS.name))
+
+
+def images_in(table: LakeTable, cluster: str = "") -> list[ImageInLake]:
+    """Return the images in the table `images` by cluster and txid; all clusters for ""."""
+    rows = table.read(_IMAGES_SCHEMA.names).to_pylist()
+    images = [ImageInLake(**row) for row in rows if cluster in {"", row["cluster"]}]
+    return sorted(images, key=lambda image: (image.cluster, image.txid))
+
+
+def edits_in(table: LakeTable) -> dict[str, list[TxidRange]]:
+    """Return the transactions of each cluster in the table `edits`, in as few ranges as possible."""
+    by_cluster: dict[str, list[CountedRange]] = {}
+    files = {file.path: file for file in table.files()}
+    for file in files.values():
+        first, last = file.txids or (0, -1)
+        ranges = by_cluster.setdefault(file.partition["cluster"], [])
+        ranges.append(CountedRange(file.path, first, last, file.rows if file.txids else -1))
+    found = {}
+    for cluster, ranges in by_cluster.items():
+        certain, unclear = contained(ranges)
+        if unclear:
+            txids = table.read(["txid"], [files[path] for path in unclear]).column("txid").to_pylist()
+            certain += ranges_of(txids)
+        found[cluster] = merge(certain)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class LakeContents:
+    """Content of a lake.
+
+    Attributes:
+        edits: by cluster, the transactions in contiguous ranges.
+    """
+
+    images: list[ImageInLake]
+    edits: dict[str, list[TxidRange]]
+
+    @property
+    def missing(self) -> dict[str, list[TxidRange]]:
+        """The missing transactions between the first and the last of each cluster."""
+        return {cluster: gaps for cluster, ranges in self.edits.items() if (gaps := holes(ranges))}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the content for JSON."""
+        return {
+            "images": [image.as_dict() for image in self.images],
+            "edits": _as_rows(self.edits),
+            "missing": _as_rows(self.missing),
+        }
+
+
+def _as_rows(found: dict[str, list[TxidRange]]) -> list[dict[str, Any]]:
+    return [{"cluster": cluster, **each._asdict()} for cluster, ranges in found.items() for each in ranges]
+
+
+def lake_contents(root: str) -> LakeContents:
+    """Return the content of the lake; empty if no lake exists.
+
+    Raises:
+        LakeError: the lake cannot be read.
+    """
+    return LakeContents(images_in(images_table(root)), edits_in(edits_table(root)))
+
+
+def choose_cluster(given: str, beside: str, present: Sequence[str]) -> str:
+    """Return the name of an input's cluster in the lake.
+
+    Args:
+        given: name that the user gave, "" for none.
+        beside: name by the VERSION file next to the input, "" for none.
+        present: clusters that the lake contains.
+
+    Raises:
+        LakeError: no name is known, and the lake contains several clusters; or the name is not allowed.
+    """
+    chosen = given or beside
+    if not chosen and len(present) > 1:
+        raise LakeError(
+            f"the input's cluster is unknown: no VERSION file is beside it, and the lake contains {', '.join(present)}",
+            hint="Name the cluster with --cluster.",
+        )
+    chosen = chosen or (present[0] if present else DEFAULT_CLUSTER)
+    if not CLUSTER.fullmatch(chosen):
+        raise LakeError(
+            f"{chosen!r} cannot be a cluster's name", hint="Use letters, digits, '.', '_' and '-' in --cluster."
+        )
+    return chosen
