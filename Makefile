@@ -1,6 +1,7 @@
 # Two commands matter: `make demo` and `make test`. Both set up what they need.
 PYTHON ?= python3
 BENCH ?=
+DEMO ?=
 ABUSE ?=
 DEPTH ?= deep
 SEED ?= 1
@@ -64,8 +65,8 @@ endif
 deb: wheelhouse ## the Debian package for TARGET_PYTHON, in dist/
 	$(TARGET_PYTHON) -m install.deb $(WHEELHOUSE) $(DIST)
 
-demo: setup ## a NameNode stub and the daemon: two checkpoints, a kill, a restart, a deletion undone; then Spark merges and reports
-	$(BIN)/python -m namenode_stub.demo
+demo: setup ## a NameNode stub and the daemon: two checkpoints, a kill, a restart, a deletion undone; then Spark merges and reports; DEMO=--serve keeps the console
+	$(BIN)/python -m namenode_stub.demo $(DEMO)
 
 demo-bookkeeper: setup ## a NameNode stub on four bookies of ours and a ZooKeeper: a bookie and the stub are killed amid load, nothing is lost
 	$(BIN)/python -m namenode_stub.demo_bookkeeper
@@ -138,9 +139,10 @@ format: setup ## rewrite the sources in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-screenshots: setup ## make the pictures of the report page in docs/images anew
+screenshots: setup ## make the pictures of the report page and the console in docs/images anew
 	$(BIN)/python -m tests.browser
 	$(BIN)/python -m tests.pipeline.screenshots
+	$(BIN)/python -m tests.console.screenshots
 
 load: setup ## the daemon beside a busy stub: 1,000 calls a second for 2 minutes
 	$(BIN)/python -m bench.load

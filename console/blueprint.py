@@ -54,7 +54,7 @@ class Readers:
         if self._access.by_name:
             caller = request_caller()
             return caller is not None and self._access.allows(caller, Resource.CONTROL)
-        return self._guard.is_near(request)
+        return self._guard.is_operator(request)
 
 
 def console_blueprint(sources: ConsoleSources, access: AccessControl, guard: ChangeGuard | None = None) -> Blueprint:

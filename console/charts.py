@@ -73,6 +73,9 @@ def bar_chart(
         parts.append(f"<title>{escape(event.text)}</title></line>")
     for bar in bars:
         parts += _bar(bar, x(bar.at), step, height, top)
+    for bar in bars:
+        # above all bars, which would hide it
+        parts += _failure(bar, x(bar.at) + step / 2, height) if bar.failed else []
     for at, anchor in ((since, "start"), (until, "end")):
         edge = _LEFT if anchor == "start" else _WIDTH - _RIGHT
         parts.append(
@@ -87,10 +90,12 @@ def _bar(bar: ChartBar, x: float, step: float, height: float, top: float) -> lis
         tall = value / top * height
         y -= tall
         parts.append(f'<rect class="bar-{number}" x="{x:.1f}" y="{y:.1f}" width="{step:.1f}" height="{tall:.1f}"/>')
-    if bar.failed:
-        left, base = x + step / 2, _TOP + height
-        parts.append(f'<path class="failed" d="M{left:.1f} {base - 12:.1f}l5 9h-10z"/>')
     return [*parts, "</g>"]
+
+
+def _failure(bar: ChartBar, x: float, height: float) -> list[str]:
+    place = f"M{x:.1f} {_TOP + height - 14:.1f}l7 12h-14z"
+    return [f'<path class="failed" d="{place}"><title>{escape(bar.text)}</title></path>']
 
 
 def _legend(series: Sequence[str]) -> list[str]:

@@ -131,7 +131,7 @@ def _amount(phase: str, value: int) -> str:
 
 def _active(status: Mapping[str, Any]) -> str:
     active = [t for t in status.get("targets") or () if t.get("state") == "active"]
-    names = [f"{t['namenodeId']} ({t['address']})" if t.get("namenodeId") else t["address"] for t in active]
+    names = [t.get("namenodeId") or t["address"] for t in active]
     return ", ".join(names) or ("unknown" if status.get("targets") else "no NameNode is configured")
 
 

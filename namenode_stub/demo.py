@@ -10,11 +10,15 @@ and edits as tables, merges them again and makes a report.
 from __future__ import annotations
 
 import random
+import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import requests
@@ -40,6 +44,7 @@ class Demo(DemoStage):
     ports: DemoPorts = field(default_factory=free_ports)
     operations: int = 0
     rounds: int = 0
+    serves: bool = False
 
     # ---- processes -----------------------------------------------------------------------------------------
 
@@ -219,6 +224,21 @@ def run(demo: Demo) -> None:
     merge_on_spark(current, demo)
     say("[bold]7. Images and edits as tables:[/] what fills the namespace, and who")
     print_report(report, demo)
+    if demo.serves:
+        _serve(demo)
+    else:
+        say(f"  `make demo DEMO=--serve` keeps the daemon running, with its console at {demo.ports.daemon_url}/")
+
+
+def _serve(demo: Demo) -> None:
+    """Run stub and daemon again, with some work, until an interrupt."""
+    demo.processes.clear()
+    demo.start_stub()
+    demo.start_daemon()
+    demo.drive(400)
+    demo.console.print(f"[bold]8. The console[/] of the daemon is at {demo.ports.daemon_url}/ until Ctrl-C")
+    with suppress(KeyboardInterrupt):
+        signal.pause()
 
 
 def _report(demo: Demo, state: NodeState) -> None:
@@ -229,8 +249,9 @@ def _report(demo: Demo, state: NodeState) -> None:
 
 
 def main() -> None:
-    """Run the demo; exit with 1 on failure."""
-    run_demo(Demo, run, "two checkpoints made, uploaded, verified")
+    """Run the demo; exit with 1 on failure. `--serve` keeps stub and daemon running at the end."""
+    stage = partial(Demo, serves="--serve" in sys.argv[1:])
+    run_demo(stage, run, "two checkpoints made, uploaded, verified")
 
 
 if __name__ == "__main__":

@@ -55,9 +55,9 @@ class ChangeGuard:
             return self._refuse("foreign page", problem)
         return ""
 
-    def is_near(self, request: Request) -> bool:
-        """Return whether a request comes directly from a host that may request changes, not through a proxy."""
-        if any(name in request.headers for name in _FORWARDED):
+    def is_operator(self, request: Request) -> bool:
+        """Return whether a request comes from a host that may request changes, directly and for a name of this host."""
+        if any(name in request.headers for name in _FORWARDED) or not self._is_own_name(request.host):
             return False
         return self._is_near(request.remote_addr or "", request.environ.get("SERVER_NAME", ""))
 

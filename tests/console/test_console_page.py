@@ -39,7 +39,7 @@ def test_the_page_of_a_daemon_answers_the_questions_of_the_night() -> None:
     text = text_of(client_of(daemon_state()).get("/").text)
     for shown in (
         "Checkpointer, role standby · CID-1",
-        "nn1 (http://nn1:9870)",
+        "Active NameNode nn1",
         "save: 400.0 MB of 1.0 GB, about 1 min 0 s left",
         "would replay 6,000,030 transactions, about 1 min 0 s",
         FULL,
@@ -138,7 +138,8 @@ def test_log_configuration_and_paths_are_for_administrators_only() -> None:
     assert "io.file" not in near
     far = text_of(client.get("/", environ_overrides=FAR).text)
     proxied = text_of(client.get("/", headers={"X-Forwarded-For": "192.0.2.7"}).text)
-    for page in (far, proxied):
+    foreign = text_of(client.get("/", headers={"Host": "rebound.example.org"}).text)
+    for page in (far, proxied, foreign):
         assert "a warning about" not in page
         assert "dfs.nameservices" not in page
         assert "/data/" not in page

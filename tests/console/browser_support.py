@@ -1,0 +1,149 @@
+"""A daemon's console on a real server, in front of a role that a test controls, and a browser that shows it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from playwright.sync_api import Browser, BrowserContext, Page
+
+from checkpointer.daemon.blueprints import ConsoleQuestions, daemon_blueprints, transfer_options
+from checkpointer.daemon.service import CheckpointService
+from checkpointer.roles.role import UploadTarget
+from console.check_page import CheckRow
+from engine.merge import Observer
+from hadoop_common.access import AccessControl
+from hadoop_common.recurring_fault import Alarm
+from node_state.state import JournalNodeState, RoleDetails
+from servlets.application import create_application
+from servlets.http_server import HttpServer
+from servlets.image_transfer import ServingLimits
+from tests.checkpointer.service_support import TRANSACTIONS, standby_config
+from tests.checkpointer.test_checkpoint_history import StoredRole
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+DESKTOP = {"width": 1280, "height": 900}
+PHONE = {"width": 390, "height": 844}
+PATIENCE = 280_000
+"""Milliseconds for what takes one of them on an idle machine, and is only a bound here."""
+NODES = ("jn1:8485", "jn2:8485", "jn3:8485")
+
+
+class ShownRole(StoredRole):
+    """A role whose state a test changes while the console shows it."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.states = {str(root): "in use", "/data/2": "in use"}
+        self.lost: set[str] = set()
+        self.gate = threading.Event()
+        self.began = threading.Event()
+        self.during = self._during
+
+    def storage(self) -> dict[str, str]:
+        return self.states
+
+    def details(self) -> RoleDetails:
+        nodes = tuple(
+            JournalNodeState(address=each, answers=each not in self.lost, fault="cannot connect" * (each in self.lost))
+            for each in NODES
+        )
+        return RoleDetails(applied_txid=self.journal, journal_nodes=nodes)
+
+    def fail_directory(self) -> None:
+        self.states = {**self.states, "/data/2": Alarm("No space left on device", "Free space on that disk.")}
+
+    def fail_upload(self) -> None:
+        self.targets = (UploadTarget("http://nn1:9870", failures=4, result="failed", error="no route to host"),)
+
+    def _during(self, observer: Observer) -> None:
+        observer.phase("save", 1_000_000)
+        observer.advance(250_000)
+        self.began.set()
+        self.gate.wait(600)
+
+
+@dataclass
+class ShownDaemon:
+    """A daemon whose console is served at `url`."""
+
+    role: ShownRole
+    service: CheckpointService
+    url: str
+
+    def poll(self) -> threading.Thread:
+        """Begin a poll in a thread."""
+        thread = threading.Thread(target=self.service.poll)
+        thread.start()
+        return thread
+
+    def checkpoint(self) -> None:
+        """Make a checkpoint that does not wait."""
+        self.role.journal += TRANSACTIONS
+        self.role.gate.set()
+        self.service.poll()
+
+
+class BelowPath:
+    """A proxy's view of an application: requests below a path reach it without the path, all others are refused."""
+
+    def __init__(self, application: Callable[..., Iterable[bytes]], path: str) -> None:
+        self._application = application
+        self._path = path
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        if not environ["PATH_INFO"].startswith(f"{self._path}/"):
+            start_response("502 Bad Gateway", [("Content-Length", "0")])
+            return []
+        inner = {**environ, "PATH_INFO": environ["PATH_INFO"].removeprefix(self._path)}
+        return self._application(inner, start_response)
+
+
+@contextmanager
+def shown_daemon(root: Path, path: str = "") -> Iterator[ShownDaemon]:
+    """Serve the console of a daemon, below `path` if there is one."""
+    role, config = ShownRole(root), standby_config()
+    service = CheckpointService(role, config)
+    limits = ServingLimits(transfer_options(config), role.counter)
+    checks = [CheckRow("age", "OK", "recent"), CheckRow("space", "WARNING", "little space", (), "Free space.")]
+    questions = ConsoleQuestions(checks=lambda: checks, peers=list, verify=lambda: checks[:1])
+    blueprints = daemon_blueprints(role, service, config, limits, AccessControl(), questions=questions)
+    application: Any = create_application(*blueprints)
+    with HttpServer(BelowPath(application, path) if path else application, "127.0.0.1", 0) as server:
+        yield ShownDaemon(role, service, f"{server.url}{path}/")
+
+
+@dataclass
+class Opened:
+    """A page with its requests, and what the browser logged."""
+
+    page: Page
+    requests: list[str] = field(default_factory=list)
+    logged: list[str] = field(default_factory=list)
+
+
+def open_page(context: BrowserContext, url: str) -> Opened:
+    """Open `url` and keep all requests and messages."""
+    context.set_default_timeout(PATIENCE)
+    opened = Opened(context.new_page())
+    opened.page.on("request", lambda request: opened.requests.append(request.url))
+    opened.page.on("console", lambda message: opened.logged.append(f"{message.type}: {message.text}"))
+    opened.page.on("pageerror", lambda error: opened.logged.append(str(error)))
+    opened.page.goto(url)
+    return opened
+
+
+@contextmanager
+def context_of(chromium: Browser, **options: Any) -> Iterator[BrowserContext]:
+    """Return a new context of the browser, closed at the end."""
+    context = chromium.new_context(**{"viewport": DESKTOP, "reduced_motion": "reduce", **options})
+    try:
+        yield context
+    finally:
+        context.close()

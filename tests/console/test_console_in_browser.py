@@ -1,0 +1,240 @@
+"""The console in a headless browser: what happens before the reader, what it links to, and what it never does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from hadoop_common.errors import StorageError
+from tests.axe import MissingAxeError, axe
+from tests.browser import MissingBrowserError, browser
+from tests.checkpointer.service_support import TRANSACTIONS
+from tests.console.browser_support import DESKTOP, PATIENCE, PHONE, ShownDaemon, context_of, open_page, shown_daemon
+from tests.required import skip
+
+CONTRAST = (Path(__file__).parents[1] / "pipeline" / "contrast.js").read_text()
+RUN_AXE = (
+    "axe.run().then((found) => found.violations.map((each) => "
+    "`${each.id}: ${each.nodes.map((node) => node.html.slice(0, 120)).join(' | ')}`))"
+)
+
+expect.set_options(timeout=PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """The browser; without it tests are skipped, or fail where it is required."""
+    try:
+        with browser() as running:
+            yield running
+    except MissingBrowserError as error:
+        skip("browser", str(error))
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ShownDaemon]:
+    """A daemon whose page is polled often."""
+    monkeypatch.setattr("console.blueprint._POLL_SECONDS", 0.1)
+    monkeypatch.setattr("console.blueprint._CACHE_SECONDS", 0.05)
+    with shown_daemon(tmp_path) as shown:
+        yield shown
+        shown.role.gate.set()
+
+
+def tile(page: Page, title: str) -> Any:
+    return page.locator(".head .facts div", has=page.locator("dt", has_text=title)).locator("dd")
+
+
+def test_a_checkpoint_begins_runs_fails_and_heals_before_the_readers_eyes(
+    chromium: Browser, daemon: ShownDaemon
+) -> None:
+    with context_of(chromium) as context:
+        opened = open_page(context, daemon.url)
+        page, role = opened.page, daemon.role
+        expect(tile(page, "Phase")).to_have_text("idle")
+        expect(page.locator("#attention")).to_contain_text("Nothing needs an operator")
+        role.journal = TRANSACTIONS
+        poll = daemon.poll()
+        expect(tile(page, "Phase")).to_contain_text("save: 250.0 kB of 1.0 MB")
+        expect(tile(page, "Phase").locator("progress")).to_have_attribute("value", "25.0")
+        role.fault = StorageError("disk full", hint="Free space on that disk.")
+        role.gate.set()
+        poll.join()
+        daemon.service.request(force=True, wait=True)
+        attention = page.locator("#attention")
+        expect(attention).to_contain_text("Checkpoints fail")
+        expect(attention).to_contain_text("Next: Free space on that disk.")
+        expect(tile(page, "State")).to_contain_text("not ready")
+        assert page.title().startswith("✖")
+        role.fault = None
+        daemon.service.request(force=True, wait=True)
+        expect(attention).to_contain_text("Nothing needs an operator")
+        expect(tile(page, "State")).to_contain_text("ready")
+        expect(tile(page, "Newest image")).to_contain_text(str(TRANSACTIONS))
+        expect(page.locator("#checkpoints svg")).to_be_visible()
+        assert opened.logged == []
+        assert {url for url in opened.requests if not url.startswith((daemon.url, "data:"))} == set()
+
+
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize(
+    ("fault", "title", "section"),
+    [
+        ("directory", "A storage directory is not used", "disk-full-or-broken"),
+        ("upload", "A NameNode does not get the image", "the-namenode-refuses-an-image-403-409-410-417"),
+        ("journalnode", "A JournalNode does not answer", "a-journalnode-lost-its-disk"),
+    ],
+)
+@pytest.mark.parameters(2)
+def test_a_fault_is_on_the_first_screen_at_once_and_leads_to_the_runbook(
+    chromium: Browser, daemon: ShownDaemon, viewport: dict[str, int], fault: str, title: str, section: str
+) -> None:
+    with context_of(chromium, viewport=viewport) as context:
+        page = open_page(context, daemon.url).page
+        expect(page.locator("#attention")).to_contain_text("Nothing needs an operator")
+        if fault == "directory":
+            daemon.role.fail_directory()
+        elif fault == "upload":
+            daemon.role.fail_upload()
+        else:
+            daemon.role.lost.add("jn3:8485")
+        item = page.locator("#attention li", has_text=title)
+        expect(item).to_be_visible()
+        assert item.evaluate("(each) => each.getBoundingClientRect().bottom <= innerHeight")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        item.get_by_role("link", name="Runbook").click()
+        expect(page.locator(f"#{section}")).to_be_in_viewport()
+        assert page.url.endswith(f"docs/operations.md#{section}")
+        page.get_by_role("link", name="Console", exact=True).click()
+        expect(page.locator("#attention")).to_contain_text(title)
+
+
+def test_it_works_without_scripts(chromium: Browser, daemon: ShownDaemon) -> None:
+    daemon.checkpoint()
+    with context_of(chromium, java_script_enabled=False) as context:
+        page = open_page(context, daemon.url).page
+        assert "Nothing needs an operator" in page.locator("#attention").inner_text()
+        assert page.locator('meta[http-equiv="refresh"]').count() == 1
+        page.get_by_role("link", name="Stop updates").click()
+        assert page.locator('meta[http-equiv="refresh"]').count() == 0
+        assert not page.locator("form").first.is_visible()
+        page.get_by_role("link", name="History").click()
+        assert page.locator("svg").count() == 3
+        page.get_by_role("link", name="Overview").click()
+        assert page.url == daemon.url
+
+
+@pytest.mark.deep
+def test_it_works_below_a_path_of_a_proxy(chromium: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("console.blueprint._POLL_SECONDS", 0.1)
+    monkeypatch.setattr("console.blueprint._CACHE_SECONDS", 0.05)
+    with shown_daemon(tmp_path, "/hdfs/console-1") as shown, context_of(chromium) as context:
+        opened = open_page(context, shown.url)
+        shown.role.lost.add("jn3:8485")
+        expect(opened.page.locator("#attention")).to_contain_text("jn3:8485: cannot connect")
+        for name, here in (("History", "console/charts"), ("Checks", "console/checks"), ("Overview", "")):
+            opened.page.get_by_role("link", name=name, exact=True).click()
+            expect(opened.page.locator("h1")).to_be_visible()
+            assert opened.page.url == f"{shown.url}{here}"
+        assert [url for url in opened.requests if not url.startswith((shown.url, "data:"))] == []
+        assert opened.logged == []
+
+
+@pytest.mark.deep
+def test_updates_keep_the_readers_place_and_can_be_paused(chromium: Browser, daemon: ShownDaemon) -> None:
+    with context_of(chromium) as context:
+        page = open_page(context, daemon.url).page
+        page.locator("#all summary").click()
+        daemon.role.lost.add("jn1:8485")
+        expect(page.locator("#attention")).to_contain_text("jn1:8485")
+        assert page.locator("#all-details").evaluate("each => each.open")
+        expect(page.locator("#all summary")).to_be_focused()
+        page.get_by_role("button", name="Pause updates").click()
+        daemon.role.lost.clear()
+        # any answer that was under way has arrived with this one
+        page.evaluate("fetch(location.href).then((answer) => answer.text())")
+        expect(page.locator("#attention")).to_contain_text("jn1:8485")
+        page.get_by_role("button", name="Resume updates").click()
+        expect(page.locator("#attention")).to_contain_text("Nothing needs an operator")
+
+
+def test_an_action_asks_first_and_tells_its_result(chromium: Browser, daemon: ShownDaemon) -> None:
+    daemon.role.gate.set()
+    daemon.role.journal = 1
+    with context_of(chromium) as context:
+        page = open_page(context, daemon.url).page
+        asked: list[str] = []
+
+        def answer(dialog: Any) -> None:
+            asked.append(dialog.message)
+            if len(asked) == 1:
+                dialog.dismiss()
+            else:
+                dialog.accept()
+
+        page.on("dialog", answer)
+        button = page.get_by_role("button", name="Checkpoint now")
+        button.click()
+        assert daemon.role.merges == 0
+        button.click()
+        expect(page.locator("#result")).to_have_text("a checkpoint was started")
+        expect(tile(page, "Newest image")).to_contain_text("1,")
+        assert asked == ["Make a checkpoint now and upload it?"] * 2
+        daemon.role.fail_directory()
+        page.locator("#attention summary").click()
+        page.locator("#attention").get_by_label("Reason").fill("we know")
+        page.locator("#attention").get_by_role("button", name="Silence").click()
+        expect(page.locator("#attention")).to_contain_text("we know")
+        assert daemon.service.silences.current()["directory"].reason == "we know"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parameters(1)
+def test_texts_stand_out(chromium: Browser, daemon: ShownDaemon, scheme: str, viewport: dict[str, int]) -> None:
+    spoil(daemon)
+    with context_of(chromium, color_scheme=scheme, viewport=viewport) as context:
+        page = open_page(context, f"{daemon.url}?refresh=off").page
+        for path in ("", "console/charts", "console/checks", "docs/operations.md"):
+            page.goto(daemon.url + path)
+            found = page.evaluate(CONTRAST)
+            assert found["seen"] > 5
+            assert found["poor"] == []
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_axe_finds_nothing(chromium: Browser, daemon: ShownDaemon, viewport: dict[str, int]) -> None:
+    try:
+        script = axe()
+    except MissingAxeError as error:
+        skip("axe", str(error))
+    spoil(daemon)
+    # the policy of the page forbids the checker too
+    with context_of(chromium, viewport=viewport, bypass_csp=True) as context:
+        page = open_page(context, daemon.url).page
+        for path in (
+            "",
+            "console/charts",
+            "console/checks",
+            "console/cluster",
+            "docs/operations.md",
+            "docs/console.md",
+        ):
+            page.goto(daemon.url + path)
+            page.add_script_tag(content=script)
+            assert page.evaluate(RUN_AXE) == [], path
+
+
+def spoil(daemon: ShownDaemon) -> None:
+    """Give the page all it can show."""
+    daemon.checkpoint()
+    daemon.role.fail_directory()
+    daemon.role.fail_upload()
+    daemon.role.lost.add("jn3:8485")
+    daemon.service.silences.silence("directory", "ann", 60, "a disk is on its way")
