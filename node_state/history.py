@@ -23,6 +23,10 @@ RESTART: Final = "restart"
 FAILOVER: Final = "failover"
 UPGRADE: Final = "upgrade"
 SET_BACK: Final = "set-back"
+COMPARISON: Final = "comparison"
+# results of a comparison
+EQUAL: Final = "equal"
+DIFFERENT: Final = "different"
 EVENTS: Final = (RESTART, FAILOVER, UPGRADE, SET_BACK)
 
 
@@ -33,7 +37,7 @@ class HistoryEntry:
     Attributes:
         at: end of what happened, in seconds since the epoch.
         text: the fault or the event in one sentence.
-        transactions: merged by a checkpoint; `reason`: why it was made.
+        transactions: merged by a checkpoint; `reason`: why it was made; of a comparison, EQUAL or DIFFERENT.
         latency: seconds from the trigger of a checkpoint until its image was complete; `seconds`: by phase.
         size: bytes of the image or of the upload.
     """

@@ -24,6 +24,7 @@ from node_state.state import (
     LeaderState,
     MetricField,
     NodeState,
+    ShadowState,
     StorageSpace,
     TargetState,
 )
@@ -113,6 +114,8 @@ class CheckpointerCollector(Collector):
             leads = float(state.leader.claim == "leading")
             yield _gauge("leading", "1 while this daemon is the leader of several for its cluster.", [((), leads)])
             yield from _declared(LeaderState, [((), state.leader)])
+        if state.shadow is not None:
+            yield from _declared(ShadowState, [((), state.shadow)])
         yield refused_family(_PREFIX, now.refused)
         yield from tls_families(_PREFIX, now.now)
         yield from login_families(_PREFIX)

@@ -154,6 +154,26 @@ class ArchiveState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShadowState:
+    """Comparisons of the NameNodes' images with ours in the last 7 days, in shadow mode.
+
+    Attributes:
+        txid: of the last compared image, -1 before the first; `difference`: the newest difference, "" without one.
+    """
+
+    compared: int = gauge("shadow_compared", "Images of NameNodes that were compared with ours in the last 7 days.", 0)
+    equal: int = gauge("shadow_equal", "Images of the last 7 days that are equal to ours.", 0)
+    compared_at: float | None = gauge(
+        "shadow_last_comparison_timestamp_seconds", "When an image was last compared, in seconds since the epoch.", None
+    )
+    txid: int = -1
+    difference: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.equal} of {self.compared} equal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderState:
     """The leader election among several daemons for one cluster.
 
@@ -311,6 +331,7 @@ class NodeState:
         failures_in_row: failed attempts since the last success; `retry_at`: when the next may be made.
         archive, lake: None if none is configured.
         leader: the leader election, None if no other daemon is known.
+        shadow: the comparisons, None unless the daemon runs in shadow mode.
     """
 
     role: str
@@ -345,6 +366,7 @@ class NodeState:
     archive: ArchiveState | None = None
     lake: LakeState | None = None
     leader: LeaderState | None = None
+    shadow: ShadowState | None = None
     record: CheckpointRecord = field(default_factory=CheckpointRecord, metadata=_FLAT)
     details: RoleDetails = field(default_factory=RoleDetails, metadata=_FLAT)
 

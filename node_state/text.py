@@ -37,6 +37,11 @@ def _facts(state: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]:
     if state.get("lastSeconds"):
         yield "last took", ", ".join(f"{name} {seconds:.1f} s" for name, seconds in state["lastSeconds"].items())
     yield "since its start", f"{state.get('checkpoints') or 0} checkpoints, {state.get('failures') or 0} failures"
+    if shadow := state.get("shadow"):
+        newest = (
+            f", the last one at txid {shadow['txid']}, {_ago(shadow['comparedAt'], now)}" if shadow["compared"] else ""
+        )
+        yield "shadow mode", f"{shadow['equal']} of {shadow['compared']} equal in 7 days{newest}"
     for target in state.get("targets") or ():
         yield "NameNode", _target(target, now)
     for path, what in (state.get("storage") or {}).items():

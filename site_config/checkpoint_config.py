@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,7 +14,13 @@ from engine.settings import MergeSettings, ReplayRules
 from hadoop_common.access import AccessRules
 from hadoop_common.addresses import host_port
 from hadoop_common.config_key import ConfigKey, bound
-from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector, local_path
+from hadoop_common.configuration import (
+    Configuration,
+    ConfigurationError,
+    ConfigurationFault,
+    FaultCollector,
+    local_path,
+)
 from hadoop_common.port_limits import PortLimits
 from hadoop_common.quantities import Network
 from hadoop_common.tls.settings import HTTP_POLICY, HttpPolicy, WebAddresses, tls_config
@@ -94,7 +100,8 @@ class CheckpointConfig:
         standby_checkpoints: whether a standby makes checkpoints.
         rebootstrap: whether a standby fetches an image by itself if edits are missing.
         lag_alarm: time without progress after which pending edits of a standby are an alarm; 0 for never.
-        leader: lock of the leader election.
+        shadow: whether the daemon only compares: it uploads nothing and changes nothing at the NameNodes.
+        leader: lock of the leader election; none in shadow mode.
         archive: where every transaction is kept.
         lake_directory: directory or URI of the lake, "" without a lake.
         lake_images_retained: images that the lake keeps, 0 for all.
@@ -136,6 +143,7 @@ class CheckpointConfig:
     upload_parallelism: int = bound(keys.UPLOAD_PARALLELISM)
     web: WebAddresses
     rpc_bind_address: tuple[str, int]
+    shadow: bool = bound(keys.SHADOW)
     leader: LeaderSettings
     access: AccessRules
     engine: EngineSettings
@@ -158,6 +166,24 @@ class CheckpointConfig:
     def shared_edits_directory(self) -> Path | None:
         """Return the storage directory of `shared_edits`; None for another kind of journal, or without one."""
         return directory_of(self.shared_edits)
+
+    @property
+    def roll_after(self) -> float:
+        """Age in seconds of the active's open segment at which we ask for a roll; 0 or less for never."""
+        return 0.0 if self.shadow else self.log_roll_period
+
+    def in_shadow(self) -> CheckpointConfig:
+        """Return the settings of the same role in shadow mode, which takes part in no leader election.
+
+        Raises:
+            ConfigurationError: the role cannot work without changing the NameNode.
+        """
+        if self.role is Role.BACKUP:
+            problem = (
+                "cannot be true for a backup node, because its registration changes the NameNode: use --role secondary"
+            )
+            raise ConfigurationError([ConfigurationFault(keys.SHADOW.name, problem)])
+        return replace(self, shadow=True, leader=LeaderSettings())
 
     @classmethod
     def from_configuration(
@@ -190,7 +216,7 @@ class _CheckpointReader(SettingsReader):
             http = self.take(lambda: namenode_urls(settings, who, policy), ())
             rpc = self.take(lambda: namenode_rpc(settings, who), ())
         values = self.bound(CheckpointConfig)
-        return CheckpointConfig(
+        config = CheckpointConfig(
             **values,
             role=role,
             texts=texts(settings),
@@ -223,6 +249,7 @@ class _CheckpointReader(SettingsReader):
             ),
             port_limits=self.port_limits(),
         )
+        return self.take(config.in_shadow, config) if config.shadow else config
 
     def _check_role(self) -> None:
         if self._role is not Role.STANDBY and len(self.who.namenodes) > 1:

@@ -329,6 +329,13 @@ CONTROL_HOSTS = ConfigKey(
     "Networks that may request changes by HTTP POST (/checkpoint and /cancel; of the stub all others), in addition to "
     "this host under its own address. Specific to the checkpointer.",
 )
+SHADOW = ConfigKey(
+    "checkpointer.shadow",
+    "false",
+    SWITCH,
+    "Whether a secondary or standby runs in shadow mode: it uploads no image, asks for no roll, and compares the "
+    "NameNodes' images with its own. Specific to the checkpointer.",
+)
 CONSOLE_PEERS = ConfigKey(
     "checkpointer.console.peers",
     "",

@@ -45,15 +45,26 @@ _VERIFY_SECONDS = 3600.0
     type=click.Choice([role.value for role in Role]),
     help="Role of this node (default: standby in HA or with a shared edits directory, else secondary).",
 )
+@click.option("--shadow", is_flag=True, help="Upload nothing; compare the NameNode's images with our own.")
 @memory_options("index and edits", configured=True)
 @logging_options
 def command(
-    conf_dir: Path, role: str | None, memory: int | None, spill_dir: Path | None, verbose: bool, log_config: Path | None
+    conf_dir: Path,
+    role: str | None,
+    shadow: bool,
+    memory: int | None,
+    spill_dir: Path | None,
+    verbose: bool,
+    log_config: Path | None,
 ) -> None:
     """Run as a daemon: checkpoint by period or transaction count, upload, serve HTTP.
 
     A secondary fetches image and edits from a single NameNode. A standby of an HA nameservice reads the shared edits.
     A backup node registers with a single NameNode and receives its edits as a stream.
+
+    --shadow makes and verifies images, but uploads none and asks for no roll, so that nothing changes at the NameNode.
+    Each new image of the NameNode is compared by meaning with one of ours; a difference is an alarm. A backup node
+    cannot run in shadow mode, because its registration changes the NameNode.
 
     SIGTERM stops the daemon. A running checkpoint ends at a safe point and leaves no half-written file. SIGHUP reloads
     the configuration.
@@ -69,6 +80,8 @@ def command(
         read = log_warnings(load_configuration(conf_dir))
         config = CheckpointConfig.from_configuration(read, chosen)
         watch_process(shown_settings(read))
+        if shadow:
+            config = config.in_shadow()
         limit = with_options(config.merge_settings.memory, memory, spill_dir)
         return replace(config, merge_settings=replace(config.merge_settings, memory=limit))
 

@@ -228,7 +228,7 @@ class CheckpointAttempts:
         return self.forecast.others_image()
 
     def _checkpoint(self, progress: Progress, reason: TriggerReason, *, force: bool) -> MergeResult:
-        if force:
+        if force and not self.schedule.config.shadow:
             self.update_forecast()
             for sentence in self.forecast.expected_refusals(progress.journal_txid):
                 _LOG.warning("%s", sentence, extra={"txid": progress.journal_txid, "phase": "upload"})
@@ -274,7 +274,8 @@ class CheckpointAttempts:
 
     def _outcome(self, txid: int, kind: ImageKind, offers: list[Upload]) -> UploadOutcome:
         targets, takes_from = self.role.targets, self.forecast.takes_from
-        found = outcome_of(txid, kind, offers, targets, takes_from=takes_from, now=self.wall())
+        shadow = self.schedule.config.shadow
+        found = outcome_of(txid, kind, offers, targets, takes_from=takes_from, now=self.wall(), shadow=shadow)
         self.record.outcome(found.acceptance.value)
         return found
 

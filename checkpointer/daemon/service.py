@@ -23,6 +23,7 @@ from checkpointer.daemon.history import DaemonHistory
 from checkpointer.daemon.lake import LakeAppender
 from checkpointer.daemon.record import RecordStore
 from checkpointer.daemon.schedule import CheckpointSchedule
+from checkpointer.daemon.shadow import ShadowComparer
 from checkpointer.daemon.silences import AlarmSilences
 from checkpointer.daemon.status import LATE_HINT, CheckpointStatus, daemon_state, lateness
 from checkpointer.daemon.upload_forecast import UploadForecast
@@ -107,6 +108,11 @@ class CheckpointService:
             clock=clock,
             wall=wall,
         )
+        self._shadow = None
+        if config.shadow:
+            self._shadow = ShadowComparer(
+                role, config, self._forecast, self.history, stopped=lambda: self._cancellation.stopped, wall=wall
+            )
         self._running = threading.Lock()
         self._result: TriggerResult | None = None
         self.configuration_fault = ""
@@ -164,9 +170,12 @@ class CheckpointService:
         return TriggerResult(TriggerState.STARTED, "a checkpoint was started")
 
     def jobs(self) -> list[Job]:
-        """Return the jobs next to polls: NameNodes are asked when they accept an image again, the archive is fed."""
+        """Return the jobs next to polls: ask for newest images, feed the archive, and compare in shadow mode."""
         seconds = self._config.poll_interval
-        return [Job("upload-forecast", seconds, self._update_forecast), Job("archive", seconds, self._feed_archive)]
+        jobs = [Job("upload-forecast", seconds, self._update_forecast), Job("archive", seconds, self._feed_archive)]
+        if self._shadow is not None:
+            jobs.append(Job("shadow", seconds, self._shadow.run))
+        return jobs
 
     def _update_forecast(self) -> bool:
         self._attempts.update_forecast()
@@ -253,7 +262,8 @@ class CheckpointService:
         status = self._checkpoint_status(self._observe())
         archive, lake = self._archive, self._lake
         silences = self.silences.current()
-        return daemon_state(self._role, self._record.now, archive, lake, self._forecast, status, silences)
+        shadow = None if self._shadow is None else self._shadow.state()
+        return daemon_state(self._role, self._record.now, archive, lake, self._forecast, status, silences, shadow)
 
     def status(self) -> dict[str, Any]:
         """Return `state` as GET /status has it."""
@@ -284,7 +294,8 @@ class CheckpointService:
 
     def _notices(self) -> list[Alarm]:
         fault = self.configuration_fault
-        return [Alarm(fault, CONFIGURATION_HINT, "configuration")] if fault else []
+        differences = [] if self._shadow is None else self._shadow.alarms()
+        return [*([Alarm(fault, CONFIGURATION_HINT, "configuration")] if fault else []), *differences]
 
     def _checkpoint_status(self, fault: str | None) -> CheckpointStatus:
         progress, wall, retry = self._attempts.progress, self.wall(), self._schedule.retry_wait

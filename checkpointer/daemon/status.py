@@ -22,6 +22,7 @@ from node_state.state import (
     CheckpointRecord,
     LeaderState,
     NodeState,
+    ShadowState,
     StorageSpace,
     TargetState,
 )
@@ -92,6 +93,7 @@ def daemon_state(
     forecast: UploadForecast,
     status: CheckpointStatus,
     silences: Mapping[str, AlarmSilence],
+    shadow: ShadowState | None = None,
 ) -> NodeState:
     """Return the present state."""
     progress, storage = status.progress, role.storage()
@@ -133,6 +135,7 @@ def daemon_state(
         record=record,
         details=role.details(),
         leader=status.leader,
+        shadow=shadow,
     )
 
 

@@ -134,6 +134,12 @@ class UploadForecast:
             known = self._known.get(address)
         return "" if known is None else known.state
 
+    def reported_at(self, address: str) -> float | None:
+        """Return when the NameNode last reported to have got an image, in seconds since the epoch; None if unknown."""
+        with self._lock:
+            known = self._known.get(address)
+        return None if known is None else known.last_at
+
     def namenode_id(self, address: str) -> str:
         """Return the NameNode's id in the nameservice, "" without HA."""
         ids = dict(zip(self.config.namenode_http_addresses, self.config.namenode_ids, strict=False))

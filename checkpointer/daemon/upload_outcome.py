@@ -72,8 +72,9 @@ def outcome_of(
     *,
     takes_from: Callable[[str], float | None],
     now: float,
+    shadow: bool = False,
 ) -> UploadOutcome:
-    """Return the outcome of the image at `txid`.
+    """Return the outcome of the image at `txid`, which stays here in `shadow` mode.
 
     Args:
         made: the offers of this attempt.
@@ -81,6 +82,8 @@ def outcome_of(
         takes_from: returns when a NameNode accepts an image again, in seconds since the epoch; None if not known.
         now: seconds since the epoch.
     """
+    if shadow:
+        return UploadOutcome(Acceptance.KEPT, warnings=("shadow mode uploads nothing, the image stays here",))
     offers = [each for each in made if each.kind is kind]
     failed = tuple(f"upload to {each.address} failed: {each.error}" for each in offers if each.error)
     refused = _refusals(txid, kind, offers, targets)

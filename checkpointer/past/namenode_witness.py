@@ -79,6 +79,7 @@ class NamenodeWitness:
         manifest: returns the NameNode's segments from a txid on.
         transaction_id: returns the NameNode's newest transaction.
         timeout: seconds to wait for an answer over HTTP.
+        lacks: whether the NameNode never got our image at a txid, so that it is not asked for its digest.
     """
 
     def __init__(
@@ -89,7 +90,9 @@ class NamenodeWitness:
         *,
         timeout: float,
         cancelled: Callable[[], bool] = never,
+        lacks: Callable[[int], bool] = lambda txid: False,
     ) -> None:
+        self._lacks = lacks
         self._http_address = http_address
         self._manifest = manifest
         self._transaction_id = transaction_id
@@ -112,6 +115,8 @@ class NamenodeWitness:
             return None
 
     def image_md5(self, txid: int) -> str | None:
+        if self._lacks(txid):
+            return ""
         with suppress(RpcError):
             if is_purged(txid, self._all_edits or self._fetch_manifest()):
                 return ""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
+from itertools import takewhile
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,6 +14,8 @@ from checkpointer.storage.retention import enforce_retention
 from engine.errors import CheckpointCancelledError
 from engine.merge import MergeResult
 from engine.observer import SilentObserver
+from journal.operation import EditOp
+from journal.segment_file import EditLogSegment, read_transactions, select_segments
 from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
@@ -40,6 +43,17 @@ def watched(call: Callable[[], T], cancelled: Callable[[], bool], whom: str) -> 
         if cancelled():
             raise CheckpointCancelledError(f"cancelled while {whom} did not answer")
     return answer.result()
+
+
+def read_operations(segments: Sequence[EditLogSegment], first: int, last: int) -> Iterator[EditOp]:
+    """Return the operations `first` to `last` of finalized segment files.
+
+    Raises:
+        JournalError: some are missing or damaged.
+        OSError: a file cannot be read.
+    """
+    chosen = select_segments(segments, first, last)
+    return takewhile(lambda op: op.txid <= last, read_transactions(chosen, first))
 
 
 class CancellableObserver(SilentObserver):

@@ -14,6 +14,7 @@ from hadoop_common.names import ImageKind
 from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.transfer import TransferCounter
+from journal.operation import EditOp
 from journal.segment_file import EditLogSegment
 from node_state.state import RoleDetails
 from site_config.checkpoint_config import CheckpointConfig
@@ -252,6 +253,13 @@ class CheckpointRole(Protocol):
 
     def segments(self) -> list[EditLogSegment]:
         """Return the segments of edits that the role can serve; an HdfsError explains why it has none."""
+
+    def operations(self, first: int, last: int) -> Iterator[EditOp]:
+        """Yield the operations `first` to `last` of the edits that the role follows.
+
+        Raises:
+            HdfsError: they cannot be read.
+        """
 
     # ---- observation ---------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ nothing to it for a while. What can never happen:
 - An image is sent that was not confirmed right before.
 - A settled txid is offered again, since Hadoop refuses for ever an image that it once refused as too recent.
 - One target's fault cuts a transfer to another target.
+- In shadow mode, anything is sent.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class UploadPolicy:
         quiet_period: how long a NameNode that rejected an image gets no offer; 0 offers every image.
         back_off: approximate waits after failed transfers.
         parallelism: simultaneous transfers.
+        shadow: whether nothing is offered to any NameNode.
     """
 
     quiet_period: float
@@ -66,6 +68,7 @@ class UploadPolicy:
     timeout: float
     chunk_size: int
     bandwidth: int
+    shadow: bool = False
 
     @classmethod
     def of(cls, config: CheckpointConfig) -> Self:
@@ -76,6 +79,7 @@ class UploadPolicy:
             timeout=config.transfer_timeout,
             chunk_size=config.transfer_chunk_size,
             bandwidth=config.transfer_bandwidth,
+            shadow=config.shadow,
         )
 
     @classmethod
@@ -212,6 +216,8 @@ class Uploader:
             CheckpointCancelledError: `cancelled()` became true; running transfers have ended.
             OSError, HdfsError: image or digest file cannot be read; transfers to other NameNodes have ended.
         """
+        if self._policy.shadow:
+            return
         quiet = self._policy.quiet_period
         due = [
             number

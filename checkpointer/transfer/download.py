@@ -158,6 +158,18 @@ def image_digest(
         return asked.digest()
 
 
+def newest_image(base_url: str, *, timeout: float = DEFAULT_TIMEOUT, cancel: Callable[[], bool] = never) -> int:
+    """Return the txid of the server's newest image, from the headers of a download.
+
+    Raises:
+        TransferError: the request failed; with a `status` if the server answered.
+        TransferCancelledError: `cancel()` became true.
+    """
+    query = {"getimage": "1", "txid": LATEST, "imageFile": ImageKind.IMAGE.value}
+    with _Download("name of the newest image", _url(base_url, query, None), timeout, cancel) as asked:
+        return asked.named_txid()
+
+
 def segment_head(
     base_url: str,
     first: int,

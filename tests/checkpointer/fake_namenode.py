@@ -20,6 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 from engine.merge import merge
 from hadoop_common.names import image_name, md5_name, parse_image, parse_segment, segment_name
 from hadoop_common.storage_info import StorageInfo, parse_version
+from hadoop_common.transfer import LATEST
 from hadoop_rpc.errors import RemoteError, SafeModeError, UnsupportedOperationRemoteError
 from hadoop_rpc.namenode_protocol import (
     CheckpointSignature,
@@ -354,7 +355,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._say(200, json.dumps({"beans": [bean for bean in node.beans() if bean["name"] == wanted]}))
             return
         if "getimage" in query:
-            step, path = "image", node.image(int(query["txid"]))
+            txid = node.image_txids()[-1] if query["txid"] == LATEST else int(query["txid"])
+            step, path = "image", node.image(txid)
         else:
             first, last = int(query["startTxId"]), int(query["endTxId"])
             step, path = f"segment-{first}", node.folder / segment_name(first, last)

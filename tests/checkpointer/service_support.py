@@ -15,6 +15,7 @@ from hadoop_common.errors import StorageError
 from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.transfer import TransferCounter
+from journal.operation import EditOp
 from journal.segment_file import EditLogSegment
 from node_state.state import RoleDetails
 from site_config.checkpoint_config import CheckpointConfig, Role
@@ -93,6 +94,9 @@ class FakeRole:
 
     def segments(self) -> list[EditLogSegment]:
         return []
+
+    def operations(self, first: int, last: int) -> Iterator[EditOp]:
+        return iter(())
 
     def alarms(self) -> list[str]:
         return self.raised

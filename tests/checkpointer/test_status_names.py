@@ -37,7 +37,8 @@ COMMON = words(
     "lastReason "
     "lastOutcome lastSeconds latencySeconds healed healedTotal uploadedAt uploads uploadFailures "
     "ignored ignoredTotal "
-    "uploadedBytes lastError lastErrorAt targets archive lake enabled cancelled leader secondsSinceCheckpoint "
+    "uploadedBytes lastError lastErrorAt targets archive lake shadow enabled cancelled leader "
+    "secondsSinceCheckpoint "
     "imageTxid journalTxid transactionsBehind error ready message checkpointAt failuresInRow retryAt "
     "appliedTxid sourceTxid activeTxid tailingLagSeconds tailingLagTransactions transactionsSinceRoll journalNodes"
 )

@@ -28,6 +28,7 @@ from checkpointer.roles.backup.own_segments import local_segments
 from checkpointer.roles.backup.receiver import JournalReceiver
 from checkpointer.roles.backup.states import BackupState
 from checkpointer.roles.backup.stream_upkeep import StreamUpkeep, UpkeepPace
+from checkpointer.roles.common import read_operations
 from checkpointer.roles.role import IN_USE, Job, Progress, Upload, UploadTarget
 from checkpointer.roles.uploader import Uploader, UploadPolicy
 from checkpointer.storage.directories import StorageDirectories
@@ -46,6 +47,7 @@ from hadoop_rpc.journal_protocol import journal_service
 from hadoop_rpc.namenode_protocol import NamenodeRole
 from hadoop_rpc.server import RpcServer
 from hadoop_rpc.service import access_checked
+from journal.operation import EditOp
 from journal.segment_file import EditLogSegment
 from node_state.state import RoleDetails
 from servlets.server_security import ServerSecurity
@@ -266,6 +268,9 @@ class BackupRole:
 
     def jobs(self) -> Sequence[Job]:
         return (Job("follow", min(FOLLOW_SECONDS, self._config.poll_interval), self.follow),)
+
+    def operations(self, first: int, last: int) -> Iterator[EditOp]:
+        return read_operations(self.segments(), first, last)
 
     # ---- observation ---------------------------------------------------------------------------------------
 

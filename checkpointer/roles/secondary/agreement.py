@@ -62,6 +62,15 @@ def check_signature(signature: CheckpointSignature, namenode: str) -> None:
         )
 
 
+def finalized_after(manifest: EditLogManifest, base: int) -> int:
+    """Return the last transaction of the finalized segments that follow `base` without a gap, `base` if none does."""
+    last = base
+    for each in manifest.logs:
+        if not each.in_progress and each.first == last + 1:
+            last = max(last, each.last)
+    return last
+
+
 def needed_logs(manifest: EditLogManifest, signature: CheckpointSignature, namenode: str) -> tuple[RemoteEditLog, ...]:
     """Return the segments between the NameNode's newest image and the segment that its roll began.
 

@@ -65,10 +65,17 @@ class NamenodeCalls:
 
 
 class NamenodePosition:
-    """The NameNode's newest transaction, or the error, as of the last `ask`; any thread may read it."""
+    """The NameNode's newest transaction, or the error, as of the last `ask`; any thread may read it.
 
-    def __init__(self, calls: NamenodeCalls) -> None:
+    Args:
+        question: asks for another position.
+    """
+
+    def __init__(
+        self, calls: NamenodeCalls, question: Callable[[NamenodeClient], int] = NamenodeClient.transaction_id
+    ) -> None:
         self._calls = calls
+        self._question = question
         self._lock = threading.Lock()
         self._known: int | HdfsError | None = None
 
@@ -80,7 +87,7 @@ class NamenodePosition:
         """
         found: int | HdfsError
         try:
-            found = self._calls.call(NamenodeClient.transaction_id, cancelled)
+            found = self._calls.call(self._question, cancelled)
         except CheckpointCancelledError:
             raise
         except HdfsError as error:

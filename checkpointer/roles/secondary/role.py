@@ -31,7 +31,7 @@ from checkpointer.past.namenode_witness import NamenodeWitness
 from checkpointer.past.proof import set_back
 from checkpointer.past.provenance import ProvenanceStore, held_images, image_md5
 from checkpointer.past.start_over import LostPast
-from checkpointer.roles.common import purge
+from checkpointer.roles.common import purge, read_operations
 from checkpointer.roles.role import Job, Progress, Upload, UploadTarget
 from checkpointer.roles.secondary.agreement import needed_logs
 from checkpointer.roles.secondary.fetch import Fetcher, FetcherSettings
@@ -56,6 +56,7 @@ from hadoop_common.transfer import TransferCounter
 from hadoop_rpc.errors import NoSuchRpcMethodError, RpcError
 from hadoop_rpc.namenode_protocol import CheckpointSignature, NamenodeClient
 from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError
+from journal.operation import EditOp
 from journal.segment_file import EditLogSegment
 from node_state.state import RoleDetails
 from servlets.errors import ImageRejectedError
@@ -133,8 +134,17 @@ class SecondaryRole:
         self._namenode = f"NameNode {self._rpc_address}"
         self._guard = PastGuard(self._namenode, self._storage, self._past, self._forget_offers)
         self._rolls = NamenodeRolls(
-            self._namenode, self._storage, self._calls, self._position, self._guard, period=config.period, clock=clock
+            self._namenode,
+            self._storage,
+            self._calls,
+            self._position,
+            self._guard,
+            period=config.period,
+            clock=clock,
+            shadow=config.shadow,
         )
+        # how far a checkpoint would reach without a roll
+        self._mergeable = NamenodePosition(self._probe, self._rolls.mergeable_txid)
         self._stopping: Callable[[], bool] = lambda: False
         # whether the code for merging was loaded in advance
         self._is_warm = False
@@ -198,6 +208,9 @@ class SecondaryRole:
     def segments(self) -> list[EditLogSegment]:
         return self._storage.segments()
 
+    def operations(self, first: int, last: int) -> Iterator[EditOp]:
+        return read_operations(self.segments(), first, last)
+
     # ---- observation ---------------------------------------------------------------------------------------
 
     @property
@@ -224,15 +237,22 @@ class SecondaryRole:
     def progress(self) -> Progress:
         """Return our newest image, -1 before the first, and the last known transaction of the NameNode.
 
+        In shadow mode that is the last one of its finalized segments.
+
         Raises:
             HdfsError: the NameNode could not be asked, or a directory cannot be read.
         """
         newest = self._storage.latest_image()
-        txid = self._position.txid()
+        txid = (self._mergeable if self._config.shadow else self._position).txid()
         if newest is None:
             return Progress(-1, txid, None)
         # A fetched image is no checkpoint: after a later fault it would seem to be a new one.
         return Progress(newest.txid, txid, newest.written_at if self._is_ours(newest) else None)
+
+    def _is_made_here(self, txid: int) -> bool:
+        """Return whether our newest image is at `txid` and was made here, so that shadow mode did not upload it."""
+        newest = self._storage.latest_image()
+        return newest is not None and newest.txid == txid and self._is_ours(newest)
 
     def _is_ours(self, image: ImageCopy) -> bool:
         try:
@@ -251,6 +271,8 @@ class SecondaryRole:
             self._rolls.check_namespace(self._stopping)
             reason = f"our newest image is of txid {ours}, but it has written only up to {theirs}"
             self._guard.set_aside(set_back(reason))
+        if self._config.shadow:
+            self._mergeable.ask(self._stopping)
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
         """Fetch the NameNode's newest image once we have a first one; edits are small in comparison.
@@ -348,6 +370,8 @@ class SecondaryRole:
         Raises:
             HdfsError: see `Fetcher.image`.
         """
+        if self._config.shadow and not refetch and self._is_made_here(txid):
+            return self.latest_image()
         image, fetched = self._fetcher.image(txid, info, witness, refetch=refetch, cancelled=cancelled)
         if fetched:
             self._past.fetched(ImageId(txid, image_md5(image)), life, witness)
@@ -376,6 +400,7 @@ class SecondaryRole:
             lambda: self._calls.call(NamenodeClient.transaction_id, cancelled),
             timeout=self._config.transfer_timeout,
             cancelled=cancelled,
+            lacks=lambda txid: self._config.shadow and self._is_made_here(txid),
         )
 
     def _forget_offers(self) -> None:
@@ -408,7 +433,7 @@ class SecondaryRole:
             CheckpointCancelledError: `cancelled()` became true.
         """
         newest = self._storage.latest_image()
-        if newest is None:
+        if newest is None or self._config.shadow:
             return
         if self._uploader.targets[0].txid < newest.txid:
             try:

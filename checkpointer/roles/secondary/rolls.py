@@ -1,4 +1,7 @@
-"""Rolls of the NameNode's edit log for a secondary, each after a check of the NameNode's namespace."""
+"""Rolls of the NameNode's edit log for a secondary, each after a check of the NameNode's namespace.
+
+In shadow mode nothing is rolled: the finalized segments after our newest image take the place of a roll.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 
 from checkpointer.past.proof import set_back
-from checkpointer.roles.secondary.agreement import VersionRelation, check_signature, compare_versions
+from checkpointer.roles.secondary.agreement import VersionRelation, check_signature, compare_versions, finalized_after
 from checkpointer.roles.secondary.namenode import NamenodeCalls, NamenodePosition
 from checkpointer.roles.secondary.past import PastGuard
 from checkpointer.roles.secondary.storage import SecondaryStorage
+from engine.errors import CheckpointError
 from hadoop_common.errors import StorageError
 from hadoop_common.recurring_fault import Alarm
 from hadoop_common.storage_info import StorageInfo
@@ -36,6 +40,7 @@ class NamenodeRolls:
         clock: monotonic seconds.
 
     Attributes:
+        shadow: whether the NameNode is never asked for a roll.
         period: seconds for which the roll of a failed attempt serves later ones.
         alarm: why the NameNode is not ours, "" while it is.
     """
@@ -50,6 +55,7 @@ class NamenodeRolls:
     clock: Callable[[], float]
     # the newest roll, until an image is made for it
     _rolled: _Roll | None = field(init=False, default=None)
+    shadow: bool = False
     alarm: str = field(init=False, default="")
 
     def forget(self) -> None:
@@ -83,8 +89,10 @@ class NamenodeRolls:
         # checked first, so that nothing is rolled without a chance of a checkpoint
         self.storage.require_space()
         described = self.check_namespace(cancelled)
-        signature = None if forced else self._earlier_roll(described, cancelled)
-        if signature is None:
+        signature = None if forced or self.shadow else self._earlier_roll(described, cancelled)
+        if self.shadow:
+            signature = self._without_roll(described, cancelled, adopted)
+        elif signature is None:
             signature = self._roll(cancelled)
             self._rolled = _Roll(signature, described, self.clock())
         info = signature.storage_info
@@ -95,6 +103,34 @@ class NamenodeRolls:
         if moved:
             _LOG.warning("%s was upgraded or rolled back; fetching its image and edits again", self.namenode)
         return signature, moved
+
+    def mergeable_txid(self, client: NamenodeClient) -> int:
+        """Return the last transaction that a checkpoint without a roll would have, or that of our newest image.
+
+        Raises:
+            RpcError: the NameNode does not answer.
+        """
+        ours = self.storage.latest_image()
+        base = client.most_recent_checkpoint_txid() if ours is None else ours.txid
+        last = finalized_after(client.edit_log_manifest(base + 1), base)
+        return -1 if ours is None and last == base else last
+
+    def _without_roll(
+        self, described: StorageInfo, cancelled: Callable[[], bool], adopted: StorageInfo | None
+    ) -> CheckpointSignature:
+        """Return what a roll would, for the finalized segments after our newest image, or else the NameNode's."""
+        ours = self.storage.latest_image()
+        relation = compare_versions(self.storage.versions(), described, self.namenode)
+        if ours is None or (relation is VersionRelation.MOVED and described != adopted):
+            base = self.calls.call(NamenodeClient.most_recent_checkpoint_txid, cancelled)
+        else:
+            base = ours.txid
+        manifest = self.calls.call(lambda client: client.edit_log_manifest(base + 1), cancelled)
+        last = finalized_after(manifest, base)
+        if last == base:
+            hint = "No action is needed: shadow mode asks for no roll, and continues with the next finalized segment."
+            raise CheckpointError(f"{self.namenode} has finalized no segment after txid {base}", hint=hint)
+        return CheckpointSignature(described, base, last + 1)
 
     def _earlier_roll(self, described: StorageInfo, cancelled: Callable[[], bool]) -> CheckpointSignature | None:
         """Return the roll of a failed attempt, as long as its segments follow the NameNode's newest image."""

@@ -122,7 +122,7 @@ class JournalFollower:
             has_rollback_image=self._has_rollback_image,
             upgrade_finalized=self._upgrade_finalized,
         )
-        self._roller = LogRoller(nodes, config.log_roll_period, location=source.location, clock=clock)
+        self._roller = LogRoller(nodes, config.roll_after, location=source.location, clock=clock)
         self._lag = LagWatch(config.lag_alarm, clock=clock)
         self._version = VersionWatch(nodes, storage.storage_info, self._rolling, self._take_over, clock=clock)
         # held by the thread that reads or changes the namespace
@@ -135,7 +135,7 @@ class JournalFollower:
     def reconfigure(self, config: CheckpointConfig) -> None:
         """Apply new settings from the next step on."""
         self._tailer.in_progress = config.tail_in_progress
-        self._roller.period, self._lag.threshold = config.log_roll_period, config.lag_alarm
+        self._roller.period, self._lag.threshold = config.roll_after, config.lag_alarm
         self._images.config, self._rebootstrap = config, config.rebootstrap
         self._warm.settings = replace(config.merge_settings, layout_version=self._warm.settings.layout_version)
 

@@ -39,6 +39,7 @@ from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.transfer import TransferCounter
 from hadoop_rpc.errors import RpcError
+from journal.operation import EditOp
 from journal.segment_file import EditLogSegment
 from site_config.checkpoint_config import CheckpointConfig
 
@@ -176,6 +177,14 @@ class StandbyRole:
             StorageError: the shared directory cannot be read.
         """
         return self._source.files()
+
+    def operations(self, first: int, last: int) -> Iterator[EditOp]:
+        for segment in sorted(self._source.present(first, last), key=lambda each: each.first):
+            for op in segment.read(first) if segment.first <= last and first <= last else ():
+                if op.txid > last:
+                    return
+                yield op
+                first = op.txid + 1
 
     # ---- observation ---------------------------------------------------------------------------------------
 

@@ -1,0 +1,292 @@
+"""Shadow mode: compares each new image of a NameNode by meaning with one of ours at the same transaction.
+
+Our image is the checkpoint that this daemon made at that transaction. Without one, the edits up to it are merged into
+our newest image before it. The role only has to follow the same edits, so both come from other code than the
+NameNode's. The daemon verifies every record of our image, and compares in a process of its own with a low priority.
+
+A comparison waits until our own newest image is as new as the NameNode's. The first image of a NameNode, from which
+our images descend, is not compared. Both images of the newest difference stay in `shadow` below the first storage
+directory; everything else there is temporary.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from checkpointer.daemon.history import DaemonHistory
+from checkpointer.daemon.upload_forecast import UploadForecast
+from checkpointer.past.provenance import held_images
+from checkpointer.roles.common import CancellableObserver
+from checkpointer.roles.role import CheckpointRole
+from checkpointer.storage.disk_space import require_space
+from checkpointer.transfer import TransferCancelledError, download_image
+from checkpointer.transfer.download import newest_image
+from engine.errors import CheckpointCancelledError, CheckpointError
+from engine.loaded_image import next_layout
+from engine.merge import merge
+from hadoop_common.back_off import BackOff
+from hadoop_common.names import image_name
+from hadoop_common.recurring_fault import Alarm, with_next
+from hadoop_common.transfer import Throttle
+from node_state.comparisons import comparisons, last_compared, shadow_state, week_of, weekly_summary
+from node_state.history import CHECKPOINT, COMPARISON, DIFFERENT, EQUAL, HistoryEntry
+from node_state.state import ShadowState
+from site_config.checkpoint_config import CheckpointConfig
+
+_LOG = logging.getLogger(__name__)
+
+FOLDER = "shadow"
+_OURS, _THEIRS = "ours", "namenode"
+_MD5 = ".md5"
+_SLICE_SECONDS = 0.5
+_DIFFERENT_EXIT = 1
+
+# Returns "" for two images of equal meaning, else the first difference and their number.
+Compare = Callable[[Path, Path, Callable[[], bool]], str]
+
+
+def difference_hint(folder: Path) -> str:
+    """Return the next step after a difference whose images are in `folder`."""
+    return (
+        f"Keep shadow mode on, and list all differences: checkpointer image diff --limit 0 {folder}/{_OURS}/fsimage_* "
+        f"{folder}/{_THEIRS}/fsimage_*; report them with both images and the edits of that time."
+    )
+
+
+def compare_by_commands(ours: Path, theirs: Path, cancelled: Callable[[], bool]) -> str:
+    """Verify our image, then compare both (`Compare`), in processes of their own.
+
+    Raises:
+        CheckpointError: an image cannot be read.
+        CheckpointCancelledError: `cancelled()` became true.
+    """
+    code, output, errors = _run(["verify", str(ours)], cancelled)
+    if code:
+        return f"our image does not pass `checkpointer image verify`: {_first_line(output or errors)}"
+    code, output, errors = _run(["diff", str(ours), str(theirs), "--limit", "1"], cancelled)
+    if code not in (0, _DIFFERENT_EXIT) or not output:
+        problem = f"{ours} and {theirs} cannot be compared: {_first_line(errors)}"
+        raise CheckpointError(problem, hint=f"Run `checkpointer image verify {theirs}`; the daemon retries.")
+    return "" if code == 0 else f"{_first_line(output)}; {output.splitlines()[-1]}"
+
+
+def _run(words: list[str], cancelled: Callable[[], bool]) -> tuple[int, str, str]:
+    """Return exit code, output and errors of `checkpointer image` with these arguments."""
+    command = ["nice", sys.executable, "-m", "checkpointer", "image", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        while True:
+            try:
+                output, errors = child.communicate(timeout=_SLICE_SECONDS)
+            except subprocess.TimeoutExpired:
+                if cancelled():
+                    child.kill()
+                    raise CheckpointCancelledError("cancelled during a comparison") from None
+            else:
+                return child.returncode, output, errors
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no output")
+
+
+class ShadowComparer:
+    """The job of shadow mode. One thread calls `run`; any thread may call the other methods.
+
+    Args:
+        stopped: whether the daemon stops.
+        wall: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        role: CheckpointRole,
+        config: CheckpointConfig,
+        forecast: UploadForecast,
+        history: DaemonHistory,
+        *,
+        stopped: Callable[[], bool],
+        compare: Compare = compare_by_commands,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._role = role
+        self._config = config
+        self._forecast = forecast
+        self._history = history
+        self._stopped = stopped
+        self._compare = compare
+        self._wall = wall
+        # by address, when the NameNode got the newest image that needs no further comparison
+        self._settled: dict[str, float] = {}
+        self._week: int | None = None
+        self._back_off = BackOff(config.poll_interval, config.period)
+        self._failures = 0
+        self._retry_at = 0.0
+
+    # ---- observation ---------------------------------------------------------------------------------------
+
+    def state(self) -> ShadowState:
+        """Return the comparisons of the last 7 days."""
+        return shadow_state(self._compared(), self._wall())
+
+    def alarms(self) -> list[Alarm]:
+        """Return an alarm for the newest difference of the last 7 days."""
+        since = self._wall() - 7 * 86_400
+        for entry in reversed(self._compared()):
+            if entry.reason == DIFFERENT and entry.at > since:
+                text = f"the image at txid {entry.txid} of {entry.target} differs from ours: {entry.text}"
+                return [Alarm(text, difference_hint(self._folder(entry.txid or 0)), "shadow")]
+        return []
+
+    def _compared(self) -> list[HistoryEntry]:
+        return comparisons(self._history.entries())
+
+    # ---- work ----------------------------------------------------------------------------------------------
+
+    def run(self) -> bool:
+        """Compare the newest image of each NameNode unless that was done, and log the summary of a past week.
+
+        Raises:
+            HdfsError: an image could not be fetched, made or compared; a later call retries, after growing waits.
+            OSError: a temporary file could not be written.
+        """
+        self._log_week()
+        if self._wall() < self._retry_at:
+            return False
+        for address in self._config.namenode_http_addresses:
+            reported = self._forecast.reported_at(address)
+            if reported is None or self._settled.get(address) == reported:
+                continue
+            try:
+                settled = self._compare_newest(address)
+            except (CheckpointCancelledError, TransferCancelledError):
+                return False
+            except Exception:
+                # a large image must not be fetched again at every poll
+                self._failures += 1
+                self._retry_at = self._wall() + self._back_off.wait(self._failures)
+                raise
+            self._failures = 0
+            if settled:
+                self._settled[address] = reported
+        return False
+
+    def _log_week(self) -> None:
+        compared, now = self._compared(), week_of(self._wall())
+        if self._week is None:
+            self._week = week_of(compared[-1].at) if compared else now
+        if now > self._week:
+            _LOG.info("%s", weekly_summary(compared, self._week))
+            self._week = now
+
+    def _compare_newest(self, address: str) -> bool:
+        """Compare the newest image of a NameNode; return False if that must wait for an image of ours."""
+        timeout = self._config.transfer_timeout
+        txid = newest_image(address, timeout=timeout, cancel=self._stopped)
+        if txid <= last_compared(self._history.entries()):
+            return True
+        if self._role.progress().image_txid < txid:
+            return False
+        made, base = self._made_here(txid), self._base_before(txid)
+        if made is None and base is None:
+            _LOG.info("our images descend from the image at txid %d, so the next one is compared first", txid)
+            return True
+        folder = self._folder(txid)
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            finding = self._compare_at(txid, address, folder, made, base)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        self._note(txid, address, finding, folder)
+        return True
+
+    def _compare_at(
+        self, txid: int, address: str, folder: Path, made: Path | None, base: tuple[int, Path] | None
+    ) -> str:
+        ours, theirs = folder / _OURS, folder / _THEIRS
+        ours.mkdir(parents=True)
+        theirs.mkdir()
+        name = image_name(txid)
+        root = [folder.parent.parent]
+        if made is not None:
+            for each in (name, name + _MD5):
+                os.link(made.parent / each, ours / each)
+        elif base is not None:
+            require_space(root, base[1])
+            self._merge(base, txid, ours)
+        require_space(root, ours / name)
+        download_image(
+            address,
+            txid,
+            self._role.storage_info(),
+            [theirs],
+            timeout=self._config.transfer_timeout,
+            throttle=Throttle(self._config.transfer_bandwidth, count=self._role.counter.add_received),
+            cancel=self._stopped,
+        )
+        return self._compare(ours / name, theirs / name, self._stopped)
+
+    def _merge(self, base: tuple[int, Path], txid: int, folder: Path) -> None:
+        base_txid, image = base
+        layout = next_layout(image, self._role.storage_info().layout_version)
+        result = merge(
+            image,
+            self._role.operations(base_txid + 1, txid),
+            [folder],
+            replace(self._config.merge_settings, layout_version=layout),
+            expected=txid - base_txid,
+            observer=CancellableObserver(self._stopped),
+        )
+        if result.txid != txid:
+            hint = "The daemon retries; if that fails, check the edits that the daemon follows."
+            raise CheckpointError(f"the edits end at txid {result.txid}, expected {txid}", hint=hint)
+
+    def _note(self, txid: int, address: str, finding: str, folder: Path) -> None:
+        reason = DIFFERENT if finding else EQUAL
+        entry = HistoryEntry(
+            at=self._wall(), kind=COMPARISON, text=finding or EQUAL, txid=txid, target=address, reason=reason
+        )
+        self._history.note(entry)
+        fields = {"txid": txid, "target": address, "result": reason}
+        if not finding:
+            shutil.rmtree(folder, ignore_errors=True)
+            _LOG.info("the image at txid %d of %s equals ours, %s", txid, address, self.state(), extra=fields)
+            return
+        for other in folder.parent.iterdir():
+            if other != folder:
+                shutil.rmtree(other, ignore_errors=True)
+        text = f"the image at txid {txid} of {address} differs from ours: {finding}"
+        _LOG.error("%s", with_next(text, difference_hint(folder)), extra=fields)
+
+    # ---- our images ----------------------------------------------------------------------------------------
+
+    def _folder(self, txid: int) -> Path:
+        """Return the folder for both images at `txid`."""
+        return self._role.image_folders()[0].parent / FOLDER / str(txid)
+
+    def _path(self, txid: int) -> Path | None:
+        """Return our image at `txid` in the first storage directory that has it."""
+        paths = (folder / image_name(txid) for folder in self._role.image_folders())
+        return next((path for path in paths if path.is_file()), None)
+
+    def _made_here(self, txid: int) -> Path | None:
+        """Return our image at `txid` unless it was fetched."""
+        made = any(each.kind == CHECKPOINT and each.txid == txid for each in self._history.entries())
+        path = self._path(txid) if made else None
+        # a link needs the same file system
+        return path if path is not None and path.parent == self._role.image_folders()[0] else None
+
+    def _base_before(self, txid: int) -> tuple[int, Path] | None:
+        """Return the newest image here before `txid`."""
+        for held in held_images(self._role.image_folders()):
+            if held.txid < txid and (path := self._path(held.txid)) is not None:
+                return held.txid, path
+        return None

@@ -1,0 +1,202 @@
+"""Shadow mode next to a simulated NameNode: it compares each image of the NameNode and changes nothing there."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from checkpointer.daemon.shadow import FOLDER, ShadowComparer
+from checkpointer.daemon.upload_forecast import UploadForecast
+from hadoop_common.configuration import Configuration, ConfigurationError
+from hadoop_common.names import md5_name
+from image_format.reader import ImageFile
+from image_tools.cli.diff_command import difference_line
+from image_tools.compare.images import ImageComparison
+from node_state.alarm_kinds import kind_named
+from node_state.comparisons import shadow_state, weekly_summary
+from node_state.history import COMPARISON, DIFFERENT, EQUAL, HistoryEntry
+from node_state.state import ShadowState
+from servlets.status import TriggerState
+from site_config.checkpoint_config import CheckpointConfig, Role
+from tests.checkpointer.fake_namenode import FakeNamenode
+from tests.checkpointer.secondary_support import Secondary, image_txids
+
+WEEK = 7 * 86_400.0
+# what reads, or only asks
+READING = {
+    "getTransactionId",
+    "versionRequest",
+    "getMostRecentCheckpointTxId",
+    "getEditLogManifest",
+    "isRollingUpgrade",
+    "image",
+    "look-image",
+}
+
+
+def compare_here(ours: Path, theirs: Path, cancelled: Callable[[], bool]) -> str:
+    with ImageFile.open(ours) as a, ImageFile.open(theirs) as b:
+        comparison = ImageComparison(a, b)
+        return "; ".join(difference_line(comparison.named(each)) for each in comparison.differences())
+
+
+class Shadow:
+    """A secondary in shadow mode whose comparisons run in this process; `at` is seconds since the epoch."""
+
+    def __init__(self, folder: Path, node: FakeNamenode) -> None:
+        self.at = node.checkpointed_at
+        self.secondary = Secondary.of(folder, node, checkpointer__shadow="true")
+        config = self.secondary.config
+        self._forecast = UploadForecast(config)
+        self._addresses = config.namenode_http_addresses
+        self.comparer = ShadowComparer(
+            self.secondary.role,
+            config,
+            self._forecast,
+            self.secondary.service.history,
+            stopped=lambda: False,
+            compare=compare_here,
+            wall=lambda: self.at,
+        )
+
+    def compare(self) -> ShadowState:
+        self._forecast.update(self._addresses, lambda: False)
+        self.comparer.run()
+        return self.comparer.state()
+
+    @property
+    def kept(self) -> list[str]:
+        folder = self.secondary.folder.parent / FOLDER
+        return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[FakeNamenode]:
+    with FakeNamenode(tmp_path / "name") as running:
+        running.started_at = 1
+        yield running
+
+
+@pytest.fixture
+def shadow(node: FakeNamenode, tmp_path: Path) -> Iterator[Shadow]:
+    shadow = Shadow(tmp_path, node)
+    with shadow.secondary:
+        yield shadow
+
+
+def end_segments(node: FakeNamenode) -> None:
+    """Let another checkpointer ask for a roll."""
+    node._roll()
+
+
+def damage(node: FakeNamenode) -> None:
+    """Rename a directory in the NameNode's newest image."""
+    path = node.image(node.image_txids()[-1])
+    content = path.read_bytes().replace(b"bairmi", b"damage")
+    path.write_bytes(content)
+    path.with_name(md5_name(path.name)).write_text(f"{hashlib.md5(content).hexdigest()} *{path.name}\n")
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_each_image_of_the_namenode_is_compared_and_a_damaged_one_is_an_alarm(
+    node: FakeNamenode, shadow: Shadow, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    before = files(node.folder)
+    nothing = shadow.secondary.checkpoint()
+    assert nothing.state is TriggerState.SKIPPED, nothing
+    end_segments(node)
+    # the base of our first image is not compared
+    shadow.compare()
+    assert shadow.secondary.checkpoint().state is TriggerState.DONE
+    assert shadow.compare() == ShadowState()
+    assert image_txids(shadow.secondary.folder)[-1] == 47
+    assert files(node.folder) == before
+
+    # ours was made at the transaction of theirs
+    node.save_namespace()
+    assert shadow.compare() == ShadowState()
+    made = shadow.secondary.checkpoint()
+    assert made.details["outcome"] == "kept"
+    assert "shadow mode" in made.details["warnings"][0]
+    assert str(shadow.compare()) == "1 of 1 equal"
+
+    # ours ends later than theirs, so the edits are merged up to it
+    node.save_namespace()
+    theirs = node.image_txids()[-1]
+    end_segments(node)
+    assert shadow.secondary.checkpoint().details["txid"] > theirs
+    state = shadow.compare()
+    assert (state.txid, str(state)) == (theirs, "2 of 2 equal")
+    assert (shadow.kept, shadow.comparer.alarms()) == ([], [])
+
+    node.save_namespace()
+    damage(node)
+    shadow.secondary.checkpoint()
+    state = shadow.compare()
+    assert str(state) == "2 of 3 equal"
+    assert "/damage" in state.difference
+    (alarm,) = shadow.comparer.alarms()
+    assert "/damage" in alarm
+    assert f"image diff --limit 0 {shadow.secondary.folder.parent}/shadow" in alarm.hint
+    assert kind_named(alarm.kind).name == "shadow"
+    assert shadow.kept == [str(state.txid)]
+    assert any("/damage" in line for line in caplog.messages)
+
+    # a compared image is not fetched again, and the alarm ends after a week
+    asked = len(node.steps)
+    assert shadow.compare() == state
+    assert node.steps[asked:] == []
+    shadow.at += WEEK + 1
+    assert shadow.compare() == ShadowState()
+    assert shadow.comparer.alarms() == []
+    assert "shadow mode compared 3 images in the last week: 2 of 3 equal" in caplog.messages
+
+    assert {step for step in node.steps if not step.startswith(("segment-", "look-segment"))} <= READING
+    assert shadow.secondary.role.targets[0].result == "never"
+
+
+def test_a_failed_comparison_waits_before_it_fetches_the_image_again(node: FakeNamenode, shadow: Shadow) -> None:
+    end_segments(node)
+    shadow.secondary.checkpoint()
+    node.save_namespace()
+    shadow.secondary.checkpoint()
+    node.faults["look-image"] = 500
+    with pytest.raises(Exception, match="500"):
+        shadow.compare()
+    asked = len(node.steps)
+    shadow.compare()
+    assert node.steps[asked:] == []
+    del node.faults["look-image"]
+    shadow.at += shadow.secondary.config.period
+    assert str(shadow.compare()) == "1 of 1 equal"
+
+
+def test_status_and_summary_count_the_comparisons_of_a_week() -> None:
+    entries = [
+        HistoryEntry(at=WEEK + hour * 3600, kind=COMPARISON, txid=hour, reason=EQUAL, text=EQUAL) for hour in range(168)
+    ]
+    assert str(shadow_state(entries, 2 * WEEK - 1)) == "168 of 168 equal"
+    assert weekly_summary(entries, 1) == "shadow mode compared 168 images in the last week: 168 of 168 equal"
+    assert weekly_summary(entries, 2) == "shadow mode compared no image in the last week"
+    different = HistoryEntry(at=2 * WEEK - 1, kind=COMPARISON, txid=168, reason=DIFFERENT, text="changed /p")
+    state = shadow_state([*entries, different], 2 * WEEK)
+    assert (state.difference, state.txid, state.compared - state.equal) == ("changed /p", 168, 1)
+
+
+def test_a_backup_node_cannot_run_in_shadow_mode() -> None:
+    values = {
+        "fs.defaultFS": "hdfs://nn:8020",
+        "dfs.namenode.name.dir": "/name",
+        "checkpointer.shadow": "true",
+        "hadoop.user.name": "hdfs",
+    }
+    with pytest.raises(ConfigurationError, match=r"checkpointer\.shadow.*--role secondary"):
+        CheckpointConfig.from_configuration(Configuration.from_mapping(values, {}), Role.BACKUP)
