@@ -31,9 +31,17 @@ def node(tmp_path: Path) -> Iterator[FakeNamenode]:
 
 
 @pytest.fixture
-def secondary(node: FakeNamenode, tmp_path: Path) -> Iterator[Secondary]:
+def limits(request: pytest.FixtureRequest) -> dict[str, str]:
+    """Return short timeouts for a test in which something hangs."""
+    if getattr(request.node, "callspec", None) is None or request.node.callspec.params.get("fault") != "hang":
+        return {}
+    return {"ipc.client.rpc-timeout.ms": "2000", "dfs.image.transfer.timeout": "2000"}
+
+
+@pytest.fixture
+def secondary(node: FakeNamenode, tmp_path: Path, limits: dict[str, str]) -> Iterator[Secondary]:
     """A secondary that has made a checkpoint; the NameNode's second one is due."""
-    with Secondary.of(tmp_path, node) as running:
+    with Secondary.of(tmp_path, node, **limits) as running:
         assert running.checkpoint().details["txid"] == 88
         yield running
 
@@ -131,8 +139,10 @@ def test_a_manifest_with_a_gap(node: FakeNamenode, secondary: Secondary, gone: s
 
 
 @pytest.mark.parametrize("fault", ["cut", "hang", "short", "digest", 403, 409, 410, 417, 500, 503])
-def test_the_first_image_does_not_come(node: FakeNamenode, tmp_path: Path, fault: str | int) -> None:
-    with Secondary.of(tmp_path, node) as secondary:
+def test_the_first_image_does_not_come(
+    node: FakeNamenode, tmp_path: Path, limits: dict[str, str], fault: str | int
+) -> None:
+    with Secondary.of(tmp_path, node, **limits) as secondary:
         node.faults["image"] = fault
         for _ in range(2):
             assert secondary.checkpoint().state is TriggerState.FAILED

@@ -27,7 +27,7 @@ from hadoop_rpc.zkfc_protocol import zkfc_service
 from tests.failover.failover_support import HERE, FakeNameNode, namenode, settings
 
 ACTIVE, STANDBY, OBSERVER = HAState.ACTIVE, HAState.STANDBY, HAState.OBSERVER
-FAST = {
+IMPATIENT = {
     "ha.failover-controller.new-active.rpc-timeout.ms": "100",
     "ha.failover-controller.graceful-fence.rpc-timeout.ms": "500",
 }
@@ -98,7 +98,14 @@ class Scene:
 @pytest.fixture
 def scene() -> Iterator[Scene]:
     with namenode() as node, namenode() as other:
-        yield Scene(node, other, settings({"nn1": node.port, "nn2": other.port}, more=FAST))
+        yield Scene(node, other, settings({"nn1": node.port, "nn2": other.port}))
+
+
+@pytest.fixture
+def impatient() -> Iterator[Scene]:
+    """One whose controller soon gives up waiting for an answer."""
+    with namenode() as node, namenode() as other:
+        yield Scene(node, other, settings({"nn1": node.port, "nn2": other.port}, more=IMPATIENT))
 
 
 def test_it_takes_part_while_its_namenode_is_well(scene: Scene) -> None:
@@ -205,49 +212,49 @@ def test_an_observer_takes_no_part_and_gives_way(scene: Scene) -> None:
 # ---- becoming active ---------------------------------------------------------------------------------------
 
 
-def test_a_slow_transition_is_asked_about(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_slow_transition_is_asked_about(impatient: Scene, caplog: pytest.LogCaptureFixture) -> None:
     """Hadoop's gives the lock away, and the NameNode goes on to become active."""
-    scene.node.pause = threading.Event()
-    scene.hear(healthy())
-    scene.election.lock = scene.controller.data
+    impatient.node.pause = threading.Event()
+    impatient.hear(healthy())
+    impatient.election.lock = impatient.controller.data
     with ThreadPoolExecutor(1) as pool:
-        done = pool.submit(scene.controller.become_active)
-        wait_for(lambda: len(scene.node.told) > 2)
-        assert scene.hear(HealthReport(NameNodeHealth.NOT_RESPONDING, "it is busy"), 2) == []
+        done = pool.submit(impatient.controller.become_active)
+        wait_for(lambda: len(impatient.node.told) > 2)
+        assert impatient.hear(HealthReport(NameNodeHealth.NOT_RESPONDING, "it is busy"), 2) == []
         assert not done.done()
-        scene.node.pause.set()
+        impatient.node.pause.set()
         done.result(20)
-    assert scene.node.state is ACTIVE
+    assert impatient.node.state is ACTIVE
     assert "has not said whether it is active" in caplog.text
 
 
 @pytest.mark.parametrize("stop", ["limit", "lock", "nobody", "silence", "health", "cede"])
-def test_a_slow_transition_does_not_go_on_for_ever(scene: Scene, stop: str) -> None:
+def test_a_slow_transition_does_not_go_on_for_ever(impatient: Scene, stop: str) -> None:
     """Above all not without the lock: who has it now has fenced the NameNode, which is not told to become active."""
-    scene.node.pause = threading.Event()
-    scene.hear(healthy())
-    scene.election.lock = scene.controller.data
+    impatient.node.pause = threading.Event()
+    impatient.hear(healthy())
+    impatient.election.lock = impatient.controller.data
     with ThreadPoolExecutor(2) as pool:
-        done = pool.submit(scene.controller.become_active)
-        wait_for(lambda: len(scene.node.told) > 1)
+        done = pool.submit(impatient.controller.become_active)
+        wait_for(lambda: len(impatient.node.told) > 1)
         if stop == "limit":
-            scene.clock.now += 601
+            impatient.clock.now += 601
         elif stop == "lock":
-            scene.election.lock = scene.crumb("nn2")
+            impatient.election.lock = impatient.crumb("nn2")
         elif stop == "nobody":
-            scene.election.lock = None
+            impatient.election.lock = None
         elif stop == "silence":
-            scene.election.away = True
+            impatient.election.away = True
         elif stop == "health":
-            assert scene.hear(HealthReport(NameNodeHealth.UNHEALTHY, "no room", ServiceStatus(STANDBY))) == [
+            assert impatient.hear(HealthReport(NameNodeHealth.UNHEALTHY, "no room", ServiceStatus(STANDBY))) == [
                 "quit to be fenced"
             ]
         else:
-            pool.submit(scene.controller.cede_active, 1000)
+            pool.submit(impatient.controller.cede_active, 1000)
         with pytest.raises(TransitionError, match="gives way"):
             done.result(20)
-        scene.node.pause.set()
-    assert scene.controller.transitions["active", "failed"] == 1
+        impatient.node.pause.set()
+    assert impatient.controller.transitions["active", "failed"] == 1
 
 
 def test_a_namenode_that_is_gone_gives_way_at_once(scene: Scene) -> None:
@@ -400,7 +407,7 @@ def test_a_graceful_failover(scene: Scene) -> None:
     with serving(scene, theirs):
         scene.controller.graceful_failover()
     assert scene.node.state is ACTIVE
-    assert theirs.asked == [1000, -1]
+    assert theirs.asked == [10_000, -1]
 
 
 def _try_in_vain(scene: Scene) -> None:
@@ -426,20 +433,20 @@ def test_a_graceful_failover_that_fails(scene: Scene) -> None:
     theirs = Theirs(lambda: scene.controller.heard(HealthReport(NameNodeHealth.NOT_RESPONDING, "it went away")))
     with serving(scene, theirs), pytest.raises(ServiceFailedError, match="it went away"):
         scene.controller.graceful_failover()
-    assert theirs.asked == [1000, -1]
+    assert theirs.asked == [10_000, -1]
 
 
 def test_a_graceful_failover_asks_all_others_and_the_active_one_last(scene: Scene) -> None:
     """As in 3.x; a standby whose controller is away does not keep it from anything."""
     ports = {"nn1": scene.node.port, "nn2": scene.other.port, "nn3": 3, "nn4": 4}
-    scene = Scene(scene.node, scene.other, settings(ports, more=FAST))
+    scene = Scene(scene.node, scene.other, settings(ports))
     scene.hear(healthy())
     scene.election.lock = scene.crumb("nn2")
     active, standby = Theirs(scene.controller.become_active), Theirs()
     order = active.asked = standby.asked
     with serving(scene, active), RpcServer([zkfc_service(standby)], HERE, scene.settings.others[1].zkfc_port):
         scene.controller.graceful_failover()
-    assert order == [1000, 1000, -1, -1]
+    assert order == [10_000, 10_000, -1, -1]
     assert scene.node.state is ACTIVE
 
 
