@@ -174,9 +174,13 @@ class _Addition:
         self._digests.keep(segments)
         if forked and not self._options.forks:
             raise OtherHistoryError(segments[0].first)
-        edits = self._add_segments(segments, branch, forked)
         allowed = found.images if image_branch in ("", branch.name) else ()
-        images = [self._add_image(path, branch.name, segments) for path in allowed]
+        first = None
+        if not self._catalogue.records:
+            # after a kill, the image shows which history the edits belong to
+            first = next(filter(None, (self._add_image(path, branch.name, segments) for path in allowed)), None)
+        edits = self._add_segments(segments, branch, forked)
+        images = [first, *(self._add_image(path, branch.name, segments) for path in allowed)]
         added = [each for each in images if each is not None]
         view = view_of(self._catalogue, branch.name)
         return Added(branch.name, forked, tuple(edits), tuple(added), view.last_txid, newest_moment(view))

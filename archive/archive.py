@@ -23,6 +23,7 @@ from archive.catalogue import (
     decode_commit,
     encode_commit,
     join_commits,
+    lasting_removals,
 )
 from archive.encryption import ArchiveKey, DecryptingStream, EncryptingStream
 from archive.errors import ArchiveDamagedError, ArchiveError
@@ -156,7 +157,7 @@ class Archive:
         found = self.catalogue()
         if len(found.commits) < _COMPACT_AFTER or found.damaged or self.immutable:
             return found
-        removed = tuple(sorted(found.removed))
+        removed = lasting_removals(found)
         whole = Commit(
             found.sequence + 1, _now(), found.records, removed, tuple(found.branches.values()), found.commits
         )

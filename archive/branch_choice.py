@@ -6,8 +6,9 @@ Only an identifying transaction, or an equal image, proves that both are one his
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 from pathlib import Path
 
 from archive.archive import Archive
@@ -84,14 +85,22 @@ class BranchChoice:
     def _compared(self, view: BranchView, segments: Sequence[EditLogSegment]) -> tuple[int, bool]:
         """Return the last transaction that is proven to be the same in both, and whether both differ after it."""
         proven = 0
-        pieces = [each for each in view.pieces if each.last >= segments[0].first]
+        pieces = sorted(view.pieces, key=lambda each: (each.record.first, each.last))
+        # the last transaction of all pieces up to each one
+        reached = list(accumulate((each.last for each in pieces), max))
         for segment in segments:
-            for piece in pieces:
-                if segment.first <= piece.last and piece.record.first <= (segment.last or piece.last):
-                    found, differs = self._overlap(piece, segment)
-                    proven = max(proven, found)
-                    if differs:
-                        return proven, True
+            last = segment.last or view.last_txid
+            number = bisect_right(pieces, last, key=lambda each: each.record.first)
+            overlapping = []
+            while number and reached[number - 1] >= segment.first:
+                number -= 1
+                if pieces[number].last >= segment.first:
+                    overlapping.append(pieces[number])
+            for piece in reversed(overlapping):
+                found, differs = self._overlap(piece, segment)
+                proven = max(proven, found)
+                if differs:
+                    return proven, True
         return proven, False
 
     def _overlap(self, piece: Piece, segment: EditLogSegment) -> tuple[int, bool]:

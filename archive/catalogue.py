@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final
@@ -25,6 +26,7 @@ EDITS: Final = "edits"
 IMAGES: Final = "images"
 COMMITS: Final = "catalogue"
 _DIGEST: Final = 16
+_PART: Final = re.compile(rf"{EDITS}/edits_inprogress_(\d+)-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,17 @@ def join_commits(commits: Mapping[str, Commit], damaged: Sequence[str] = ()) -> 
         removed=removed,
         replaced=frozenset(replaced),
     )
+
+
+def lasting_removals(catalogue: Catalogue) -> tuple[str, ...]:
+    """Return the removed names that a commit which replaces all others has to keep.
+
+    Parts of segments that have been finalized since are left out: a standby removes one each second. A part that comes
+    back because two writers replaced commits at the same moment is superseded, and removed with the next segment.
+    """
+    newest = max((each.last for each in catalogue.edits if each.finalized), default=0)
+    parts = ((name, _PART.match(name)) for name in catalogue.removed)
+    return tuple(sorted(name for name, part in parts if part is None or int(part[1]) > newest))
 
 
 def encode_commit(commit: Commit) -> tuple[str, bytes]:

@@ -40,7 +40,7 @@ class PathFilterBuilder:
 
     def build(self) -> bytes:
         """Return the filter; empty if nothing was added."""
-        hashed = np.frombuffer(bytes(self._packed), "<u8").reshape(-1, 2)
+        hashed = np.frombuffer(self._packed, "<u8").reshape(-1, 2)
         if not len(hashed):
             return b""
         hashed = hashed[np.unique(hashed[:, 0], return_index=True)[1]]

@@ -37,7 +37,7 @@ _LOG = logging.getLogger(__name__)
 _MODULE = "checkpointer.archiving.worker"
 _KIND = "archive"
 _MAX_WAIT_SECONDS = 60.0
-# longer than a process that was told to end takes
+# longer than the process takes to end
 _GRACE_SECONDS = 8.0
 # fewer transactions do not show how fast replay is
 _MIN_MEASURED = 10_000

@@ -20,6 +20,7 @@ from archive.catalogue import (
     decode_commit,
     encode_commit,
     join_commits,
+    lasting_removals,
 )
 from archive.errors import ArchiveDamagedError, ArchiveVersionError, NoSuchMomentError
 from archive.history import histories, missing_edits, moments, only_history, plan_restore, view_of
@@ -168,3 +169,9 @@ def test_transactions_that_were_never_archived_are_known() -> None:
     removed = f"edits/{segment_name(21, 24)}-0123456789abcdef.zst"
     pruned = join_commits({"a": Commit(1, 0, (image(10), edits(11, 20), edits(25, 30)), (removed,))})
     assert missing_edits(pruned, MAIN) == []
+
+
+def test_a_commit_for_all_forgets_the_parts_of_finished_segments() -> None:
+    done, still, pruned = "edits/edits_inprogress_21-aa", "edits/edits_inprogress_31-bb", "edits/edits_1-9-cc"
+    found = join_commits({"a": Commit(1, 0, (image(10), edits(11, 30)), (done, still, pruned))})
+    assert lasting_removals(found) == (pruned, still)

@@ -10,6 +10,7 @@ import pytest
 
 from archive.adding import AddOptions, FoundFiles, find_files
 from archive.archive import Archive, open_archive
+from archive.branch_choice import BranchChoice
 from archive.catalogue import MAIN
 from archive.checking import check_archive
 from archive.errors import ArchiveError, OtherHistoryError
@@ -20,9 +21,10 @@ from archive.restoring import RestoreOptions, fetch_segment, fetched, restore
 from hadoop_common.names import inprogress_name, segment_name
 from journal.operation import EditOp
 from journal.ops import EndLogSegmentOp, StartLogSegmentOp
-from journal.segment_file import read_ops
+from journal.segment_file import map_file, read_ops
 from journal.segment_output import write_ops
 from tests.archive.storage import saved, segment, storage
+from tests.depth import chosen, scaled
 from tests.engine.image_builder import BASE_TXID, HADOOP3, numbered
 from tests.engine.op_makers import mkdir
 
@@ -87,7 +89,7 @@ def parts(archive: Archive) -> list[tuple[int, int, bool]]:
     return [(each.first, each.last, each.finalized) for each in archive.catalogue().edits]
 
 
-def number(txid: int) -> EditOp:
+def op_of(txid: int) -> EditOp:
     return mkdir(f"/d{txid}", 16385 + txid)
 
 
@@ -98,7 +100,7 @@ def test_an_open_segment_is_archived_as_it_grows_and_written_few_times(
     assert follower.follow(found(nn)).last_txid == FIRST
     with mock.patch("archive.following.add_files", side_effect=AssertionError("all files are compared again")):
         for txid in range(1, 40):
-            last = writer.write(number(txid))
+            last = writer.write(op_of(txid))
             position = follower.follow(found(nn))
             assert (position.last_txid, position.restorable_txid, position.missing) == (last, last, 0)
             assert follower.follow(found(nn)) == position
@@ -117,12 +119,32 @@ def test_an_open_segment_is_archived_as_it_grows_and_written_few_times(
     assert parts(archive) == [(FIRST, end, True)]
 
 
+def test_rolls_cost_no_more_with_many_segments(archive: Archive, nn: Path) -> None:
+    """A segment is compared with what overlaps it, and read once."""
+    last = BASE_TXID
+    for txid in range(1, 60):
+        last = segment(nn, last, op_of(txid))
+    follower = ArchiveFollower(archive, AddOptions())
+    follower.follow(found(nn))
+    segment(nn, last, op_of(60))
+    with (
+        mock.patch.object(BranchChoice, "_overlap", autospec=True, side_effect=BranchChoice._overlap) as compared,
+        mock.patch("archive.branch_choice.map_file", side_effect=map_file) as read,
+    ):
+        follower.follow(found(nn))
+        segment(nn, last + 3, op_of(61))
+        read.reset_mock()
+        compared.reset_mock()
+        follower.follow(found(nn))
+    assert (compared.call_count, read.call_count) == (60, 1)
+
+
 def test_an_immutable_archive_keeps_every_part(nn: Path, tmp_path: Path) -> None:
     archive = Archive(FolderStore(tmp_path / "archive"), immutable=True)
     follower, writer = ArchiveFollower(archive, AddOptions()), Writer(nn)
     follower.follow(found(nn))
     for txid in range(1, 4):
-        writer.write(number(txid))
+        writer.write(op_of(txid))
         follower.follow(found(nn))
     end = writer.finish()
     assert follower.follow(found(nn)).last_txid == end
@@ -136,11 +158,11 @@ def test_an_immutable_archive_keeps_every_part(nn: Path, tmp_path: Path) -> None
 def test_a_new_follower_continues_where_a_killed_one_stopped(archive: Archive, nn: Path) -> None:
     writer = Writer(nn)
     ArchiveFollower(archive, AddOptions()).follow(found(nn))
-    writer.write(number(1), number(2))
+    writer.write(op_of(1), op_of(2))
     follower = ArchiveFollower(archive, AddOptions())
     assert follower.follow(found(nn)).last_txid == writer.last
     assert parts(archive) == [(FIRST, FIRST, False), (FIRST + 1, FIRST + 2, False)]
-    writer.write(number(3))
+    writer.write(op_of(3))
     assert follower.follow(found(nn)).last_txid == writer.last
 
 
@@ -149,7 +171,7 @@ def test_two_followers_share_one_archive(archive: Archive, nn: Path, tmp_path: P
     with open_archive(str(tmp_path / "archive")) as other:
         followers = [ArchiveFollower(each, AddOptions()) for each in (archive, other)]
         for txid in range(1, 8):
-            last = writer.write(number(txid))
+            last = writer.write(op_of(txid))
             assert {each.follow(found(nn)).last_txid for each in followers} == {last}
         end = writer.finish()
         assert {(at := each.follow(found(nn))).branch for each in followers} == {MAIN}
@@ -159,7 +181,7 @@ def test_two_followers_share_one_archive(archive: Archive, nn: Path, tmp_path: P
 
 def test_a_history_that_was_set_back_is_a_branch_with_one_name(archive: Archive, nn: Path, tmp_path: Path) -> None:
     follower, writer = ArchiveFollower(archive, AddOptions()), Writer(nn)
-    writer.write(number(1))
+    writer.write(op_of(1))
     writer.finish()
     writer = Writer(nn, writer.last)
     writer.write(mkdir("/lost", 17000, 6000))
@@ -179,11 +201,11 @@ def test_a_history_that_was_set_back_is_a_branch_with_one_name(archive: Archive,
 
 def test_edits_that_were_purged_before_are_missing(archive: Archive, nn: Path) -> None:
     follower = ArchiveFollower(archive, AddOptions())
-    last = segment(nn, BASE_TXID, number(1))
+    last = segment(nn, BASE_TXID, op_of(1))
     follower.follow(found(nn))
-    purged = segment(nn, last, number(2))
+    purged = segment(nn, last, op_of(2))
     (nn / "current" / segment_name(last + 1, purged)).unlink()
-    end = segment(nn, purged, number(3))
+    end = segment(nn, purged, op_of(3))
     position = follower.follow(found(nn))
     assert (position.last_txid, position.restorable_txid, position.missing) == (end, last, purged - last)
     assert check_archive(archive).missing == [(MAIN, last + 1, purged)]
@@ -191,12 +213,70 @@ def test_edits_that_were_purged_before_are_missing(archive: Archive, nn: Path) -
 
 def test_an_archive_that_disappears_is_not_begun_again(archive: Archive, nn: Path, tmp_path: Path) -> None:
     follower = ArchiveFollower(archive, AddOptions())
-    last = segment(nn, BASE_TXID, number(1))
+    last = segment(nn, BASE_TXID, op_of(1))
     follower.follow(found(nn))
     (tmp_path / "archive").rename(tmp_path / "away")
-    segment(nn, last, number(2))
+    segment(nn, last, op_of(2))
     with pytest.raises(ArchiveError, match="no longer has its archive"):
         follower.follow(found(nn))
     assert not (tmp_path / "archive").exists()
     (tmp_path / "away").rename(tmp_path / "archive")
     assert follower.follow(found(nn)).last_txid == last + 3
+
+
+class _KilledError(BaseException):
+    """Stands for the end of the process."""
+
+
+class KilledStore(FolderStore):
+    """A store whose process ends at its change number `left`, before or after that change."""
+
+    left = 0
+    after = False
+
+    def put(self, name: str, source: Path) -> None:
+        self._end(before=True)
+        super().put(name, source)
+        self._end(before=False)
+
+    def remove(self, name: str) -> None:
+        self._end(before=True)
+        super().remove(name)
+        self._end(before=False)
+
+    def _end(self, *, before: bool) -> None:
+        if before == self.after:
+            return
+        self.left -= 1
+        if self.left == 0:
+            raise _KilledError
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_kill_at_any_change_leaves_only_garbage(after: bool, tmp_path: Path) -> None:
+    for number in chosen(range(1, 30), scaled(29, quick=6), f"archive kill {after}"):
+        root = tmp_path / str(number)
+        nn = storage(root / "nn")
+        store = KilledStore(root / "archive")
+        store.left, store.after = number, after
+        writer, follower = Writer(nn), ArchiveFollower(Archive(store), AddOptions())
+        try:
+            follower.follow(found(nn))
+            for txid in range(1, 5):
+                writer.write(op_of(txid))
+                follower.follow(found(nn))
+            writer.finish()
+            follower.follow(found(nn))
+        except _KilledError:
+            pass
+        again = Archive(FolderStore(root / "archive"))
+        if again.identity() is not None:
+            # what was published before the kill is whole
+            assert check_archive(again).damaged == {}
+        if writer.path.exists():
+            writer.finish()
+        position = ArchiveFollower(again, AddOptions()).follow(found(nn))
+        assert (position.last_txid, position.restorable_txid, position.missing) == (writer.last, writer.last, 0)
+        assert check_archive(again, repair=True).sound
+        assert check_archive(again).garbage == []
+        assert parts(again) == [(FIRST, writer.last, True)]
