@@ -29,9 +29,10 @@ def check_history(index: ImageIndex) -> None:
 
 
 def _check_lists(index: ImageIndex, history: HistoryIndex) -> None:
+    sections = *history.columns, *index.columns
     deleted = np.empty(1 << 10, np.int64)
     while True:
-        misfit, count = first_misfit(*history.columns, *index.columns, deleted)
+        misfit, count = first_misfit(*sections, deleted)
         if misfit:
             what = f"the snapshot diffs of directory {misfit} are inconsistent with the image"
             raise index.place("SNAPSHOT_DIFF").error(InconsistentHistoryError, what, 0)

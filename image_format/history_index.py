@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from image_format.array_allocator import ArrayAllocator
 from image_format.errors import BufferOrigin, InconsistentHistoryError
-from image_format.history_sections import Bytes, HistorySections, Ids, Marks
+from image_format.history_sections import Bytes, HistorySections, Ids, Marks, Rows
 from image_format.index_arrays import IndexArrays
 from image_format.kernels.history import (
     collect_parents,
@@ -21,6 +21,7 @@ from image_format.kernels.history import (
     mark_upwards,
     older_diffs,
 )
+from image_format.kernels.history_check import References
 from image_format.kernels.scan import find_ids
 from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
@@ -137,7 +138,7 @@ class HistoryIndex(HistorySections):
     def older_diffs(self, directory_id: int, snapshots: Ids) -> int:
         index = self._inodes
         span = self.diff_span(directory_id)
-        return int(older_diffs(self._diffs, *span, index.ids, index.slots, index.offsets, self._records, snapshots))
+        return int(older_diffs(self._buffer, *span, index.ids, index.slots, index.offsets, self._records, snapshots))
 
     def holders(self) -> Ids:
         held = np.zeros(self.reference_count, np.int64)
@@ -177,17 +178,17 @@ class HistoryIndex(HistorySections):
     @property
     def size(self) -> int:
         """Bytes in SNAPSHOT_DIFF."""
-        return int(self._diffs.size)
+        return int(self._buffer.size)
 
     @property
-    def columns(self) -> tuple[Bytes, Ids, Ids]:
-        """SNAPSHOT_DIFF, and the inode id and the offset of each of its entries."""
-        return self._diffs, self.owners, self._offsets
+    def columns(self) -> tuple[Bytes, Rows]:
+        """SNAPSHOT_DIFF, and a row of `DIFF_DTYPE` for each of its diffs."""
+        return self._buffer, self._diffs
 
     @property
-    def reference_columns(self) -> tuple[Bytes, Ids]:
-        """INODE_REFERENCE, and the offset of each of its records."""
-        return self._references, self._reference_offsets
+    def reference_columns(self) -> References:
+        """INODE_REFERENCE, with the offset and the inode id of each of its records."""
+        return References(self._references, self._reference_offsets, self._referred)
 
     @property
     def referred(self) -> Ids:
@@ -225,8 +226,7 @@ class HistoryIndex(HistorySections):
         return deleted, owners
 
     def _look_for_deleted(self, wanted: Packed, found: npt.NDArray[Any]) -> None:
-        order = np.argsort(self._offsets)
-        if not deleted_by(self._diffs, self.owners[order], self._offsets[order], wanted, found):
+        if not deleted_by(self._buffer, self._diffs, wanted, found):
             raise self._damaged("SNAPSHOT_DIFF", 0, "damaged snapshot diff")
 
     def deleters(self, inode_ids: Ids) -> Ids:

@@ -10,7 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from image_format.errors import BufferOrigin, RecordError
-from image_format.kernels.history import copies_with_quota, diff_holders, diffs_by_snapshot, scan_diffs, scan_references
+from image_format.kernels.history import (
+    DIFF_DTYPE,
+    ENTRY_DTYPE,
+    copies_with_quota,
+    diff_holders,
+    scan_diffs,
+    scan_references,
+)
 from image_format.kernels.history_check import reference_keys
 from image_format.kernels.scan import find_id, strictly_increasing
 from image_format.proto import fsimage_pb2 as pb
@@ -19,10 +26,43 @@ from image_format.varint import parse_message, read_record
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.void]
+
+_FIRST_ROWS = 256
 
 _NOTHING: Bytes = np.zeros(0, np.uint8)
 # as sections are: kernels are compiled for one kind of array only
 _NOTHING.flags.writeable = False
+
+
+class DiffScan:
+    """SNAPSHOT_DIFF as rows, up to the first damaged entry.
+
+    Attributes:
+        entries, diffs: rows of `ENTRY_DTYPE` and `DIFF_DTYPE`, in the order of the section.
+        end: offset after the last of these entries.
+        damaged_at: offset of the damaged entry, None if the section is whole.
+    """
+
+    def __init__(self, buffer: Bytes) -> None:
+        entries, diffs = np.empty(_FIRST_ROWS, ENTRY_DTYPE), np.empty(_FIRST_ROWS, DIFF_DTYPE)
+        count = used = pos = 0
+        damaged = False
+        while True:
+            count, used, pos, damaged = scan_diffs(buffer, pos, entries, count, diffs, used)
+            if damaged or pos == buffer.size:
+                break
+            if count == entries.size:
+                entries = _doubled(entries)
+            else:
+                diffs = _doubled(diffs)
+        self.entries, self.diffs = entries[:count].copy(), diffs[:used].copy()
+        self.end = pos
+        self.damaged_at = pos if damaged else None
+
+
+def _doubled(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return np.concatenate([array, np.empty_like(array)])
 
 
 class HistorySections:
@@ -40,19 +80,18 @@ class HistorySections:
     """
 
     def __init__(self, diffs: Bytes | None, references: Bytes | None, place: Callable[[str], BufferOrigin]) -> None:
-        self._diffs = _NOTHING if diffs is None else diffs
+        self._buffer = _NOTHING if diffs is None else diffs
         self._references = _NOTHING if references is None else references
         self._place = place
-        owners, offsets = self._scan(scan_diffs, self._diffs, "SNAPSHOT_DIFF", "snapshot diff")
-        self._ends = np.append(offsets[1:], self._diffs.size)
-        order = np.argsort(owners, kind="stable")
-        self.owners: Ids = owners[order]
-        self._offsets, self._ends = offsets[order], self._ends[order]
+        entries, self._diffs = self._scan_diffs()
+        offsets = entries["offset"]
+        order = np.argsort(entries["owner"], kind="stable")
+        self.owners: Ids = entries["owner"][order]
+        self.kinds: Bytes = entries["kind"][order]
+        self._offsets, self._ends = offsets[order], np.append(offsets[1:], self._buffer.size)[order]
         if not strictly_increasing(self.owners):
             raise self._damaged("SNAPSHOT_DIFF", 0, "an inode has two entries")
-        self._referred, self._reference_offsets = self._scan(
-            scan_references, self._references, "INODE_REFERENCE", "inode reference"
-        )
+        self._referred, self._reference_offsets = self._scan_references()
         self._by_inode: Ids = np.argsort(self._referred, kind="stable")
         self._sorted_referred: Ids = self._referred[self._by_inode]
 
@@ -63,16 +102,25 @@ class HistorySections:
     def _damaged(self, section: str, offset: int, what: str) -> RecordError:
         return self._place(section).error(RecordError, what, offset)
 
-    def _scan(self, scan: Any, buffer: Bytes, section: str, what: str) -> tuple[Ids, Ids]:
-        ids, offsets = np.empty(256, np.int64), np.empty(256, np.int64)
+    def _scan_diffs(self) -> tuple[Rows, Rows]:
+        scan = DiffScan(self._buffer)
+        at = scan.damaged_at
+        if at is None and (foreign := scan.entries["owner"] <= 0).any():
+            at = int(scan.entries["offset"][np.argmax(foreign)])
+        if at is not None:
+            raise self._damaged("SNAPSHOT_DIFF", at, "damaged snapshot diff")
+        return scan.entries, scan.diffs
+
+    def _scan_references(self) -> tuple[Ids, Ids]:
+        ids, offsets = np.empty(_FIRST_ROWS, np.int64), np.empty(_FIRST_ROWS, np.int64)
         count = pos = 0
         while True:
-            count, pos, damaged = scan(buffer, pos, ids, offsets, count)
+            count, pos, damaged = scan_references(self._references, pos, ids, offsets, count)
             if damaged:
-                raise self._damaged(section, pos, f"damaged {what}")
-            if pos == buffer.size:
+                raise self._damaged("INODE_REFERENCE", pos, "damaged inode reference")
+            if pos == self._references.size:
                 return ids[:count].copy(), offsets[:count].copy()
-            ids, offsets = (np.concatenate([a, np.empty_like(a)]) for a in (ids, offsets))
+            ids, offsets = _doubled(ids), _doubled(offsets)
 
     def diff_span(self, inode_id: int) -> tuple[int, int]:
         at = int(find_id(self.owners, inode_id))
@@ -97,8 +145,7 @@ class HistorySections:
         snapshot of that diff, else -1).
         """
         held, snapshots = np.zeros(self.reference_count, np.int64), np.full(self.reference_count, -1, np.int64)
-        order = np.argsort(self._offsets)
-        if not diff_holders(self._diffs, self.owners[order], self._offsets[order], held, snapshots):
+        if not diff_holders(self._buffer, self._diffs, held, snapshots):
             raise self._damaged("SNAPSHOT_DIFF", 0, "damaged snapshot diff, or a reference that does not exist")
         return held, snapshots
 
@@ -113,18 +160,17 @@ class HistorySections:
         return self._references.data[start:end]
 
     def quota_copy_owners(self) -> Ids:
-        found: Marks = copies_with_quota(self._diffs, self._offsets)
-        return self.owners[found]
+        found: Ids = np.unique(self._diffs["owner"][copies_with_quota(self._buffer, self._diffs)])
+        return found
 
     @functools.cached_property
     def _by_snapshot(self) -> tuple[Ids, Ids]:
         """(snapshot ids of all diffs, ascending, -1 where an entry has none; the owner of each)."""
-        entries = snapshots = np.empty(0, np.int64)
-        count = int(diffs_by_snapshot(self._diffs, self._offsets, entries, snapshots))
-        entries, snapshots = np.empty(count, np.int64), np.empty(count, np.int64)
-        diffs_by_snapshot(self._diffs, self._offsets, entries, snapshots)
-        order = np.argsort(snapshots, kind="stable")
-        return snapshots[order], self.owners[entries[order]]
+        without = np.setdiff1d(self.owners, self._diffs["owner"])
+        owners = np.concatenate([without, self._diffs["owner"]])
+        snapshots = np.concatenate([np.full(without.size, -1, np.int64), self._diffs["snapshot"].astype(np.int64)])
+        order = np.lexsort((owners, snapshots))
+        return snapshots[order], owners[order]
 
     def owners_at(self, snapshot_id: int) -> Ids:
         snapshots, owners = self._by_snapshot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from image_format.history_index import BaseHistory, HistoryIndex
 from image_format.index_arrays import IndexArrays
 from image_format.inode_scan import inode_section, read_inode_header
 from image_format.kernels.history import open_files
+from image_format.kernels.history_check import Directories, Inodes, References
 from image_format.kernels.merge import measure_entries, merge_directories
 from image_format.kernels.scan import (
     DAMAGED,
@@ -203,20 +204,12 @@ class ImageIndex:
         return self._offsets.item(0) if self._offsets.size else self.inode_buffer.size
 
     @property
-    def columns(self) -> tuple[Any, ...]:
-        """What kernels take to find names: INODE_DIR, ids and offsets of its entries, INODE_REFERENCE, offset and
-        inode id of its records, and of the inodes ids, slots, offsets, and INODE.
-        """
+    def columns(self) -> tuple[Directories, References, Inodes]:
+        """The sections in which kernels find names, with their columns."""
         return (
-            self.directory_buffer,
-            self._directory_ids,
-            self._directory_offsets,
-            *self.history.reference_columns,
-            self.history.referred,
-            self._ids,
-            self._slots,
-            self._offsets,
-            self.inode_buffer,
+            Directories(self.directory_buffer, self._directory_ids, self._directory_offsets),
+            self.history.reference_columns,
+            Inodes(self.inode_buffer, self._ids, self._slots, self._offsets),
         )
 
     def section(self, name: str) -> Bytes | None:

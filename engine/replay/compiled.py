@@ -1,17 +1,17 @@
-"""Replay of the frequent operations by kernels; what they leave is for the plain functions.
+"""Replay of the frequent operations by kernels, which leave the others to the plain functions.
 
-A run goes to and fro: `_enter` tells the kernels the counters, `_point` where the arrays are, `run` applies
-operations, and `_leave` takes the counters back and reads the features of what was decoded. `_settle` and `_give_acls`
-do what kernels only noted. Then Python sees the namespace as if it had applied the operations itself.
+`_enter` sets the counters of the state, `_point` the addresses of its arrays. `run` applies operations. `_leave` takes
+the counters over and reads the features of decoded rows. `_settle` and `_give_acls` apply the kernels' notes. Then the
+namespace is as if Python had applied the operations itself.
 
-    a run ends with AGAIN   arrays grow, and the run goes on. If it ends there a second time without having moved, the
-                            operation is larger than what arrays grow by: it is left to the plain function.
-    a run ends with PAUSE   Python deletes a snapshot, and the run goes on.
-    a plain operation       `learn` takes up names that it brought, and forgets paths that it may have moved.
-    another segment         all paths are forgotten: they lie in its bytes.
+    a run ends with AGAIN   arrays grow, and the run continues. If it ends again at the same operation, the operation is
+                            larger than the growth of the arrays, and the plain function applies it.
+    a run ends with PAUSE   Python deletes a snapshot, and the run continues.
+    a plain operation       `after_plain_op` adds its new names, and invalidates paths that it may have moved.
+    another segment         all cached paths become invalid: they lie in its bytes.
 
-Kernels and Python never work at the same time, and kernels never hold a place in an array longer than a run. So tables
-may grow, and move, whenever Python is at it.
+Kernels and Python never work at the same time, and kernels keep no reference to an array after a run. So Python may
+grow and move tables between runs.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from engine.replay.kernels.layouts import FIRST_LAYOUT
 from engine.replay.kernels.open_files import find_open_files, load_open_files, place_open_files
 from engine.replay.kernels.run import run
 from engine.replay.kernels.snapshots import DELETED, RENAMED
+from engine.replay.kernels.state import Counters
 from engine.replay.registry import OpErrorTranslator
 from engine.replay.table import REPLAYED
 from hadoop_common.errors import HdfsError
@@ -61,40 +62,40 @@ _STRINGS = 1 << 8
 _NOTES = 1 << 12
 _ACLS = 1 << 12
 _SNAPSHOT_CHANGES = 1 << 10
-_FEWEST_PATHS, _MOST_PATHS = 1 << 12, 1 << 18
+_MIN_PATHS, _MAX_PATHS = 1 << 12, 1 << 18
 _NAMED = 1 << 14
 _NAMES = 1 << 6
-_LONGEST_NAME = 0xFFFF
+_MAX_NAME_BYTES = 0xFFFF
 _OPENED_COLUMNS = 6
 _NO_NAMES = np.zeros(0, np.uint32)
 _NO_ROOM = -1
 _BYTES_A_ROW = 700
-"""Of edits to each inode that they touch, about."""
-_MOST_EXPECTED = 1 << 20
+"""Bytes of edits for each inode that they change, about."""
+_MAX_EXPECTED = 1 << 20
 _KINDS: Final = (state.KNOWN_USER, StringKind.USER), (state.KNOWN_GROUP, StringKind.GROUP)
-"""Under what kernels know a string of the table."""
+"""Kinds of known names, and the table of each."""
 
 
 def is_at_hand(edits: Buffer) -> bool:
-    """Return whether the kernel that replays such a segment is compiled; if not, it is compiled in the background."""
+    """Return whether the kernel that replays such a segment is compiled; if not, compile it in the background."""
     buffer = np.frombuffer(edits, np.uint8)
-    # as `CompiledReplay._run` calls it
-    return run.is_at_hand(np.zeros(state.NUMBERS, np.int64), buffer, 0, 0, 0, 0)
+    # the argument types of `CompiledReplay._run`
+    return run.is_at_hand(np.zeros(1, state.STATE_DTYPE), buffer, 0, 0, 0, 0)
 
 
 class CompiledReplay:
-    """Applies runs of plain operations to one namespace without a Python object for any of them.
+    """Replay of runs of plain operations on one namespace, without a Python object for any of them.
 
-    There is one for a namespace (`of`), since rows of directories point into what it keeps.
+    A namespace has one instance (`of`), since rows of directories point into its arrays.
 
     Args:
-        namespace: what they are applied to.
+        namespace: the namespace to modify.
         index: its base image.
     """
 
     @classmethod
     def of(cls, namespace: Namespace) -> CompiledReplay | None:
-        """The one of a namespace; None where its base image is none that kernels can look into."""
+        """Return the instance of a namespace; None if kernels cannot read its base image."""
         if namespace.compiled is None and isinstance(namespace.base, ImageIndex):
             namespace.compiled = cls(namespace, namespace.base)
         found = namespace.compiled
@@ -103,7 +104,9 @@ class CompiledReplay:
     def __init__(self, namespace: Namespace, index: ImageIndex) -> None:
         self._namespace = namespace
         self._index = index
-        self._state = np.zeros(state.NUMBERS + 2 * len(state.ARRAYS), np.int64)
+        numbers = np.zeros(state.STATE_DTYPE.itemsize // 8, np.int64)
+        self._state: npt.NDArray[np.void] = numbers.view(state.STATE_DTYPE)
+        self._counters: npt.NDArray[np.int64] = numbers[: len(Counters._fields)]
         allocator = namespace.table.allocator
         self._opened: npt.NDArray[np.int64] = allocator.zeros((1 << 8, _OPENED_COLUMNS), np.int64)
         self._opened_used = 0
@@ -118,13 +121,13 @@ class CompiledReplay:
         self._copies: npt.NDArray[np.void] = np.zeros(_NOTES, INODE_DTYPE)
         self._acls: npt.NDArray[np.int64] = np.empty((_ACLS, 4), np.int64)
         self._snapshot_changes: npt.NDArray[np.int64] = np.empty((_SNAPSHOT_CHANGES, 6), np.int64)
-        # its entries begin where cache lines do
+        # aligned to cache lines
         self._paths: npt.NDArray[np.void] = ArrayAllocator().zeros(_places_for_paths(index), state.PATH_DTYPE)
         self._coming: npt.NDArray[np.int64] = np.zeros((COMING + 1, COMING_COLUMNS), np.int64)
         self._unread: npt.NDArray[np.int64] = np.zeros((UNREAD, 2), np.int64)
         self._era = self._moved = self._directories = self._layout = 0
-        # weak, for an array that somebody holds cannot grow where it lies
-        self._pointed: list[Callable[[], npt.NDArray[Any] | None]] = [lambda: None] * len(state.MOVING)
+        # weak: an array cannot grow in place while a reference holds it
+        self._pointed: dict[str, Callable[[], npt.NDArray[Any] | None]] = dict.fromkeys(state.MOVING, lambda: None)
         self._holders_known = False
         self._known = BytesTable(allocator)
         self._values: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)
@@ -133,16 +136,16 @@ class CompiledReplay:
 
     @property
     def table_places(self) -> int:
-        """Places in the tables of names, see `kernels.base_children`."""
+        """Number of places in the tables of names, see `kernels.base_children`."""
         return self._named_used
 
     def begin(self, cursor: SegmentCursor) -> bool:
-        """Begin a segment; whether its operations have the form that kernels know, and all counters are positive."""
+        """Begin a segment; return whether kernels know the form of its operations, and all counters are positive."""
         self._forget_paths()
         self._coming[COMING] = 0
         self._layout = cursor.layout_version
-        # Hash tables that grow step by step are refilled at each.
-        expected = min((len(cursor.buffer) - cursor.position) // _BYTES_A_ROW, _MOST_EXPECTED)
+        # Hash tables that grow step by step are refilled at each step.
+        expected = min((len(cursor.buffer) - cursor.position) // _BYTES_A_ROW, _MAX_EXPECTED)
         self._namespace.table.row_of.reserve(expected)
         self._namespace.tree.links.reserve_slots(expected)
         return cursor.layout_version <= FIRST_LAYOUT and cursor.expected is not None and self._counters_fit()
@@ -153,16 +156,16 @@ class CompiledReplay:
         return max(counters) <= NO_END
 
     def run(self, cursor: SegmentCursor, limit: int, checked: int) -> int:
-        """Apply at most `limit` operations from the cursor on, and move it; returns how many were applied.
+        """Apply at most `limit` operations from the cursor, and advance it; return how many were applied.
 
-        Fewer than `limit` mean that the plain function has to look at the next one.
+        If fewer than `limit` are applied, the plain function must apply the next one.
 
         Args:
-            checked: position in the segment before which all checksums are known to be right.
+            checked: position in the segment before which all checksums are verified.
 
         Raises:
-            RecordError: the base image is damaged; the namespace is of no use any more.
-            ImageStorageError: there is no room for a table to grow.
+            RecordError: the base image is damaged; the namespace must be discarded.
+            ImageStorageError: a table cannot grow.
         """
         applied, status = self._run(cursor, limit, checked)
         if status == state.DAMAGED:
@@ -171,7 +174,7 @@ class CompiledReplay:
         return applied
 
     def _run(self, cursor: SegmentCursor, limit: int, checked: int) -> tuple[int, int]:
-        """(how many operations were applied, why it stopped)."""
+        """Return (how many operations were applied, why it stopped)."""
         buffer = np.frombuffer(cursor.buffer, np.uint8)
         last_txid = NO_END if cursor.last_txid is None else cursor.last_txid
         applied, status, grown_at = 0, state.DONE, -1
@@ -182,14 +185,14 @@ class CompiledReplay:
                 self._enter()
                 self._point()
                 position, count, status = run(self._state, buffer, cursor.position, limit - applied, last_txid, checked)
-                self._leave()
-                self._settle(cursor)
-                if self._state[state.ACLS_USED]:
-                    self._give_acls(cursor)
+                counters = self._leave()
+                self._settle(cursor, counters)
+                if counters.acls_used:
+                    self._give_acls(cursor, counters)
                 applied += count
                 cursor.advance(position, self._namespace.last_txid + 1)
                 self._grow_named()
-                if self._state[state.WANTS_MARKS] and not self._required_marks.size:
+                if counters.wants_marks and not self._required_marks.size:
                     self._required_marks = self._namespace.tree.required_marks()
                 elif status == state.PAUSE:
                     continue
@@ -204,7 +207,7 @@ class CompiledReplay:
         return applied, int(status)
 
     def _mark_holders(self) -> None:
-        """Mark the snapshottable directories and all above them."""
+        """Mark the snapshottable directories and their ancestors."""
         table, tree = self._namespace.table, self._namespace.tree
         for row in tree.locate(list(self._namespace.snapshots.snapshottable_ids)):
             at = row
@@ -222,7 +225,7 @@ class CompiledReplay:
         if self._counters_fit():
             self._forget_paths()
             self._go_through(files.size, lambda number: find_open_files(self._state, section, spans, files, number))
-            # the paths that were looked up lie in this section
+            # the cached paths lie in this section
             self._forget_paths()
         found = np.flatnonzero(files["slot"] >= 0)
         found = found[np.argsort(ids[found], kind="stable")]
@@ -238,7 +241,7 @@ class CompiledReplay:
             self._go_through(files.size, lambda number: load_open_files(self._state, files, number))
 
     def _go_through(self, count: int, go_on: Callable[[int], int]) -> None:
-        """Let a kernel look at so many things; `go_on` tells the number of the first that finds a table full."""
+        """Let a kernel visit `count` elements; it returns the number of the first element that finds a table full."""
         number, grown_at = 0, -1
         while number < count:
             self._enter()
@@ -247,19 +250,19 @@ class CompiledReplay:
             self._leave()
             self._grow_named()
             if number == grown_at:
-                # a record larger than what a table grows by
+                # the record is larger than the growth of a table
                 number += 1
             elif number < count:
                 grown_at = number
                 self._grow()
 
     def invalidate(self) -> None:
-        """Operations may have been applied without `learn`."""
+        """Operations may have been applied without `after_plain_op`."""
         self._holders_known = False
         self._forget_paths()
 
     def _forget_paths(self) -> None:
-        """Look all paths up again: they lie in another buffer now, or something else than a kernel changed them."""
+        """Invalidate all cached paths: they lie in another buffer now, or Python changed a directory."""
         self._era += 1
 
     def after_plain_op(self, op: EditOp) -> None:
@@ -283,7 +286,7 @@ class CompiledReplay:
         self._moved = moved
 
     def _know_names(self) -> None:
-        """Let kernels know the names that the image has."""
+        """Add the names of the image to the known names."""
         strings = self._namespace.strings
         serials: dict[tuple[int, bytes], int] = {}
         for kind, _, text in strings.entries():
@@ -297,7 +300,7 @@ class CompiledReplay:
         self._values = np.array([*serials.values(), *([0] * (_NAMES - len(serials)))], np.uint64)
 
     def _remember(self, user: str | None, group: str | None) -> None:
-        """Let kernels know names that the string table has."""
+        """Add names that the string table has to the known names."""
         for (of, kind), text in zip(_KINDS, (user or "", group or ""), strict=True):
             key, serial = _name_key(text), self._namespace.strings.find(text, kind)
             if key is None or not 0 < serial <= MAX_SERIAL or self._known.find(key, of) >= 0:
@@ -307,88 +310,81 @@ class CompiledReplay:
                 self._values = np.concatenate([self._values, np.zeros_like(self._values)])
             self._values[number] = serial
 
-    # ---- to and fro ----------------------------------------------------------------------------------------
+    # ---- before and after a run ----------------------------------------------------------------------------
 
     def _enter(self) -> None:
         namespace = self._namespace
         table, tree, rules, info = namespace.table, namespace.tree, namespace.rules, namespace.info
-        self._state[: state.NUMBERS] = (
-            table.count,
-            table.names_used,
-            table.blocks_used,
-            tree.links.count,
-            self._opened_used,
-            table.pool.count,
-            table.pool.used,
-            tree.inode_count,
-            info.transactionId,
-            namespace.last_inode_id,
-            info.lastAllocatedBlockId,
-            info.genstampV2,
-            namespace.hadoop3,
-            rules.min_replication,
-            rules.max_replication,
-            namespace.leases.plain,
-            namespace.leases.changed,
-            False,
-            self._era,
-            0,
-            0,
-            0,
-            0,
-            not namespace.history.created.may_be_inconsistent,
-            tree.moved,
-            0,
-            self._named_used,
-            self._named_wanted,
-            self._layout,
-            rules.skip_access_time_changes,
-            -1 if rules.capture_open_files else namespace.snapshots.next_id,
-            0 if namespace.hadoop3 else snapshots.now(),
-            0,
-            0,
+        self._counters[:] = Counters(
+            rows_used=table.count,
+            names_used=table.names_used,
+            blocks_used=table.blocks_used,
+            links_used=tree.links.count,
+            opened_used=self._opened_used,
+            pool_used=table.pool.count,
+            pool_bytes_used=table.pool.used,
+            inodes=tree.inode_count,
+            last_txid=info.transactionId,
+            last_inode_id=namespace.last_inode_id,
+            last_block_id=info.lastAllocatedBlockId,
+            generation_stamp=info.genstampV2,
+            hadoop3=namespace.hadoop3,
+            min_replication=rules.min_replication,
+            max_replication=rules.max_replication,
+            leases_plain=namespace.leases.plain,
+            leases_changed=namespace.leases.changed,
+            era=self._era,
+            snapshots_plain=not namespace.history.created.may_be_inconsistent,
+            directories_moved=tree.moved,
+            named_used=self._named_used,
+            named_wanted=self._named_wanted,
+            layout=self._layout,
+            skips_access_times=rules.skip_access_time_changes,
+            next_snapshot=-1 if rules.capture_open_files else namespace.snapshots.next_id,
+            clock=0 if namespace.hadoop3 else snapshots.now(),
         )
 
-    def _leave(self) -> None:
-        namespace, numbers = self._namespace, self._state[: state.NUMBERS].tolist()
+    def _leave(self) -> Counters:
+        namespace, counters = self._namespace, Counters(*self._counters.tolist())
         table, tree, info = namespace.table, namespace.tree, namespace.info
         first = table.count
-        table.count = table.row_of.count = numbers[state.ROWS_USED]
-        if numbers[state.FEATURES_READ]:
+        table.count = table.row_of.count = counters.rows_used
+        if counters.features_read:
             self._read_features(first)
-        table.names_used = numbers[state.NAMES_USED]
-        table.blocks_used = numbers[state.BLOCKS_USED]
-        tree.links.count = numbers[state.LINKS_USED]
-        self._opened_used = numbers[state.OPENED_USED]
-        self._named_used = numbers[state.NAMED_USED]
-        self._named_wanted = numbers[state.NAMED_WANTED]
-        table.pool.count = numbers[state.POOL_USED]
-        table.pool.used = numbers[state.POOL_BYTES_USED]
-        tree.inode_count = numbers[state.INODES]
-        # A field that the image does not have is not written with its default.
-        if info.transactionId != numbers[state.LAST_TXID]:
-            info.transactionId = numbers[state.LAST_TXID]
-        namespace.last_inode_id = numbers[state.LAST_INODE_ID]
-        if info.lastAllocatedBlockId != numbers[state.LAST_BLOCK_ID]:
-            info.lastAllocatedBlockId = numbers[state.LAST_BLOCK_ID]
-        if info.genstampV2 != numbers[state.GENERATION_STAMP]:
-            info.genstampV2 = numbers[state.GENERATION_STAMP]
-        namespace.leases.changed = bool(numbers[state.LEASES_CHANGED])
-        self._era = numbers[state.ERA]
-        if numbers[state.DIRECTORIES_MOVED] != tree.moved:
-            tree.moved = self._moved = numbers[state.DIRECTORIES_MOVED]
+        table.names_used = counters.names_used
+        table.blocks_used = counters.blocks_used
+        tree.links.count = counters.links_used
+        self._opened_used = counters.opened_used
+        self._named_used = counters.named_used
+        self._named_wanted = counters.named_wanted
+        table.pool.count = counters.pool_used
+        table.pool.used = counters.pool_bytes_used
+        tree.inode_count = counters.inodes
+        # Assigning an unset field, even its default, would write it to the image.
+        if info.transactionId != counters.last_txid:
+            info.transactionId = counters.last_txid
+        namespace.last_inode_id = counters.last_inode_id
+        if info.lastAllocatedBlockId != counters.last_block_id:
+            info.lastAllocatedBlockId = counters.last_block_id
+        if info.genstampV2 != counters.generation_stamp:
+            info.genstampV2 = counters.generation_stamp
+        namespace.leases.changed = bool(counters.leases_changed)
+        self._era = counters.era
+        if counters.directories_moved != tree.moved:
+            tree.moved = self._moved = counters.directories_moved
             tree.paths.clear_cache()
+        return counters
 
-    def _settle(self, cursor: SegmentCursor) -> None:
-        """Make diffs of what kernels noted, and the snapshots that they made, renamed and deleted in between.
+    def _settle(self, cursor: SegmentCursor, counters: Counters) -> None:
+        """Turn the kernels' notes into diffs, and create, rename and delete snapshots in between.
 
         Raises:
             ReplayError, UnsupportedOperationError: see `registry.apply`; later operations may have been applied.
         """
         namespace, diffs = self._namespace, self._namespace.history.diffs
-        notes, taken = self._notes[: self._state[state.NOTES_USED]].tolist(), 0
+        notes, taken = self._notes[: counters.notes_used].tolist(), 0
         changed = diffs.directories_changed
-        changes = self._snapshot_changes[: self._state[state.SNAPSHOT_CHANGES_USED]]
+        changes = self._snapshot_changes[: counters.snapshot_changes_used]
         for until, row, kept, body, place, mtime in changes.tolist():
             namespace.apply_notes(notes[taken:until], self._copies)
             taken = until
@@ -405,30 +401,30 @@ class CompiledReplay:
             except (HdfsError, ValueError, OverflowError, RecursionError) as error:
                 self._fail(cursor, body, error)
         namespace.apply_notes(notes[taken:], self._copies)
-        # Paths lead on to where they led: a new diff is of the newest snapshot that they are in.
+        # Cached paths stay valid: a new diff is of the newest snapshot that contains them.
         self._directories += diffs.directories_changed - changed
 
     @staticmethod
     def _fail(cursor: SegmentCursor, body: int, error: Exception) -> NoReturn:
-        """Raise an error as one of the operation whose body stands there."""
+        """Raise an error as one of the operation whose body starts at `body`."""
         op, _ = decode_op(cursor.buffer, body - BODY, cursor.layout_version)
         with OpErrorTranslator(op):
             raise error
 
     def _read_features(self, first: int) -> None:
-        """Read the features of rows that kernels decoded, from row `first` on."""
+        """Read the features of rows that kernels decoded, from row `first`."""
         table = self._namespace.table
         for row in (first + np.flatnonzero(table.flags[first : table.count] & FEATURES)).tolist():
             table.read_features(row, self._index.inode_buffer, self._index.inode_offset(int(table.slot[row])))
 
-    def _give_acls(self, cursor: SegmentCursor) -> None:
-        """Give new inodes their ACLs, in the order in which they were made: they inherit from each other.
+    def _give_acls(self, cursor: SegmentCursor, counters: Counters) -> None:
+        """Set the ACLs of new inodes in the order of their creation: they inherit from each other.
 
         Raises:
             ReplayError, UnsupportedOperationError: see `registry.apply`; later operations may have been applied.
         """
         namespace = self._namespace
-        for row, directory, body, place in self._acls[: self._state[state.ACLS_USED]].tolist():
+        for row, directory, body, place in self._acls[: counters.acls_used].tolist():
             namespace.table.marks[row] &= 0xFF ^ ACL_DUE
             try:
                 inherit_default_acl(namespace, directory, row)
@@ -438,44 +434,42 @@ class CompiledReplay:
                 self._fail(cursor, body, error)
 
     def _point(self) -> None:
-        """Tell the kernels where the arrays are that may have moved; they stay there while a kernel runs."""
+        """Set the addresses of the arrays that may have moved; they stay there while a kernel runs."""
         table, links, known = self._namespace.table, self._namespace.tree.links, self._known
         pool, early = table.pool, self._namespace.history.diffs.early
-        # in the order of `state.MOVING`
-        arrays: tuple[npt.NDArray[Any], ...] = (
-            table.rows,
-            table.names,
-            table.blocks,
-            table.row_of.slots,
-            links.links,
-            links.slots,
-            self._opened,
-            self._named,
-            pool.items,
-            pool.slots,
-            pool.arena,
-            known.items,
-            known.slots,
-            known.arena,
-            self._values,
-            early.items,
-            early.slots,
-            early.arena,
-            self._required_marks,
-            self._namespace.tree.leased_ids,
-        )
-        for number, (array, pointed) in enumerate(zip(arrays, self._pointed, strict=True)):
-            if array is not pointed():
-                self._point_to(number, array)
-                self._pointed[number] = weakref.ref(array)
+        arrays: dict[str, npt.NDArray[Any]] = {
+            "rows": table.rows,
+            "names": table.names,
+            "blocks": table.blocks,
+            "ids": table.row_of.slots,
+            "links": links.links,
+            "link_slots": links.slots,
+            "opened": self._opened,
+            "named": self._named,
+            "pool": pool.items,
+            "pool_slots": pool.slots,
+            "pool_arena": pool.arena,
+            "known": known.items,
+            "known_slots": known.slots,
+            "known_arena": known.arena,
+            "known_values": self._values,
+            "early": early.items,
+            "early_slots": early.slots,
+            "early_arena": early.arena,
+            "way_marks": self._required_marks,
+            "leased_ids": self._namespace.tree.leased_ids,
+        }
+        for name, array in arrays.items():
+            if array is not self._pointed[name]():
+                self._point_to(name, array)
+                self._pointed[name] = weakref.ref(array)
 
-    def _point_to(self, number: int, array: npt.NDArray[Any]) -> None:
-        """Array `number` of `state.ARRAYS` is this one."""
-        place = state.NUMBERS + 2 * number
-        self._state[place : place + 2] = array.ctypes.data, array.shape[0]
+    def _point_to(self, name: str, array: npt.NDArray[Any]) -> None:
+        """Set the address and the length of an array of the state."""
+        self._state["arrays"][0, state.ARRAYS.index(name)] = array.ctypes.data, array.shape[0]
 
     def _point_to_fixed(self) -> None:
-        """Tell the kernels, once, where the arrays are that never move."""
+        """Set the addresses of the arrays that never move, once."""
         index = self._index
         arrays: dict[str, npt.NDArray[Any]] = {
             **_columns("base_ids", index.arrays.ids),
@@ -496,11 +490,11 @@ class CompiledReplay:
             "coming": self._coming,
             "unread": self._unread,
         }
-        for number, name in enumerate(state.ARRAYS[len(state.MOVING) :], len(state.MOVING)):
-            self._point_to(number, arrays[name])
+        for name, array in arrays.items():
+            self._point_to(name, array)
 
     def _grow(self) -> None:
-        """Make room for the next operations; tables double where they are full."""
+        """Make room for the next operations; full tables double."""
         table, links = self._namespace.table, self._namespace.tree.links
         table.reserve_rows(_ROWS)
         table.reserve_names(_NAME_BYTES)
@@ -513,7 +507,7 @@ class CompiledReplay:
             self._opened = wider
 
     def _grow_named(self) -> None:
-        """Make room for a table of names that found none."""
+        """Make room for a table of names that found no room."""
         if self._named_wanted <= 0:
             return
         self._named = _NO_NAMES
@@ -521,16 +515,16 @@ class CompiledReplay:
             self._named_room.grow(self._named_used, self._named_used + self._named_wanted)
             self._named_wanted = 0
         except (ImageStorageError, MemoryError):
-            # Names are found without tables as well, so there are no new ones from here on.
+            # Names are found without tables as well, so new tables are forbidden.
             self._named_wanted = _NO_ROOM
         finally:
             self._named = self._named_room.array
 
 
 def _places_for_paths(index: ImageIndex) -> int:
-    """A power of two: twice the directories there are with children, so that few paths drive others out."""
+    """Return a power of two: twice the number of directories with children, so that few paths collide."""
     wanted = 1 << (2 * index.arrays.directory_ids.size).bit_length()
-    return min(max(wanted, _FEWEST_PATHS), _MOST_PATHS)
+    return min(max(wanted, _MIN_PATHS), _MAX_PATHS)
 
 
 def _columns(name: str, column: Packed) -> dict[str, npt.NDArray[Any]]:
@@ -538,16 +532,16 @@ def _columns(name: str, column: Packed) -> dict[str, npt.NDArray[Any]]:
 
 
 def _plain_name(buffer: Buffer, place: int) -> tuple[bytes, int]:
-    """A string that a kernel found to be plain, see `is_plain_text`; and the position behind it."""
+    """Return a plain string, see `is_plain_text`, and the position after it."""
     start = place + 2
     end = start + int.from_bytes(buffer[place:start])
     return bytes(buffer[start:end]), end
 
 
 def _name_key(text: str) -> bytes | None:
-    """A name as operations have it; None where their two encodings do not agree, as beyond the basic plane.
+    """Return a name as operations encode it.
 
-    None, too, for a longer one than `BytesTable` takes.
+    None for a name whose two encodings differ, as beyond the basic plane, and for one too long for `BytesTable`.
     """
     key = encode_cesu8(text)
-    return key if key == text.encode("utf-8", "replace") and len(key) <= _LONGEST_NAME else None
+    return key if key == text.encode("utf-8", "replace") and len(key) <= _MAX_NAME_BYTES else None

@@ -23,12 +23,14 @@ def plain_form(function: Callable[..., Any], called: Mapping[str, Callable[..., 
     """Return the Python form of a kernel.
 
     Args:
+        function: the kernel's source function; the text of a generated kernel is its `generated_source`.
         called: the Python forms of the kernels that it calls, by the names in its source.
 
     Raises:
         OSError: the source of the function is missing.
     """
-    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    generated = getattr(function, "generated_source", None)
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)) if generated is None else generated)
     definition = tree.body[0]
     if not isinstance(definition, ast.FunctionDef):
         raise OSError(f"there is no source of {function.__name__}")

@@ -1,10 +1,10 @@
-"""Kernels that tell which inode records of two images surely mean the same, without decoding them."""
+"""Kernels that find the inode records of two images that certainly mean the same, without decoding them."""
 
 from __future__ import annotations
 
 from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.tags import INode, INodeDirectory, INodeFile, INodeSymlink
-from image_format.kernels.wire import read_varint, skip_field
+from image_format.kernels.wire import next_field, record_span
 
 _ABSENT = -1
 _UNCLEAR = -2
@@ -12,56 +12,49 @@ _UNCLEAR = -2
 
 @kernel
 def _permission_in(buf, pos, end, permission, acl, xattrs):
-    """Offset of the fixed64 with the tag `permission`; `_UNCLEAR` where another field names strings too."""
+    """Return the offset of the fixed64 with the tag `permission`; `_UNCLEAR` if another field has strings, too."""
     found = _ABSENT
     while pos < end:
-        tag, pos = read_varint(buf, pos, end)
+        tag, _, start, pos = next_field(buf, pos, end)
         if pos < 0 or tag in (acl, xattrs):
             return _UNCLEAR
         if tag == permission:
             if found >= 0:
                 return _UNCLEAR
-            found = pos
-        pos = skip_field(buf, pos, end, tag)
-        if pos < 0:
-            return _UNCLEAR
+            found = start
     return found
 
 
 @kernel
 def _permission_offset(buf, pos):
-    """Offset of the permission in the delimited INode at `pos`, `_ABSENT`, or `_UNCLEAR`."""
-    length, pos = read_varint(buf, pos, buf.size)
-    end = pos + length
+    """Return the offset of the permission in the delimited INode at `pos`, `_ABSENT`, or `_UNCLEAR`."""
+    pos, end = record_span(buf, pos)
+    if pos < 0:
+        return _UNCLEAR
     found = _ABSENT
     while pos < end:
-        tag, pos = read_varint(buf, pos, end)
+        tag, _, body, pos = next_field(buf, pos, end)
         if pos < 0:
-            return _UNCLEAR
-        stop = skip_field(buf, pos, end, tag)
-        if stop < 0:
             return _UNCLEAR
         if tag == INode.file or tag == INode.directory or tag == INode.symlink:
             if found != _ABSENT:
                 return _UNCLEAR
-            _, body = read_varint(buf, pos, end)
             if tag == INode.file:
-                found = _permission_in(buf, body, stop, INodeFile.permission, INodeFile.acl, INodeFile.xAttrs)
+                found = _permission_in(buf, body, pos, INodeFile.permission, INodeFile.acl, INodeFile.xAttrs)
             elif tag == INode.directory:
                 found = _permission_in(
-                    buf, body, stop, INodeDirectory.permission, INodeDirectory.acl, INodeDirectory.xAttrs
+                    buf, body, pos, INodeDirectory.permission, INodeDirectory.acl, INodeDirectory.xAttrs
                 )
             else:
-                found = _permission_in(buf, body, stop, INodeSymlink.permission, 0, 0)
+                found = _permission_in(buf, body, pos, INodeSymlink.permission, 0, 0)
             if found == _UNCLEAR:
                 return _UNCLEAR
-        pos = stop
     return found
 
 
 @lean_kernel
 def _serial(buf, pos):
-    """The 24-bit little-endian number at `pos`."""
+    """Return the 24-bit little-endian number at `pos`."""
     return int(buf[pos]) | int(buf[pos + 1]) << 8 | int(buf[pos + 2]) << 16
 
 
@@ -80,14 +73,14 @@ def _same_bytes(a, a_pos, b, b_pos, size):
 
 @kernel
 def same_records(a, a_bounds, a_users, a_groups, b, b_bounds, b_users, b_groups, renumbered, same):
-    """Fill `same`: whether pair k has equal bytes, apart from serials of the same user and group.
+    """Fill `same` with whether each pair has equal bytes, apart from serials of the same user and group.
 
     Args:
         a, b: INODE sections.
-        a_bounds, b_bounds: rows of (start, end), one a pair of delimited records.
-        a_users, a_groups, b_users, b_groups: a number for each serial, alike for the same name, -1 for none.
-        renumbered: whether equal serials may stand for different names; records with ACLs or extended
-            attributes are then not the same for this function.
+        a_bounds, b_bounds: rows of (start, end), a row for each pair of delimited records.
+        a_users, a_groups, b_users, b_groups: a number for each serial, equal for equal names, -1 for none.
+        renumbered: whether equal serials may mean different names; records with ACLs or extended attributes
+            then count as different.
     """
     for k in range(same.size):
         same[k] = False

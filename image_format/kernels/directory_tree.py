@@ -1,14 +1,14 @@
-"""Kernels for the directories of an image: which one each inode is in, and the path of each."""
+"""Kernels for the directories of an image: the directory of each inode, and the path of each directory."""
 
 from __future__ import annotations
 
 from image_format.kernels.jit import kernel
 from image_format.kernels.packed import find_slot
 from image_format.kernels.tags import DirEntry
-from image_format.kernels.wire import DELIMITED, read_varint, skip_field
+from image_format.kernels.wire import DELIMITED, copy_bytes, next_field, read_varint, record_span
 
 NOT_IN_TREE = -1
-"""Length of the path of a directory that the root does not lead to."""
+"""Length of the path of a directory outside the tree below the root."""
 _UNKNOWN = -2
 _WAITING = -3
 _SLASH = 47
@@ -19,53 +19,45 @@ def place_children(buf, rows, offsets, field, ids, slots, referred, parents):
     """Set `parents[slot]` of every child that the DirEntry records at `offsets` list in one of their fields.
 
     Args:
-        buf: INODE_DIR; rows: what to set for the children of each entry.
-        field: tag of children, ids of inodes, or of refChildren, numbers of `referred`, which has the ids.
+        buf: INODE_DIR; rows: the value for the children of each entry.
+        field: tag of children, ids of inodes, or of refChildren, indices of `referred`, which has the ids.
         ids, slots: of `IndexArrays`.
 
     Returns:
-        (index of the entry that could not be read, -1 for none; number of a reference that does not exist there,
-        -1 where the entry is damaged). Children without a record are passed over.
+        (index of the entry that could not be read, -1 for none; number of an absent reference in it, -1 if the entry
+        is damaged). Children without a record are skipped.
     """
     for k in range(offsets.size):
-        length, pos = read_varint(buf, offsets[k], buf.size)
-        if pos < 0 or length < 0 or length > buf.size - pos:
+        pos, end = record_span(buf, offsets[k])
+        if pos < 0:
             return k, -1
-        end = pos + length
         while pos < end:
-            tag, pos = read_varint(buf, pos, end)
+            tag, _, at, pos = next_field(buf, pos, end)
             if pos < 0:
                 return k, -1
-            stop = skip_field(buf, pos, end, tag)
-            if stop < 0:
-                return k, -1
-            if tag | DELIMITED == field:
-                if tag == field:
-                    _, pos = read_varint(buf, pos, end)
-                while pos < stop:
-                    child, pos = read_varint(buf, pos, stop)
-                    if pos < 0:
-                        return k, -1
-                    if field == DirEntry.refChildren:
-                        if child < 0 or child >= referred.size:
-                            return k, child
-                        child = referred[child]
-                    slot = find_slot(ids, slots, child)
-                    if slot >= 0:
-                        parents[slot] = rows[k]
-            pos = stop
+            while tag | DELIMITED == field and at < pos:
+                child, at = read_varint(buf, at, pos)
+                if at < 0:
+                    return k, -1
+                if field == DirEntry.refChildren:
+                    if child < 0 or child >= referred.size:
+                        return k, child
+                    child = referred[child]
+                slot = find_slot(ids, slots, child)
+                if slot >= 0:
+                    parents[slot] = rows[k]
     return -1, -1
 
 
 @kernel
 def directory_lengths(parents, name_sizes, root, lengths, order):
-    """Length of each directory's path without a slash at its end.
+    """Compute the length of each directory's path without a slash at its end.
 
     Args:
-        parents: row of the directory that each is in, -1 for none; name_sizes: bytes of each local name.
+        parents: row of the directory that contains each, -1 for none; name_sizes: bytes of each local name.
         root: row of the root, -1 for none.
-        lengths: result; `NOT_IN_TREE` where no path leads to the root.
-        order: result: the rows, each behind the directory it is in.
+        lengths: result; `NOT_IN_TREE` if no path leads to the root.
+        order: result: the rows, each after its parent.
 
     Returns:
         Row of a directory that contains itself, -1 for none.
@@ -74,7 +66,7 @@ def directory_lengths(parents, name_sizes, root, lengths, order):
     done = 0
     top = lengths.size
     for start in range(lengths.size):
-        # The rows on the way up wait at the end of `order`, which is free as long as they are not done.
+        # The free end of `order` serves as a stack for the rows on the path up.
         row = start
         while row >= 0 and row != root and lengths[row] == _UNKNOWN:
             lengths[row] = _WAITING
@@ -101,10 +93,10 @@ def directory_lengths(parents, name_sizes, root, lengths, order):
 
 @kernel
 def add_upwards(parents, order, totals):
-    """Add the row of each directory in `totals` to that of the one it is in, from the leaves up.
+    """Add the totals of each directory to those of its parent, from the leaves up.
 
     Args:
-        parents: as `directory_lengths` takes them; order: as it gave them.
+        parents: as for `directory_lengths`; order: its result.
     """
     for k in range(order.size - 1, -1, -1):
         row = order[k]
@@ -115,60 +107,48 @@ def add_upwards(parents, order, totals):
 
 @kernel
 def fill_directory_paths(buf, parents, name_starts, name_sizes, root, order, bounds, paths):
-    """Write each directory's path between its `bounds` in `paths`; those without one have no room there."""
+    """Write each directory's path between its `bounds` in `paths`; a directory without a path has no room there."""
     for k in range(order.size):
         row = order[k]
         if bounds[row + 1] == bounds[row] or row == root:
             continue
-        pos = bounds[row]
         above = parents[row]
         size = bounds[above + 1] - bounds[above]
-        start = bounds[above]
-        for i in range(size):
-            paths[pos + i] = paths[start + i]
-        pos += size
+        copy_bytes(paths, bounds[row], paths, bounds[above], size)
+        pos = bounds[row] + size
         paths[pos] = _SLASH
-        start = name_starts[row]
-        for i in range(name_sizes[row]):
-            paths[pos + 1 + i] = buf[start + i]
+        copy_bytes(paths, pos + 1, buf, name_starts[row], name_sizes[row])
 
 
 @kernel
 def fill_paths(buf, directories, bounds, paths, name_starts, name_sizes, starts, out):
-    """Write path after path: the directory's, a slash and the name.
+    """Write the paths one after another: the directory's path, a slash and the name.
 
     Args:
         buf: INODE; name_starts, name_sizes: of each name in it.
-        directories: row of each one's directory, -1 for the root itself; bounds, paths: of the directories' paths.
-        starts: one more than names: result, where each path starts in `out`.
+        directories: row of each inode's directory, -1 for the root itself; bounds, paths: of the directories' paths.
+        starts: result, where each path starts in `out`, and the end.
     """
     pos = 0
     for k in range(name_starts.size):
         starts[k] = pos
         row = directories[k]
         if row >= 0:
-            start = bounds[row]
-            size = bounds[row + 1] - start
-            for i in range(size):
-                out[pos + i] = paths[start + i]
+            size = bounds[row + 1] - bounds[row]
+            copy_bytes(out, pos, paths, bounds[row], size)
             pos += size
         out[pos] = _SLASH
-        pos += 1
-        start = name_starts[k]
-        for i in range(name_sizes[k]):
-            out[pos + i] = buf[start + i]
-        pos += name_sizes[k]
+        copy_bytes(out, pos + 1, buf, name_starts[k], name_sizes[k])
+        pos += 1 + name_sizes[k]
     starts[name_starts.size] = pos
 
 
 @kernel
 def fill_names(buf, name_starts, name_sizes, starts, out):
-    """Write name after name, as `fill_paths` does with paths."""
+    """Write the names one after another, as `fill_paths` does with paths."""
     pos = 0
     for k in range(name_starts.size):
         starts[k] = pos
-        start = name_starts[k]
-        for i in range(name_sizes[k]):
-            out[pos + i] = buf[start + i]
+        copy_bytes(out, pos, buf, name_starts[k], name_sizes[k])
         pos += name_sizes[k]
     starts[name_starts.size] = pos

@@ -1,4 +1,8 @@
-"""Kernels over SNAPSHOT_DIFF and INODE_REFERENCE, and the way from an inode up to the root."""
+"""Kernels over SNAPSHOT_DIFF and INODE_REFERENCE, and over the chain of directories above an inode.
+
+`scan_diffs` is the only walk over SNAPSHOT_DIFF. It fills a row for each entry and for each diff; the other kernels
+visit these rows.
+"""
 
 from __future__ import annotations
 
@@ -7,164 +11,135 @@ import numpy as np
 from image_format.kernels.inode import SYMLINK
 from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.packed import find_packed, find_slot, packed_at
-from image_format.kernels.records import FILE_DIFF
-from image_format.kernels.scan import find_id
-from image_format.kernels.tags import (
-    CreatedListEntry,
-    DiffEntry,
-    DirectoryDiff,
-    DirEntry,
-    INode,
-    INodeDirectory,
-    INodeFile,
-    INodeReference,
+from image_format.kernels.readers import (
+    ALONE,
+    read_created_name,
+    read_diff_entry,
+    read_directory_diff,
+    read_inode,
+    read_parent,
+    read_reference,
 )
-from image_format.kernels.wire import DELIMITED, VARINT, WIRE_TYPE, read_varint, skip_field
+from image_format.kernels.records import DIRECTORY_DIFF, FILE_DIFF
+from image_format.kernels.scan import find_id
+from image_format.kernels.tags import DirectoryDiff, DirEntry, INode, INodeDirectory, INodeFile
+from image_format.kernels.wire import DELIMITED, next_field, read_varint, record_span
 
-
-@lean_kernel
-def _frame(buf, pos):
-    """(first byte, end) of the delimited message at `pos`; the end is negative where the bytes are damaged."""
-    length, start = read_varint(buf, pos, buf.size)
-    if start < 0 or length < 0 or length > buf.size - start:
-        return 0, -1
-    return start, start + length
-
-
-@lean_kernel
-def _number(buf, pos, end, wanted):
-    """(value of the varint field with tag `wanted`, 0 without it; whether the message is whole)."""
-    value = 0
-    while pos < end:
-        tag, pos = read_varint(buf, pos, end)
-        if pos >= 0:
-            if tag == wanted:
-                value, pos = read_varint(buf, pos, end)
-            else:
-                pos = skip_field(buf, pos, end, tag)
-        if pos < 0:
-            return 0, False
-    return value, True
+ENTRY_DTYPE = np.dtype([("owner", "i8"), ("offset", "i8"), ("kind", "u1")], align=True)
+"""An entry of SNAPSHOT_DIFF: inode id, offset of the DiffEntry, and its type."""
+DIFF_DTYPE = np.dtype(
+    [
+        ("owner", "i8"),
+        ("offset", "i8"),
+        ("snapshot", "u4"),
+        ("created", "u4"),  # names in the created list, which follow a DirectoryDiff
+        ("kind", "u1"),  # of the entry
+        ("root", "u1"),  # whether it is the copy of a snapshot's root
+    ],
+    align=True,
+)
+"""A diff, in the order of the section: inode id, offset of the FileDiff or DirectoryDiff, and its numbers."""
 
 
 @kernel
-def scan_diffs(buf, pos, owners, offsets, count):
-    """Walk the DiffEntry records of SNAPSHOT_DIFF, each with the diffs behind it; as `scan_directories`.
+def scan_diffs(buf, pos, entries, count, diffs, used):
+    """Index SNAPSHOT_DIFF from the entry at `pos`: fill `entries` from row `count`, and `diffs` from row `used`.
 
-    Returns (rows filled, position, damaged).
+    Returns:
+        (entries filled, diffs filled, position, damaged): the position is after the last entry, or at the entry that is
+        damaged or does not fit the arrays.
     """
-    while pos < buf.size:
-        if count == owners.size:
-            return count, pos, False
+    while pos < buf.size and count < entries.size:
         start = pos
-        body, end = _frame(buf, pos)
-        if end < 0:
-            return count, start, True
-        kind, whole = _number(buf, body, end, DiffEntry.type)
-        owner, whole2 = _number(buf, body, end, DiffEntry.inodeId)
-        diffs, whole3 = _number(buf, body, end, DiffEntry.numOfDiff)
-        if not (whole and whole2 and whole3) or owner <= 0 or diffs < 0:
-            return count, start, True
-        pos = end
-        for _ in range(diffs):
-            body, end = _frame(buf, pos)
-            if end < 0:
-                return count, start, True
-            pos = end
-            created, whole = _number(buf, body, end, DirectoryDiff.createdListSize)
-            if not whole:
-                return count, start, True
-            if kind != FILE_DIFF:
+        body, pos = record_span(buf, start)
+        kind, owner, number, status = read_diff_entry(buf, body, pos)
+        if pos < 0 or status < 0 or number < 0 or kind < FILE_DIFF or kind > DIRECTORY_DIFF:
+            return count, used, start, True
+        row = used
+        for _ in range(number):
+            if row == diffs.size:
+                return count, used, start, False
+            offset = pos
+            body, pos = record_span(buf, offset)
+            snapshot, root, created, status = read_directory_diff(buf, body, pos)
+            if pos < 0 or status < 0 or created < 0:
+                return count, used, start, True
+            if kind == DIRECTORY_DIFF:
                 for _ in range(created):
-                    _, pos = _frame(buf, pos)
+                    _, pos = record_span(buf, pos)
                     if pos < 0:
-                        return count, start, True
-        owners[count] = owner
-        offsets[count] = start
+                        return count, used, start, True
+            diff = diffs[row]
+            diff["owner"] = owner
+            diff["offset"] = offset
+            diff["snapshot"] = snapshot
+            diff["created"] = created if kind == DIRECTORY_DIFF else 0
+            diff["kind"] = kind
+            diff["root"] = root != 0
+            row += 1
+        used = row
+        entry = entries[count]
+        entry["owner"] = owner
+        entry["offset"] = start
+        entry["kind"] = kind
         count += 1
-    return count, pos, False
+    return count, used, pos, False
 
 
 @kernel
 def scan_references(buf, pos, referred, offsets, count):
-    """`scan_diffs` for the records of INODE_REFERENCE; the ids are those of the inodes referred to."""
-    while pos < buf.size:
-        if count == referred.size:
-            return count, pos, False
+    """Index the records of INODE_REFERENCE from the record at `pos`: inode id and offset, from row `count`.
+
+    Returns:
+        (rows filled, position, damaged).
+    """
+    while pos < buf.size and count < referred.size:
         start = pos
-        body, end = _frame(buf, pos)
-        if end < 0:
+        body, pos = record_span(buf, start)
+        inode_id, _, _, _, _, status = read_reference(buf, body, pos)
+        if pos < 0 or status < 0:
             return count, start, True
-        inode_id, whole = _number(buf, body, end, INodeReference.referredId)
-        if not whole:
-            return count, start, True
-        pos = end
         referred[count] = inode_id
         offsets[count] = start
         count += 1
     return count, pos, False
 
 
-@lean_kernel
-def _field(buf, pos, end):
-    """(tag of the field as if packed, first byte of its varints, end of the field).
-
-    A field of neither form gives 0, one that is damaged -1.
-    """
-    tag, pos = read_varint(buf, pos, end)
-    if pos < 0:
-        return -1, 0, 0
-    stop = skip_field(buf, pos, end, tag)
-    if stop < 0:
-        return -1, 0, 0
-    if tag & WIRE_TYPE == DELIMITED:
-        _, pos = read_varint(buf, pos, end)
-    elif tag & WIRE_TYPE != VARINT:
-        return 0, pos, stop
-    return tag | DELIMITED, pos, stop
-
-
 @kernel
 def collect_parents(buf, ids, slots, referred, parents):
-    """Fill `parents[slot]` with the slot of the directory that holds an inode now, plainly or by reference.
+    """Fill `parents[slot]` with the slot of the directory that has an inode as a child, plainly or by reference.
 
     Args:
         buf: INODE_DIR; ids, slots: of `IndexArrays`.
         referred: inode id by reference number.
-        parents: -1 everywhere; stays so for inodes that no directory holds.
+        parents: -1 everywhere; unchanged for inodes that are no directory's child.
 
     Returns:
         Whether every entry was whole, and every id and number known.
     """
     pos = 0
     while pos < buf.size:
-        body, end = _frame(buf, pos)
-        if end < 0:
-            return False
-        parent, _ = _number(buf, body, end, DirEntry.parent)
+        body, end = record_span(buf, pos)
+        parent, status = read_parent(buf, body, end)
         parent_slot = find_slot(ids, slots, parent)
-        if parent_slot < 0:
+        if end < 0 or status < 0 or parent_slot < 0:
             return False
         pos = body
         while pos < end:
-            tag, value_pos, stop = _field(buf, pos, end)
-            if tag < 0:
-                return False
-            if tag == DirEntry.children or tag == DirEntry.refChildren:
-                while value_pos < stop:
-                    child, value_pos = read_varint(buf, value_pos, stop)
-                    if value_pos < 0:
+            tag, _, at, pos = next_field(buf, pos, end)
+            field = tag | DELIMITED
+            while (field == DirEntry.children or field == DirEntry.refChildren) and at < pos:
+                child, at = read_varint(buf, at, pos)
+                if at < 0:
+                    return False
+                if field == DirEntry.refChildren:
+                    if child < 0 or child >= referred.size:
                         return False
-                    if tag == DirEntry.refChildren:
-                        if child < 0 or child >= referred.size:
-                            return False
-                        child = referred[child]
-                    slot = find_slot(ids, slots, child)
-                    if slot < 0:
-                        return False
-                    parents[slot] = parent_slot
-            pos = stop
-        pos = end
+                    child = referred[child]
+                slot = find_slot(ids, slots, child)
+                if slot < 0:
+                    return False
+                parents[slot] = parent_slot
     return True
 
 
@@ -180,13 +155,13 @@ def mark_upwards(parents, starts, marks):
 
 @kernel
 def mark_below(parents, top):
-    """Which slots are `top` or lie below it, as `parents` says."""
+    """Return by slot whether an inode is `top` or lies below it, as `parents` says."""
     unknown, outside, inside = np.int8(0), np.int8(1), np.int8(2)
     known = np.zeros(parents.size, np.int8)
     known[top] = inside
     for start in range(parents.size):
         slot = start
-        # A way that leads back to itself is outside.
+        # A cycle of parents is outside.
         while slot >= 0 and known[slot] == unknown:
             known[slot] = outside
             slot = parents[slot]
@@ -200,75 +175,47 @@ def mark_below(parents, top):
 
 @lean_kernel
 def _has_quota_only(buf, pos, end):
-    """Whether the DirectoryDiff has a copy with a namespace or space quota, but without storage type quotas."""
+    """Return whether a DirectoryDiff's copy has a namespace or space quota, but no storage type quotas."""
     found = False
-    while pos < end:
-        tag, pos = read_varint(buf, pos, end)
-        if pos < 0:
-            return False
-        stop = skip_field(buf, pos, end, tag)
-        if stop < 0:
-            return False
-        if tag == DirectoryDiff.snapshotCopy:
-            _, pos = read_varint(buf, pos, end)
-            types = False
-            limited = False
-            while 0 <= pos < stop:
-                tag, pos = read_varint(buf, pos, stop)
-                if pos < 0:
-                    return False
-                if tag == INodeDirectory.nsQuota or tag == INodeDirectory.dsQuota:
-                    quota, _ = read_varint(buf, pos, stop)
-                    limited = limited or quota != -1
-                types = types or tag == INodeDirectory.typeQuotas
-                pos = skip_field(buf, pos, stop, tag)
-            found = limited and not types
-        pos = stop
-    return found
+    while 0 <= pos < end:
+        tag, _, at, pos = next_field(buf, pos, end)
+        if tag != DirectoryDiff.snapshotCopy:
+            continue
+        types = False
+        limited = False
+        while 0 <= at < pos:
+            tag, value, _, at = next_field(buf, at, pos)
+            if tag == INodeDirectory.nsQuota or tag == INodeDirectory.dsQuota:
+                limited = limited or value != -1
+            types = types or tag == INodeDirectory.typeQuotas
+        found = limited and not types and at >= 0
+    return found and pos >= 0
 
 
 @kernel
-def copies_with_quota(buf, offsets):
-    """Whether each entry of SNAPSHOT_DIFF at `offsets` has a directory diff as `_has_quota_only` says."""
-    found = np.zeros(offsets.size, np.bool_)
-    for i in range(offsets.size):
-        body, end = _frame(buf, offsets[i])
-        kind, _ = _number(buf, body, end, DiffEntry.type)
-        diffs, _ = _number(buf, body, end, DiffEntry.numOfDiff)
-        pos = end
-        if kind == FILE_DIFF:
-            continue
-        for _ in range(diffs):
-            body, end = _frame(buf, pos)
-            if end < 0:
-                break
-            created, _ = _number(buf, body, end, DirectoryDiff.createdListSize)
-            root, _ = _number(buf, body, end, DirectoryDiff.isSnapshotRoot)
-            if root == 0 and _has_quota_only(buf, body, end):
-                found[i] = True
-            pos = end
-            for _ in range(created):
-                _, pos = _frame(buf, pos)
-                if pos < 0:
-                    break
-            if pos < 0:
-                break
+def copies_with_quota(buf, diffs):
+    """Return for each diff whether it is a directory's, not of a snapshot root, and `_has_quota_only`."""
+    found = np.zeros(diffs.size, np.bool_)
+    for i in range(diffs.size):
+        if diffs[i]["kind"] == DIRECTORY_DIFF and not diffs[i]["root"]:
+            pos, end = record_span(buf, diffs[i]["offset"])
+            found[i] = _has_quota_only(buf, pos, end)
     return found
 
 
 @lean_kernel
 def _is_link(buf, offset):
-    """Whether the INode record at `offset` is a symlink."""
-    body, end = _frame(buf, offset)
-    kind, whole = _number(buf, body, end, INode.type)
-    return not whole or kind == SYMLINK
+    """Return whether the INode record at `offset` is a symlink, or damaged."""
+    pos, end = record_span(buf, offset)
+    kind, _, status = read_inode(buf, pos, end)
+    return status < 0 or kind == SYMLINK
 
 
 @lean_kernel
 def _is_known_copy(buf, pos, end):
-    """Whether an INodeDirectory is whole, and this version knows its fields; what those hold may be anything."""
+    """Return whether an INodeDirectory is whole and has only known fields, with any values."""
     while pos < end:
-        tag, pos = read_varint(buf, pos, end)
+        tag, _, _, pos = next_field(buf, pos, end)
         if pos < 0 or (
             tag != INodeDirectory.modificationTime
             and tag != INodeDirectory.nsQuota
@@ -279,86 +226,69 @@ def _is_known_copy(buf, pos, end):
             and tag != INodeDirectory.typeQuotas
         ):
             return False
-        pos = skip_field(buf, pos, end, tag)
-        if pos < 0:
-            return False
     return True
 
 
 @lean_kernel
-def _has_only_known(buf, pos, end, ids, slots, offsets, inodes, snapshots):
-    """Whether a DirectoryDiff has nothing but plain inodes of the image as deleted, and a root's has its snapshot."""
-    snapshot = np.int64(0)
-    root = np.int64(0)
-    while pos < end:
-        tag, value_pos, stop = _field(buf, pos, end)
-        if tag == DirectoryDiff.deletedINode:
-            while value_pos < stop:
-                inode_id, value_pos = read_varint(buf, value_pos, stop)
-                slot = find_slot(ids, slots, inode_id) if value_pos >= 0 else -1
+def _has_only_known(buf, pos, end, ids, slots, offsets, inodes):
+    """Return whether a DirectoryDiff lists only plain inodes of the image as deleted, and has only known fields."""
+    while 0 <= pos < end:
+        tag, _, at, pos = next_field(buf, pos, end)
+        if tag | DELIMITED == DirectoryDiff.deletedINode:
+            while at < pos:
+                inode_id, at = read_varint(buf, at, pos)
+                slot = find_slot(ids, slots, inode_id) if at >= 0 else -1
                 if slot < 0 or _is_link(inodes, packed_at(offsets, slot)):
                     return False
-        elif tag == DirectoryDiff.isSnapshotRoot | DELIMITED:
-            root, _ = read_varint(buf, value_pos, stop)
-        elif tag == DirectoryDiff.snapshotId | DELIMITED:
-            snapshot, _ = read_varint(buf, value_pos, stop)
         elif tag == DirectoryDiff.snapshotCopy:
-            if not _is_known_copy(buf, value_pos, stop):
+            if not _is_known_copy(buf, at, pos):
                 return False
         elif (
-            tag != DirectoryDiff.childrenSize | DELIMITED
-            and tag != DirectoryDiff.createdListSize | DELIMITED
+            tag != DirectoryDiff.snapshotId
+            and tag != DirectoryDiff.childrenSize
+            and tag != DirectoryDiff.isSnapshotRoot
             and tag != DirectoryDiff.name
+            and tag != DirectoryDiff.createdListSize
         ):
             return False
-        pos = stop
-    return root == 0 or find_id(snapshots, snapshot) >= 0
-
-
-@lean_kernel
-def _is_name_alone(buf, pos, end):
-    """Whether a CreatedListEntry is a name and nothing else."""
-    tag, following = read_varint(buf, pos, end)
-    return following >= 0 and tag == CreatedListEntry.name and skip_field(buf, following, end, tag) == end
+    return pos >= 0
 
 
 @kernel
 def older_diffs(buf, start, end, ids, slots, offsets, inodes, snapshots):
-    """Where the diffs behind the newest one begin in a directory's entry, if they are plain; else -1.
+    """Return the offset of the diffs after the newest one in a directory's entry, -1 if they are not plain.
 
-    They are plain where each is of an older snapshot than the one before it, none has a copy as `copies_with_quota`
-    looks for, a field that this version does not know, its copy included, or is of the root of a snapshot that there is
-    not, and deleted lists have nothing but files and directories that the image has.
+    Plain diffs are each of an older snapshot than the one before. None has a copy with `_has_quota_only`, or a field
+    that this version does not know, also in its copy. A diff of a snapshot's root needs its snapshot. Deleted lists
+    have only files and directories of the image, and created lists only names.
 
     Args:
-        start, end: of the entry, with the diffs behind it.
+        start, end: of the entry, with its diffs.
         ids, slots, offsets: of `IndexArrays`; inodes: INODE.
         snapshots: ids of all snapshots, ascending.
     """
-    body, pos = _frame(buf, start)
-    diffs, _ = _number(buf, body, pos, DiffEntry.numOfDiff)
+    body, pos = record_span(buf, start)
+    _, _, diffs, _ = read_diff_entry(buf, body, pos)
     found = -1
-    last = 0
+    last = np.int64(0)
     for number in range(diffs):
-        body, stop = _frame(buf, pos)
-        if stop < 0:
+        body, stop = record_span(buf, pos)
+        snapshot, root, created, status = read_directory_diff(buf, body, stop)
+        if stop < 0 or status < 0:
             return -1
-        snapshot, _ = _number(buf, body, stop, DirectoryDiff.snapshotId)
-        created, _ = _number(buf, body, stop, DirectoryDiff.createdListSize)
-        root, _ = _number(buf, body, stop, DirectoryDiff.isSnapshotRoot)
-        plain = number == 0 or (
-            snapshot < last
-            and _has_only_known(buf, body, stop, ids, slots, offsets, inodes, snapshots)
-            and (root != 0 or not _has_quota_only(buf, body, stop))
-        )
+        if number > 0 and (
+            snapshot >= last
+            or (root != 0 and find_id(snapshots, snapshot) < 0)
+            or (root == 0 and _has_quota_only(buf, body, stop))
+            or not _has_only_known(buf, body, stop, ids, slots, offsets, inodes)
+        ):
+            return -1
         pos = stop
         for _ in range(created):
-            body, stop = _frame(buf, pos)
-            if stop < 0 or (number > 0 and not _is_name_alone(buf, body, stop)):
+            body, pos = record_span(buf, pos)
+            name, _, status = read_created_name(buf, body, pos)
+            if pos < 0 or (number > 0 and (status != ALONE or name < 0)):
                 return -1
-            pos = stop
-        if not plain:
-            return -1
         if number == 0:
             found = pos
         last = snapshot
@@ -366,176 +296,93 @@ def older_diffs(buf, start, end, ids, slots, offsets, inodes, snapshots):
 
 
 @kernel
-def diffs_by_snapshot(buf, offsets, entries, snapshots):
-    """Fill (index in `offsets`, snapshot id) for each diff of the entries there, with id -1 for an entry without diffs.
-
-    Returns:
-        How many there are; only as many as there is room for are filled in.
-    """
-    count = 0
-    for i in range(offsets.size):
-        body, end = _frame(buf, offsets[i])
-        kind, _ = _number(buf, body, end, DiffEntry.type)
-        diffs, _ = _number(buf, body, end, DiffEntry.numOfDiff)
-        pos = end
-        for number in range(max(diffs, 1)):
-            snapshot = -1
-            if number < diffs:
-                body, pos = _frame(buf, pos)
-                snapshot, _ = _number(buf, body, pos, DirectoryDiff.snapshotId)
-                created, _ = _number(buf, body, pos, DirectoryDiff.createdListSize)
-                if pos < 0:
-                    return count
-                for _ in range(created if kind != FILE_DIFF else 0):
-                    _, pos = _frame(buf, pos)
-                    if pos < 0:
-                        return count
-            if count < entries.size:
-                entries[count] = i
-                snapshots[count] = snapshot
-            count += 1
-    return count
-
-
-@kernel
 def directory_holders(buf, holders):
-    """Fill `holders[number]` with the id of the directory that has this reference among its children."""
+    """Fill `holders[number]` with the id of the directory that has a reference among its children."""
     pos = 0
     while pos < buf.size:
-        body, end = _frame(buf, pos)
-        if end < 0:
+        body, end = record_span(buf, pos)
+        parent, status = read_parent(buf, body, end)
+        if end < 0 or status < 0:
             return False
-        parent, _ = _number(buf, body, end, DirEntry.parent)
         pos = body
         while pos < end:
-            tag, value_pos, stop = _field(buf, pos, end)
-            if tag < 0:
-                return False
-            while tag == DirEntry.refChildren and value_pos < stop:
-                reference, value_pos = read_varint(buf, value_pos, stop)
-                if value_pos < 0 or reference < 0 or reference >= holders.size:
+            tag, _, at, pos = next_field(buf, pos, end)
+            while tag | DELIMITED == DirEntry.refChildren and at < pos:
+                reference, at = read_varint(buf, at, pos)
+                if at < 0 or reference < 0 or reference >= holders.size:
                     return False
                 holders[reference] = parent
-            pos = stop
-        pos = end
     return True
 
 
 @kernel
-def diff_holders(buf, owners, offsets, holders, snapshots):
-    """Fill `holders[number]` with the negative id of the inode in whose diffs this reference is deleted.
+def diff_holders(buf, diffs, holders, snapshots):
+    """Fill `holders[number]` with the negative id of the inode whose diffs list a reference as deleted.
 
-    `snapshots[number]` becomes the id of that diff's snapshot. `owners` and `offsets` are what `scan_diffs` filled.
+    `snapshots[number]` becomes the snapshot id of that diff. Return whether all lists are whole, and all numbers known.
     """
-    for i in range(owners.size):
-        pos = offsets[i]
-        body, end = _frame(buf, pos)
-        kind, _ = _number(buf, body, end, DiffEntry.type)
-        diffs, _ = _number(buf, body, end, DiffEntry.numOfDiff)
-        pos = end
-        if kind == FILE_DIFF:
-            continue
-        for _ in range(diffs):
-            body, end = _frame(buf, pos)
-            if end < 0:
-                return False
-            created, _ = _number(buf, body, end, DirectoryDiff.createdListSize)
-            snapshot, _ = _number(buf, body, end, DirectoryDiff.snapshotId)
-            pos = body
-            while pos < end:
-                tag, value_pos, stop = _field(buf, pos, end)
-                if tag < 0:
+    for i in range(diffs.size):
+        pos, end = record_span(buf, diffs[i]["offset"])
+        while diffs[i]["kind"] == DIRECTORY_DIFF and pos < end:
+            tag, _, at, pos = next_field(buf, pos, end)
+            while tag | DELIMITED == DirectoryDiff.deletedINodeRef and at < pos:
+                reference, at = read_varint(buf, at, pos)
+                if at < 0 or reference < 0 or reference >= holders.size:
                     return False
-                while tag == DirectoryDiff.deletedINodeRef and value_pos < stop:
-                    reference, value_pos = read_varint(buf, value_pos, stop)
-                    if value_pos < 0 or reference < 0 or reference >= holders.size:
-                        return False
-                    holders[reference] = -owners[i]
-                    snapshots[reference] = snapshot
-                pos = stop
-            pos = end
-            for _ in range(created):
-                _, pos = _frame(buf, pos)
-                if pos < 0:
-                    return False
+                holders[reference] = -diffs[i]["owner"]
+                snapshots[reference] = diffs[i]["snapshot"]
     return True
 
 
 @kernel
-def deleted_by(buf, owners, offsets, wanted, found):
-    """Fill `found[i]` with the id of an inode that has number `i` of `wanted` in a deleted list of its diffs.
+def deleted_by(buf, diffs, wanted, found):
+    """Fill `found[i]` with the id of the last inode whose diffs list number `i` of `wanted` as deleted.
 
     Args:
         wanted: inode ids, ascending and packed.
+
+    Returns:
+        Whether all lists are whole.
     """
-    for i in range(owners.size):
-        body, end = _frame(buf, offsets[i])
-        kind, _ = _number(buf, body, end, DiffEntry.type)
-        diffs, _ = _number(buf, body, end, DiffEntry.numOfDiff)
-        pos = end
-        if kind == FILE_DIFF:
-            continue
-        for _ in range(diffs):
-            body, end = _frame(buf, pos)
-            if end < 0:
-                return False
-            created, _ = _number(buf, body, end, DirectoryDiff.createdListSize)
-            pos = body
-            while pos < end:
-                tag, value_pos, stop = _field(buf, pos, end)
-                if tag < 0:
+    for i in range(diffs.size):
+        pos, end = record_span(buf, diffs[i]["offset"])
+        while diffs[i]["kind"] == DIRECTORY_DIFF and pos < end:
+            tag, _, at, pos = next_field(buf, pos, end)
+            while tag | DELIMITED == DirectoryDiff.deletedINode and at < pos:
+                inode_id, at = read_varint(buf, at, pos)
+                if at < 0:
                     return False
-                while tag == DirectoryDiff.deletedINode and value_pos < stop:
-                    inode_id, value_pos = read_varint(buf, value_pos, stop)
-                    if value_pos < 0:
-                        return False
-                    at = find_packed(wanted, inode_id)
-                    if at >= 0:
-                        found[at] = owners[i]
-                pos = stop
-            pos = end
-            for _ in range(created):
-                _, pos = _frame(buf, pos)
-                if pos < 0:
-                    return False
+                place = find_packed(wanted, inode_id)
+                if place >= 0:
+                    found[place] = diffs[i]["owner"]
     return True
 
 
 @lean_kernel
 def _has_uc(buf, pos, end):
-    """Whether the INodeFile has fileUC."""
-    while pos < end:
-        tag, pos = read_varint(buf, pos, end)
-        if pos < 0 or tag == INodeFile.fileUC:
+    """Return whether an INodeFile has fileUC."""
+    while 0 <= pos < end:
+        tag, _, _, pos = next_field(buf, pos, end)
+        if tag == INodeFile.fileUC:
             return pos >= 0
-        pos = skip_field(buf, pos, end, tag)
-        if pos < 0:
-            return False
     return False
 
 
 @lean_kernel
 def is_open_file(buf, offset):
-    """Whether the INode record at `offset` is a file under construction."""
+    """Return whether the INode record at `offset` is a file under construction."""
     found = False
-    pos, end = _frame(buf, offset)
-    while pos < end:
-        tag, pos = read_varint(buf, pos, end)
-        if pos < 0:
-            break
-        stop = skip_field(buf, pos, end, tag)
-        if stop < 0:
-            break
+    pos, end = record_span(buf, offset)
+    while 0 <= pos < end:
+        tag, _, start, pos = next_field(buf, pos, end)
         if tag == INode.file:
-            _, pos = read_varint(buf, pos, end)
-            found = _has_uc(buf, pos, stop)
-        pos = stop
+            found = _has_uc(buf, start, pos)
     return found
 
 
 @kernel
 def open_files(buf, offsets):
-    """`is_open_file` for the record at each of the packed `offsets`."""
+    """Return `is_open_file` of the record at each of the packed `offsets`."""
     found = np.zeros(offsets.low.size, np.bool_)
     for i in range(found.size):
         found[i] = is_open_file(buf, packed_at(offsets, i))

@@ -1,13 +1,16 @@
-"""Whether the lists in SNAPSHOT_DIFF lead to what the image has, looked at in one pass."""
+"""Check that the lists in SNAPSHOT_DIFF lead to inodes, references and names of the image, in one pass."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
-from image_format.kernels.history import _field, _frame, _number
+import numpy as np
+import numpy.typing as npt
+
 from image_format.kernels.jit import kernel, lean_kernel
-from image_format.kernels.packed import find_slot, packed_at
-from image_format.kernels.records import FILE_DIFF
+from image_format.kernels.packed import Columns, find_slot, packed_at
+from image_format.kernels.readers import read_created_name, read_reference
+from image_format.kernels.records import DIRECTORY_DIFF
 from image_format.kernels.scan import (
     DAMAGED,
     collect_children,
@@ -17,32 +20,43 @@ from image_format.kernels.scan import (
     locate_name,
     name_span,
 )
-from image_format.kernels.tags import CreatedListEntry, DiffEntry, DirectoryDiff, INodeReference
-from image_format.kernels.wire import octet, read_varint, skip_field
+from image_format.kernels.tags import DirectoryDiff
+from image_format.kernels.wire import DELIMITED, next_field, octet, read_varint, record_span
 
 _EMPTY = 0
 
+Bytes = npt.NDArray[np.uint8]
+Ids = npt.NDArray[np.int64]
 
-@lean_kernel
-def _bytes_field(buf, pos, end, wanted):
-    """(start, size) of the length-delimited field with tag `wanted`; the start is negative without it."""
-    start = -1
-    size = 0
-    while pos < end:
-        tag, pos = read_varint(buf, pos, end)
-        if pos < 0:
-            return -1, 0
-        if tag == wanted:
-            size, start = read_varint(buf, pos, end)
-        pos = skip_field(buf, pos, end, tag)
-        if pos < 0:
-            return -1, 0
-    return start, size
+
+class Directories(NamedTuple):
+    """INODE_DIR, the ids of the directories with an entry, ascending, and the offset of each entry."""
+
+    buf: Bytes
+    ids: Ids
+    offsets: Ids
+
+
+class References(NamedTuple):
+    """INODE_REFERENCE, and by number of the reference its offset and inode id."""
+
+    buf: Bytes
+    offsets: Ids
+    referred: Ids
+
+
+class Inodes(NamedTuple):
+    """INODE, and the columns of `IndexArrays`."""
+
+    buf: Bytes
+    ids: Columns
+    slots: npt.NDArray[np.uint32]
+    offsets: Columns
 
 
 @lean_kernel
 def _hashed(buf, start, size):
-    """62 bits of FNV-1a of a name, never 0."""
+    """Return 62 bits of FNV-1a of a name, never 0."""
     value = np.uint64(14695981039346656037)
     for i in range(start, start + size):
         value = (value ^ np.uint64(octet(buf, i))) * np.uint64(1099511628211)
@@ -68,172 +82,147 @@ def _has(table, value):
 
 
 @lean_kernel
-def _put_reference(table, number, references, starts, referred, ids, slots, offsets, buf):
-    """Take up the name of a reference: its own, or its inode's; whether it leads to an inode."""
-    if number < 0 or number >= starts.size:
+def _put_reference(table, number, references, inodes):
+    """Add the name of a reference to a table: its own, or its inode's; return whether it leads to an inode."""
+    if number < 0 or number >= references.offsets.size:
         return False
-    slot = find_slot(ids, slots, referred[number])
+    slot = find_slot(inodes.ids, inodes.slots, references.referred[number])
     if slot < 0:
         return False
-    body, end = _frame(references, starts[number])
-    start, size = _bytes_field(references, body, end, INodeReference.name)
+    pos, end = record_span(references.buf, references.offsets[number])
+    _, start, size, _, _, _ = read_reference(references.buf, pos, end)
     if start >= 0:
-        _put(table, _hashed(references, start, size))
+        _put(table, _hashed(references.buf, start, size))
     else:
-        start, size = name_span(buf, packed_at(offsets, slot))
-        _put(table, _hashed(buf, start, size))
+        start, size = name_span(inodes.buf, packed_at(inodes.offsets, slot))
+        _put(table, _hashed(inodes.buf, start, size))
     return True
 
 
 @lean_kernel
-def _counts(diffs_buf, pos, diffs):
-    """(created names, deleted entries) of all diffs of a directory, (-1, -1) where their bytes are damaged."""
-    created = 0
-    deleted = 0
-    for _ in range(diffs):
-        body, end = _frame(diffs_buf, pos)
-        if end < 0:
-            return -1, -1
-        names, whole = _number(diffs_buf, body, end, DirectoryDiff.createdListSize)
-        if not whole or names < 0:
-            return -1, -1
-        pos = body
-        while pos < end:
-            tag, value_pos, stop = _field(diffs_buf, pos, end)
-            if tag < 0:
-                return -1, -1
-            if tag == DirectoryDiff.deletedINode or tag == DirectoryDiff.deletedINodeRef:
-                while value_pos < stop:
-                    _, value_pos = read_varint(diffs_buf, value_pos, stop)
-                    if value_pos < 0:
-                        return -1, -1
-                    deleted += 1
-            pos = stop
-        pos = end
-        for _ in range(names):
-            _, pos = _frame(diffs_buf, pos)
-            if pos < 0:
-                return -1, -1
-        created += names
-    return created, deleted
+def _deleted_count(buf, offset):
+    """Return how many inodes and references the diff at `offset` lists as deleted, -1 if its bytes are damaged."""
+    count = np.int64(0)
+    pos, end = record_span(buf, offset)
+    while 0 <= pos < end:
+        tag, _, at, pos = next_field(buf, pos, end)
+        field = tag | DELIMITED
+        while (field == DirectoryDiff.deletedINode or field == DirectoryDiff.deletedINodeRef) and at < pos:
+            _, at = read_varint(buf, at, pos)
+            if at < 0:
+                return np.int64(-1)
+            count += 1
+    return count if pos >= 0 else np.int64(-1)
+
+
+@lean_kernel
+def _created_fit(buf, diff, table, children, inodes):
+    """Return whether the created names of a diff are in order, and each is in `table` or one of the children's."""
+    _, pos = record_span(buf, diff["offset"])
+    last = np.int64(-1)
+    last_size = np.int64(0)
+    for _ in range(diff["created"]):
+        body, pos = record_span(buf, pos)
+        start, size, _ = read_created_name(buf, body, pos)
+        if start < 0 or (last >= 0 and compare_names(buf, last, last_size, buf, start, size) >= 0):
+            return False
+        last = start
+        last_size = size
+        if not _has(table, _hashed(buf, start, size)):
+            where, hit = locate_name(children, inodes.ids, inodes.slots, inodes.offsets, inodes.buf, buf, start, size)
+            if where == DAMAGED or not hit:
+                return False
+    return True
+
+
+@lean_kernel
+def _deleted_fit(buf, diff, table, references, inodes, deleted_ids, total):
+    """Add the deleted names of a diff to `table`; return (whether all lead to an inode, in order, deleted ids)."""
+    last = np.int64(-1)
+    last_size = np.int64(0)
+    pos, end = record_span(buf, diff["offset"])
+    while pos < end:
+        tag, _, at, pos = next_field(buf, pos, end)
+        field = tag | DELIMITED
+        while field == DirectoryDiff.deletedINodeRef and at < pos:
+            number, at = read_varint(buf, at, pos)
+            if not _put_reference(table, number, references, inodes):
+                return False, total
+        while field == DirectoryDiff.deletedINode and at < pos:
+            inode_id, at = read_varint(buf, at, pos)
+            slot = find_slot(inodes.ids, inodes.slots, inode_id)
+            if slot < 0:
+                return False, total
+            start, size = name_span(inodes.buf, packed_at(inodes.offsets, slot))
+            if last >= 0 and compare_names(inodes.buf, last, last_size, inodes.buf, start, size) >= 0:
+                return False, total
+            last = start
+            last_size = size
+            _put(table, _hashed(inodes.buf, start, size))
+            if total < deleted_ids.size:
+                deleted_ids[total] = inode_id
+            total += 1
+    return True, total
 
 
 @kernel
-def first_misfit(
-    diffs_buf,
-    owners,
-    starts,
-    directories,
-    directory_ids,
-    directory_offsets,
-    references,
-    reference_starts,
-    referred,
-    ids,
-    slots,
-    offsets,
-    buf,
-    deleted_ids,
-):
-    """Id of the first directory whose diffs lead nowhere or are in no order, 0 where there is none.
+def first_misfit(buf, diffs, directories, references, inodes, deleted_ids):
+    """Return the id of the first directory whose diffs lead nowhere or are in no order, 0 for none.
 
-    A deleted inode and a reference have to be in the image, and a created name has to be one of a child, or of what a
-    later diff has as deleted. Deleted names are compared by hashes of 62 bits.
+    The image must have each deleted inode and each reference. A created name must be a child's, or one that a later
+    diff lists as deleted. Deleted names are compared by hashes of 62 bits.
 
     Args:
-        diffs_buf, owners, starts: SNAPSHOT_DIFF, the inode id and the offset of each entry.
-        directories, directory_ids, directory_offsets: INODE_DIR and where the entry of each directory is.
-        references, reference_starts, referred: INODE_REFERENCE, offset and inode id by number.
-        ids, slots, offsets, buf: of `IndexArrays`, and INODE.
-        deleted_ids: takes the inode ids in deleted lists, as many as there is room for.
+        buf, diffs: SNAPSHOT_DIFF, and the rows of `history.DIFF_DTYPE`.
+        directories, references, inodes: the sections that diffs lead to.
+        deleted_ids: result, the inode ids in deleted lists, as many as it has room for.
 
     Returns:
-        (id, how many deleted inode ids there are).
+        (id, number of deleted inode ids).
     """
     total = 0
-    for i in range(owners.size):
-        body, end = _frame(diffs_buf, starts[i])
-        kind, _ = _number(diffs_buf, body, end, DiffEntry.type)
-        diffs, _ = _number(diffs_buf, body, end, DiffEntry.numOfDiff)
-        if kind == FILE_DIFF or diffs == 0:
-            continue
-        first = end
-        created, deleted = _counts(diffs_buf, first, diffs)
-        if created < 0:
-            return owners[i], total
+    behind = np.int64(0)
+    while behind < diffs.size:
+        first = behind
+        owner = diffs[first]["owner"]
+        created = np.int64(0)
+        deleted = np.int64(0)
+        while behind < diffs.size and diffs[behind]["owner"] == owner:
+            if diffs[behind]["kind"] == DIRECTORY_DIFF:
+                created += diffs[behind]["created"]
+                count = _deleted_count(buf, diffs[behind]["offset"])
+                if count < 0:
+                    return owner, total
+                deleted += count
+            behind += 1
         if created == 0 and deleted == 0:
             continue
-        at = find_id(directory_ids, owners[i]) if created else -1
+        at = find_id(directories.ids, owner) if created else -1
         plain = 0
         held = 0
         if at >= 0:
-            plain, held = count_children(directories, directory_offsets[at])
+            plain, held = count_children(directories.buf, directories.offsets[at])
             if plain < 0:
-                return owners[i], total
+                return owner, total
         children = np.empty(plain, np.int64)
         numbers = np.empty(held, np.int64)
         if at >= 0:
-            _, damaged = collect_children(directories, directory_offsets[at], children, numbers)
+            _, damaged = collect_children(directories.buf, directories.offsets[at], children, numbers)
             if damaged:
-                return owners[i], total
-        room = 8
-        while room < 2 * (deleted + held):
-            room *= 2
-        table = np.zeros(room, np.int64)
+                return owner, total
+        size = 8
+        while size < 2 * (deleted + held):
+            size *= 2
+        table = np.zeros(size, np.int64)
         for number in numbers:
-            if not _put_reference(table, number, references, reference_starts, referred, ids, slots, offsets, buf):
-                return owners[i], total
-        pos = first
-        for _ in range(diffs):
-            body, end = _frame(diffs_buf, pos)
-            names, _ = _number(diffs_buf, body, end, DirectoryDiff.createdListSize)
-            pos = end
-            last = -1
-            last_size = 0
-            for _ in range(names):
-                entry, pos = _frame(diffs_buf, pos)
-                start, size = _bytes_field(diffs_buf, entry, pos, CreatedListEntry.name)
-                if start < 0:
-                    return owners[i], total
-                if last >= 0 and compare_names(diffs_buf, last, last_size, diffs_buf, start, size) >= 0:
-                    return owners[i], total
-                last = start
-                last_size = size
-                if _has(table, _hashed(diffs_buf, start, size)):
-                    continue
-                where, hit = locate_name(children, ids, slots, offsets, buf, diffs_buf, start, size)
-                if where == DAMAGED:
-                    return owners[i], total
-                if not hit:
-                    return owners[i], total
-            behind = pos
-            last = -1
-            pos = body
-            while pos < end:
-                tag, value_pos, stop = _field(diffs_buf, pos, end)
-                deleted = tag == DirectoryDiff.deletedINode or tag == DirectoryDiff.deletedINodeRef
-                while deleted and value_pos < stop:
-                    value, value_pos = read_varint(diffs_buf, value_pos, stop)
-                    if tag == DirectoryDiff.deletedINodeRef:
-                        if not _put_reference(
-                            table, value, references, reference_starts, referred, ids, slots, offsets, buf
-                        ):
-                            return owners[i], total
-                        continue
-                    slot = find_slot(ids, slots, value)
-                    if slot < 0:
-                        return owners[i], total
-                    start, size = name_span(buf, packed_at(offsets, slot))
-                    if last >= 0 and compare_names(buf, last, last_size, buf, start, size) >= 0:
-                        return owners[i], total
-                    last = start
-                    last_size = size
-                    _put(table, _hashed(buf, start, size))
-                    if total < deleted_ids.size:
-                        deleted_ids[total] = value
-                    total += 1
-                pos = stop
-            pos = behind
+            if not _put_reference(table, number, references, inodes):
+                return owner, total
+        for row in range(first, behind):
+            if not _created_fit(buf, diffs[row], table, children, inodes):
+                return owner, total
+            fits, total = _deleted_fit(buf, diffs[row], table, references, inodes, deleted_ids, total)
+            if not fits:
+                return owner, total
     return 0, total
 
 
@@ -241,7 +230,6 @@ def first_misfit(
 def reference_keys(buf, starts, keys):
     """Fill `keys` with lastSnapshotId of each reference that is a name in snapshots, -1 for any other."""
     for i in range(starts.size):
-        body, end = _frame(buf, starts[i])
-        start, _ = _bytes_field(buf, body, end, INodeReference.name)
-        last, _ = _number(buf, body, end, INodeReference.lastSnapshotId)
-        keys[i] = last if start >= 0 else -1
+        pos, end = record_span(buf, starts[i])
+        _, name, _, _, last, _ = read_reference(buf, pos, end)
+        keys[i] = last if name >= 0 else -1

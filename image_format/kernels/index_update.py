@@ -1,4 +1,4 @@
-"""Kernels that carry an index over to the image that a merge wrote."""
+"""Kernels that update an index for the image that a merge wrote."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from image_format.kernels.jit import lean_kernel
 
 @lean_kernel
 def shift_offsets(offsets, cuts, spans, cut, shift, kept, out):
-    """Where the records of a section lie once it is cut.
+    """Shift the offsets of the records of a section by its cuts.
 
     Args:
-        offsets: of old records, ascending; those before them were given to calls before this one.
-        cuts: rows of (start, end) in the old section, ascending; each holds whole records.
-        spans: a row of (start, end) for each: the bytes in its place, none or one record.
-        cut, shift: as the call before returned them; at first 0 and by what everything moves.
-        kept: result, whether each record is there still; out: result, offsets of those that are.
+        offsets: of old records, ascending; earlier calls got the offsets before them.
+        cuts: rows of (start, end) in the old section, ascending; each has whole records.
+        spans: a row of (start, end) for each cut: its replacement, no or one record.
+        cut, shift: result of the call before; at first 0 and the common shift of all records.
+        kept: result, whether each record still exists; out: result, offsets of those that do.
 
     Returns:
-        (how many are; the first of `cuts` that records behind these may lie in; by what these move)
+        (number of kept records; the first of `cuts` that later records may lie in; shift of the later records).
     """
     count = 0
     for i in range(offsets.size):

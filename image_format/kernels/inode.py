@@ -6,19 +6,10 @@ import numpy as np
 
 from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.prefetch import prefetch
+from image_format.kernels.readers import MORE, read_block
 from image_format.kernels.tables import put_number
 from image_format.kernels.tags import BlockProto, FileUnderConstructionFeature, INode, INodeDirectory, INodeFile
-from image_format.kernels.wire import (
-    DELIMITED,
-    VARINT,
-    WIRE_TYPE,
-    copy_bytes,
-    fixed64,
-    put_varint,
-    read_varint,
-    skip_field,
-    varint_size,
-)
+from image_format.kernels.wire import copy_bytes, fixed64, next_field, put_varint, record_span, varint_size
 from image_format.proto import fsimage_pb2 as pb
 
 FILE: int = pb.INode.FILE
@@ -28,13 +19,13 @@ SYMLINK: int = pb.INode.SYMLINK
 DIRTY = 1
 """Row flag: differs from the base record, or has none."""
 FEATURES = 2
-"""Row flag: ACL, xattrs, storage type quotas or a symlink target stand in the feature map."""
+"""Row flag: the feature map has an ACL, xattrs, storage type quotas or a symlink target."""
 UNKNOWN_FIELDS = 4
-"""Row flag: the base record holds a field this version does not know."""
+"""Row flag: the base record has a field that this version does not know."""
 UNDER_CONSTRUCTION = 8
 """Row flag: the file is open for write."""
 DROPPED = 16
-"""Row flag: the inode is gone from the namespace."""
+"""Row flag: the inode is deleted."""
 
 LEASED = 1
 """Row mark: the file holds a lease."""
@@ -44,21 +35,21 @@ OPENED = 4
 """Row mark: the directory's children by reference are among its links."""
 
 NO_ACL = 8
-"""Row mark: there are features, but no ACL among them."""
+"""Row mark: the inode has features, but no ACL."""
 SPECIAL = 16
 """Row mark: the inode has or had snapshot diffs, or references to it."""
 HOLDS = 32
-"""Row mark: the directory is snapshottable, or one below it was."""
+"""Row mark: the directory is snapshottable, or a directory below it was."""
 ACL_DUE = 64
-"""Row mark: the inode is new, and its ACL comes when kernels return."""
+"""Row mark: the inode is new and gets its ACL when kernels return."""
 COPIED = 128
-"""Row mark: the newest snapshot diff has the attributes that the inode had then."""
+"""Row mark: the newest snapshot diff has a copy of the inode's attributes."""
 
 INODE_DTYPE = np.dtype(
     [
         ("id", "i8"),
-        ("parent", "i8"),  # row of the directory it is in, -1 for none
-        ("moved", "i8"),  # of a directory: how many had lost their places when it lost its own, itself included
+        ("parent", "i8"),  # row of its directory, -1 for none
+        ("moved", "i8"),  # of a directory: `DIRECTORIES_MOVED` when it was moved or deleted, itself included
         ("slot", "i8"),  # position in the base image, -1 for none
         ("name_offset", "i8"),
         ("mtime", "i8"),
@@ -75,141 +66,99 @@ INODE_DTYPE = np.dtype(
         ("client_name", "i4"),  # string of the table's pool, under construction only
         ("client_machine", "i4"),
         ("first_link", "i4"),  # of a directory: see engine.namespace.links; 0 for none
-        ("growth", "i4"),  # of a directory: children that it has more than in the base image
-        ("entry", "i4"),  # of a directory: see `ImageIndex`; 0 where nobody asked
-        ("newest", "i4"),  # id of the newest snapshot diff, plus one; -1 for none of those there were, 0 unknown
-        ("born", "i4"),  # id of the diff that has the name as created, plus one; -1 for none, 0 where nobody asked
+        ("growth", "i4"),  # of a directory: children added since the base image
+        ("entry", "i4"),  # of a directory: see `ImageIndex`; 0 while unknown
+        ("newest", "i4"),  # id of the newest snapshot diff, plus one; -1 for none, 0 while unknown
+        ("born", "i4"),  # id of the diff that lists the name as created, plus one; -1 for none, 0 while unknown
         ("ec_policy", "i2"),  # -1: field absent
         ("kind", "u1"),
         ("policy", "u1"),
         ("block_type", "u1"),
         ("flags", "u1"),
-        ("marks", "u1"),  # what replay remembers of a row; never part of a record
+        ("marks", "u1"),  # state of replay, never part of a record
     ],
     align=True,
 )
 BLOCK_DTYPE = np.dtype([("id", "i8"), ("num_bytes", "i8"), ("genstamp", "i8")])
 
 _APART = 8
-"""Rows between the one that is asked for, the one whose name and blocks are asked for, and the one that is read."""
+"""Distance in rows between the prefetch of a row, the prefetch of its name and blocks, and its use."""
 _LINE = 64
 
 
 @lean_kernel
-def _decode_block(buf, pos, end, block):
-    """Fill `block` from a BlockProto; (unknown fields, damaged: its id or generation stamp is not there)."""
-    unknown = False
-    required = 0
-    while pos < end:
-        tag, pos = read_varint(buf, pos, end)
-        if pos < 0:
-            return unknown, True
-        if tag == BlockProto.blockId or tag == BlockProto.genStamp or tag == BlockProto.numBytes:
-            value, pos = read_varint(buf, pos, end)
-            if tag == BlockProto.blockId:
-                block["id"] = value
-                required |= 1
-            elif tag == BlockProto.genStamp:
-                block["genstamp"] = value
-                required |= 2
-            else:
-                block["num_bytes"] = value
-        else:
-            unknown = True
-            pos = skip_field(buf, pos, end, tag)
-        if pos < 0:
-            return unknown, True
-    return unknown, required != 3
-
-
-@lean_kernel
 def _decode_file(buf, pos, end, row, blocks, block_count):
-    """Fill `row` from an INodeFile; (block count, flags), flags -1 for damage.
+    """Fill `row` from an INodeFile; return (block count, flags), flags -1 for damage.
 
-    A value that a row cannot hold counts as an unknown field: such a record may be copied, not changed.
+    A value that a row cannot hold counts as an unknown field: such a record may be copied, but not changed.
     """
     flags = 0
     while pos < end:
-        tag, pos = read_varint(buf, pos, end)
+        tag, value, start, pos = next_field(buf, pos, end)
         if pos < 0:
             return block_count, -1
-        stop = skip_field(buf, pos, end, tag)
-        if stop < 0:
-            return block_count, -1
-        if tag & WIRE_TYPE == VARINT:
-            value, _ = read_varint(buf, pos, end)
-            if tag == INodeFile.modificationTime:
-                row["mtime"] = value
-            elif tag == INodeFile.accessTime:
-                row["atime"] = value
-            elif tag == INodeFile.preferredBlockSize:
-                row["block_size"] = value
-            elif tag == INodeFile.replication and 0 <= value <= 0x7FFFFFFF:
-                row["replication"] = value
-            elif tag == INodeFile.storagePolicyID and 0 <= value <= 0xFF:
-                row["policy"] = value
-            elif tag == INodeFile.blockType and 0 <= value <= 1:
-                row["block_type"] = value
-            elif tag == INodeFile.erasureCodingPolicyID and 0 <= value <= 0xFF:
-                row["ec_policy"] = value
-            else:
-                flags |= UNKNOWN_FIELDS
-        elif tag == INodeFile.permission:
-            row["permission"] = fixed64(buf, pos)
-        elif tag == INodeFile.blocks:
-            _, pos = read_varint(buf, pos, end)
+        if tag == INodeFile.blocks:
             block = blocks[block_count]
-            block["id"] = 0
-            block["num_bytes"] = 0
-            block["genstamp"] = 0
-            unknown, damaged = _decode_block(buf, pos, stop, block)
-            if damaged:
+            block_id, genstamp, num_bytes, status = read_block(buf, start, pos)
+            block["id"] = block_id
+            block["genstamp"] = genstamp
+            block["num_bytes"] = num_bytes
+            if status < 0:
                 return block_count, -1
-            if unknown:
+            if status == MORE:
                 flags |= UNKNOWN_FIELDS
             block_count += 1
+        elif tag == INodeFile.modificationTime:
+            row["mtime"] = value
+        elif tag == INodeFile.accessTime:
+            row["atime"] = value
+        elif tag == INodeFile.preferredBlockSize:
+            row["block_size"] = value
+        elif tag == INodeFile.permission:
+            row["permission"] = fixed64(buf, start)
+        elif tag == INodeFile.replication and 0 <= value <= 0x7FFFFFFF:
+            row["replication"] = value
+        elif tag == INodeFile.storagePolicyID and 0 <= value <= 0xFF:
+            row["policy"] = value
+        elif tag == INodeFile.blockType and 0 <= value <= 1:
+            row["block_type"] = value
+        elif tag == INodeFile.erasureCodingPolicyID and 0 <= value <= 0xFF:
+            row["ec_policy"] = value
         elif tag == INodeFile.fileUC:
             flags |= UNDER_CONSTRUCTION
         elif tag == INodeFile.acl or tag == INodeFile.xAttrs:
             flags |= FEATURES
         else:
             flags |= UNKNOWN_FIELDS
-        pos = stop
     return block_count, flags
 
 
 @lean_kernel
 def _decode_directory(buf, pos, end, row):
-    """Fill `row` from an INodeDirectory; flags, or -1 for damage."""
+    """Fill `row` from an INodeDirectory; return flags, or -1 for damage."""
     flags = 0
     while pos < end:
-        tag, pos = read_varint(buf, pos, end)
+        tag, value, start, pos = next_field(buf, pos, end)
         if pos < 0:
             return -1
-        stop = skip_field(buf, pos, end, tag)
-        if stop < 0:
-            return -1
-        if tag == INodeDirectory.modificationTime or tag == INodeDirectory.nsQuota or tag == INodeDirectory.dsQuota:
-            value, _ = read_varint(buf, pos, end)
-            if tag == INodeDirectory.modificationTime:
-                row["mtime"] = value
-            elif tag == INodeDirectory.nsQuota:
-                row["ns_quota"] = value
-            else:
-                row["ds_quota"] = value
+        if tag == INodeDirectory.modificationTime:
+            row["mtime"] = value
+        elif tag == INodeDirectory.nsQuota:
+            row["ns_quota"] = value
+        elif tag == INodeDirectory.dsQuota:
+            row["ds_quota"] = value
         elif tag == INodeDirectory.permission:
-            row["permission"] = fixed64(buf, pos)
+            row["permission"] = fixed64(buf, start)
         elif tag == INodeDirectory.acl or tag == INodeDirectory.xAttrs or tag == INodeDirectory.typeQuotas:
             flags |= FEATURES
         else:
             flags |= UNKNOWN_FIELDS
-        pos = stop
     return flags
 
 
 @lean_kernel
 def _clear(row):
-    """Give every field the value it has in a record without it: a damaged record may have left others."""
+    """Set every field to its value in a record without it: a damaged record may have left other values."""
     row["id"] = 0
     row["mtime"] = 0
     row["atime"] = 0
@@ -236,17 +185,16 @@ def _clear(row):
 def decode_inode(buf, offset, rows, index, names, names_used, blocks, blocks_used):
     """Fill `rows[index]` from the delimited INode at `offset`.
 
-    The caller has room for the name and the blocks: no record holds more name bytes than its length, nor more
-    blocks than a sixth of it and one, at which a damaged record is given up. Fields that need Python (ACLs,
-    xattrs, UC strings …) are only flagged.
+    The caller provides room for the name and the blocks. A record has at most as many name bytes as its length, and at
+    most a sixth of its length and one as blocks; the last of these can only be damaged. Fields that Python reads (ACLs,
+    xattrs, client names …) only set flags.
 
     Returns:
         (name bytes used, blocks used, flags), flags -1 for a damaged record.
     """
-    length, pos = read_varint(buf, offset, buf.size)
-    if pos < 0 or length < 0 or length > buf.size - pos:
+    pos, end = record_span(buf, offset)
+    if pos < 0:
         return names_used, blocks_used, -1
-    end = pos + length
     row = rows[index]
     _clear(row)
     row["name_offset"] = names_used
@@ -255,44 +203,33 @@ def decode_inode(buf, offset, rows, index, names, names_used, blocks, blocks_use
     kind = np.int64(0)
     body = 0
     while pos < end:
-        tag, pos = read_varint(buf, pos, end)
+        tag, value, start, pos = next_field(buf, pos, end)
         if pos < 0:
             return names_used, blocks_used, -1
-        stop = skip_field(buf, pos, end, tag)
-        if stop < 0:
-            return names_used, blocks_used, -1
+        found = 0
         if tag == INode.type:
-            value, _ = read_varint(buf, pos, end)
             kind = value
         elif tag == INode.id:
-            value, _ = read_varint(buf, pos, end)
             row["id"] = value
-        elif tag & WIRE_TYPE == DELIMITED:
-            size, pos = read_varint(buf, pos, end)
-            if tag == INode.name:
-                for i in range(size):
-                    names[names_used + i] = buf[pos + i]
-                row["name_offset"] = names_used
-                row["name_length"] = size
-                names_used += size
-            elif tag == INode.file or tag == INode.directory:
-                found = 0
-                if tag == INode.file:
-                    blocks_used, found = _decode_file(buf, pos, stop, row, blocks, blocks_used)
-                else:
-                    found = _decode_directory(buf, pos, stop, row)
-                if found < 0:
-                    return names_used, blocks_used, -1
-                flags |= found
-                body = FILE if tag == INode.file else DIRECTORY
-            elif tag == INode.symlink:
-                flags |= FEATURES
-                body = SYMLINK
-            else:
-                flags |= UNKNOWN_FIELDS
+        elif tag == INode.name:
+            copy_bytes(names, names_used, buf, start, value)
+            row["name_offset"] = names_used
+            row["name_length"] = value
+            names_used += value
+        elif tag == INode.file:
+            blocks_used, found = _decode_file(buf, start, pos, row, blocks, blocks_used)
+            body = FILE
+        elif tag == INode.directory:
+            found = _decode_directory(buf, start, pos, row)
+            body = DIRECTORY
+        elif tag == INode.symlink:
+            found = FEATURES
+            body = SYMLINK
         else:
-            flags |= UNKNOWN_FIELDS
-        pos = stop
+            found = UNKNOWN_FIELDS
+        if found < 0:
+            return names_used, blocks_used, -1
+        flags |= found
     count = blocks_used - row["blocks_offset"]
     row["block_count"] = count
     row["block_capacity"] = count
@@ -305,24 +242,23 @@ def decode_inode(buf, offset, rows, index, names, names_used, blocks, blocks_use
 
 @lean_kernel
 def record_bytes(buf, offsets):
-    """Bytes of the delimited records at `offsets`, as far as their lengths can be."""
+    """Return the bytes in the delimited records at `offsets`; a record that does not fit counts as empty."""
     total = np.int64(0)
     for k in range(offsets.size):
-        length, pos = read_varint(buf, offsets[k], buf.size)
-        if pos >= 0 and 0 <= length <= buf.size - pos:
-            total += length
+        start, end = record_span(buf, offsets[k])
+        total += end - start
     return total
 
 
 @lean_kernel
 def decode_inodes(buf, offsets, slots, rows, first, names, names_used, blocks, blocks_used, ids):
-    """Fill the rows from `first` on from the delimited INode at each of `offsets`; their ids are in no row.
+    """Fill the rows from `first` with the delimited INode at each of `offsets`; no row may have their ids yet.
 
     Args:
-        slots: position of each in the base image; ids: of `IdTable`; the caller has room in all, see `decode_inode`.
+        slots: position of each in the base image; ids: of `IdTable`; the caller provides room, see `decode_inode`.
 
     Returns:
-        (records that were decoded, name bytes used, blocks used): fewer than there are where the next is damaged.
+        (records decoded, name bytes used, blocks used): fewer records than `offsets` if the next one is damaged.
     """
     for k in range(offsets.size):
         if k + _APART < offsets.size:
@@ -346,7 +282,7 @@ def _block_size(block):
 
 @lean_kernel
 def _client_size(row, pool):
-    """Size of the FileUnderConstructionFeature of `row`."""
+    """Return the size of the FileUnderConstructionFeature of `row`."""
     name = np.int64(pool[row["client_name"]]["name_length"])
     machine = np.int64(pool[row["client_machine"]]["name_length"])
     return 2 + varint_size(name) + name + varint_size(machine) + machine
@@ -354,7 +290,7 @@ def _client_size(row, pool):
 
 @lean_kernel
 def _body_size(row, blocks, pool, policies, block_types):
-    """Size of the INodeFile or INodeDirectory message of `row`."""
+    """Return the size of the INodeFile or INodeDirectory of `row`."""
     if row["kind"] == DIRECTORY:
         return 12 + varint_size(row["mtime"]) + varint_size(row["ns_quota"]) + varint_size(row["ds_quota"])
     size = 12 + varint_size(row["mtime"]) + varint_size(row["atime"]) + varint_size(row["block_size"])
@@ -376,8 +312,8 @@ def _body_size(row, blocks, pool, policies, block_types):
 
 
 @lean_kernel
-def _ask_for(rows, wanted, k, names, blocks):
-    """Ask for what is read of rows in the order in which edits touched them: the row, then its name and blocks."""
+def _prefetch_rows(rows, wanted, k, names, blocks):
+    """Prefetch a later row and the name and blocks of a nearer row: edits touched rows in random order."""
     far = k + 2 * _APART
     if far < wanted.size:
         for byte in range(0, rows.itemsize, _LINE):
@@ -391,10 +327,10 @@ def _ask_for(rows, wanted, k, names, blocks):
 
 @lean_kernel
 def encoded_size(rows, wanted, names, blocks, pool, policies, block_types):
-    """Bytes that `encode_inodes` writes for the rows `wanted`."""
+    """Return how many bytes `encode_inodes` writes for the rows `wanted`."""
     total = 0
     for k in range(wanted.size):
-        _ask_for(rows, wanted, k, names, blocks)
+        _prefetch_rows(rows, wanted, k, names, blocks)
         row = rows[wanted[k]]
         body = _body_size(row, blocks, pool, policies, block_types)
         size = 5 + varint_size(row["id"]) + varint_size(np.int64(row["name_length"])) + row["name_length"]
@@ -480,13 +416,13 @@ def encode_inodes(rows, wanted, names, blocks, pool, arena, policies, block_type
     Args:
         rows, names, blocks: the table; wanted: row numbers without FEATURES.
         pool, arena: client names and machines, see `BytesTable`.
-        policies, block_types: whether INodeFile carries storagePolicyID and blockType.
-        out: room for `encoded_size` bytes; starts: result, one more than `wanted`: where each record starts.
+        policies, block_types: whether INodeFile has storagePolicyID and blockType.
+        out: result, `encoded_size` bytes; starts: result, the offset of each record, and the end.
     """
     pos = 0
     for k in range(wanted.size):
         starts[k] = pos
-        _ask_for(rows, wanted, k, names, blocks)
+        _prefetch_rows(rows, wanted, k, names, blocks)
         row = rows[wanted[k]]
         body = _body_size(row, blocks, pool, policies, block_types)
         name_length = np.int64(row["name_length"])

@@ -1,4 +1,4 @@
-"""Kernels that decode runs of INode records to columns, each a row of one array."""
+"""Kernels that decode runs of INode records to columns; each column is a row of one array."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import numpy as np
 
 from image_format.kernels.inode import DIRECTORY, FILE, SYMLINK
 from image_format.kernels.jit import kernel, lean_kernel
-from image_format.kernels.tags import BlockProto, INode, INodeDirectory, INodeFile, INodeSymlink
-from image_format.kernels.wire import DELIMITED, VARINT, WIRE_TYPE, read_varint, skip_field
+from image_format.kernels.readers import read_block
+from image_format.kernels.tags import INode, INodeDirectory, INodeFile, INodeSymlink
+from image_format.kernels.wire import fixed64, next_field, record_span
 
 (
     ID,
@@ -28,17 +29,9 @@ from image_format.kernels.wire import DELIMITED, VARINT, WIRE_TYPE, read_varint,
     HAS_XATTRS,
     COLUMNS,
 ) = range(17)
-"""Rows of the array that `decode_columns` fills, and how many there are."""
+"""Rows of the array that `decode_columns` fills, and their number."""
 
 _INT32 = 0xFFFFFFFF
-
-
-@lean_kernel
-def _fixed64(buf, pos):
-    value = np.int64(0)
-    for i in range(8):
-        value |= np.int64(buf[pos + i]) << (8 * i)
-    return value
 
 
 @lean_kernel
@@ -47,58 +40,33 @@ def _signed32(value):
     return low - (_INT32 + 1) if low > 0x7FFFFFFF else low
 
 
-@lean_kernel
-def _block_bytes(buf, pos, end):
-    """(BlockProto.numBytes, whether the message is whole)."""
-    size = np.int64(0)
-    while 0 <= pos < end:
-        tag, pos = read_varint(buf, pos, end)
-        if pos < 0:
-            break
-        if tag & WIRE_TYPE == VARINT:
-            value, pos = read_varint(buf, pos, end)
-            if tag == BlockProto.numBytes:
-                size = value
-        else:
-            pos = skip_field(buf, pos, end, tag)
-    return size, pos == end
-
-
 @kernel
 def _file(buf, pos, end, out, row):
-    """Fill a row from an INodeFile; whether it is whole."""
+    """Fill a row from an INodeFile; return whether it is whole."""
     length = np.int64(0)
     blocks = np.int64(0)
     while 0 <= pos < end:
-        tag, pos = read_varint(buf, pos, end)
-        if pos < 0:
-            return False
-        if tag & WIRE_TYPE == VARINT:
-            value, pos = read_varint(buf, pos, end)
-            if tag == INodeFile.modificationTime:
-                out[MTIME, row] = value
-            elif tag == INodeFile.accessTime:
-                out[ATIME, row] = value
-            elif tag == INodeFile.preferredBlockSize:
-                out[BLOCK_SIZE, row] = value
-            elif tag == INodeFile.replication:
-                out[REPLICATION, row] = _signed32(value)
-            elif tag == INodeFile.storagePolicyID:
-                out[STORAGE_POLICY, row] = value & 0xFF
-            elif tag == INodeFile.erasureCodingPolicyID:
-                out[EC_POLICY, row] = value & 0xFF
-            continue
-        body = pos
-        pos = skip_field(buf, pos, end, tag)
-        if tag == INodeFile.permission and pos >= 0:
-            out[PERMISSION, row] = _fixed64(buf, body)
-        elif tag == INodeFile.blocks and pos >= 0:
-            _, body = read_varint(buf, body, end)
-            size, whole = _block_bytes(buf, body, pos)
-            if not whole:
+        tag, value, start, pos = next_field(buf, pos, end)
+        if tag == INodeFile.blocks:
+            _, _, size, status = read_block(buf, start, pos)
+            if status < 0:
                 return False
             length += size
             blocks += 1
+        elif tag == INodeFile.modificationTime:
+            out[MTIME, row] = value
+        elif tag == INodeFile.accessTime:
+            out[ATIME, row] = value
+        elif tag == INodeFile.preferredBlockSize:
+            out[BLOCK_SIZE, row] = value
+        elif tag == INodeFile.replication:
+            out[REPLICATION, row] = _signed32(value)
+        elif tag == INodeFile.storagePolicyID:
+            out[STORAGE_POLICY, row] = value & 0xFF
+        elif tag == INodeFile.erasureCodingPolicyID:
+            out[EC_POLICY, row] = value & 0xFF
+        elif tag == INodeFile.permission and pos >= 0:
+            out[PERMISSION, row] = np.int64(fixed64(buf, start))
     out[LENGTH, row] = length
     out[BLOCK_COUNT, row] = blocks
     return pos == end
@@ -106,24 +74,17 @@ def _file(buf, pos, end, out, row):
 
 @kernel
 def _directory(buf, pos, end, out, row):
-    """Fill a row from an INodeDirectory; whether it is whole."""
+    """Fill a row from an INodeDirectory; return whether it is whole."""
     while 0 <= pos < end:
-        tag, pos = read_varint(buf, pos, end)
-        if pos < 0:
-            return False
-        if tag & WIRE_TYPE == VARINT:
-            value, pos = read_varint(buf, pos, end)
-            if tag == INodeDirectory.modificationTime:
-                out[MTIME, row] = value
-            elif tag == INodeDirectory.nsQuota:
-                out[NS_QUOTA, row] = value
-            elif tag == INodeDirectory.dsQuota:
-                out[DS_QUOTA, row] = value
-            continue
-        body = pos
-        pos = skip_field(buf, pos, end, tag)
-        if tag == INodeDirectory.permission and pos >= 0:
-            out[PERMISSION, row] = _fixed64(buf, body)
+        tag, value, start, pos = next_field(buf, pos, end)
+        if tag == INodeDirectory.modificationTime:
+            out[MTIME, row] = value
+        elif tag == INodeDirectory.nsQuota:
+            out[NS_QUOTA, row] = value
+        elif tag == INodeDirectory.dsQuota:
+            out[DS_QUOTA, row] = value
+        elif tag == INodeDirectory.permission and pos >= 0:
+            out[PERMISSION, row] = np.int64(fixed64(buf, start))
         elif tag == INodeDirectory.xAttrs:
             out[HAS_XATTRS, row] = True
     return pos == end
@@ -131,57 +92,42 @@ def _directory(buf, pos, end, out, row):
 
 @kernel
 def _symlink(buf, pos, end, out, row):
-    """Fill a row from an INodeSymlink; whether it is whole."""
+    """Fill a row from an INodeSymlink; return whether it is whole."""
     while 0 <= pos < end:
-        tag, pos = read_varint(buf, pos, end)
-        if pos < 0:
-            return False
-        body = pos
-        pos = skip_field(buf, pos, end, tag)
+        tag, value, start, pos = next_field(buf, pos, end)
         if tag == INodeSymlink.permission and pos >= 0:
-            out[PERMISSION, row] = _fixed64(buf, body)
-        elif tag == INodeSymlink.modificationTime and pos >= 0:
-            out[MTIME, row], _ = read_varint(buf, body, end)
-        elif tag == INodeSymlink.accessTime and pos >= 0:
-            out[ATIME, row], _ = read_varint(buf, body, end)
+            out[PERMISSION, row] = np.int64(fixed64(buf, start))
+        elif tag == INodeSymlink.modificationTime:
+            out[MTIME, row] = value
+        elif tag == INodeSymlink.accessTime:
+            out[ATIME, row] = value
     return pos == end
 
 
 @kernel
 def decode_record(buf, pos, end, out, row):
-    """Fill a row from the INode between `pos` and `end`; whether it is whole."""
+    """Fill a row from the INode in `buf[pos:end]`; return whether it is whole."""
     kind = np.int64(0)
     body = np.int64(0)
     whole = True
     while 0 <= pos < end and whole:
-        tag, pos = read_varint(buf, pos, end)
-        if pos < 0:
-            return False
-        if tag & WIRE_TYPE == VARINT:
-            value, pos = read_varint(buf, pos, end)
-            if tag == INode.type:
-                kind = value
-            elif tag == INode.id:
-                out[ID, row] = value
-        elif tag & WIRE_TYPE == DELIMITED:
-            size, pos = read_varint(buf, pos, end)
-            if pos < 0 or size < 0 or size > end - pos:
-                return False
-            if tag == INode.name:
-                out[NAME_START, row] = pos
-                out[NAME_SIZE, row] = size
-            elif tag == INode.file:
-                body = np.int64(FILE)
-                whole = _file(buf, pos, pos + size, out, row)
-            elif tag == INode.directory:
-                body = np.int64(DIRECTORY)
-                whole = _directory(buf, pos, pos + size, out, row)
-            elif tag == INode.symlink:
-                body = np.int64(SYMLINK)
-                whole = _symlink(buf, pos, pos + size, out, row)
-            pos += size
-        else:
-            pos = skip_field(buf, pos, end, tag)
+        tag, value, start, pos = next_field(buf, pos, end)
+        if tag == INode.type:
+            kind = value
+        elif tag == INode.id:
+            out[ID, row] = value
+        elif tag == INode.name:
+            out[NAME_START, row] = start
+            out[NAME_SIZE, row] = value
+        elif tag == INode.file:
+            body = np.int64(FILE)
+            whole = _file(buf, start, pos, out, row)
+        elif tag == INode.directory:
+            body = np.int64(DIRECTORY)
+            whole = _directory(buf, start, pos, out, row)
+        elif tag == INode.symlink:
+            body = np.int64(SYMLINK)
+            whole = _symlink(buf, start, pos, out, row)
     out[KIND, row] = body
     return whole and pos == end and kind == body and kind > 0 and out[ID, row] > 0
 
@@ -194,15 +140,13 @@ def decode_columns(buf, offsets, out):
         buf: the INODE section; offsets: of the delimited records to decode.
 
     Returns:
-        Index of the first damaged record, -1 where all are whole.
+        Index of the first damaged record, -1 if all are whole.
     """
     out[:] = 0
     out[STORAGE_POLICY] = -1
     out[EC_POLICY] = -1
     for row in range(offsets.size):
-        length, pos = read_varint(buf, offsets[row], buf.size)
-        if pos < 0 or length < 0 or length > buf.size - pos:
-            return row
-        if not decode_record(buf, pos, pos + length, out, row):
+        pos, end = record_span(buf, offsets[row])
+        if pos < 0 or not decode_record(buf, pos, end, out, row):
             return row
     return -1

@@ -1,7 +1,7 @@
-"""How kernels are compiled: without the interpreter lock, and kept on disk where there is a place for them.
+"""Compilation of kernels: without the interpreter lock, and with machine code kept on disk where possible.
 
-Each kernel has two forms, which give the same results: compiled code, and its Python form. `image_format.compiling`
-chooses, call by call, while the compiled form is not in memory.
+Each kernel has two forms with the same results: compiled code, and its Python form. While the compiled form is not in
+memory, `image_format.compiling` chooses a form for each call.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from image_format.compiling.plain import call_plain, plain_form
 from image_format.kernels.prefetch import let_kernels_prefetch
 
 _CHOOSES: Final = "_compile_for_args"
-"""What Numba calls for arguments that it has no code for; what that returns, it calls with them."""
+"""Method that Numba calls for arguments without compiled code; Numba then calls the method's result with them."""
 _TESTED_NUMBA: Final = (0, 68)
-"""The versions whose inner parts `kept_code` knows; with others, Numba's own cache serves, more slowly."""
+"""Numba's version whose private parts `kept_code` uses; with other versions, Numba's own, slower cache serves."""
 _PYTHON: Final = (type, FunctionType, BuiltinFunctionType, np.ufunc)
-"""Callables that a Python form can call. Others are the compiler's own."""
+"""Callables that a Python form can call. Others exist in the compiler only."""
 
 
 class Kernel:
-    """A function with a compiled form and a Python form; the compiler is not loaded before the first call.
+    """A function with a compiled form and a Python form; the first call loads the compiler.
 
     Attributes:
-        py_func: the function as it was written.
+        py_func: the function as it is written.
     """
 
     def __init__(self, function: Callable[..., Any], flags: dict[str, bool]) -> None:
@@ -60,16 +60,16 @@ class Kernel:
         return call_plain(self.plain, arguments)
 
     def in_python(self, form: Callable[..., Any]) -> Callable[..., Any]:
-        """Use this function as the Python form: a decorator, for what Python does faster in another way."""
+        """Use this function as the Python form: a decorator, for operations that Python does faster in another way."""
         self.plain = form
         return form
 
     def measure(self, names: tuple[str, ...]) -> None:
-        """Let the arguments of these names alone tell how much work a call is."""
+        """Measure the work of a call by the arguments of these names."""
         self._measured = names
 
     def is_at_hand(self, *arguments: Any) -> bool:
-        """Return whether a compiled form for such arguments exists; if it does not, one is made in the background."""
+        """Return whether a compiled form for such arguments exists; if not, compile it in the background."""
         if mode() is Mode.COMPILED:
             return True
         types = _types_of(self.dispatcher, arguments)
@@ -77,7 +77,7 @@ class Kernel:
 
     @functools.cached_property
     def plain(self) -> Callable[..., Any] | None:
-        """The Python form; None for a kernel that needs what only compiled code has, or whose source is missing."""
+        """The Python form; None for a kernel that uses features of compiled code only, or without a source."""
         called: dict[str, Callable[..., Any]] = {}
         for name in self.py_func.__code__.co_names:
             value = self.py_func.__globals__.get(name)
@@ -94,7 +94,7 @@ class Kernel:
 
     @functools.cached_property
     def dispatcher(self) -> Any:
-        """Numba's own object for it."""
+        """Numba's dispatcher of the kernel."""
         with unbounded_memory():
             _teach_compiler()
             dispatcher = _compiled(self.py_func, self._flags)
@@ -132,7 +132,7 @@ class Kernel:
 
 @functools.cache
 def _teach_compiler() -> None:
-    """Kernels may call kernels, and `prefetch`."""
+    """Let kernels call kernels, and `prefetch`."""
     from numba.extending import typeof_impl
 
     let_kernels_prefetch()
@@ -143,7 +143,7 @@ def _teach_compiler() -> None:
 
 
 def measured_by(*names: str) -> Callable[[Kernel], Kernel]:
-    """Let the arguments of these names alone tell how much work a call of a kernel is; without it, all do."""
+    """Measure the work of a call of a kernel by the arguments of these names; without it, by all arguments."""
 
     def measured(kernel: Kernel) -> Kernel:
         kernel.measure(names)
@@ -157,24 +157,24 @@ def _types_of(dispatcher: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:
-    """Compile at a call, or in the background; machine code is kept beside the source, or in the user's cache folder.
+    """Compile at a call, or in the background; keep machine code next to the source, or in the user's cache folder.
 
-    Where neither can be written (an installation owned by root, a user without a home, a full disk) each process
-    compiles anew: slower to start, the same results. NUMBA_CACHE_DIR names another place.
+    If neither can be written (an installation owned by root, a user without a home, a full disk), each process compiles
+    again, which only slows its start. NUMBA_CACHE_DIR names another folder.
     """
     return Kernel(function, {})
 
 
 def lean_kernel(function: Callable[..., Any]) -> Kernel:
-    """As `kernel`, without counting references to arrays, at each of which all cores would wait for each other.
+    """Compile as `kernel` does, but without reference counts of arrays, which avoids contention between cores.
 
-    Such a kernel makes no array, and its arguments outlive the call.
+    Such a kernel creates no array, and its arguments outlive the call.
     """
     return Kernel(function, {"_nrt": False})
 
 
 def step(function: Callable[..., Any]) -> Kernel:
-    """As `lean_kernel`, for what only kernels call: it lacks what calls from Python need, which is slow to compile."""
+    """Compile as `lean_kernel` does, for calls by kernels only: the wrappers for calls from Python compile slowly."""
     return Kernel(function, {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True})
 
 
@@ -189,10 +189,10 @@ def _compiled(function: Callable[..., Any], flags: dict[str, bool]) -> Any:
 
 
 def _cache(function: Callable[..., Any], stamp: str) -> Any:
-    """Return where the machine code of a kernel is kept.
+    """Return the cache for the machine code of a kernel.
 
     Raises:
-        RuntimeError: there is no folder for it, which is how Numba says it, or this Numba has other files.
+        RuntimeError: no folder for it is writable, as Numba reports it, or this Numba's files differ.
     """
     from numba import version_info
 
@@ -207,7 +207,7 @@ def _cache(function: Callable[..., Any], stamp: str) -> Any:
 
 @functools.cache
 def _sources(folder: Path) -> str:
-    """Digest of the sources of a folder of kernels and of this one: of what they do for the compiler, too."""
+    """Return a digest of the sources of a folder of kernels and of this one, with their extensions of the compiler."""
     digest = hashlib.sha256()
     for path in sorted({*Path(__file__).parent.glob("*.py"), *folder.glob("*.py")}):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
@@ -216,7 +216,7 @@ def _sources(folder: Path) -> str:
 
 @functools.cache
 def made_of(function: Callable[..., Any]) -> str:
-    """Digest of what a kernel is made of: its code, the values that it takes from elsewhere, the kernels it calls."""
+    """Return a digest of a kernel's code, the values that it takes from elsewhere, and the kernels that it calls."""
     code = function.__code__
     digest = hashlib.sha256(code.co_code + repr(code.co_consts).encode())
     for name in sorted(set(code.co_names) & function.__globals__.keys()):
@@ -230,7 +230,7 @@ def made_of(function: Callable[..., Any]) -> str:
 
 
 def _with_memory(dispatcher: Any) -> Any:
-    """Let the compiler have the memory that it needs, whatever the bound on the work: LLVM aborts without it."""
+    """Let the compiler use memory beyond the bound on the work: LLVM aborts without it."""
     compile_or_load = dispatcher.compile
 
     def unbounded(signature: Any) -> Any:

@@ -1,11 +1,11 @@
-"""Kernels' machine code on disk: Numba's files, written and read without what only compiling needs.
+"""Kernels' machine code on disk: Numba's files, written and read without the parts that only compiling needs.
 
-Numba's own way to read them parses each kernel's bitcode, lists its symbols, imports the modules of every function that
-was compiled into it, and compiles a runtime for arrays that kernels make: most of a second of each start. Here
+Numba parses each kernel's bitcode, lists its symbols, imports the modules of every function compiled into it, and
+compiles a runtime for arrays that kernels create. That takes most of a second of each start. In contrast, here
 
-    bitcode      is parsed when a kernel that is compiled in this process calls the one that was read.
-    environments of what was compiled into a kernel are left out where they hold no constants: nothing can read them.
-    the runtime  is made when the code of a kernel asks for it by name.
+    bitcode      is parsed when a kernel that this process compiles calls the kernel.
+    environments of functions compiled into a kernel are left out if they have no constants: no code can read them.
+    the runtime  is created if the kernel's code refers to it by name.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from numba.core.runtime.nrt import rtsys
 from image_format.kernels.kept_files import KernelFiles
 
 _RUNTIME: Final = b"NRT_"
-"""How the names of the runtime's functions begin."""
+"""Prefix of the names of the runtime's functions."""
 
 
 class _ReadLibrary(JITCodeLibrary):
-    """Machine code as it was read."""
+    """Machine code from a file."""
 
     def __init__(self, codegen: Any, name: str, code: bytes, bitcode: bytes) -> None:
         self._bitcode: bytes | None = bitcode
@@ -37,7 +37,7 @@ class _ReadLibrary(JITCodeLibrary):
 
     @property
     def _shared_module(self) -> Any:
-        """Return the library for linking into other kernels; None while Numba builds it."""
+        """Return the module to link into other kernels; None while Numba builds it."""
         if self._parsed is None and self._finalized:
             self._parsed, self._bitcode = llvm.parse_bitcode(self._bitcode), None
             self._codegen._engine._load_defined_symbols(self._parsed)
@@ -67,7 +67,7 @@ class _Results(CompileResultCacheImpl):
         for each in kept:
             library.codegen.set_env(each.env_name, each)
         entry_point = context.get_executable(library, function, environment)
-        # as Numba fills it, where it has read one
+        # as Numba fills it when it reads one
         fields: dict[str, Any] = dict.fromkeys(CR_FIELDS) | {
             "target_context": context,
             "typing_context": context.typing_context,
@@ -86,10 +86,10 @@ class _Results(CompileResultCacheImpl):
 
 
 class KernelCache(KernelFiles):
-    """Files of one kernel that are read fast."""
+    """Files of one kernel, read fast."""
 
     _impl_class = _Results
 
     def _read(self, signature: Any, context: Any) -> Any:
-        # Without Numba's refresh of the context, which loads what compiles; what is not found loads it then.
+        # Without Numba's refresh of the context, which loads the compiler; a missing kernel loads it later.
         return self._load_overload(signature, context)

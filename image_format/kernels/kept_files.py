@@ -1,8 +1,8 @@
-"""The files of compiled kernels: Numba's, so that nothing but the code that was asked for is ever read.
+"""Numba's files of compiled kernels, safe against stale and damaged code.
 
 A wrong kernel would write a wrong image. The names of data files carry the stamp of the sources, since Numba writes an
-index before the data to which it leads. The types of the arguments are compared, one process at a time writes into a
-folder, and a damaged file counts as a missing one.
+index before its data. The types of the arguments are compared, one process at a time writes into a folder, and a
+damaged file counts as a missing one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 
 _LOCK: Final = "kernel-files.lock"
 _PRIVATE: Final = ("_source_stamp", "_data_name_pattern", "_index_name", "_load_index")
-"""What Numba's index file must have, so that its files can carry a stamp."""
+"""Attributes of Numba's index file that a stamp needs."""
 _UNREADABLE: Final = (
     OSError,
     EOFError,
@@ -35,17 +35,19 @@ _UNREADABLE: Final = (
     IndexError,
     KeyError,
 )
-"""What reading a damaged file raises: files get their names without fsync, so a power failure may leave them empty."""
+"""Exceptions from reading a damaged file: files are renamed without fsync, so that a power failure may leave them
+empty.
+"""
 
 
 class KernelFiles(FunctionCache):
-    """Where the machine code of one kernel is kept.
+    """The cache for the machine code of one kernel.
 
     Args:
-        stamp: of all that the kernel was compiled from; Numba reads only the time of its own file.
+        stamp: of everything that the kernel was compiled from; Numba reads only the time of its own file.
 
     Raises:
-        RuntimeError: there is no folder for it, or this Numba has other files.
+        RuntimeError: no folder for it is writable, or this Numba's files differ.
     """
 
     _impl_class: Any = CompileResultCacheImpl
@@ -59,11 +61,11 @@ class KernelFiles(FunctionCache):
         self._base = file._index_name.removesuffix(".nbi")
         self._digest = hashlib.sha256(stamp.encode()).hexdigest()[:16]
         file._source_stamp = stamp
-        # Numba writes the index before the data: an index must never lead to data of other sources.
+        # Numba writes the index before the data: an index must never name data of other sources.
         file._data_name_pattern = f"{self._base}.{self._digest}.{{number:d}}.nbc"
 
     def load_overload(self, signature: Any, context: Any) -> Any:
-        """Return the code that is kept for a signature; None if there is none that can be used."""
+        """Return the kept code for a signature; None if there is no usable code."""
         try:
             found = self._read(signature, context)
         except _UNREADABLE as error:
@@ -76,7 +78,7 @@ class KernelFiles(FunctionCache):
         return super().load_overload(signature, context)
 
     def holds(self, context: Any, types: tuple[Any, ...]) -> bool:
-        """Return whether a kernel is kept for arguments of these types."""
+        """Return whether code for arguments of these types is kept."""
         try:
             name = self._cache_file._load_index().get(self._index_key(types, context.codegen()))
             return name is not None and (self._folder / name).exists()
@@ -84,7 +86,7 @@ class KernelFiles(FunctionCache):
             return False
 
     def save_overload(self, signature: Any, result: Any) -> None:
-        """Keep a kernel, if that is possible: Numba would end the call that compiled it."""
+        """Keep a kernel if possible: an error of Numba would end the call that compiled the kernel."""
         try:
             with _locked(self._folder / _LOCK):
                 self._make_readable()
@@ -101,7 +103,7 @@ class KernelFiles(FunctionCache):
             self._cache_file.flush()
 
     def _remove_outdated(self) -> None:
-        """Remove data that was compiled from other sources, to which no index leads any more."""
+        """Remove the data of other sources, which no index names any more."""
         for path in self._folder.glob(f"{self._base}.*.nbc"):
             if not path.name.startswith(f"{self._base}.{self._digest}."):
                 with suppress(OSError):
@@ -110,7 +112,7 @@ class KernelFiles(FunctionCache):
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Keep other processes from keeping kernels in a folder: each reads an index, adds to it and writes it.
+    """Lock a folder against writers in other processes: each reads an index, adds to it and writes it.
 
     Raises:
         OSError: the file cannot be opened or locked.

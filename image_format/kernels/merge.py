@@ -12,22 +12,22 @@ from image_format.kernels.tags import DirEntry
 from image_format.kernels.wire import copy_bytes, put_varint, varint_size
 
 _APART = 16
-"""Children between the one whose record is asked for, and the one that is read: they may lie anywhere."""
+"""Number of children between the prefetch of a record and its use: records may lie anywhere."""
 
 
 @measured_by("buf", "data")
 @kernel
 def splice(buf, cuts, data, spans, state, out):
-    """Copy `buf` with `cuts` applied into `out` until it is full; call again to go on.
+    """Copy `buf` with `cuts` applied into `out` until `out` is full; the next call continues.
 
     Args:
         buf: a section; cuts: rows of (start, end) in it, ascending.
-        data: new records; spans: rows of (start, end) in it: what stands in the place of each cut.
+        data: new records; spans: rows of (start, end) in it, the replacement of each cut.
         state: (next cut, position in buf, position in the cut's span), updated.
         out: result.
 
     Returns:
-        Bytes written; fewer than `out` holds only at the end.
+        Bytes written; fewer than the size of `out` only at the end.
     """
     cut, pos, done = state[0], state[1], state[2]
     used = 0
@@ -57,12 +57,12 @@ def splice(buf, cuts, data, spans, state, out):
 
 @kernel
 def sort_names(names, spans, first, order):
-    """Merge sort of the names `first`, `first` + 1 … by name.
+    """Sort the names `first`, `first` + 1 … with merge sort.
 
     Args:
         names, spans: bytes, and rows of (start, size) in them.
         first: number of the first name.
-        order: two rows as long as there are names; the first one takes the numbers in name order.
+        order: two rows with an element for each name; result, the numbers in name order, in the first row.
     """
     size = order.shape[1]
     for i in range(size):
@@ -92,11 +92,11 @@ def sort_names(names, spans, first, order):
 
 @kernel
 def measure_entries(buf, starts, name_bounds):
-    """(most children, most references) that entries of a section have or get; nothing counts of what is damaged.
+    """Return the maximum (children, references) of entries of a section after a merge, without damaged entries.
 
     Args:
         buf: INODE_DIR; starts: of each entry in it, negative for none.
-        name_bounds: where the names that may come to each entry start, one more.
+        name_bounds: start of the new names of each entry, and the end.
     """
     most = np.int64(0)
     most_references = np.int64(0)
@@ -111,7 +111,7 @@ def measure_entries(buf, starts, name_bounds):
 
 @lean_kernel
 def _locate_children(base, count, ids, slots, offsets, buf, places):
-    """Fill `places` with where the records of the first `count` inodes of `base` start; whether all have one."""
+    """Fill `places` with the record offsets of the first `count` inodes of `base`; return whether all have one."""
     slot = np.int64(0)
     last = np.int64(0)
     for i in range(count):
@@ -127,10 +127,10 @@ def _locate_children(base, count, ids, slots, offsets, buf, places):
 
 @lean_kernel
 def _merge_children(base, places, count, buf, names, spans, name_ids, order, merged):
-    """Merge children, sorted by name, with names in that order; how many `merged` takes, -1 if they are not sorted.
+    """Merge children, sorted by name, with sorted names; return the size of `merged`, -1 for unsorted children.
 
     Args:
-        base, places: the first `count` are inode ids of the children, and where their records start in `buf`.
+        base, places: the first `count` are inode ids of the children, and the offsets of their records in `buf`.
         names, spans, name_ids: as for `merge_directories`; order: the names' numbers.
     """
     used = np.int64(0)
@@ -169,7 +169,7 @@ def _merge_children(base, places, count, buf, names, spans, name_ids, order, mer
 
 @lean_kernel
 def _put_entry(out, pos, parent, children, count):
-    """Write the delimited DirEntry of the first `count` of `children`; returns the next position."""
+    """Write the delimited DirEntry of the first `count` of `children`; return the next position."""
     packed = 0
     for i in range(count):
         packed += varint_size(children[i])
@@ -205,25 +205,25 @@ def merge_directories(
     out,
     spans,
 ):
-    """Write the delimited DirEntry of each changed directory, nothing where it has no children left.
+    """Write the delimited DirEntry of each changed directory, nothing for a directory without children.
 
     Args:
         parents: inode id of each directory.
-        buf, starts: INODE_DIR, and where each directory has its entry in it, negative for none.
-        turns: numbers of the directories in the order in which they are written.
-        names, name_spans, name_ids, name_bounds: what the delta says of names, distinct within a directory: the
-            inode id that has it now, 0 where none has.
+        buf, starts: INODE_DIR, and the offset of each directory's entry in it, negative for none.
+        turns: numbers of the directories in the order of writing.
+        names, name_spans, name_ids, name_bounds: changed names, distinct within a directory, and the inode id that has
+            each name now, 0 for none.
         ids, slots, offsets: of `IndexArrays`; inodes: the INODE section.
-        done: how many turns are over; given: children of the directory whose turn is next, sorted by name, where an
-            earlier call found its entry odd, else empty.
-        scratch: three rows for what `measure_entries` counted, the first of them for references too.
-        order: two rows for the most names of a directory.
-        out: room for the old entries, 32 bytes a directory and 10 a name.
+        done: number of finished turns; given: sorted children of the next directory, if an earlier call stopped at its
+            entry, else empty.
+        scratch: three rows as long as `measure_entries` returned, the first of them for references, too.
+        order: two rows as long as the maximum number of names of a directory.
+        out: result, room for the old entries, 32 bytes for each directory and 10 for each name.
         spans: result, (start, end) of each entry in `out`.
 
     Returns:
-        How many turns are over: fewer than there are where the entry whose turn it is, is damaged, has a child without
-        a record, or children in no order.
+        Number of finished turns. The next entry, if any, is damaged, or has a child without a record or unsorted
+        children.
     """
     base = scratch[0]
     places = scratch[1]

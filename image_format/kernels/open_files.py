@@ -1,15 +1,16 @@
-"""Kernels for FILES_UNDERCONSTRUCTION: entries to ids and paths, and rows and unread files to entries."""
+"""Kernels for FILES_UNDERCONSTRUCTION: read entries as ids and paths, write entries from rows and unread files."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from image_format.kernels.jit import kernel, lean_kernel
+from image_format.kernels.readers import ABSENT, ALONE, read_open_file
 from image_format.kernels.tags import FileUnderConstructionEntry
-from image_format.kernels.wire import copy_bytes, octet, put_varint, read_varint, varint_size
+from image_format.kernels.wire import copy_bytes, octet, put_varint, record_span, varint_size
 
 NO_PATH = -1
-"""Size of a path that kernels do not know: it is no absolute path of ASCII, or the record is an odd one."""
+"""Size of a path that kernels cannot read: the path is not absolute and ASCII, or the record has other fields."""
 
 _ROOT_ROW = 0
 _SLASH = 47
@@ -21,24 +22,21 @@ UNREAD_DTYPE = np.dtype(
         ("slot", "i8"),
         ("name_offset", "i8"),  # in the section
         ("name_length", "i4"),
-        ("directory", "i4"),  # row of the directory it is in
+        ("directory", "i4"),  # row of its directory
     ]
 )
-"""An open file of the base image that has no row: what its entry says. The name is ASCII."""
+"""An open file of the base image without a row, as its entry describes it. The name is ASCII."""
 
 
 @kernel
 def count_entries(buf):
-    """Number of delimited records in a section; -1 where one is damaged."""
+    """Return the number of delimited records in a section, -1 if one is damaged."""
     count = 0
     pos = np.int64(0)
-    while pos < buf.size:
-        length, body = read_varint(buf, pos, buf.size)
-        if body < 0 or length < 0 or length > buf.size - body:
-            return np.int64(-1)
-        pos = body + length
+    while 0 <= pos < buf.size:
+        _, pos = record_span(buf, pos)
         count += 1
-    return np.int64(count)
+    return np.int64(count if pos >= 0 else -1)
 
 
 @kernel
@@ -46,27 +44,24 @@ def read_entries(buf, offsets, ids, spans):
     """Read as many whole records as `offsets` is long.
 
     Args:
-        offsets, ids: result, where each record starts, and its inode id.
-        spans: result, rows of (start, size) of the path; the size is `NO_PATH` where the plain parser has to look.
+        offsets, ids: result, the offset of each record, and its inode id.
+        spans: result, rows of (start, size) of the path; the size is `NO_PATH` if the plain parser must read it.
     """
     pos = np.int64(0)
     for number in range(offsets.size):
         offsets[number] = pos
-        length, body = read_varint(buf, pos, buf.size)
-        end = body + length
-        tag, at = read_varint(buf, body, end)
-        inode_id, at = read_varint(buf, at, end) if at >= 0 and tag == FileUnderConstructionEntry.inodeId else (0, -1)
-        tag, at = read_varint(buf, at, end) if at >= 0 else (0, -1)
-        size, at = read_varint(buf, at, end) if at >= 0 and tag == FileUnderConstructionEntry.fullPath else (0, -1)
-        ids[number] = inode_id
-        spans[number, 0] = at
-        spans[number, 1] = size if at >= 0 and at + size == end and _is_plain(buf, at, end) else NO_PATH
+        body, end = record_span(buf, pos)
+        inode_id, start, size, status = read_open_file(buf, body, end)
+        ids[number] = inode_id if inode_id != ABSENT else 0
+        spans[number, 0] = start
+        plain = status == ALONE and inode_id != ABSENT and start + size == end and _is_plain(buf, start, end)
+        spans[number, 1] = size if plain else NO_PATH
         pos = end
 
 
 @lean_kernel
 def _is_plain(buf, start, end):
-    """Whether a path is absolute, has no empty component, and is ASCII."""
+    """Return whether a path is absolute, has no empty component, and is ASCII."""
     if start >= end or octet(buf, start) != _SLASH or octet(buf, end - 1) == _SLASH:
         return False
     slash = False
@@ -80,12 +75,12 @@ def _is_plain(buf, start, end):
 
 @kernel
 def entry_sizes(rows, names, unread, section, wanted, sizes):
-    """Size of the path of each file, `NO_PATH` where a name in it is not ASCII.
+    """Fill `sizes` with the size of the path of each file, `NO_PATH` if a name in it is not ASCII.
 
     Args:
         rows, names: of the `InodeTable`.
-        unread, section: files that have no row, see `UNREAD_DTYPE`, and the section with their names.
-        wanted: row of each file, or the inverted number of one in `unread`.
+        unread, section: files without a row, see `UNREAD_DTYPE`, and the section with their names.
+        wanted: row of each file, or the inverted number of a file in `unread`.
     """
     for number in range(wanted.size):
         size = np.int64(0)
@@ -105,11 +100,11 @@ def entry_sizes(rows, names, unread, section, wanted, sizes):
 
 @kernel
 def encode_entries(rows, names, unread, section, wanted, sizes, out):
-    """Write the delimited records of files whose paths have these sizes; returns how many bytes there are.
+    """Write the delimited records of files whose paths have these sizes; return how many bytes they take.
 
     Args:
         rows, names, unread, section, wanted: see `entry_sizes`.
-        out: room for the paths and 32 bytes more for each.
+        out: result, room for the paths and 32 more bytes for each.
     """
     pos = np.int64(0)
     for number in range(wanted.size):
@@ -134,7 +129,7 @@ def encode_entries(rows, names, unread, section, wanted, sizes, out):
 
 @lean_kernel
 def _put_before(out, at, names, start, length):
-    """Write a slash and a name that end at `at`; returns where they start."""
+    """Write a slash and a name that end at `at`; return where they start."""
     at -= length
     copy_bytes(out, at, names, start, length)
     out[at - 1] = _SLASH

@@ -1,4 +1,4 @@
-"""Kernels for columns of packed numbers: 64 of them are 16-bit differences from one base, where that is enough."""
+"""Kernels for packed columns of numbers: where possible, 64 numbers are 16-bit differences from one base."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _SHIFT = 6
 
 
 class Columns(NamedTuple):
-    """Numbers that are not negative, in rows.
+    """Rows of non-negative numbers.
 
     Attributes:
-        low: uint16, what each number is above the base of its block.
-        bases: int64, the least number of each block of 64 rows; `~n` where these are too far apart for 16 bits and
-            stand in block `n` of `wide`.
+        low: uint16, the difference of each number from the base of its block.
+        bases: int64, the least number of each block of 64 rows; `~n` for a block whose range exceeds 16 bits, which is
+            block `n` of `wide`.
         wide: int64, the numbers of such blocks, 64 rows each.
     """
 
@@ -36,7 +36,7 @@ _MISSING = -1
 
 @lean_kernel
 def packed_at(packed, i):
-    """The number in row `i`."""
+    """Return the number in row `i`."""
     base = packed.bases[np.uint64(i >> _SHIFT)]
     if base >= 0:
         return base + np.int64(packed.low[np.uint64(i)])
@@ -45,14 +45,14 @@ def packed_at(packed, i):
 
 @lean_kernel
 def _first_of(packed, block):
-    """The first number of a block of an increasing column."""
+    """Return the first number of a block of an increasing column."""
     base = packed.bases[np.uint64(block)]
     return base if base >= 0 else packed.wide[np.uint64(~base << _SHIFT)]
 
 
 @lean_kernel
 def find_packed(packed, wanted):
-    """Row of `wanted` in a strictly increasing column, -1 where it is not there."""
+    """Return the row of `wanted` in a strictly increasing column, -1 for none."""
     size = packed.low.size
     if size == 0:
         return np.int64(_MISSING)
@@ -85,29 +85,29 @@ def find_packed(packed, wanted):
 
 @lean_kernel
 def find_slot(ids, slots, inode_id):
-    """Slot of an inode by the columns of `IndexArrays`, -1 where there is none of that id."""
+    """Return the slot of an inode by the columns of `IndexArrays`, -1 for an unknown id."""
     row = find_packed(ids, inode_id)
     return np.int64(slots[row]) if row >= 0 and slots.size else row
 
 
 @lean_kernel
 def is_in_slot(ids, slots, inode_id, slot):
-    """Whether an inode is in a slot, as far as the columns tell: where the slots are the order of the ids."""
+    """Return whether an inode is certainly in a slot; the columns show that if the slots are in id order."""
     return slots.size == 0 and 0 <= slot < ids.low.size and packed_at(ids, slot) == inode_id
 
 
 @lean_kernel
 def find_slot_near(ids, slots, inode_id, near):
-    """`find_slot` of an inode that most likely is in the slot `near`.
+    """Return `find_slot` of an inode that is most likely in the slot `near`.
 
-    Children of a directory were mostly made together: from one to the next, slots differ as ids do.
+    Children of a directory were mostly created together: from one to the next, slots differ as ids do.
     """
     return np.int64(near) if is_in_slot(ids, slots, inode_id, near) else find_slot(ids, slots, inode_id)
 
 
 @kernel
 def find_packed_all(packed, wanted):
-    """`find_packed` for each of `wanted`."""
+    """Return `find_packed` of each of `wanted`."""
     found = np.empty(wanted.size, np.int64)
     for i in range(wanted.size):
         found[i] = find_packed(packed, wanted[i])
@@ -116,12 +116,12 @@ def find_packed_all(packed, wanted):
 
 @lean_kernel
 def pack_blocks(values, low, bases, wide):
-    """Pack numbers that are not negative, block after block; the last one may have fewer.
+    """Pack non-negative numbers block by block; the last block may have fewer.
 
     Args:
         values: as many as `low` has rows.
-        low, bases: results, see `Columns`; the blocks in `wide` have numbers from 0 on in `bases`, inverted.
-        wide: room for as many whole blocks as there are.
+        low, bases: results, see `Columns`; `bases` numbers the blocks in `wide` from 0, inverted.
+        wide: result, room for all blocks.
 
     Returns:
         Rows of `wide` that were filled, whole blocks.
@@ -150,14 +150,14 @@ def pack_blocks(values, low, bases, wide):
 
 @lean_kernel
 def unpack(packed, first, out):
-    """Fill `out` with the numbers from row `first` on."""
+    """Fill `out` with the numbers from row `first`."""
     for i in range(out.size):
         out[np.uint64(i)] = packed_at(packed, first + i)
 
 
 @kernel
 def unpack_at(packed, rows):
-    """The numbers in these rows."""
+    """Return the numbers in these rows."""
     out = np.empty(rows.size, np.int64)
     for i in range(rows.size):
         out[i] = packed_at(packed, rows[i])

@@ -1,4 +1,4 @@
-"""A hint that compiled code gives the processor; plain code has no use for it."""
+"""A prefetch hint that compiled code gives the processor; plain code ignores it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _READ, _KEEP, _DATA = 0, 3, 1
 
 
 def prefetch(array: Any, row: int | np.signedinteger[Any], byte: int = 0) -> None:
-    """Ask for the cache line of a byte of an array's row, since it is read soon. There need not be such a row.
+    """Prefetch the cache line of a byte of an array's row, which is read soon. The row need not exist.
 
-    The processor's own guesses end where pages do, every 4 KB of a file that is mapped.
+    The processor's own prefetch ends at page boundaries, every 4 KB of a mapped file.
     """
 
 
 def let_kernels_prefetch() -> None:
-    """Tell the compiler what `prefetch` is; once."""
+    """Define `prefetch` for the compiler, once."""
     from llvmlite import ir
     from numba import types
     from numba.core import cgutils

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from image_format.kernels.jit import kernel, lean_kernel
-from image_format.kernels.tags import DiffEntry, DirectoryDiff, DirEntry
-from image_format.kernels.wire import VARINT_ERROR, read_varint, skip_field
+from image_format.kernels.readers import read_diff_entry, read_directory_diff
+from image_format.kernels.tags import DirEntry
+from image_format.kernels.wire import next_field, octet, read_varint, record_span
 from image_format.proto import fsimage_pb2 as pb
 
 BY_RECORD, BY_CHILDREN, BY_DIFF_LIST = 0, 1, 2
-"""What counts: INODE records behind the header, children of DirEntry records, lists of SNAPSHOT_DIFF."""
+"""What counts: INODE records after the header, children of DirEntry records, lists of SNAPSHOT_DIFF."""
 
 DIFF_ENTRY = 0
 FILE_DIFF: int = pb.DiffEntry.FILEDIFF
@@ -17,50 +18,35 @@ CREATED_ENTRY = 3
 """The records of SNAPSHOT_DIFF."""
 
 DIFF_STATE = 4
-"""Size of the array that remembers the place in SNAPSHOT_DIFF: type, diffs left, created entries left, inode id."""
+"""Size of the array with the position in SNAPSHOT_DIFF: type, diffs left, created entries left, inode id."""
 
 
 @kernel
 def last_boundary(buf, pos, limit):
-    """End of the last record that starts at or behind `pos` and ends at or before `limit`.
+    """Return the end of the last record that starts at or after `pos` and ends at or before `limit`.
 
-    A first record that is longer is taken whole. Returns (position, damaged): where damaged, a record starts at
-    the position whose length is no varint or does not fit the buffer.
+    A longer first record is taken whole.
+
+    Returns:
+        (position, damaged): if damaged, the record at the position has no valid length or does not fit the buffer.
     """
     size = buf.size
     start = pos
     while pos < size and (pos < limit or pos == start):
-        length, body = read_varint(buf, pos, size)
-        if body < 0 or length < 0 or length > size - body:
+        _, stop = record_span(buf, pos)
+        if stop < 0:
             return pos, True
-        if body + length > limit and pos > start:
+        if stop > limit and pos > start:
             return pos, False
-        pos = body + length
+        pos = stop
     return pos, False
-
-
-@lean_kernel
-def _varint_field(buf, pos, end, wanted, default):
-    """Value of the last field with the tag `wanted` in a message, as (value, damaged)."""
-    value = default
-    damaged = False
-    while pos < end:
-        tag, pos = read_varint(buf, pos, end)
-        if pos >= 0 and tag == wanted:
-            value, pos = read_varint(buf, pos, end)
-        elif pos >= 0:
-            pos = skip_field(buf, pos, end, tag)
-        if pos < 0:
-            damaged = True
-            pos = end
-    return value, damaged
 
 
 @kernel
 def next_in_diffs(buf, pos, end, state):
-    """Take note of the SNAPSHOT_DIFF record in `pos`..`end`; returns (its kind, damaged).
+    """Advance `state` by the SNAPSHOT_DIFF record in `buf[pos:end]`; return (its kind, damaged).
 
-    `state` has `DIFF_STATE` numbers, zeros at the section's start; a list is complete where its second and third are 0.
+    `state` has `DIFF_STATE` numbers, zeros at the section's start; a list is complete if its second and third are 0.
     """
     if state[2] > 0:
         state[2] -= 1
@@ -69,33 +55,27 @@ def next_in_diffs(buf, pos, end, state):
         state[1] -= 1
         if state[0] == FILE_DIFF:
             return FILE_DIFF, False
-        created, damaged = _varint_field(buf, pos, end, DirectoryDiff.createdListSize, 0)
+        _, _, created, status = read_directory_diff(buf, pos, end)
         state[2] = created
-        return DIRECTORY_DIFF, damaged or created < 0
-    kind, damaged = _varint_field(buf, pos, end, DiffEntry.type, 0)
-    diffs, also_damaged = _varint_field(buf, pos, end, DiffEntry.numOfDiff, 0)
-    state[3], _ = _varint_field(buf, pos, end, DiffEntry.inodeId, 0)
+        return DIRECTORY_DIFF, status < 0 or created < 0
+    kind, inode_id, diffs, status = read_diff_entry(buf, pos, end)
     state[0] = kind
     state[1] = diffs
-    return DIFF_ENTRY, damaged or also_damaged or diffs < 0 or kind < FILE_DIFF or kind > DIRECTORY_DIFF
+    state[3] = inode_id
+    return DIFF_ENTRY, status < 0 or diffs < 0 or kind < FILE_DIFF or kind > DIRECTORY_DIFF
 
 
 @lean_kernel
 def _children(buf, pos, end):
-    """Number of children and refChildren in the body of a DirEntry, negative where it is damaged."""
+    """Return the number of children and refChildren in the body of a DirEntry, negative if damaged."""
     found = 0
     while pos < end:
-        tag, pos = read_varint(buf, pos, end)
-        start = pos
-        if pos >= 0:
-            pos = skip_field(buf, pos, end, tag)
+        tag, _, start, pos = next_field(buf, pos, end)
         if pos < 0:
-            found = VARINT_ERROR
-            pos = end
-        elif tag == DirEntry.children or tag == DirEntry.refChildren:
-            _, start = read_varint(buf, start, end)
+            return pos
+        if tag == DirEntry.children or tag == DirEntry.refChildren:
             for i in range(start, pos):
-                found += buf[i] < 0x80
+                found += octet(buf, i) < 0x80
         elif tag == DirEntry.children_unpacked or tag == DirEntry.refChildren_unpacked:
             found += 1
     return found
@@ -107,13 +87,13 @@ def cut_records(buf, pos, mode, step, progress, state, cuts):
 
     Args:
         mode: what counts, `BY_RECORD` and so on; step: how much of it makes a sub-section.
-        progress: two numbers that live on between calls: what counted since the last cut, records so far.
-        state: place in SNAPSHOT_DIFF, see `next_in_diffs`.
-        cuts: takes positions in `buf`.
+        progress: two numbers kept between calls: the count since the last cut, and the number of records so far.
+        state: position in SNAPSHOT_DIFF, see `next_in_diffs`.
+        cuts: result, positions in `buf`.
 
     Returns:
-        (cuts noted, position, damaged). The position is that of the first record which is not complete, or the
-        next one where `cuts` is full.
+        (cuts noted, position, damaged). The position is that of the first incomplete record, or of the next record if
+        `cuts` is full.
     """
     size = buf.size
     count = 0

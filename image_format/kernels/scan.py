@@ -1,4 +1,4 @@
-"""Kernels that find where the records of INODE and INODE_DIR lie, and look names up in them."""
+"""Kernels that index the records of INODE and INODE_DIR, and find names in them."""
 
 from __future__ import annotations
 
@@ -7,44 +7,42 @@ import numpy as np
 from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.packed import find_packed, find_slot, packed_at
 from image_format.kernels.prefetch import prefetch
+from image_format.kernels.readers import read_inode
 from image_format.kernels.tags import DirEntry, INode, INodeDirectory
-from image_format.kernels.wire import DELIMITED, WIRE_TYPE, fixed64, octet, read_varint, skip_field
+from image_format.kernels.wire import DELIMITED, fixed64, next_field, octet, read_varint, record_span
 
 MISSING = -1
 """A look-up found nothing."""
 DAMAGED = -2
-"""A look-up met bytes that are no record, or an id that has no record."""
+"""A look-up met damaged bytes, or an id without a record."""
 
-_LONGEST_HEAD = 16
-"""Bytes that a record may have before its name, all lengths and tags included."""
+_MAX_HEAD = 16
+"""Bytes of a record before its name at most, with all lengths and tags."""
 _PIECE = 4096
 _AHEAD = 2048
-"""Bytes that a walk has asked for before it reads them."""
+"""Bytes between the position of a walk and the cache line that it prefetches."""
 _CHAIN = 8
-"""Records in a row that are no chance."""
+"""Records in a row that prove a record boundary."""
 
 
 @lean_kernel
-def _has_type_quotas(buf, pos):
-    """Whether the INodeDirectory whose size stands at `pos` has typeQuotas."""
-    length, pos = read_varint(buf, pos, buf.size)
-    end = pos + length
+def _has_type_quotas(buf, pos, end):
+    """Return whether the INodeDirectory in `buf[pos:end]` has typeQuotas."""
     while 0 <= pos < end:
-        tag, pos = read_varint(buf, pos, end)
+        tag, _, _, pos = next_field(buf, pos, end)
         if tag == INodeDirectory.typeQuotas:
             return True
-        if pos >= 0:
-            pos = skip_field(buf, pos, end, tag)
     return False
 
 
 @lean_kernel
 def _plain_file(buf, pos, size):
-    """(inode id, end) of a file's record that is as Hadoop writes most; (0, `pos`) for all others, damaged or not.
+    """Return (inode id, end) of a file's record in the form that Hadoop writes most; (0, `pos`) for all others.
 
-    These are type, id below 2^35, name below 128 bytes and file, in this order and alone, in less than 16 KB.
+    That form has type, id below 2^35, name below 128 bytes and file, only these and in this order, in less than 16 KB.
+    A damaged record has another form.
     """
-    if size - pos < _LONGEST_HEAD:
+    if size - pos < _MAX_HEAD:
         return np.int64(0), pos
     length = np.int64(octet(buf, pos))
     at = pos + 1
@@ -94,15 +92,15 @@ def _plain_file(buf, pos, size):
 
 @lean_kernel
 def find_record(buf, pos, stop):
-    """Where the first INode record from `pos` on seems to begin, `stop` where none does before.
+    """Return where the first INode record at or after `pos` seems to begin, `stop` if none begins earlier.
 
-    Some records that follow it up to the end of `buf` look like some as well; these are bytes that a name may have too.
+    The records that follow it must look like INode records, too: a name may contain the same bytes as one record.
     """
     while pos < stop:
         at = pos
         left = _CHAIN
         while left > 0 and 0 <= at < buf.size:
-            at = _behind_inode(buf, at)
+            at = _after_inode(buf, at)
             left -= 1
         if at >= 0:
             return pos
@@ -111,29 +109,28 @@ def find_record(buf, pos, stop):
 
 
 @lean_kernel
-def _behind_inode(buf, pos):
-    """Position behind what begins as an INode record does: type, id and name; -1 for anything else."""
-    length, pos = read_varint(buf, pos, buf.size)
-    if pos < 0 or length < 6 or length > buf.size - pos:
-        return np.int64(-1)
-    end = pos + length
-    if octet(buf, pos) != INode.type or octet(buf, pos + 1) > 3 or octet(buf, pos + 2) != INode.id:
+def _after_inode(buf, pos):
+    """Return the position after a record that begins with type, id and name as an INode does; -1 for any other."""
+    pos, end = record_span(buf, pos)
+    if end - pos < 6 or octet(buf, pos) != INode.type or octet(buf, pos + 1) > 3 or octet(buf, pos + 2) != INode.id:
         return np.int64(-1)
     inode_id, pos = read_varint(buf, pos + 3, end)
     if pos < 0 or inode_id <= 0 or pos == end or octet(buf, pos) != INode.name:
         return np.int64(-1)
-    return end if skip_field(buf, pos + 1, end, INode.name) >= 0 else np.int64(-1)
+    _, _, _, pos = next_field(buf, pos, end)
+    return end if pos >= 0 else np.int64(-1)
 
 
 @lean_kernel
 def scan_inodes(buf, pos, stop, ids, offsets, count, quota_slots, quota_count):
-    """Walk the delimited INode records of `buf` that begin before `stop`, from the one at `pos` on.
+    """Index the delimited INode records of `buf` that begin before `stop`, from the record at `pos`.
 
-    Fills `ids` and `offsets` from row `count` on; `quota_slots` takes the rows of directories with storage type quotas,
-    from `quota_count` on.
+    Fill `ids` and `offsets` from row `count`, and `quota_slots`, the rows of directories with storage type quotas,
+    from `quota_count`.
 
-    Returns (rows filled, quota slots filled, position, damaged): position is behind the last record, where an array
-    was full, or where the damaged record starts.
+    Returns:
+        (rows filled, quota slots filled, position, damaged): the position is after the last record, where an array
+        was full, or where the damaged record starts.
     """
     size = buf.size
     while pos < stop:
@@ -147,27 +144,17 @@ def scan_inodes(buf, pos, stop, ids, offsets, count, quota_slots, quota_count):
             offsets[count] = start
             count += 1
             continue
-        length, pos = read_varint(buf, pos, size)
-        if pos < 0 or length <= 0 or length > size - pos:
-            return count, quota_count, start, True
-        end = pos + length
+        pos, end = record_span(buf, pos)
         typed = False
         limited = False
-        while pos < end:
-            tag, pos = read_varint(buf, pos, end)
-            if pos < 0:
-                return count, quota_count, start, True
+        while 0 <= pos < end:
+            tag, value, body, pos = next_field(buf, pos, end)
             if tag == INode.id:
-                inode_id, pos = read_varint(buf, pos, end)
-            else:
-                typed = typed or tag == INode.type
-                body = pos
-                pos = skip_field(buf, pos, end, tag)
-                if tag == INode.directory and pos >= 0 and _has_type_quotas(buf, body):
-                    limited = True
-            if pos < 0:
-                return count, quota_count, start, True
-        if not typed or inode_id <= 0:
+                inode_id = value
+            typed = typed or tag == INode.type
+            if tag == INode.directory and _has_type_quotas(buf, body, pos):
+                limited = True
+        if pos < 0 or not typed or inode_id <= 0:
             return count, quota_count, start, True
         if limited:
             quota_slots[quota_count] = count
@@ -180,9 +167,10 @@ def scan_inodes(buf, pos, stop, ids, offsets, count, quota_slots, quota_count):
 
 @lean_kernel
 def scan_directories(buf, pos, ids, offsets, count):
-    """`scan_inodes` for the DirEntry records of INODE_DIR; ids are the parents'.
+    """Index the DirEntry records of INODE_DIR by parent, as `scan_inodes` does with inodes.
 
-    Returns (rows filled, plain children in these entries, position, damaged).
+    Returns:
+        (rows filled, plain children in these entries, position, damaged).
     """
     size = buf.size
     children = 0
@@ -191,29 +179,18 @@ def scan_directories(buf, pos, ids, offsets, count):
             return count, children, pos, False
         start = pos
         prefetch(buf, pos + _AHEAD)
-        length, pos = read_varint(buf, pos, size)
-        if pos < 0 or length <= 0 or length > size - pos:
-            return count, children, start, True
-        end = pos + length
-        parent = 0
-        while pos < end:
-            tag, pos = read_varint(buf, pos, end)
-            if pos < 0:
-                return count, children, start, True
+        pos, end = record_span(buf, pos)
+        parent = np.int64(0)
+        while 0 <= pos < end:
+            tag, value, body, pos = next_field(buf, pos, end)
             if tag == DirEntry.parent:
-                parent, pos = read_varint(buf, pos, end)
-            else:
-                body = pos
-                pos = skip_field(buf, pos, end, tag)
-                if tag == DirEntry.children_unpacked:
-                    children += 1
-                elif tag == DirEntry.children and pos >= 0:
-                    _, body = read_varint(buf, body, end)
-                    for i in range(body, pos):
-                        children += octet(buf, i) < 0x80
-            if pos < 0:
-                return count, children, start, True
-        if parent <= 0:
+                parent = value
+            elif tag == DirEntry.children_unpacked:
+                children += 1
+            elif tag == DirEntry.children:
+                for i in range(body, pos):
+                    children += octet(buf, i) < 0x80
+        if pos < 0 or parent <= 0:
             return count, children, start, True
         ids[count] = parent
         offsets[count] = start
@@ -223,11 +200,11 @@ def scan_directories(buf, pos, ids, offsets, count):
 
 @lean_kernel
 def strictly_increasing(ids):
-    """Whether each id is greater than the one before it."""
+    """Return whether each id is greater than the one before it."""
     size = ids.size
     start = 1
     while start < size:
-        # whole pieces, which the compiler can take several at a time
+        # the compiler vectorises loops over whole pieces
         stop = min(size, start + _PIECE)
         falls = False
         for i in range(start, stop):
@@ -240,10 +217,10 @@ def strictly_increasing(ids):
 
 @lean_kernel
 def find_id(ids, inode_id):
-    """Index of `inode_id` in the increasing array `ids`, or `MISSING`."""
+    """Return the index of `inode_id` in the increasing array `ids`, or `MISSING`."""
     if ids.size == 0 or inode_id < ids[0] or inode_id > ids[-1]:
         return MISSING
-    # Distinct ascending integers bound the place from both sides; in a dense image that leaves one candidate.
+    # Distinct ascending integers bound the index from both sides; a dense image leaves one candidate.
     low = max(0, ids.size - 1 - (ids[-1] - inode_id))
     high = min(ids.size - 1, inode_id - ids[0])
     while low < high:
@@ -260,24 +237,17 @@ def place_slots(buf, offsets, ids, slots):
     """Fill `slots` with the number of the record of each of the increasing, packed `ids`.
 
     Args:
-        buf, offsets: a section that `scan_inodes` walked, and where its records lie, packed.
+        buf, offsets: a section that `scan_inodes` walked, and the packed offsets of its records.
     """
     for slot in range(offsets.low.size):
-        length, pos = read_varint(buf, packed_at(offsets, slot), buf.size)
-        end = pos + length
-        inode_id = 0
-        while pos < end:
-            tag, pos = read_varint(buf, pos, end)
-            if tag == INode.id:
-                inode_id, pos = read_varint(buf, pos, end)
-            else:
-                pos = skip_field(buf, pos, end, tag)
+        pos, end = record_span(buf, packed_at(offsets, slot))
+        _, inode_id, _ = read_inode(buf, pos, end)
         slots[find_packed(ids, inode_id)] = slot
 
 
 @kernel
 def find_ids(ids, wanted):
-    """`find_id` for each of `wanted`."""
+    """Return `find_id` of each of `wanted`."""
     found = np.empty(wanted.size, np.int64)
     for i in range(wanted.size):
         found[i] = find_id(ids, wanted[i])
@@ -286,78 +256,63 @@ def find_ids(ids, wanted):
 
 @lean_kernel
 def count_children(buf, offset):
-    """(children, refChildren) of the DirEntry at `offset`, (-1, -1) where its bytes are damaged."""
-    length, pos = read_varint(buf, offset, buf.size)
-    end = pos + length
+    """Return (children, refChildren) of the DirEntry at `offset`, (-1, -1) if it is damaged."""
     children = 0
     references = 0
-    while pos < end:
-        tag, pos = read_varint(buf, pos, end)
-        if pos < 0:
-            return -1, -1
-        start = pos
-        pos = skip_field(buf, pos, end, tag)
-        if pos < 0:
-            return -1, -1
+    pos, end = record_span(buf, offset)
+    while 0 <= pos < end:
+        tag, _, start, pos = next_field(buf, pos, end)
         found = 0
-        if tag & WIRE_TYPE == DELIMITED:
-            _, start = read_varint(buf, start, end)
-            for i in range(start, pos):
-                found += octet(buf, i) < 0x80
-        else:
-            found = 1
+        for i in range(start, pos):
+            found += octet(buf, i) < 0x80
         if tag | DELIMITED == DirEntry.children:
             children += found
         elif tag | DELIMITED == DirEntry.refChildren:
             references += found
-    return children, references
+    return (children, references) if pos >= 0 else (-1, -1)
 
 
 @lean_kernel
 def collect_children(buf, offset, children, references):
-    """Fill the two arrays, sized by `count_children`; (fields that are unknown, damaged)."""
-    length, pos = read_varint(buf, offset, buf.size)
-    end = pos + length
-    n = 0
-    r = 0
+    """Fill the two arrays, sized by `count_children`; return (number of unknown fields, damaged)."""
+    pos, end = record_span(buf, offset)
+    child = 0
+    reference = 0
     unknown = 0
-    while pos < end:
-        tag, pos = read_varint(buf, pos, end)
-        stop = skip_field(buf, pos, end, tag)
-        if stop < 0:
-            return unknown, True
-        packed = tag | DELIMITED
-        if packed == DirEntry.children or packed == DirEntry.refChildren:
-            if tag == packed:
-                _, pos = read_varint(buf, pos, end)
-            while pos < stop:
-                value, pos = read_varint(buf, pos, stop)
-                if pos < 0:
-                    return unknown, True
-                if packed == DirEntry.children:
-                    children[n] = value
-                    n += 1
-                else:
-                    references[r] = value
-                    r += 1
-        elif tag != DirEntry.parent:
-            unknown += 1
-        pos = stop
-    return unknown, False
+    while 0 <= pos < end:
+        tag, _, at, pos = next_field(buf, pos, end)
+        field = tag | DELIMITED
+        if field != DirEntry.children and field != DirEntry.refChildren:
+            unknown += tag != DirEntry.parent
+            continue
+        while at < pos:
+            value, at = read_varint(buf, at, pos)
+            if at < 0:
+                return unknown, True
+            if field == DirEntry.children:
+                children[child] = value
+                child += 1
+            else:
+                references[reference] = value
+                reference += 1
+    return unknown, pos < 0
 
 
 @lean_kernel
 def name_span(buf, offset):
-    """(start, length) of INode.name in the delimited record at `offset`."""
+    """Return (start, length) of INode.name in the delimited record at `offset`."""
     start, size = _plain_name(buf, offset)
     return (start, size) if size >= 0 else _any_name(buf, offset)
 
 
 @lean_kernel
 def _plain_name(buf, offset):
-    """`name_span` of a record as Hadoop writes most: type, id, name and one field more; size -1 for all others."""
+    """Return `name_span` of a record in the form that Hadoop writes most, with size -1 for all others.
+
+    That form has type, id, name and one more field.
+    """
     none = np.int64(0), np.int64(-1)
-    if buf.size - offset < _LONGEST_HEAD:
+    if buf.size - offset < _MAX_HEAD:
         return none
     length = np.int64(octet(buf, offset))
     pos = offset + 1
@@ -397,27 +352,24 @@ def _plain_name(buf, offset):
 
 @lean_kernel
 def _any_name(buf, offset):
-    """`name_span` of any record."""
-    length, pos = read_varint(buf, offset, buf.size)
-    end = pos + length
+    """Return `name_span` of any record."""
+    pos, end = record_span(buf, offset)
     start = pos
-    size = 0
-    while pos < end:
-        tag, pos = read_varint(buf, pos, end)
-        if tag == INode.name:
-            size, start = read_varint(buf, pos, end)
-        pos = skip_field(buf, pos, end, tag)
-        if pos < 0:
-            break
+    size = np.int64(0)
+    while 0 <= pos < end:
+        tag, value, at, pos = next_field(buf, pos, end)
+        if tag == INode.name and pos >= 0:
+            start = at
+            size = value
     return start, size
 
 
 @lean_kernel
 def compare_names(a, a_start, a_size, b, b_start, b_size):
-    """Order of two names as Hadoop sorts them, byte by byte as signed values: negative, zero or positive."""
+    """Compare two names as Hadoop sorts them, by signed bytes; return a negative number, zero or a positive number."""
     size = min(a_size, b_size)
     i = 0
-    # neighbours begin alike
+    # neighbours share a prefix
     while i + 8 <= size and fixed64(a, a_start + i) == fixed64(b, b_start + i):
         i += 8
     while i < size:
@@ -431,7 +383,7 @@ def compare_names(a, a_start, a_size, b, b_start, b_size):
 
 @lean_kernel
 def locate_name(children, ids, slots, offsets, buf, names, start, size):
-    """(lower bound, whether it is there) of one name among `children`; the bound is `DAMAGED` for a lost child."""
+    """Return (lower bound, found) of one name among `children`; the bound is `DAMAGED` if a child has no record."""
     low = 0
     high = children.size
     hit = False
@@ -452,16 +404,16 @@ def locate_name(children, ids, slots, offsets, buf, names, start, size):
 
 @lean_kernel
 def locate_names(children, ids, slots, offsets, buf, names, starts, sizes, positions, found):
-    """Binary search of each name among `children`, which are sorted by name.
+    """Search each name among `children`, which are sorted by name.
 
     Args:
         children: inode ids of the directory.
         ids, slots, offsets: of `IndexArrays`; buf: the INODE section.
-        names, starts, sizes: the wanted names, as spans of one byte array.
-        positions, found: results: lower bound, and whether the child there has that very name.
+        names, starts, sizes: the wanted names, spans of one byte array.
+        positions, found: results, the lower bound, and whether the child there has the same name.
 
     Returns:
-        False where a child has no record.
+        False if a child has no record.
     """
     for k in range(starts.size):
         position, hit = locate_name(children, ids, slots, offsets, buf, names, starts[k], sizes[k])
@@ -474,7 +426,7 @@ def locate_names(children, ids, slots, offsets, buf, names, starts, sizes, posit
 
 @lean_kernel
 def children_in_order(children, ids, slots, offsets, buf):
-    """Index of the first child whose name does not follow its neighbour's, `MISSING` if none, `DAMAGED`."""
+    """Return the index of the first child that does not follow its neighbour by name, `MISSING`, or `DAMAGED`."""
     last_start = 0
     last_size = 0
     for k in range(children.size):

@@ -8,16 +8,16 @@ from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.wire import fixed64, octet
 
 UNKNOWN = -2
-"""A table holds nothing under a key; `NO_ROW`, -1, is a value."""
+"""A table has no value for a key; `NO_ROW`, -1, is a value."""
 
 LINK_DTYPE = np.dtype(
     [
         ("name_offset", "i8"),
         ("directory", "i4"),
-        ("row", "i4"),  # of the child, -1 where the directory has none of the name
+        ("row", "i4"),  # of the child, -1 if the directory has no child of the name
         ("next", "i4"),  # link of the same directory, plus one; 0 at the end
         ("name_length", "u2"),
-        ("changed", "u1"),  # the base image says something else
+        ("changed", "u1"),  # differs from the base image
     ],
     align=True,
 )
@@ -25,7 +25,7 @@ LINK_DTYPE = np.dtype(
 
 @lean_kernel
 def _spread(number):
-    """All bits of an int64 mixed, so that any of them will do for a slot."""
+    """Mix all bits of an int64, so that any of them can select a place."""
     mixed = np.uint64(number)
     mixed ^= mixed >> np.uint64(32)
     mixed *= np.uint64(0x9E3779B97F4A7C15)
@@ -37,13 +37,13 @@ def _spread(number):
 
 @lean_kernel
 def place_of_number(slots, key):
-    """Where to look for a key first; keys that follow each other, as ids of new inodes do, mostly lie side by side."""
+    """Return the first place to search for a key; consecutive keys, as of new inodes, mostly share cache lines."""
     return (_spread(key >> 2) + np.uint64(key)) & np.uint64(slots.shape[0] - 1)
 
 
 @lean_kernel
 def find_number(slots, key):
-    """Value of a positive `key` among pairs of key and value, `UNKNOWN` where there is none.
+    """Return the value of a positive `key` among pairs of key and value, `UNKNOWN` for none.
 
     Args:
         slots: shape (n, 2), n a power of two; key 0 marks a free place, of which there is always one.
@@ -59,7 +59,7 @@ def find_number(slots, key):
 
 @kernel
 def find_numbers(slots, keys):
-    """`find_number` of each."""
+    """Return `find_number` of each key."""
     found = np.empty(keys.size, np.int64)
     for i in range(keys.size):
         found[i] = find_number(slots, keys[i])
@@ -68,7 +68,7 @@ def find_numbers(slots, keys):
 
 @lean_kernel
 def put_number(slots, key, value):
-    """Set the value of a positive `key`; the caller keeps places free."""
+    """Set the value of a positive `key`; the caller keeps free places."""
     mask = np.uint64(slots.shape[0] - 1)
     at = place_of_number(slots, key)
     while slots[at, 0] != 0 and slots[at, 0] != key:
@@ -90,7 +90,7 @@ def move_numbers(old, new):
 
 @lean_kernel
 def hash_bytes(seed, buf, start, size):
-    """64 bits of `seed`, a uint64, and of some bytes."""
+    """Return 64 bits of hash of `seed`, a uint64, and of some bytes."""
     mixed = seed
     at = start
     behind = start + size
@@ -100,7 +100,7 @@ def hash_bytes(seed, buf, start, size):
         at += 8
     last = np.uint64(size)
     if size >= 8:
-        # some of them once more: faster than one by one
+        # hashes some bytes twice, which is faster than one byte at a time
         last = fixed64(buf, behind - 8)
     else:
         while at < behind:
@@ -108,21 +108,21 @@ def hash_bytes(seed, buf, start, size):
             at += 1
     mixed = (mixed ^ last) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(32)
-    # The upper half alone knows of the last bytes yet.
+    # Up to here, the last bytes have changed only the upper half.
     mixed *= np.uint64(0x9E3779B97F4A7C15)
     return mixed ^ (mixed >> np.uint64(32))
 
 
 @lean_kernel
 def hash_name(directory, names, start, size):
-    """32 bits of a directory's row and a name's bytes, in the upper half of an int64 that is not negative."""
+    """Return 31 bits of hash of a directory's row and a name, in the upper half of a non-negative int64."""
     mixed = hash_bytes(np.uint64(_spread(directory + 1)), names, start, size)
     return np.int64((np.uint64(mixed) & np.uint64(0x7FFFFFFF)) << np.uint64(32))
 
 
 @lean_kernel
 def same_bytes(a, a_start, b, b_start, size):
-    """Whether `size` bytes are the same at two places."""
+    """Return whether two ranges of `size` bytes are equal."""
     i = 0
     while size - i >= 8:
         if fixed64(a, a_start + i) != fixed64(b, b_start + i):
@@ -139,10 +139,10 @@ def same_bytes(a, a_start, b, b_start, size):
 
 @lean_kernel
 def find_link(slots, links, arena, hashed, directory, names, start, size):
-    """Number of the link with a directory's row and a name, -1 where there is none.
+    """Return the number of the link with a directory's row and a name, -1 for none.
 
     Args:
-        slots: `hash_name` in the upper half, number of a link plus one in the lower; 0 is free. A power of two.
+        slots: `hash_name` in the upper half, number of a link plus one in the lower half; 0 is free. A power of two.
         links, arena: the links, and the bytes of their names.
         hashed: `hash_name` of directory and name.
         names, start, size: the name.
@@ -166,14 +166,14 @@ def find_link(slots, links, arena, hashed, directory, names, start, size):
 
 @lean_kernel
 def find_name(slots, links, arena, directory, name):
-    """`find_link` of a whole array."""
+    """Return `find_link` of a whole array."""
     hashed = hash_name(directory, name, 0, name.size)
     return find_link(slots, links, arena, hashed, directory, name, 0, name.size)
 
 
 @lean_kernel
 def put_link(slots, hashed, number):
-    """Note a link that `find_link` does not find yet; the caller keeps places free."""
+    """Add a link that `find_link` does not find yet; the caller keeps free places."""
     mask = slots.size - 1
     at = (hashed >> 32) & mask
     while slots[at] != 0:
@@ -183,7 +183,7 @@ def put_link(slots, hashed, number):
 
 @lean_kernel
 def put_items(slots, items, arena, first, behind):
-    """Note the links from number `first` to `behind` - 1, none of which `find_link` finds yet."""
+    """Add the links from number `first` to `behind` - 1, none of which `find_link` finds yet."""
     for number in range(first, behind):
         item = items[number]
         hashed = hash_name(item["directory"], arena, item["name_offset"], np.int64(item["name_length"]))

@@ -1,8 +1,8 @@
-"""Tags of the image's messages, from the descriptors of `fsimage.proto`: kernels have them as constants.
+"""Tags of the image's messages, from the descriptors of `fsimage.proto`, as constants for kernels.
 
-A tag is the number of a field with its wire type, as it stands in the bytes: `INode.name` is 26. A repeated number is
-written packed, but may be read either way: `DirEntry.children` is the tag of the packed form, and
-`DirEntry.children_unpacked` that of one number. For varints, `tag | DELIMITED` is the former in both cases.
+A tag is the number of a field with its wire type, as it is written: `INode.name` is 26. A repeated number is written
+packed, but may be read in both forms: `DirEntry.children` is the tag of the packed form, and
+`DirEntry.children_unpacked` that of a single number. For varints, `tag | DELIMITED` is the packed form in both cases.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WIRE_TYPES = {
 
 
 def _tags(message: type[Message]) -> Any:
-    """A named tuple, of which compiled code makes constants; a name that is no field is an error of the compiler."""
+    """Return a named tuple, which compiled code takes as constants; the compiler rejects an unknown field name."""
     tags = {}
     for field in message.DESCRIPTOR.fields:
         tags[field.name] = field.number << 3 | _WIRE_TYPES[field.type]

@@ -1,4 +1,7 @@
-"""Protobuf wire format primitives that kernels share."""
+"""Protobuf wire format for kernels: the one reader of fields and records, and the writer of numbers.
+
+All kernels that walk messages use `next_field`. `image_format.kernels.readers` generates kernels for whole messages.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +10,26 @@ import numpy as np
 from image_format.kernels.jit import lean_kernel
 
 VARINT, FIXED64, DELIMITED, FIXED32 = 0, 1, 2, 5
-"""Wire types (protobuf encoding): what stands behind a tag."""
+"""Wire types (protobuf encoding): the form of the value after a tag."""
 WIRE_TYPE = 7
-"""The bits of a tag that say its wire type; the field's number is above them."""
+"""The bits of a tag with its wire type; the field number is above them."""
 
 VARINT_ERROR = -1
-"""Position that `read_varint` and `skip_field` return for bytes that end early or run too long."""
+"""Position that readers return for bytes that end early or run too long."""
 
+_MIN_TAG, _MAX_TAG = 1 << 3, (1 << 32) - 1
 _ALL_BITS = (1 << 64) - 1
 
 
 @lean_kernel
 def octet(buf, pos):
-    """Return the byte at `pos`, which is not negative: Numba's check for negative indexes takes longer."""
+    """Return the byte at `pos`, which must not be negative: checking each position for a negative index is slower."""
     return buf[np.uint64(pos)]
 
 
 @lean_kernel
 def fixed64(buf, pos):
-    """The eight bytes at `pos` as a little-endian uint64."""
+    """Return the eight bytes at `pos` as a little-endian uint64."""
     value = np.uint64(0)
     for i in range(8):
         value |= np.uint64(octet(buf, pos + i)) << np.uint64(8 * i)
@@ -39,7 +43,7 @@ def _fixed64(buf, pos):
 
 @lean_kernel
 def copy_bytes(out, at, buf, start, size):
-    """Copy `size` bytes of `buf` from `start` on to `out` from `at` on: a third of the time of slices."""
+    """Copy `size` bytes from `buf[start]` to `out[at]`, in a third of the time of slices."""
     for i in range(size):
         out[np.uint64(at + i)] = buf[np.uint64(start + i)]
 
@@ -51,7 +55,7 @@ def _copy_bytes(out, at, buf, start, size):
 
 @lean_kernel
 def read_varint(buf, pos, end):
-    """(value as int64 bits, next position); the position is `VARINT_ERROR` where no varint ends before `end`."""
+    """Return (value as int64 bits, next position); the position is `VARINT_ERROR` if no varint ends before `end`."""
     value = np.int64(0)
     shift = 0
     while pos < end and shift < 70:
@@ -81,29 +85,49 @@ def _read_varint(buf, pos, end):
 
 
 @lean_kernel
-def skip_field(buf, pos, end, tag):
-    """Position behind the value of the field with this tag, or `VARINT_ERROR`."""
+def next_field(buf, pos, end):
+    """Read the field at `pos` of a message that ends at `end`, at least one byte later.
+
+    Returns:
+        (tag, value, start, position after the field). `value` is the number of a varint field, the length of a
+        delimited one and 0 otherwise; `start` is the first byte of the value, without its length. The position is
+        `VARINT_ERROR` for a tag without a field number or beyond 32 bits, for a group, and for a field that does
+        not fit the message.
+    """
+    tag = np.int64(octet(buf, pos))
+    start = pos + 1
+    if tag >= 0x80:
+        tag, start = read_varint(buf, pos, end)
+    stop = np.int64(VARINT_ERROR)
+    value = np.int64(0)
     wire = tag & WIRE_TYPE
+    if start < 0 or tag < _MIN_TAG or tag > _MAX_TAG:
+        return tag, value, stop, stop
     if wire == VARINT:
-        _, pos = read_varint(buf, pos, end)
-        return pos
-    if wire == FIXED64:
-        pos += 8
-    elif wire == FIXED32:
-        pos += 4
+        value, stop = read_varint(buf, start, end)
     elif wire == DELIMITED:
-        length, pos = read_varint(buf, pos, end)
-        if pos < 0 or length < 0 or length > end - pos:
-            return VARINT_ERROR
-        pos += length
-    else:
-        return VARINT_ERROR
-    return pos if pos <= end else VARINT_ERROR
+        value, start = read_varint(buf, start, end)
+        if start >= 0 and 0 <= value <= end - start:
+            stop = start + value
+    elif wire == FIXED64 and end - start >= 8:
+        stop = start + 8
+    elif wire == FIXED32 and end - start >= 4:
+        stop = start + 4
+    return tag, value, start, stop
+
+
+@lean_kernel
+def record_span(buf, pos):
+    """(start, end) of the message of a delimited record, both `VARINT_ERROR` where `buf` does not hold all of it."""
+    length, start = read_varint(buf, pos, buf.size)
+    if start < 0 or length < 0 or length > buf.size - start:
+        return np.int64(VARINT_ERROR), np.int64(VARINT_ERROR)
+    return np.int64(start), np.int64(start + length)
 
 
 @lean_kernel
 def varint_size(value):
-    """Bytes that `put_varint` writes; a negative value takes ten."""
+    """Return how many bytes `put_varint` writes; a negative value takes ten."""
     if value < 0:
         return 10
     size = 1
@@ -115,7 +139,7 @@ def varint_size(value):
 
 @lean_kernel
 def put_varint(out, pos, value):
-    """Write int64 `value` as an unsigned base-128 varint; returns the next position."""
+    """Write int64 `value` as an unsigned base-128 varint; return the next position."""
     if value < 0:
         for _ in range(9):
             out[pos] = (value & 0x7F) | 0x80

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from image_format.errors import BufferOrigin, RecordError, UnsupportedConversionError
 from image_format.kernels import attributes as kernels
-from image_format.kernels.attributes import NO_STRING
+from image_format.kernels.attributes import NO_STRING, Conversion
 from image_format.kernels.convert import convert_diffs, convert_inodes, convert_snapshots
 from image_format.kernels.records import DIFF_STATE, last_boundary
 from image_format.layout import OLDEST_LAYOUT, LayoutVersion, supports
@@ -156,10 +156,11 @@ def convert_records(
 def _converter(
     name: str, serials: Serials, special: npt.NDArray[np.int64], found: Findings, state: npt.NDArray[np.int64]
 ) -> Callable[[_Bytes], tuple[int, int]]:
+    rules = Conversion(*serials, special, found)
     if name == "SNAPSHOT_DIFF":
-        return lambda chunk: convert_diffs(chunk, 0, *serials, special, found, state)
+        return lambda chunk: convert_diffs(chunk, 0, rules, state)
     kernel = convert_inodes if name == "INODE" else convert_snapshots
-    return lambda chunk: kernel(chunk, 0, *serials, special, found)
+    return lambda chunk: kernel(chunk, 0, rules)
 
 
 def _fault(place: BufferOrigin, fault: int, offset: int) -> RecordError:

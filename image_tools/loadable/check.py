@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,6 @@ from image_format.reader import ImageFile
 from image_format.varint import parse_message, read_record
 from image_tools.loadable.kernels.records import (
     PARSED,
-    diff_kinds,
     first_lost_child,
     first_unloadable_inode,
     first_unparsable,
@@ -34,6 +34,7 @@ from image_tools.loadable.tables import REQUIRED, Fields, fields_of, number_of
 Section = npt.NDArray[np.uint8]
 Sections = Callable[[str], Section | None]
 Kinds = npt.NDArray[np.uint8]
+_Number = TypeVar("_Number", bound=np.integer[Any])
 
 _HEADERS: dict[str, type[Message]] = {
     "NS_INFO": pb.NameSystemSection,
@@ -146,7 +147,7 @@ def _kinds_at(kinds: Kinds, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int6
     return found
 
 
-def _pieces(column: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
+def _pieces(column: npt.NDArray[_Number]) -> Iterator[npt.NDArray[_Number]]:
     """Divide a column into pieces, so that temporary arrays stay small.
 
     An empty column is one piece, so that the warm-up compiles the functions for pieces.
@@ -169,10 +170,8 @@ def _check_directories(image: ImageFile, index: ImageIndex, kinds: Kinds) -> Non
 
 def _check_diffs(image: ImageFile, index: ImageIndex, kinds: Kinds) -> None:
     """Raise RecordError for diffs whose inode has another type."""
-    data, all_owners, all_offsets = index.history.columns
-    for owners, offsets in zip(_pieces(all_owners), _pieces(all_offsets), strict=True):
-        found = np.zeros(owners.size, np.int64)
-        diff_kinds(data, offsets, found)
+    history = index.history
+    for owners, found in zip(_pieces(history.owners), _pieces(history.kinds), strict=True):
         wanted = np.where(found == pb.DiffEntry.FILEDIFF, pb.INode.FILE, pb.INode.DIRECTORY)
         others = owners[_kinds_at(kinds, index.arrays.slots_of(owners)) != wanted]
         if others.size:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from image_format.errors import RecordError
+from image_format.history_sections import DiffScan
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.verify.diff_lists import DiffBlock, DiffListCheck, DiffLists, encode_block, read_block
 from image_tools.verify.directories import DirectoryCheck
@@ -16,7 +17,7 @@ from image_tools.verify.findings import Findings
 from image_tools.verify.fixes import Fixes
 from image_tools.verify.frame import ImageFrame
 from image_tools.verify.inodes import DIRECTORY, FILE, InodeArrays
-from image_tools.verify.kernels.diff_audit import audit_diffs
+from image_tools.verify.kernels.diff_audit import count_references
 from image_tools.verify.namesystem import BlockMaxima
 from image_tools.verify.references import ReferenceCheck
 from image_tools.verify.snapshots import SnapshotCheck
@@ -36,18 +37,19 @@ class DiffCheck:
         self.view = SectionView(frame, "SNAPSHOT_DIFF", findings)
         self._inodes, self._references = inodes, references
         buffer = np.frombuffer(self.view.data, np.uint8)
-        ids, offsets = np.empty(1024, np.int64), np.empty(1024, np.int64)
+        scan = DiffScan(buffer)
         uses = np.zeros(references.count, np.int64)
-        count = position = 0
-        while True:
-            count, position, cut = audit_diffs(buffer, position, ids, offsets, count, uses)
-            if cut or position >= buffer.size:
-                break
-            ids, offsets = (np.concatenate([part, np.empty_like(part)]) for part in (ids, offsets))
-        if cut:
+        damaged, end, count = scan.damaged_at is not None, scan.end, scan.entries.size
+        first_damaged = int(count_references(buffer, scan.diffs, uses))
+        if first_damaged >= 0:
+            count = int(np.searchsorted(scan.entries["offset"], scan.diffs["offset"][first_damaged])) - 1
+            damaged, end = True, int(scan.entries["offset"][count])
+        if damaged:
             self.view.damaged = True
-            self.view.add("record-damaged", "the DiffEntry or a diff after it is damaged", position)
-        self._ids, self._offsets, self._end = ids[:count].copy(), offsets[:count].copy(), position
+            self.view.add("record-damaged", "the DiffEntry or a diff after it is damaged", end)
+        self._ids: Ids = scan.entries["owner"][:count].copy()
+        self._offsets: Ids = scan.entries["offset"][:count].copy()
+        self._end = end
         references.listed[uses > 0] = 0
 
     def check(

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
+from image_format.kernels.scan import name_span
 from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import parse_message, read_record
@@ -16,8 +17,7 @@ from image_tools.verify.findings import Findings
 from image_tools.verify.frame import ImageFrame
 from image_tools.verify.kernels import attribute_audit as bits
 from image_tools.verify.kernels.inode_audit import audit_inodes
-from image_tools.verify.kernels.tags import record_name
-from image_tools.verify.kernels.tree_audit import find_slot
+from image_tools.verify.kernels.tree_audit import slot_of_id
 from image_tools.verify.namesystem import BlockMaxima
 from image_tools.verify.strings import StringTableCheck
 from image_tools.verify.view import SectionView
@@ -90,9 +90,7 @@ class InodeArrays:
                 position,
                 *arrays,
                 count,
-                strings.users,
-                strings.groups,
-                strings.xattrs,
+                bits.KnownSerials(strings.users, strings.groups, strings.xattrs),
                 policies,
                 rules,
                 self.maxima.values,
@@ -137,7 +135,7 @@ class InodeArrays:
 
     def slot(self, inode_id: int) -> int:
         """Return the slot of an inode, -1 if missing."""
-        return int(find_slot(self.ids, self.slots, inode_id)) if 0 < inode_id < 1 << 63 else -1
+        return int(slot_of_id(self.ids, self.slots, inode_id)) if 0 < inode_id < 1 << 63 else -1
 
     def slots_of(self, inode_ids: Ids) -> Ids:
         """Return the slot of each inode, -1 if missing."""
@@ -151,7 +149,7 @@ class InodeArrays:
         return int(self.record_ids[slot])
 
     def name(self, slot: int) -> bytes:
-        start, size = record_name(self.buffer, self.offsets[slot])
+        start, size = name_span(self.buffer, self.offsets[slot])
         return bytes(self.view.data[start : start + size])
 
     def is_directory(self, inode_id: int) -> bool:

@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from image_format.history_sections import DiffScan
 from image_format.kernels import attributes, records
+from image_format.kernels.history import DIFF_DTYPE, ENTRY_DTYPE
+from image_format.kernels.history_check import Directories, Inodes, References
 from image_format.kernels.inode import INODE_DTYPE
 from image_format.kernels.open_files import UNREAD_DTYPE
 from image_format.packed import Packed
@@ -157,6 +160,20 @@ OTHER_OLDER: dict[str, tuple[DirectoryDiffMessage, ...]] = {
 }
 
 
+def diff_rows(entries: int, diffs: int, count: int = 0, used: int = 0) -> Arguments:
+    """The results of `history.scan_diffs`, empty."""
+    return np.zeros(entries, ENTRY_DTYPE), count, np.zeros(diffs, DIFF_DTYPE), used
+
+
+def scanned(section: np.ndarray) -> np.ndarray:
+    return DiffScan(section).diffs
+
+
+SCANNED = scanned(DIFFS)
+CUT_LIST = octets(entry(5, pb.DirectoryDiff.FromString(b"\x08\x01")).replace(b"\x02\x08\x01", b"\x04\x3a\x02\x03\x80"))
+SCANNED_CUT = scanned(CUT_LIST)
+
+
 def older_diffs(entry_bytes: bytes, end: int | None = None) -> Arguments:
     """Arguments of `history.older_diffs`, for an entry that begins the section."""
     end = len(entry_bytes) if end is None else end
@@ -168,21 +185,12 @@ OPEN_OFFSETS = np.cumsum([0, *map(len, OPEN_RECORDS)], dtype=np.int64)[:-1]
 WRITTEN = octets(b"\x08\x03\x3a\x00")
 
 HISTORY_CASES: dict[str, list[Callable[[], Arguments]]] = {
-    "history._frame": [lambda b=b: (octets(b), 0) for b in (b"\x01a", b"\x02a", HUGE, b"\x80", b"")],
-    "history._number": [
-        lambda b=b, tag=tag: (octets(b), 0, len(b), tag)
-        for b in (b"\x08\x07\x10\x90\x01\x08\x09", b"\x08", b"\x80", b"\x12\x05", b"")
-        for tag in (8, 16, 24)
-    ],
-    "history._field": [
-        lambda b=b: (octets(b), 0, len(b))
-        for b in (b"\x12\x01\x07", b"\x10\x07", b"\x10", b"\x80", b"\x19abcdefgh", b"\x12\x05", b"\x1d1234")
-    ],
     "history.scan_diffs": [
-        lambda: (DIFFS, 0, zeros(9), zeros(9), 0),
-        lambda: (DIFFS, 0, zeros(2), zeros(2), 0),
-        lambda: (DIFFS, int(OFFSETS[2]), zeros(9), zeros(9), 2),
-        *(lambda b=b: (b, 0, zeros(9), zeros(9), 0) for b in (*DIFFS_WITHOUT_END, *BROKEN)),
+        lambda: (DIFFS, 0, *diff_rows(9, 9)),
+        lambda: (DIFFS, 0, *diff_rows(2, 9)),
+        lambda: (DIFFS, 0, *diff_rows(9, 1)),
+        lambda: (DIFFS, int(OFFSETS[2]), *diff_rows(9, 9, 2, 4)),
+        *(lambda b=b: (b, 0, *diff_rows(9, 9)) for b in (*DIFFS_WITHOUT_END, *BROKEN)),
     ],
     "history.scan_references": [
         lambda: (REFERENCES, 0, zeros(9), zeros(9), 0),
@@ -213,16 +221,12 @@ HISTORY_CASES: dict[str, list[Callable[[], Arguments]]] = {
             b"",
         )
     ],
-    "history.copies_with_quota": [
-        lambda: (DIFFS, OFFSETS),
-        lambda: (DIFFS, zeros(0)),
-        *(lambda b=b: (b, numbers(0)) for b in BROKEN[3:]),
-    ],
+    "history.copies_with_quota": [lambda: (DIFFS, SCANNED), lambda: (DIFFS, SCANNED[:0])],
     "history._is_link": [
         lambda o=o: (octets(*INODES_OF_KINDS, b"\x02\x08\x80"), o) for o in (*KIND_OFFSETS.tolist(), 27)
     ],
     "history._has_only_known": [
-        lambda b=b: (octets(b), 0, len(b), *BY_ID, octets(*INODES_OF_KINDS), SNAPSHOT_IDS)
+        lambda b=b: (octets(b), 0, len(b), *BY_ID, octets(*INODES_OF_KINDS))
         for b in (
             *(each[0].SerializeToString() for each in (*PLAIN_OLDER.values(), *OTHER_OLDER.values()) if each),
             b"\x3a\x02\x03\x80",
@@ -235,9 +239,6 @@ HISTORY_CASES: dict[str, list[Callable[[], Arguments]]] = {
         lambda b=b: (octets(b), 0, len(b))
         for b in (directory_copy(ns=9, types=1).SerializeToString(), b"\x08\x05\xf8\x07\x01", b"\x08", b"\x80", b"")
     ],
-    "history._is_name_alone": [
-        lambda b=b: (octets(b), 0, len(b)) for b in (b"\x0a\x01n", b"\x0a\x01n\x08\x01", b"\x0a\x02n", b"\x80", b"")
-    ],
     "history.older_diffs": [
         *(
             lambda each=each: older_diffs(entry(5, *NEWEST, *each))  # type: ignore[misc]
@@ -247,22 +248,16 @@ HISTORY_CASES: dict[str, list[Callable[[], Arguments]]] = {
         lambda: older_diffs(entry(5, *NEWEST, *PLAIN_OLDER["two"]) + b"\x00"),
         *(lambda b=b: older_diffs(b) for b in (HUGE, b"\x80")),  # type: ignore[misc]
     ],
-    "history.diffs_by_snapshot": [
-        lambda: (DIFFS, OFFSETS, zeros(9), zeros(9)),
-        lambda: (DIFFS, OFFSETS, zeros(1), zeros(1)),
-        lambda: (DIFFS, zeros(0), zeros(0), zeros(0)),
-        *(lambda b=b: (b, numbers(0), zeros(2), zeros(2)) for b in BROKEN[3:]),
-    ],
     "history.directory_holders": [lambda b=b: (b, zeros(3)) for b in (ENTRIES, *BROKEN_ENTRIES)],
     "history.diff_holders": [
-        lambda: (DIFFS, OWNERS, OFFSETS, zeros(3), zeros(3)),
-        lambda: (DIFFS, OWNERS, OFFSETS, zeros(1), zeros(1)),
-        *(lambda b=b: (b, numbers(5), numbers(0), zeros(3), zeros(3)) for b in BROKEN[3:]),
+        lambda: (DIFFS, SCANNED, zeros(3), zeros(3)),
+        lambda: (DIFFS, SCANNED, zeros(1), zeros(1)),
+        lambda: (CUT_LIST, SCANNED_CUT, zeros(3), zeros(3)),
     ],
     "history.deleted_by": [
-        lambda: (DIFFS, OWNERS, OFFSETS, Packed.of(numbers(1, 3, 300)), zeros(3)),
-        lambda: (DIFFS, OWNERS, OFFSETS, Packed.of(zeros(0)), zeros(0)),
-        *(lambda b=b: (b, numbers(5), numbers(0), Packed.of(numbers(3)), zeros(1)) for b in BROKEN[3:]),
+        lambda: (DIFFS, SCANNED, Packed.of(numbers(1, 3, 300)), zeros(3)),
+        lambda: (DIFFS, SCANNED, Packed.of(zeros(0)), zeros(0)),
+        lambda: (CUT_LIST, SCANNED_CUT, Packed.of(numbers(3)), zeros(1)),
     ],
     "history._has_uc": [
         lambda b=b: (b, 0, b.size) for b in (WRITTEN, WRITTEN[:2], WRITTEN[:3], octets(b"\x80"), octets(b"\x0a\x05"))
@@ -287,8 +282,8 @@ NAMED = [
 NAMED_RECORDS = [encode_delimited(record) for record in NAMED]
 NAMED_STARTS = np.cumsum([0, *map(len, NAMED_RECORDS)], dtype=np.int64)[:-1]
 NAMED_BYTES, NAMED_IDS = octets(*NAMED_RECORDS), numbers(4, 6, 300)
-FOUND = (NAMED_BYTES, NAMED_STARTS, NAMED_IDS, PRESENT_IDS, np.zeros(0, np.uint32), PRESENT_OFFSETS)
-INODES_THERE = octets(*PRESENT_RECORDS)
+NAMED_REFERENCES = References(NAMED_BYTES, NAMED_STARTS, NAMED_IDS)
+PRESENT = Inodes(octets(*PRESENT_RECORDS), PRESENT_IDS, np.zeros(0, np.uint32), PRESENT_OFFSETS)
 CHILDREN = octets(encode_delimited(pb.DirEntry(parent=1, children=[2, 3], refChildren=[0])))
 
 
@@ -319,28 +314,35 @@ CHECKED = [
 TABLES = (zeros(8), numbers(0, 0, 300, 301, 0, 0, 0, 256 + 128))
 
 CHECK_CASES: dict[str, list[Callable[[], Arguments]]] = {
-    "history_check._bytes_field": [
-        lambda b=b, tag=tag: (octets(b), 0, len(b), tag)
-        for b in (b"\x08\x07\x12\x02ab\x0a\x00", b"\x12\x05a", b"\x12", b"\x80", b"")
-        for tag in (10, 18)
-    ],
     "history_check._hashed": [lambda size=size: (octets(b"part-00001"), 1, size) for size in (0, 1, 9)],
     "history_check._put": [lambda t=t, value=value: (t.copy(), value) for t in TABLES for value in (300, 384, 1023)],
     "history_check._has": [lambda t=t, value=value: (t, value) for t in TABLES for value in (300, 384, 1023)],
     "history_check._put_reference": [
-        lambda number=number: (zeros(8), number, *FOUND, INODES_THERE) for number in (-1, 0, 1, 2, 3)
+        lambda number=number: (zeros(8), number, NAMED_REFERENCES, PRESENT) for number in (-1, 0, 1, 2, 3)
     ],
-    "history_check._counts": [
-        lambda b=b, pos=pos, diffs=diffs: (b, pos, diffs)
-        for b in (DIFFS, DIFFS[:20], *BROKEN)
-        for pos, diffs in ((0, 1), (int(DIFFS_BY_ENTRY[0][0]) + 1, 2))
+    "history_check._deleted_count": [
+        lambda b=b, offset=offset: (b, offset)
+        for b in (DIFFS, DIFFS[:20], CUT_LIST)
+        for offset in (0, int(DIFFS_BY_ENTRY[0][0]) + 1)
+    ],
+    "history_check._created_fit": [
+        lambda b=b, row=row, table=table: (b, row, table.copy(), numbers(2, 3), PRESENT)
+        for b in CHECKED[:6]
+        for row in scanned(b)
+        for table in TABLES
+    ],
+    "history_check._deleted_fit": [
+        lambda b=b, row=row, room=room: (b, row, zeros(32), NAMED_REFERENCES, PRESENT, zeros(room), 0)
+        for b in CHECKED[:10]
+        for row in scanned(b)
+        for room in (0, 4)
     ],
     "history_check.first_misfit": [
         lambda b=b, there=there, room=room: (
-            *(b, numbers(2 if b is CHECKED[-2] else 1), numbers(0), there, numbers(1)[: there.size], numbers(0)),
-            *(*FOUND, INODES_THERE, zeros(room)),
+            *(b, scanned(b), Directories(there, numbers(1)[: there.size], numbers(0))),
+            *(NAMED_REFERENCES, PRESENT, zeros(room)),
         )
-        for b in (*CHECKED, *(CHECKED[0][:size] for size in range(8, CHECKED[0].size, 3)))
+        for b in (*CHECKED, CUT_LIST, *(CHECKED[0][:size] for size in range(8, CHECKED[0].size, 3)))
         for there in (CHILDREN, CHILDREN[:0])
         for room in (0, 4)
     ],
@@ -361,9 +363,6 @@ RECORD_CASES: dict[str, list[Callable[[], Arguments]]] = {
         *(lambda limit=limit: (INODES, 0, limit) for limit in range(INODES.size + 1)),
         lambda: (octets(HUGE), 0, 9),
         lambda: (octets(b"\x05a"), 0, 9),
-    ],
-    "records._varint_field": [
-        lambda b=b: (octets(b), 0, len(b), 8, 77) for b in (b"\x08\x07\x10\x01", b"\x10\x01", b"\x08", b"\x12\x05", b"")
     ],
     "records.next_in_diffs": [
         lambda b=b, state=state: (octets(b), 0, len(b), numbers(*state))
@@ -450,27 +449,28 @@ def bodies(*messages: Any) -> list[bytes]:
     return [*whole, *(body[:-1] for body in whole), b"\x80", b"\x12\x09", b""]
 
 
+def conversion(maps: tuple[np.ndarray, ...] = MAPS[0], special: np.ndarray = SPECIAL[-1]) -> attributes.Conversion:
+    return attributes.Conversion(*maps, XATTRS, special, findings())
+
+
 def with_maps(body: bytes) -> list[Callable[[], Arguments]]:
-    """(buffer, start, end, users, groups)."""
-    return [lambda maps=maps: (writable(body), 0, len(body), *maps) for maps in MAPS]
+    """(buffer, start, end, rules)."""
+    return [lambda maps=maps: (writable(body), 0, len(body), conversion(maps)) for maps in MAPS]
 
 
 def surveyed(body: bytes, *more: int) -> list[Callable[[], Arguments]]:
-    """(buffer, start, end, users, groups, xattrs, special, ..., found)."""
+    """(buffer, start, end, rules, ...)."""
     return [
-        lambda maps=maps, special=special: (writable(body), 0, len(body), *maps, XATTRS, special, *more, findings())
+        lambda maps=maps, special=special: (writable(body), 0, len(body), conversion(maps, special), *more)
         for maps in MAPS
         for special in SPECIAL
     ]
 
 
 def walked(body: bytes, *more: Callable[[], np.ndarray]) -> list[Callable[[], Arguments]]:
-    """(buffer, start, users, groups, xattrs, special, found, ...)."""
+    """(buffer, start, rules, ...)."""
     return [
-        lambda maps=maps, special=special: (
-            *(writable(body), 0, *maps, XATTRS, special, findings()),
-            *(make() for make in more),
-        )
+        lambda maps=maps, special=special: (writable(body), 0, conversion(maps, special), *(make() for make in more))
         for maps in MAPS
         for special in SPECIAL
     ]
@@ -501,16 +501,8 @@ ATTRIBUTE_CASES: dict[str, list[Callable[[], Arguments]]] = {
         for serial in range(4)
         for serials in (GROUPS, NO_MAP)
     ],
-    "attributes.length_delimited": [
-        lambda b=b: (octets(b), 0, len(b)) for b in (b"\x01a", b"\x02a", HUGE, b"\x80", b"")
-    ],
     "attributes._permission": [
-        lambda size=size, maps=maps: (writable(b"\xed\x01\x02\x00\x00\x01\x00\x00"[:size]), 0, size, *maps)
-        for size in (7, 8)
-        for maps in MAPS
-    ],
-    "attributes._acl_entry": [
-        lambda e=e, maps=maps: (writable(e.to_bytes(4, "little")), 0, *maps) for e in ACL.entries for maps in MAPS
+        lambda maps=maps: (writable(b"\xed\x01\x02\x00\x00\x01\x00\x00"), 0, conversion(maps)) for maps in MAPS
     ],
     "attributes._acl": [
         case
@@ -519,12 +511,12 @@ ATTRIBUTE_CASES: dict[str, list[Callable[[], Arguments]]] = {
     ],
     "attributes._note_policy": [lambda policy=policy: (policy, 77, findings()) for policy in (0, 1, 14)],
     "attributes._xattr": [
-        lambda body=body, special=special: (writable(body), 0, len(body), XATTRS, special, 77, findings())
+        lambda body=body, special=special: (writable(body), 0, len(body), conversion(special=special), 77)
         for body in bodies(XATTR)
         for special in SPECIAL
     ],
     "attributes._xattr_list": [
-        lambda body=body, special=special: (writable(body), 0, len(body), XATTRS, special, 77, findings())
+        lambda body=body, special=special: (writable(body), 0, len(body), conversion(special=special), 77)
         for body in (*bodies(XATTR_LIST), b"\x0a\x09", b"\x10\x07")
         for special in SPECIAL
     ],

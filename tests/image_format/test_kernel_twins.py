@@ -34,6 +34,7 @@ from image_format.kernels import (
     open_files,
     packed,
     prefetch,
+    readers,
     records,
     scan,
     tables,
@@ -160,6 +161,23 @@ DIRECTORY_BODY = INODES[4].directory.SerializeToString()
 BLOCK = INODES[1].file.blocks[0].SerializeToString()
 
 
+READ = {
+    name: getattr(pb, reader.py_func.__name__.removeprefix("read_"))
+    for name, reader in vars(readers).items()
+    if name.startswith("read_")
+}
+
+
+def filled(of: Any) -> Any:
+    """A message with every number and every string."""
+    message = of()
+    for number, field in enumerate(of.DESCRIPTOR.fields, 1):
+        if field.message_type is None and not field.is_repeated:
+            kinds = {field.TYPE_STRING: "name", field.TYPE_BYTES: b"name", field.TYPE_BOOL: True, field.TYPE_ENUM: 1}
+            setattr(message, field.name, kinds.get(field.type, 300 + number))
+    return message
+
+
 def row_of(made: InodeTable, row: int) -> Any:
     return made.rows[row]
 
@@ -207,27 +225,31 @@ def body_cases(*bodies: bytes) -> list[Callable[[], Arguments]]:
     return [lambda b=b: (octets(b), 0, len(b), columns(1), 0) for b in bodies]  # type: ignore[misc]
 
 
+def reader_cases() -> dict[str, list[Callable[[], Arguments]]]:
+    """Every generated reader: a message with all fields, each cut of it, one field twice, and one that is unknown."""
+    made: dict[str, list[Callable[[], Arguments]]] = {}
+    for name, of in READ.items():
+        whole = filled(of).SerializeToString()
+        encoded = [*(whole[:size] for size in range(len(whole) + 1)), whole + whole[:4], whole + b"\xf8\x07\x01"]
+        made[f"readers.{name}"] = [lambda b=b: (octets(b), 0, len(b)) for b in encoded]  # type: ignore[misc]
+    return made
+
+
 # Each entry makes fresh arguments, because kernels write into them; damaged bytes are among them.
 CASES: dict[str, list[Callable[[], Arguments]]] = {
     **kernel_cases.CASES,
+    **reader_cases(),
     "wire.read_varint": [
         lambda: (octets(encode_varint((1 << 64) - 2)), 0, 10),
         lambda: (octets(b"\x96\x01"), 0, 2),
         lambda: (octets(b"\x96"), 0, 1),
         lambda: (octets(b"\xff" * 11), 0, 11),
     ],
-    "wire.skip_field": [
-        *(lambda w=w: (octets(b"\x03abcdefgh"), 0, 9, w) for w in range(8)),
-        lambda: (octets(b"\x09abc"), 0, 4, 2),
-    ],
     "wire.varint_size": [lambda v=v: (np.int64(v),) for v in (0, 127, 128, 1 << 40, -1)],
     "wire.put_varint": [
         lambda v=v: (np.zeros(12, np.uint8), 1, np.int64(v)) for v in (0, 127, 128, 1 << 62, -1, -(1 << 63))
     ],
-    "scan._has_type_quotas": [
-        lambda: (octets(encode_varint(len(DIRECTORY_BODY)), DIRECTORY_BODY), 0),
-        lambda: (octets(b"\x02\x08\x01"), 0),
-    ],
+    "scan._has_type_quotas": [lambda b=b: (octets(b), 0, len(b)) for b in (DIRECTORY_BODY, b"\x08\x01", b"\x3a")],
     "scan._plain_file": [
         *(lambda r=r: (octets(r, bytes(16)), 0, len(r) + 16) for r in PLAIN_FILES),
         *(lambda n=n: (octets(PLAIN_FILES[0]), 0, n) for n in range(len(PLAIN_FILES[0]) + 1)),
@@ -245,7 +267,6 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
         *(lambda n=n: (SECTION, n, SECTION.size) for n in range(SECTION.size + 1)),
         *(lambda n=n: (SECTION[:-1], n, n + 2) for n in range(SECTION.size - 3)),
     ],
-    "scan._behind_inode": [lambda n=n: (SECTION, n) for n in range(SECTION.size)],
     "tables._spread": [lambda n=n: (n,) for n in (0, 1, 1 << 62)],
     "tables.place_of_number": [lambda n=n: (PAIRS, n) for n in (0, 1, 9, 1 << 62)],
     "tables.find_numbers": [lambda: (np.array([[0, 0], [0, 0], [5, 7], [0, 0]]), numbers(5, 6))],
@@ -437,13 +458,18 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
         )
     ],
     "wire.copy_bytes": [lambda n=n: (np.zeros(9, np.uint8), 2, octets(b"abcdefg"), 1, n) for n in (0, 1, 6)],
+    "wire.next_field": [
+        *(lambda w=w: (octets(bytes([8 + w]), b"\x03abcdefgh"), 0, 10) for w in range(8)),
+        lambda: (octets(b"\x0a\x09abc"), 0, 5),
+        *(lambda b=b: (octets(b), 0, len(b)) for b in (b"\x02\x00", b"\xf8\x07\x01", b"\xff" * 5 + b"\x01", b"\x80")),
+    ],
+    "wire.record_span": [
+        lambda b=b: (octets(b), 0) for b in (b"\x01a", b"\x02a", encode_varint((1 << 64) - 1), b"\x80", b"")
+    ],
+    "scan._after_inode": [lambda n=n: (SECTION, n) for n in range(SECTION.size)],
     "wire.octet": [lambda: (octets(b"\x01\xff"), 1)],
     "wire.fixed64": [lambda: (octets(b"\x01\xff\x02\xff\x03\xff\x04\xff"), 0)],
     "inode._clear": [lambda: (TABLE.rows[1:2].copy()[0],)],
-    "inode._decode_block": [
-        lambda b=b: (octets(b), 0, len(b), new_blocks(1)[0])
-        for b in (BLOCK, BLOCK + b"\x78\x01", BLOCK[:-1], b"", b"\x08\x01", b"\x08\x01\x10\x01")
-    ],
     "inode._decode_file": [
         lambda b=b: (octets(b), 0, len(b), new_rows(1)[0], new_blocks(9), 2)
         for b in (FILE_BODY, FILE_BODY[:-1], FILE_BODY + b"\xf8\x07\x01", b"\x32\x00", b"\x58\x02", b"\x3a\x00\x42\x00")
@@ -471,7 +497,7 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
     "inode._body_size": [
         lambda r=r: (TABLE.rows[r], TABLE.blocks, TABLE.pool.items, r % 2 == 0, r % 3 == 0) for r in PLAIN.tolist()
     ],
-    "inode._ask_for": [lambda: (TABLE.rows, np.tile(PLAIN, 9), 0, TABLE.names, TABLE.blocks)],
+    "inode._prefetch_rows": [lambda: (TABLE.rows, np.tile(PLAIN, 9), 0, TABLE.names, TABLE.blocks)],
     "inode.encoded_size": [
         lambda: (TABLE.rows, PLAIN, *ARRAYS, True, True),
         lambda: (TABLE.rows, np.tile(PLAIN, 9), *ARRAYS, True, True),
@@ -531,11 +557,7 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
         )
     ],
     "directory_tree.fill_names": [lambda: (NAMES, numbers(0, 1, 3), numbers(0, 2, 1), zeros(4), np.zeros(3, np.uint8))],
-    "inode_columns._fixed64": [lambda: (octets(b"\x01\xff\x02\xff\x03\xff\x04\xff"), 0)],
     "inode_columns._signed32": [lambda v=v: (np.int64(v),) for v in (0, 5, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, -1)],
-    "inode_columns._block_bytes": [
-        lambda b=b: (octets(b), 0, len(b)) for b in (BLOCK, BLOCK[:-1], b"", BLOCK + b"\x78\x01", b"\x7a\x05\x01")
-    ],
     "inode_columns._file": body_cases(FILE_BODY, FILE_BODY[:-1], b"", b"\x32\x02\x18\xff", b"\xf8\x07\x01"),
     "inode_columns._directory": body_cases(DIRECTORY_BODY, DIRECTORY_BODY[:-1], b"\x32\x00", b"\xf8\x07\x01"),
     "inode_columns._symlink": body_cases(SYMLINK_BODY, SYMLINK_BODY[:-1], b"\xf8\x07\x01"),

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -234,29 +233,22 @@ def test_children_of_a_file_and_children_that_do_not_exist(
 def test_directories_and_diffs_are_checked_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Temporary arrays for all directories at once would need much memory."""
     sizes = []
-    slots_of, diff_kinds = IndexArrays.slots_of, kernels.diff_kinds
+    slots_of = IndexArrays.slots_of
 
     def noted(arrays: IndexArrays, ids: Ids) -> Ids:
         sizes.append(ids.size)
         return slots_of(arrays, ids)
 
-    def wrong_at_last(
-        data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], found: npt.NDArray[np.int64]
-    ) -> None:
-        diff_kinds(data, offsets, found)
-        if offsets[-1] == index.history.columns[2][-1]:
-            found[-1] = 3 - found[-1]
-
     path = next(each for each in reversed(IMAGES) if "snapshot" in str(each))
     with ImageFile.open(path, verify_md5=False) as image:
         index = ImageIndex(image)
-        owners = index.history.columns[1]
+        owners = index.history.owners
         monkeypatch.setattr("image_tools.loadable.check._PIECE", 2)
         monkeypatch.setattr(IndexArrays, "slots_of", noted)
         check_loadable(image, index)
         assert sum(sizes) == index.arrays.directory_ids.size + owners.size
         assert (owners.size > 2, max(sizes)) == (True, 2)
-        monkeypatch.setattr("image_tools.loadable.check.diff_kinds", wrong_at_last)
+        index.history.kinds[-1] = 3 - index.history.kinds[-1]
         with pytest.raises(
             RecordError, match=f"the snapshot diffs of inode {owners[-1]} are for another type of inode"
         ):

@@ -14,10 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import image_tools.verify.kernels
+from image_format.history_sections import DiffScan
 from image_format.kernels.jit import Kernel
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 from image_tools.verify.kernels import diff_audit, inode_audit, tree_audit
+from image_tools.verify.kernels.attribute_audit import KnownSerials
 from tests.image_format.image_support import delimited
 
 MODULES = [
@@ -113,8 +115,13 @@ DIFFS = octets(
 )
 
 
-def strings() -> Arguments:
-    return known(1, 2), known(2), known()
+CUT_LIST = octets(
+    delimited([pb.DiffEntry(type=pb.DiffEntry.DIRECTORYDIFF, inodeId=16385, numOfDiff=1)]) + b"\x04\x42\x02\x01\x80"
+)
+
+
+def strings() -> KnownSerials:
+    return KnownSerials(known(1, 2), known(2), known())
 
 
 def rules(*, erasure_coding: bool = True) -> np.ndarray:
@@ -166,8 +173,6 @@ def walked() -> Arguments:
 
 
 CASES: dict[str, list[Callable[[], Arguments]]] = {
-    "tags.read_tag": [lambda b=b: (octets(b), 0, len(b)) for b in (b"\x08", b"\x07", b"\xff" * 5 + b"\x01", b"")],
-    "tags.record_name": [lambda o=o: (SECTION, o) for o in [*OFFSETS.tolist(), SECTION.size - 1]],
     "attribute_audit._little_endian": [lambda n=n: (octets(b"\x01\x02\xff\x80\x00\x00\x00\xff"), 0, n) for n in (4, 8)],
     "attribute_audit._use": [lambda s=s: (known(1), s) for s in (0, 1, 2)],
     "attribute_audit.audit_permission": [
@@ -185,15 +190,12 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
         lambda b=b: (b, 0, b.size)
         for b in (body(DIRECTORY.typeQuotas), octets(b"\x0a\x02\x08\x02"), octets(b"\x0a\x01\x08"))
     ],
-    "attribute_audit.present_fields": [
-        lambda b=b: (b, 0, b.size) for b in (body(DIRECTORY), octets(b"\x08"), octets(b"\xf8\x0f\x01"))
-    ],
     "attribute_audit.audit_block": [
         lambda b=b: (b, 0, b.size, np.int64(1000), maxima())
         for b in (*map(body, FILE.blocks), octets(b"\x08\x01"), octets(b"\x08"))
     ],
     "inode_audit._audit_file": [
-        lambda b=b, ec=ec: (b, 0, b.size, *strings(), known(1)[:256], rules(erasure_coding=ec), maxima())
+        lambda b=b, ec=ec: (b, 0, b.size, strings(), known(1)[:256], rules(erasure_coding=ec), maxima())
         for b in (
             body(FILE),
             body(STRIPED),
@@ -204,24 +206,35 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
         for ec in (True, False)
     ],
     "inode_audit._audit_directory": [
-        lambda b=b: (b, 0, b.size, *strings())
+        lambda b=b: (b, 0, b.size, strings())
         for b in (body(DIRECTORY), body(pb.INodeDirectory(nsQuota=(1 << 64) - 9)), octets(b"\x2a\x01\x15"))
     ],
     "inode_audit._audit_symlink": [
-        lambda b=b: (b, 0, b.size, known(1), known(2)) for b in (body(some_inodes()[3].symlink), octets(b"\x08"))
+        lambda b=b: (b, 0, b.size, strings()) for b in (body(some_inodes()[3].symlink), octets(b"\x08"))
     ],
     "inode_audit._audit_name": [
         lambda n=n, i=i: (octets(n), 0, len(n), np.int64(i)) for n in (b"", b"ab", b"a/") for i in (16385, 16386)
     ],
     "inode_audit._audit_inode": [
-        lambda b=b: (octets(b), 1, len(b), *strings(), known(1)[:256], rules(), maxima()) for b in INODES
+        lambda b=b: (octets(b), 1, len(b), strings(), known(1)[:256], rules(), maxima()) for b in INODES
+    ],
+    "attribute_audit.audit_client": [lambda b=b: (octets(b), 0, len(b)) for b in (b"", b"\x0a\x01c", b"\x0a\x02c")],
+    "tree_audit.slot_of_id": [lambda i=i, s=s: (IDS, s, i) for i in (4, 5, 16388, 1 << 50) for s in (SLOTS, zeros(0))],
+    "diff_audit.count_references": [
+        lambda b=b: (b, DiffScan(b).diffs, zeros(3)) for b in (DIFFS, DIFFS[:-3], DIFFS[:9], CUT_LIST)
+    ],
+    "inode_audit._audit_redundancy": [
+        lambda r=r, t=t, p=p, ec=ec: (*map(np.int64, (r, t, p)), known(1)[:256], rules(erasure_coding=ec))
+        for r in (-1, 0, 3, 3000)
+        for t in (0, 1)
+        for p in (-1, 1, 2, 300)
+        for ec in (True, False)
     ],
     "inode_audit.audit_inodes": [
-        lambda b=b, n=n: (b, 0, *inode_rows(n), 0, *strings(), known(1)[:256], rules(), maxima())
+        lambda b=b, n=n: (b, 0, *inode_rows(n), 0, strings(), known(1)[:256], rules(), maxima())
         for b in (SECTION, SECTION[:-4], octets(b"\x05\x08"))
         for n in (9, 2)
     ],
-    "tree_audit.find_slot": [lambda i=i, s=s: (IDS, s, i) for i in (4, 5, 16388, 1 << 50) for s in (SLOTS, zeros(0))],
     "tree_audit._parent": [lambda e=e: (ENTRIES, 1, e) for e in (1 + int(ENTRIES[0]), 3, 2)],
     "tree_audit.audit_directories": [
         audited,
@@ -240,11 +253,6 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
     ],
     "tree_audit._push": [lambda s=s: (s, np.array([0, 1, 0], np.uint8), KINDS, zeros(3), 1) for s in (-1, 0, 1, 2)],
     "tree_audit.mark_reachable": [walked],
-    "diff_audit._frame": [lambda p=p: (DIFFS, p) for p in (0, 1, DIFFS.size - 1)],
-    "diff_audit._skip_directory_diff": [lambda p=p: (DIFFS, p, zeros(3)) for p in (0, 1 + int(DIFFS[0]))],
-    "diff_audit.audit_diffs": [
-        lambda b=b, n=n: (b, 0, zeros(n), zeros(n), 0, zeros(3)) for b in (DIFFS, DIFFS[:-3], DIFFS[:9]) for n in (9, 1)
-    ],
 }
 
 
@@ -282,10 +290,10 @@ def test_a_kernel_does_the_same_uncompiled(name: str) -> None:
 
 def walks(data: bytes) -> Iterator[tuple[int, int, bool]]:
     buffer = octets(data)
-    yield inode_audit.audit_inodes(buffer, 0, *inode_rows(64), 0, *STRINGS, STRINGS[0][:256], rules(), maxima())
+    yield inode_audit.audit_inodes(buffer, 0, *inode_rows(64), 0, STRINGS, STRINGS.users[:256], rules(), maxima())
     yield tree_audit.audit_directories(*audited(buffer, 64))
     yield tree_audit.audit_references(buffer, 0, zeros(64), zeros(64), zeros(64, np.int8), zeros(64), 0, IDS, SLOTS)
-    yield diff_audit.audit_diffs(buffer, 0, zeros(64), zeros(64), 0, zeros(3))
+    yield diff_audit.count_references(buffer, DiffScan(buffer).diffs, zeros(3)), 0, False
 
 
 STRINGS = strings()

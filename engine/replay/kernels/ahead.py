@@ -1,20 +1,20 @@
-"""Asks for the memory that the next operations will read, so that the replay does not wait for place after place.
+"""Prefetch of the memory that the next operations will read, so that the replay need not wait for each location.
 
-An operation on a file that nobody touched lately reads a dozen places of the base image and of the delta, each of which
-says where the next one is. The replay of one operation would wait for all of them. Here the paths of the next
-operations go through stages: each reads what the stage before it has asked for, and asks for the next place. Between
-two stages of a path others are at it, and operations are applied.
+An operation on a file that was not used lately reads a dozen locations of the base image and of the delta. Each of them
+contains the address of the next one, so that a single operation would wait for all of them. Here the paths of the next
+operations pass through stages. Each stage reads what the stage before it prefetched, and prefetches the next location.
+Between two stages of a path, other paths pass through stages, and operations are applied.
 
-    HASH    the path's bytes; asks for the place of its directory in the table of paths.
-    PATH    that place; asks for the directory's row, and for the place of the name among the links.
-    LINK    that place; asks for the link, or, without one, for what is known of the directory's children in the base.
-    NAMED   the link, or what is known of the children; asks for the row it leads to, or for the place in the table of
-            their names; without a table, for the child in their middle.
-    SLOT    that place; asks for the columns of the base image.
-    RECORD  the columns; asks for the record, and for the place of its id.
+    HASH    reads the path's bytes; prefetches the place of its directory in the table of paths.
+    PATH    reads that place; prefetches the directory's row, and the place of the name among the links.
+    LINK    reads that place; prefetches the link, or else the entry of the directory's children in the base image.
+    NAMED   reads the link or that entry; prefetches the row of the link, or the place in the table of names; without a
+            table, the child in the middle.
+    SLOT    reads that place; prefetches the columns of the base image.
+    RECORD  reads the columns; prefetches the record, and the place of its id.
 
-This code changes no state and caches nothing that another operation could invalidate: if a directory is moved in
-between, the prefetched places of its paths are simply not read.
+The stages change no inode, and keep nothing that another operation could make wrong: a path whose directory moved
+meanwhile only prefetches useless locations.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from engine.replay.kernels.frames import BODY, CHECKSUM, frame_end
 from engine.replay.kernels.layouts import PATH_FIRST, TARGET_NEXT
 from engine.replay.kernels.records import skip_string
 from engine.replay.kernels.state import (
-    ERA,
     base_ids_bases_of,
     base_ids_low_of,
     base_ids_wide_of,
@@ -55,14 +54,14 @@ from image_format.kernels.wire import octet
 
 _FAR = 4096
 COMING = 32
-"""Paths that are remembered; a power of two, and more than are on their way through the stages."""
+"""Number of pending paths: a power of two, above the number of paths in the stages."""
 START, SLASH, END, HASHED, DIRECTORY, NAME, FOUND, STAGE = range(8)
-"""Columns of a path on its way; `FOUND` is a link's number or a slot, see `STAGE`."""
+"""Columns of a pending path; `FOUND` is a link's number or a slot, see `STAGE`."""
 COLUMNS = 8
 SEEN, HEADS = range(2)
-"""Columns of the row behind all paths: up to where operations were looked at, and how many paths were taken up."""
+"""Columns of the row after all paths: position up to which operations were read, and number of paths added."""
 _APART = 2
-"""Paths between two stages."""
+"""Number of paths between two stages."""
 _LOST, _PATH, _LINK, _LINKED, _NAMED, _SLOT, _RECORD = range(7)
 _LINE = 64
 _SEGMENT_AHEAD = 1024
@@ -71,9 +70,9 @@ _PROBES = 4
 
 
 @step
-def look_ahead(a, buf, pos):
-    """Take up the paths of the operations up to some thousand bytes behind the one at `pos`."""
-    about = coming_of(a)[COMING]
+def look_ahead(state, buf, pos):
+    """Add the paths of the operations in the next few thousand bytes after the one at `pos`."""
+    about = coming_of(state)[COMING]
     at = max(about[SEEN], pos)
     while at < pos + _FAR:
         end = frame_end(buf, at)
@@ -85,19 +84,19 @@ def look_ahead(a, buf, pos):
         if PATH_FIRST[opcode]:
             start = at + BODY
             following = skip_string(buf, start, end)
-            _take_up(a, buf, start + 2, following)
+            _take_up(state, buf, start + 2, following)
             if TARGET_NEXT[opcode] and following >= 0:
-                _take_up(a, buf, following + 2, skip_string(buf, following, end))
+                _take_up(state, buf, following + 2, skip_string(buf, following, end))
         at = end + CHECKSUM
     about[SEEN] = at
 
 
 @step
-def _take_up(a, buf, start, end):
-    """A path takes its place, and each that is due for a stage goes through it."""
-    heads = coming_of(a)[COMING, HEADS]
-    coming_of(a)[COMING, HEADS] = heads + 1
-    path = coming_of(a)[heads & (COMING - 1)]
+def _take_up(state, buf, start, end):
+    """Add a path, and pass each path that is due through its next stage."""
+    heads = coming_of(state)[COMING, HEADS]
+    coming_of(state)[COMING, HEADS] = heads + 1
+    path = coming_of(state)[heads & (COMING - 1)]
     path[STAGE] = _LOST
     slash = end - 1
     while slash >= start and octet(buf, slash) != _SLASH:
@@ -109,127 +108,127 @@ def _take_up(a, buf, start, end):
         path[STAGE] = _PATH
         hashed = hash_bytes(np.uint64(slash - start), buf, start, slash - start)
         path[HASHED] = np.int64(hashed)
-        prefetch(paths_of(a), np.int64(hashed & np.uint64(paths_of(a).size - 1)))
+        prefetch(paths_of(state), np.int64(hashed & np.uint64(paths_of(state).size - 1)))
     for behind in range(_APART, 6 * _APART, _APART):
         if heads >= behind:
-            _go_on(a, buf, coming_of(a)[(heads - behind) & (COMING - 1)])
+            _go_on(state, buf, coming_of(state)[(heads - behind) & (COMING - 1)])
 
 
 @step
-def _go_on(a, buf, path):
-    """One stage of a path."""
+def _go_on(state, buf, path):
+    """Pass a path through a stage."""
     stage = path[STAGE]
     if stage == _LOST:
         return
     path[STAGE] = _LOST
     if stage == _PATH:
-        _see_directory(a, buf, path)
+        _see_directory(state, buf, path)
     elif stage == _LINK:
-        _see_place(a, path)
+        _see_place(state, path)
     elif stage == _LINKED:
-        _see_link(a, path)
+        _see_link(state, path)
     elif stage == _NAMED:
-        _see_opened(a, buf, path)
+        _see_opened(state, buf, path)
     elif stage == _SLOT:
-        _see_name(a, path)
+        _see_name(state, path)
     else:
-        _see_columns(a, path)
+        _see_columns(state, path)
 
 
 @step
-def _see_directory(a, buf, path):
+def _see_directory(state, buf, path):
     size = path[SLASH] - path[START]
     directory = np.int64(0)
     if size > 0:
-        known = paths_of(a)[np.uint64(path[HASHED]) & np.uint64(paths_of(a).size - 1)]
-        if known["hashed"] != np.uint64(path[HASHED]) or known["era"] != a[ERA] or known["size"] != size:
+        known = paths_of(state)[np.uint64(path[HASHED]) & np.uint64(paths_of(state).size - 1)]
+        if known["hashed"] != np.uint64(path[HASHED]) or known["era"] != state.era or known["size"] != size:
             return
         directory = known["row"]
         for byte in range(0, size, _LINE):
             prefetch(buf, known["at"] + byte)
-    _ask_for_row(a, directory)
+    _ask_for_row(state, directory)
     path[DIRECTORY] = directory
     path[NAME] = hash_name(directory, buf, path[SLASH] + 1, path[END] - path[SLASH] - 1)
-    prefetch(link_slots_of(a), _link_place(a, path))
+    prefetch(link_slots_of(state), _link_place(state, path))
     path[STAGE] = _LINK
 
 
 @step
-def _link_place(a, path):
-    return (path[NAME] >> 32) & (link_slots_of(a).size - 1)
+def _link_place(state, path):
+    return (path[NAME] >> 32) & (link_slots_of(state).size - 1)
 
 
 @step
-def _ask_for_row(a, row):
-    rows = rows_of(a)
+def _ask_for_row(state, row):
+    rows = rows_of(state)
     prefetch(rows, row)
     prefetch(rows, row, _LINE)
     prefetch(rows, row, rows.itemsize - 1)
 
 
 @step
-def _see_place(a, path):
-    slots = link_slots_of(a)
-    at = _link_place(a, path)
+def _see_place(state, path):
+    slots = link_slots_of(state)
+    at = _link_place(state, path)
     for _ in range(_PROBES):
         slot = slots[at]
         if slot == 0:
             break
         if (slot >> 32) << 32 == path[NAME]:
             path[FOUND] = (slot & 0xFFFFFFFF) - 1
-            prefetch(links_of(a), path[FOUND])
+            prefetch(links_of(state), path[FOUND])
             path[STAGE] = _LINKED
             return
         at = (at + 1) & (slots.size - 1)
-    entry = np.int64(rows_of(a)[path[DIRECTORY]]["entry"])
+    entry = np.int64(rows_of(state)[path[DIRECTORY]]["entry"])
     if entry > 0:
         path[FOUND] = entry - 1
-        prefetch(opened_of(a), entry - 1)
+        prefetch(opened_of(state), entry - 1)
         path[STAGE] = _NAMED
 
 
 @step
-def _see_link(a, path):
-    link = links_of(a)[path[FOUND]]
-    prefetch(names_of(a), link["name_offset"])
+def _see_link(state, path):
+    link = links_of(state)[path[FOUND]]
+    prefetch(names_of(state), link["name_offset"])
     if link["row"] >= 0:
-        _ask_for_row(a, np.int64(link["row"]))
+        _ask_for_row(state, np.int64(link["row"]))
 
 
 @step
-def _see_opened(a, buf, path):
-    about = opened_of(a)[path[FOUND]]
+def _see_opened(state, buf, path):
+    about = opened_of(state)[path[FOUND]]
     if about[TABLE_SIZE] > 0:
         start = path[SLASH] + 1
         at = hash_bytes(np.uint64(0), buf, start, path[END] - start) & np.uint64(about[TABLE_SIZE] - 1)
         path[FOUND] = about[TABLE] + np.int64(at)
-        prefetch(named_of(a), path[FOUND])
+        prefetch(named_of(state), path[FOUND])
         path[STAGE] = _SLOT
     else:
-        prefetch(directories_of(a), (about[FIRST] + about[BEHIND]) // 2)
+        prefetch(directories_of(state), (about[FIRST] + about[BEHIND]) // 2)
 
 
 @step
-def _see_name(a, path):
-    slot = np.int64(named_of(a)[path[FOUND]]) - 1
+def _see_name(state, path):
+    slot = np.int64(named_of(state)[path[FOUND]]) - 1
     if slot < 0:
         return
     path[FOUND] = slot
-    prefetch(base_offsets_low_of(a), slot)
-    prefetch(base_offsets_bases_of(a), slot >> 6)
-    prefetch(base_ids_low_of(a), slot)
-    prefetch(base_ids_bases_of(a), slot >> 6)
-    prefetch(dropped_of(a), slot)
+    prefetch(base_offsets_low_of(state), slot)
+    prefetch(base_offsets_bases_of(state), slot >> 6)
+    prefetch(base_ids_low_of(state), slot)
+    prefetch(base_ids_bases_of(state), slot >> 6)
+    prefetch(dropped_of(state), slot)
     path[STAGE] = _RECORD
 
 
 @step
-def _see_columns(a, path):
+def _see_columns(state, path):
     slot = path[FOUND]
-    offsets = Columns(base_offsets_low_of(a), base_offsets_bases_of(a), base_offsets_wide_of(a))
+    offsets = Columns(base_offsets_low_of(state), base_offsets_bases_of(state), base_offsets_wide_of(state))
     offset = packed_at(offsets, slot)
     for byte in range(0, 3 * _LINE, _LINE):
-        prefetch(inodes_of(a), offset + byte)
-    if not base_slots_of(a).size:
-        inode_id = packed_at(Columns(base_ids_low_of(a), base_ids_bases_of(a), base_ids_wide_of(a)), slot)
-        prefetch(ids_of(a), np.int64(place_of_number(ids_of(a), inode_id)))
+        prefetch(inodes_of(state), offset + byte)
+    if not base_slots_of(state).size:
+        inode_id = packed_at(Columns(base_ids_low_of(state), base_ids_bases_of(state), base_ids_wide_of(state)), slot)
+        prefetch(ids_of(state), np.int64(place_of_number(ids_of(state), inode_id)))

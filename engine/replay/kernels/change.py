@@ -1,4 +1,4 @@
-"""Changes that several operations share, for kernels; each is checked before anything is written."""
+"""Changes that several operations share, for kernels; a kernel validates each completely before it writes."""
 
 from __future__ import annotations
 
@@ -8,18 +8,10 @@ from engine.replay.kernels.lookup import add_link
 from engine.replay.kernels.recording import come, keep, room
 from engine.replay.kernels.records import i32, is_plain_text, skip_string, u16, vlong
 from engine.replay.kernels.state import (
-    ACLS_USED,
     AGAIN,
-    DIRECTORIES_MOVED,
     DONE,
-    GENERATION_STAMP,
-    HADOOP3,
-    INSIDE,
     KNOWN_GROUP,
     KNOWN_USER,
-    LATEST,
-    LEASES_CHANGED,
-    NAMES_USED,
     acls_of,
     known_arena_of,
     known_of,
@@ -48,7 +40,7 @@ from image_format.kernels.wire import octet
 GROUP_SHIFT = np.uint64(permission.GROUP_SHIFT)
 USER_SHIFT = np.uint64(permission.USER_SHIFT)
 MODE = np.uint64(permission.MODE_BITS)
-"""Mode bits of an operation that count."""
+"""Mode bits of an operation that are used."""
 _ACL_NAMED = 1 << 6
 _ACL_DEFAULT = 1 << 5
 _ACL_UNKNOWN = 1 << 7
@@ -60,14 +52,14 @@ _MINIMAL_ACL = 3
 
 @step
 def call_end(buf, pos, end):
-    """Whether nothing but an RPC's client id and call id stands between `pos` and `end`."""
+    """Return whether `buf[pos:end]` is exactly an RPC's client id and call id."""
     following = skip_string(buf, pos, end)
     return following >= 0 and following + 4 == end and (following - pos == 2 or following - pos == 18)
 
 
 @step
 def owner_end(buf, pos, end):
-    """Position behind a PermissionStatus, -1 where it is none."""
+    """Return the position after a PermissionStatus, -1 if it is invalid."""
     for _ in range(2):
         size, pos = vlong(buf, pos, end)
         if pos < 0 or size < 0 or size > end - pos:
@@ -77,24 +69,24 @@ def owner_end(buf, pos, end):
 
 
 @step
-def permission_of(a, buf, pos, end):
-    """(a PermissionStatus as the image has it, whether both of its names are known); `owner_end` found it whole."""
+def permission_of(state, buf, pos, end):
+    """Return (a PermissionStatus in the form of the image, whether its names are known); `owner_end` must be valid."""
     size, pos = vlong(buf, pos, end)
-    user = find_known(a, KNOWN_USER, buf, pos, pos + size)
+    user = find_known(state, KNOWN_USER, buf, pos, pos + size)
     size, pos = vlong(buf, pos + size, end)
-    group = find_known(a, KNOWN_GROUP, buf, pos, pos + size)
+    group = find_known(state, KNOWN_GROUP, buf, pos, pos + size)
     if user < 0 or group < 0:
         return np.uint64(0), False
-    values = known_values_of(a)
+    values = known_values_of(state)
     return values[user] << USER_SHIFT | values[group] << GROUP_SHIFT | (np.uint64(u16(buf, pos + size)) & MODE), True
 
 
 @step
 def acl_end(buf, pos, end, default):
-    """Position behind the entries of an ACL, or behind their number where there are none; -1 where it is not whole.
+    """Return the position after the entries of an ACL, or after their number if it is 0; -1 if the ACL is cut.
 
     Args:
-        default: whether there may be default entries; they come after the others.
+        default: whether default entries are allowed, which come after the others.
     """
     if pos < 0 or pos + 4 > end:
         return np.int64(-1)
@@ -124,10 +116,12 @@ def acl_end(buf, pos, end, default):
 
 
 @step
-def find_known(a, group, buf, start, end):
-    """Number of what is known under these bytes, -1 where nothing is."""
+def find_known(state, group, buf, start, end):
+    """Return the number of the known name with these bytes, -1 for an unknown name."""
     hashed = hash_name(group, buf, start, end - start)
-    return find_link(known_slots_of(a), known_of(a), known_arena_of(a), hashed, group, buf, start, end - start)
+    return find_link(
+        known_slots_of(state), known_of(state), known_arena_of(state), hashed, group, buf, start, end - start
+    )
 
 
 # ---- directories ---------------------------------------------------------------------------------------------
@@ -135,133 +129,133 @@ def find_known(a, group, buf, start, end):
 
 @step
 def may_hold(row):
-    """Whether a row can take a child."""
+    """Return whether a row can get a child."""
     return row["kind"] == DIRECTORY and row["flags"] & UNKNOWN_FIELDS == 0
 
 
 @step
-def raise_mtime(a, directory, mtime, latest):
-    """A directory's modification time never goes back.
+def raise_mtime(state, directory, mtime, latest):
+    """Raise a directory's modification time, which never decreases.
 
     Args:
-        latest: id of the newest snapshot that has the directory, plus one, and does not have the change; 0 for none.
+        latest: id of the newest snapshot that has the directory without the change, plus one; 0 for none.
     """
-    row = rows_of(a)[directory]
+    row = rows_of(state)[directory]
     if mtime > row["mtime"]:
         if latest != 0:
-            keep(a, directory, latest, True)
+            keep(state, directory, latest, True)
         row["flags"] |= DIRTY
         row["mtime"] = mtime
 
 
 @step
-def keep_name(a, buf, start, size):
-    """Append a name to the arena, which has room; returns where it starts."""
-    offset = a[NAMES_USED]
+def keep_name(state, buf, start, size):
+    """Append a name to the arena, which has room; return where it starts."""
+    offset = state.names_used
     for i in range(size):
-        names_of(a)[offset + i] = buf[start + i]
-    a[NAMES_USED] = offset + size
+        names_of(state)[offset + i] = buf[start + i]
+    state.names_used = offset + size
     return offset
 
 
 @step
-def set_link(a, number, directory, row, offset, size, hashed):
-    """Give a name in a directory to `row`, or to nobody (-1).
+def set_link(state, number, directory, row, offset, size, hashed):
+    """Assign a name in a directory to `row`, or to no row (-1).
 
     Args:
-        number: of the link if there is one, else -1; there is room for one then.
+        number: of the name's link, -1 for none; then there is room for a link.
         offset: of the name in the arena.
     """
-    holder = rows_of(a)[directory]
+    holder = rows_of(state)[directory]
     if number < 0:
-        number = add_link(a, directory, -1, offset, size, hashed)
+        number = add_link(state, directory, -1, offset, size, hashed)
         holder["marks"] |= OPENED
-    link = links_of(a)[number]
+    link = links_of(state)[number]
     before = np.int64(link["row"])
     holder["growth"] += np.int32(row >= 0) - np.int32(before >= 0)
     link["row"] = row
     link["changed"] = 1
     if row >= 0:
-        rows_of(a)[row]["parent"] = directory
-    if before >= 0 and rows_of(a)[before]["kind"] == DIRECTORY:
-        a[DIRECTORIES_MOVED] += 1
-        rows_of(a)[before]["moved"] = a[DIRECTORIES_MOVED]
+        rows_of(state)[row]["parent"] = directory
+    if before >= 0 and rows_of(state)[before]["kind"] == DIRECTORY:
+        state.directories_moved += 1
+        rows_of(state)[before]["moved"] = state.directories_moved
 
 
 @step
-def created_room(a):
-    """Return `DONE` if a new child of the last found directory can be recorded for snapshots, else `AGAIN`."""
-    return room(a) if a[INSIDE] else DONE
+def created_room(state):
+    """Return `DONE` if a new child of the directory found last can be noted for snapshots, or `AGAIN`."""
+    return room(state) if state.inside else DONE
 
 
 @step
-def note_created(a, directory, row):
-    """A new inode is about to come into the directory that was found last, see `created_room`."""
-    come(a, row, directory, a[LATEST], a[INSIDE])
+def note_created(state, directory, row):
+    """Note for snapshots that the directory found last gets a new inode, see `created_room`."""
+    come(state, row, directory, state.latest, state.inside)
 
 
 @step
 def _has_acl(holder, given):
-    """Whether a new child of a directory may get an ACL: its own, or one that it inherits."""
+    """Return whether a new child of a directory may get an ACL, its own or an inherited one."""
     inherits = holder["flags"] & FEATURES != 0 and holder["marks"] & NO_ACL == 0
     return given or inherits or holder["marks"] & ACL_DUE != 0
 
 
 @step
-def acl_room(a, directory, given):
-    """Whether a new child of a directory can be noted: `DONE` or `AGAIN`."""
-    if _has_acl(rows_of(a)[directory], given) and a[ACLS_USED] == acls_of(a).shape[0]:
+def acl_room(state, directory, given):
+    """Return `DONE` if the ACL of a new child can be noted, or `AGAIN`."""
+    if _has_acl(rows_of(state)[directory], given) and state.acls_used == acls_of(state).shape[0]:
         return AGAIN
     return DONE
 
 
 @step
-def note_acl(a, directory, row, body, given, pos):
-    """Python gives a new inode its ACL, see `acl_room`.
+def note_acl(state, directory, row, body, given, pos):
+    """Note that Python must set the ACL of a new inode, see `acl_room`.
 
     Args:
-        body: where the operation's body stands; pos: where the ACL does, if it is `given`.
+        body: position of the operation's body; pos: position of the ACL, if it is `given`.
     """
-    if _has_acl(rows_of(a)[directory], given):
-        rows_of(a)[row]["marks"] |= ACL_DUE
-        used = a[ACLS_USED]
-        acls_of(a)[used, 0] = row
-        acls_of(a)[used, 1] = directory
-        acls_of(a)[used, 2] = body
-        acls_of(a)[used, 3] = pos if given else -1
-        a[ACLS_USED] = used + 1
+    if _has_acl(rows_of(state)[directory], given):
+        rows_of(state)[row]["marks"] |= ACL_DUE
+        used = state.acls_used
+        acls_of(state)[used, 0] = row
+        acls_of(state)[used, 1] = directory
+        acls_of(state)[used, 2] = body
+        acls_of(state)[used, 3] = pos if given else -1
+        state.acls_used = used + 1
 
 
 # ---- files ---------------------------------------------------------------------------------------------------
 
 
 @step
-def open_file(a, row, client_name, client_machine):
-    """A file is open for write from now on."""
-    entry = rows_of(a)[row]
+def open_file(state, row, client_name, client_machine):
+    """Open a file for write."""
+    entry = rows_of(state)[row]
     entry["flags"] |= DIRTY | UNDER_CONSTRUCTION
     entry["client_name"] = client_name
     entry["client_machine"] = client_machine
-    lease(a, entry)
+    lease(state, entry)
 
 
 @step
-def lease(a, entry):
+def lease(state, entry):
     entry["marks"] |= LEASED
-    a[LEASES_CHANGED] = 1
+    state.leases_changed = 1
 
 
 @step
-def close_file(a, row):
-    """A file loses its lease, if it has one."""
-    entry = rows_of(a)[row]
+def close_file(state, row):
+    """Remove a file's lease, if it has one."""
+    entry = rows_of(state)[row]
     if entry["marks"] & LEASED:
         entry["marks"] &= 0xFF ^ LEASED
-        a[LEASES_CHANGED] = 1
+        state.leases_changed = 1
 
 
 @step
-def see_stamp(a, stamp):
-    """A block has this generation stamp: Hadoop 3 moves its counter for that."""
-    if a[HADOOP3] and stamp > a[GENERATION_STAMP]:
-        a[GENERATION_STAMP] = stamp
+def see_stamp(state, stamp):
+    """Register the generation stamp of a block: Hadoop 3 raises its counter with it."""
+    if state.hadoop3 and stamp > state.generation_stamp:
+        state.generation_stamp = stamp

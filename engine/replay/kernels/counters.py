@@ -7,38 +7,38 @@ from __future__ import annotations
 
 from engine.replay.kernels.layouts import ALLOCATE_BLOCK_ID, SET_GENSTAMP_V2
 from engine.replay.kernels.records import i64
-from engine.replay.kernels.state import DONE, GENERATION_STAMP, HADOOP3, LAST_BLOCK_ID, UNUSUAL
+from engine.replay.kernels.state import DONE, UNUSUAL
 from image_format.kernels.jit import step
 
 
 @step
-def allocate_block_id(a, buf, pos, end):
-    """ALLOCATE_BLOCK_ID."""
+def allocate_block_id(state, buf, pos, end):
+    """Apply ALLOCATE_BLOCK_ID."""
     if pos + ALLOCATE_BLOCK_ID.end != end:
         return UNUSUAL
     block_id = i64(buf, pos)
-    # 0 need not be what an image without the field says
-    if block_id <= 0 or block_id < a[LAST_BLOCK_ID]:
+    # 0 may differ from the value of an image without the field
+    if block_id <= 0 or block_id < state.last_block_id:
         return UNUSUAL
-    a[LAST_BLOCK_ID] = block_id
+    state.last_block_id = block_id
     return DONE
 
 
 @step
-def set_genstamp_v2(a, buf, pos, end):
-    """SET_GENSTAMP_V2; Hadoop 3 learns the stamp from the block that it is for."""
+def set_genstamp_v2(state, buf, pos, end):
+    """Apply SET_GENSTAMP_V2; Hadoop 3 takes the stamp from its block."""
     if pos + SET_GENSTAMP_V2.end != end:
         return UNUSUAL
     stamp = i64(buf, pos)
-    if a[HADOOP3]:
+    if state.hadoop3:
         return DONE
     if stamp <= 0:
         return UNUSUAL
-    a[GENERATION_STAMP] = stamp
+    state.generation_stamp = stamp
     return DONE
 
 
 @step
-def segment_marker(a, buf, pos, end):
-    """START_LOG_SEGMENT and END_LOG_SEGMENT, which have no fields."""
+def segment_marker(state, buf, pos, end):
+    """Apply START_LOG_SEGMENT and END_LOG_SEGMENT, which have no fields."""
     return DONE if pos == end else UNUSUAL

@@ -1,104 +1,67 @@
-"""ACLs and xattrs of inodes of the base image: kernels keep them as they are, and only have to know all of them."""
+"""ACLs and xattrs of inodes of the base image: kernels copy them, and must know all of their fields."""
 
 from __future__ import annotations
-
-import numpy as np
 
 from engine.replay.kernels.state import UNUSUAL
 from image_format.kernels.inode import NO_ACL
 from image_format.kernels.jit import step
-from image_format.kernels.tags import (
-    AclFeatureProto,
-    INode,
-    INodeDirectory,
-    INodeFile,
-    XAttrCompactProto,
-    XAttrFeatureProto,
-)
-from image_format.kernels.wire import read_varint, skip_field
+from image_format.kernels.readers import ALONE, read_xattr
+from image_format.kernels.tags import AclFeatureProto, INode, INodeDirectory, INodeFile, XAttrFeatureProto
+from image_format.kernels.wire import next_field, record_span
 
 _ENTRY_SIZE = 4
 
 
 @step
 def features_mark(buf, offset):
-    """Mark of a row for the record at `offset` of INODE that has features: `NO_ACL`, or 0 where it has one.
+    """Return the mark of a row for the INODE record at `offset` with features: `NO_ACL`, or 0 if it has an ACL.
 
-    `UNUSUAL` is whatever has more than one ACL and one list of xattrs, both of known fields: symlinks, quotas for
-    storage types, damage. Python reads the features when the kernels return (`InodeTable.read_features`).
+    `UNUSUAL` for a record that has more than an ACL and a list of xattrs, both with known fields only: a symlink,
+    quotas for storage types, damage. Python reads the features when the kernels return (`InodeTable.read_features`).
     """
-    length, pos = read_varint(buf, offset, buf.size)
-    end = pos + length
-    acl = False
-    xattrs = False
+    pos, end = record_span(buf, offset)
+    acls = 0
+    lists = 0
     bodies = 0
-    while pos < end:
-        tag, pos = read_varint(buf, pos, end)
-        stop = skip_field(buf, pos, end, tag) if pos >= 0 else np.int64(-1)
-        if stop < 0 or tag == INode.symlink:
+    while 0 <= pos < end:
+        tag, _, at, pos = next_field(buf, pos, end)
+        if pos < 0 or tag == INode.symlink:
             return UNUSUAL
-        if tag == INode.file or tag == INode.directory:
-            bodies += 1
-            _, pos = read_varint(buf, pos, end)
-            while pos < stop:
-                field, pos = read_varint(buf, pos, stop)
-                behind = skip_field(buf, pos, stop, field) if pos >= 0 else np.int64(-1)
-                if behind < 0:
-                    return UNUSUAL
-                if field == (INodeFile.acl if tag == INode.file else INodeDirectory.acl):
-                    if acl or not _is_acl(buf, pos, behind):
-                        return UNUSUAL
-                    acl = True
-                elif field == (INodeFile.xAttrs if tag == INode.file else INodeDirectory.xAttrs):
-                    if xattrs or not _are_xattrs(buf, pos, behind):
-                        return UNUSUAL
-                    xattrs = True
-                elif tag == INode.directory and field == INodeDirectory.typeQuotas:
-                    return UNUSUAL
-                pos = behind
-        pos = stop
-    if bodies != 1 or not (acl or xattrs):
+        if tag != INode.file and tag != INode.directory:
+            continue
+        bodies += 1
+        while at < pos:
+            field, _, start, at = next_field(buf, at, pos)
+            if at < 0:
+                return UNUSUAL
+            if field == (INodeFile.acl if tag == INode.file else INodeDirectory.acl):
+                acls += 1 if _is_acl(buf, start, at) else 2
+            elif field == (INodeFile.xAttrs if tag == INode.file else INodeDirectory.xAttrs):
+                lists += 1 if _are_xattrs(buf, start, at) else 2
+            elif tag == INode.directory and field == INodeDirectory.typeQuotas:
+                return UNUSUAL
+    if bodies != 1 or acls > 1 or lists > 1 or acls + lists == 0:
         return UNUSUAL
-    return 0 if acl else NO_ACL
+    return 0 if acls else NO_ACL
 
 
 @step
 def _is_acl(buf, pos, end):
-    """Whether the message at `pos`, behind its length, is an AclFeatureProto without unknown fields."""
-    _, pos = read_varint(buf, pos, end)
-    while pos < end:
-        tag, pos = read_varint(buf, pos, end)
-        if tag == AclFeatureProto.entries:
-            size, pos = read_varint(buf, pos, end)
-            if pos < 0 or size < 0 or size % _ENTRY_SIZE != 0 or size > end - pos:
-                return False
-            pos += size
-        elif tag == AclFeatureProto.entries_unpacked and pos >= 0:
-            pos += _ENTRY_SIZE
-        else:
+    """Return whether a message is an AclFeatureProto without unknown fields."""
+    while 0 <= pos < end:
+        tag, value, _, pos = next_field(buf, pos, end)
+        packed = tag == AclFeatureProto.entries and value % _ENTRY_SIZE == 0
+        if not packed and tag != AclFeatureProto.entries_unpacked:
             return False
     return pos == end
 
 
 @step
 def _are_xattrs(buf, pos, end):
-    """Whether the message at `pos`, behind its length, is an XAttrFeatureProto without unknown fields."""
-    _, pos = read_varint(buf, pos, end)
-    while pos < end:
-        tag, pos = read_varint(buf, pos, end)
-        stop = skip_field(buf, pos, end, tag) if pos >= 0 else np.int64(-1)
-        if stop < 0 or tag != XAttrFeatureProto.xAttrs:
+    """Return whether a message is an XAttrFeatureProto without unknown fields."""
+    while 0 <= pos < end:
+        tag, _, start, pos = next_field(buf, pos, end)
+        _, _, _, status = read_xattr(buf, start, pos)
+        if tag != XAttrFeatureProto.xAttrs or status != ALONE:
             return False
-        _, pos = read_varint(buf, pos, end)
-        named = False
-        while pos < stop:
-            field, pos = read_varint(buf, pos, stop)
-            behind = skip_field(buf, pos, stop, field) if pos >= 0 else np.int64(-1)
-            if behind < 0 or (field != XAttrCompactProto.name and field != XAttrCompactProto.value):
-                return False
-            named = named or field == XAttrCompactProto.name
-            pos = behind
-        if not named:
-            return False
-        pos = stop
-    return True
+    return pos == end

@@ -1,9 +1,9 @@
-"""ADD, ADD_BLOCK, UPDATE_BLOCKS, CLOSE and REASSIGN_LEASE as kernels; `engine.replay.files` is the plain twin.
+"""ADD, ADD_BLOCK, UPDATE_BLOCKS, CLOSE and REASSIGN_LEASE as kernels; `engine.replay.files` has the plain twins.
 
-Each takes the state, the segment, and where the operation's body starts and ends. It returns `DONE`, or says that it
-changed nothing: `UNUSUAL`, `AGAIN`. A kernel therefore has two parts. The first reads fields, finds rows and reserves
-memory; it may return at any point. The second writes and cannot fail. Steps in between do not change the namespace:
-another string in the pool, a block list that was moved to a place where it can grow.
+Each takes the state, the segment, and the start and the end of the operation's body. It returns `DONE`, or `UNUSUAL` or
+`AGAIN` if it changed nothing. So each kernel has two parts. The first reads fields, finds rows and reserves room; it
+may return at any point. The second writes and cannot fail. Reserving is not a change: it may add a string to the pool,
+or move a block list to a place where it can grow.
 """
 
 from __future__ import annotations
@@ -46,16 +46,7 @@ from engine.replay.kernels.records import i16, i32, i64, path_end, skip_string, 
 from engine.replay.kernels.state import (
     ABSENT,
     AGAIN,
-    BLOCKS_USED,
     DONE,
-    HADOOP3,
-    INODES,
-    LAST_INODE_ID,
-    LAYOUT,
-    LEASES_PLAIN,
-    MAX_REPLICATION,
-    MIN_REPLICATION,
-    ROWS_USED,
     UNUSUAL,
     blocks_of,
     ids_of,
@@ -85,46 +76,45 @@ _SMALLEST_COMPACT_BLOCK = 10
 
 
 @step
-def anywhere(a, buf, pos, end):
-    """(row that the path at `pos` leads to, `ABSENT`, `UNUSUAL` or `AGAIN`; position behind the path).
+def anywhere(state, buf, pos, end):
+    """Return the row of the path at `pos`, `ABSENT`, `UNUSUAL` or `AGAIN`; and the position after the path.
 
-    `LATEST` and `INSIDE` tell what snapshots have of the directory that it is in.
+    `latest` and `inside` of the state say which snapshot has its directory.
     """
     following = path_end(buf, pos, end)
     if following < 0:
         return np.int64(UNUSUAL), following
     start = pos + 2
     slash = last_slash(buf, start, following)
-    parent = parent_of(a, buf, start, slash)
+    parent = parent_of(state, buf, start, slash)
     if parent < 0:
         return parent, following
-    if rows_of(a)[parent]["kind"] != DIRECTORY:
+    if rows_of(state)[parent]["kind"] != DIRECTORY:
         return np.int64(UNUSUAL), following
     size = following - slash - 1
-    return any_child(a, parent, buf, slash + 1, size, hash_name(parent, buf, slash + 1, size)), following
+    return any_child(state, parent, buf, slash + 1, size, hash_name(parent, buf, slash + 1, size)), following
 
 
 @step
-def _file(a, buf, pos, end):
-    """Row of a file whose blocks and lease may change, which no snapshot minds; anything else is `UNUSUAL`."""
-    row, following = anywhere(a, buf, pos, end)
+def _file(state, buf, pos, end):
+    """Return the row of a file whose blocks and lease may change unnoticed by snapshots; `UNUSUAL` for any other."""
+    row, following = anywhere(state, buf, pos, end)
     if row == ABSENT:
         row = np.int64(UNUSUAL)
     if row >= 0:
-        entry = rows_of(a)[row]
+        entry = rows_of(state)[row]
         if entry["kind"] != FILE or entry["flags"] & UNKNOWN_FIELDS or entry["marks"] & SPECIAL:
             row = np.int64(UNUSUAL)
     return row, following
 
 
 @step
-def new_row(a, inode_id, kind, offset, size):
-    """A row for a new inode with its name at `offset` of the arena; there is room."""
-    n = a
-    number = n[ROWS_USED]
-    n[ROWS_USED] = number + 1
-    n[INODES] += 1
-    row = rows_of(a)[number]
+def new_row(state, inode_id, kind, offset, size):
+    """Return a row for a new inode with its name at `offset` of the arena, which has room."""
+    number = state.rows_used
+    state.rows_used = number + 1
+    state.inodes += 1
+    row = rows_of(state)[number]
     row["id"] = inode_id
     row["parent"] = -1
     row["slot"] = -1
@@ -136,13 +126,13 @@ def new_row(a, inode_id, kind, offset, size):
     row["ns_quota"] = -1
     row["ds_quota"] = -1
     row["flags"] = DIRTY
-    put_number(ids_of(a), inode_id, number)
+    put_number(ids_of(state), inode_id, number)
     return number
 
 
 @step
-def add(a, buf, pos, end):
-    """ADD of a file that does not exist, without blocks and extended attributes."""
+def add(state, buf, pos, end):
+    """Apply ADD of a new file without blocks and extended attributes."""
     body = pos
     path = pos + ADD_HEAD.path
     if path > end:
@@ -164,59 +154,59 @@ def add(a, buf, pos, end):
     if pos < 0 or pos >= end or buf[pos] != 0:
         return UNUSUAL
     given = pos > acl + 4
-    permission, known = permission_of(a, buf, owner, acl)
+    permission, known = permission_of(state, buf, owner, acl)
     client_name = pos + 1
     client_machine = skip_string(buf, client_name, end)
     pos = skip_string(buf, client_machine, end)
-    with_ec = a[LAYOUT] <= ERASURE_CODING
+    with_ec = state.layout <= ERASURE_CODING
     codes = ADD_TAIL.rpc_client_id if with_ec else ADD_TAIL_WITHOUT_EC.rpc_client_id
     if not known or pos < 0 or pos + codes > end or not call_end(buf, pos + codes, end):
         return UNUSUAL
     policy = np.int64(np.int8(buf[pos + ADD_TAIL.storage_policy_id]))
-    # Of other policies than the default one the plain function knows which ones Hadoop 2.7 has.
-    if policy < 0 or policy > _MAX_POLICY or (policy != 0 and not a[HADOOP3]):
+    # The plain function knows which of the other policies Hadoop 2.7 has.
+    if policy < 0 or policy > _MAX_POLICY or (policy != 0 and not state.hadoop3):
         return UNUSUAL
     if with_ec and buf[pos + ADD_TAIL.erasure_coding_policy_id] != 0:
         return UNUSUAL
     slash = last_slash(buf, path + 2, after_path)
-    parent = parent_of(a, buf, path + 2, slash)
-    if parent < 0 or not may_hold(rows_of(a)[parent]):
+    parent = parent_of(state, buf, path + 2, slash)
+    if parent < 0 or not may_hold(rows_of(state)[parent]):
         return UNUSUAL if parent != AGAIN else AGAIN
     size = after_path - slash - 1
     hashed = hash_name(parent, buf, slash + 1, size)
-    present = child(a, parent, buf, slash + 1, size, hashed)
-    if present == AGAIN or not has_room(a, 1, 1, size, 0):
+    present = child(state, parent, buf, slash + 1, size, hashed)
+    if present == AGAIN or not has_room(state, 1, 1, size, 0):
         return AGAIN
-    if present != ABSENT or inode_id <= ROOT_INODE_ID or not is_new_id(a, inode_id):
+    if present != ABSENT or inode_id <= ROOT_INODE_ID or not is_new_id(state, inode_id):
         return UNUSUAL
-    changeable = entry_may_change(a, parent)
+    changeable = entry_may_change(state, parent)
     if changeable != DONE:
         return changeable
-    recorded = created_room(a)
+    recorded = created_room(state)
     if recorded == DONE:
-        recorded = acl_room(a, parent, given)
+        recorded = acl_room(state, parent, given)
     if recorded != DONE:
         return recorded
-    holder = intern(a, buf, client_name)
-    machine = intern(a, buf, client_machine) if holder >= 0 else holder
+    holder = intern(state, buf, client_name)
+    machine = intern(state, buf, client_machine) if holder >= 0 else holder
     if machine < 0:
         return machine
-    link = find_link(link_slots_of(a), links_of(a), names_of(a), hashed, parent, buf, slash + 1, size)
-    offset = keep_name(a, buf, slash + 1, size)
-    row = new_row(a, inode_id, FILE, offset, size)
-    entry = rows_of(a)[row]
+    link = find_link(link_slots_of(state), links_of(state), names_of(state), hashed, parent, buf, slash + 1, size)
+    offset = keep_name(state, buf, slash + 1, size)
+    row = new_row(state, inode_id, FILE, offset, size)
+    entry = rows_of(state)[row]
     entry["permission"] = permission
     entry["mtime"] = mtime
     entry["atime"] = atime
     entry["block_size"] = block_size
     entry["policy"] = policy
-    entry["replication"] = min(max(replication, a[MIN_REPLICATION]), a[MAX_REPLICATION])
-    a[LAST_INODE_ID] = max(a[LAST_INODE_ID], inode_id)
-    note_created(a, parent, row)
-    set_link(a, link, parent, row, offset, size, hashed)
-    note_acl(a, parent, row, body, given, acl)
-    raise_mtime(a, parent, mtime, 0)
-    open_file(a, row, holder, machine)
+    entry["replication"] = min(max(replication, state.min_replication), state.max_replication)
+    state.last_inode_id = max(state.last_inode_id, inode_id)
+    note_created(state, parent, row)
+    set_link(state, link, parent, row, offset, size, hashed)
+    note_acl(state, parent, row, body, given, acl)
+    raise_mtime(state, parent, mtime, 0)
+    open_file(state, row, holder, machine)
     return DONE
 
 
@@ -224,40 +214,40 @@ def add(a, buf, pos, end):
 
 
 @step
-def _reserve_blocks(a, row, more):
-    """Make the room of a file's block list larger where need be, at the end of the arena; False where that is full."""
-    entry = rows_of(a)[row]
+def _reserve_blocks(state, row, more):
+    """Make room for the growth of a file's block list at the end of the arena; return False if the arena is full."""
+    entry = rows_of(state)[row]
     count = np.int64(entry["block_count"])
     needed = count + more
     if needed <= entry["block_capacity"]:
         return True
     capacity = max(needed, 2 * count)
-    start = a[BLOCKS_USED]
-    if start + capacity > blocks_of(a).size:
+    start = state.blocks_used
+    if start + capacity > blocks_of(state).size:
         return False
     old = entry["blocks_offset"]
     for i in range(count):
-        blocks_of(a)[start + i] = blocks_of(a)[old + i]
+        blocks_of(state)[start + i] = blocks_of(state)[old + i]
     entry["blocks_offset"] = start
     entry["block_capacity"] = capacity
-    a[BLOCKS_USED] = start + capacity
+    state.blocks_used = start + capacity
     return True
 
 
 @step
-def _append_block(a, row, block_id, num_bytes, stamp):
-    entry = rows_of(a)[row]
-    block = blocks_of(a)[entry["blocks_offset"] + entry["block_count"]]
+def _append_block(state, row, block_id, num_bytes, stamp):
+    entry = rows_of(state)[row]
+    block = blocks_of(state)[entry["blocks_offset"] + entry["block_count"]]
     block["id"] = block_id
     block["num_bytes"] = num_bytes
     block["genstamp"] = stamp
     entry["block_count"] += 1
-    see_stamp(a, stamp)
+    see_stamp(state, stamp)
 
 
 @step
 def _compact_block(buf, pos, end, num_bytes, stamp):
-    """(id, bytes, generation stamp, next position) of a compact block behind one with these; -1 where it is cut."""
+    """Return (id, bytes, stamp, next position) of a compact block after one with these values; -1 if it is cut."""
     if pos < 0 or pos + 8 > end:
         return np.int64(0), np.int64(0), np.int64(0), np.int64(-1)
     more_bytes, following = vlong(buf, pos + 8, end)
@@ -266,72 +256,72 @@ def _compact_block(buf, pos, end, num_bytes, stamp):
 
 
 @step
-def add_block(a, buf, pos, end):
-    """ADD_BLOCK."""
-    row, pos = _file(a, buf, pos, end)
+def add_block(state, buf, pos, end):
+    """Apply ADD_BLOCK."""
+    row, pos = _file(state, buf, pos, end)
     if row < 0:
         return row
     count, pos = vlong(buf, pos, end)
     if pos < 0 or count < 1 or count > 2:
         return UNUSUAL
-    entry = rows_of(a)[row]
+    entry = rows_of(state)[row]
     first_id, first_bytes, first_stamp, pos = _compact_block(buf, pos, end, 0, 0)
     block_id, num_bytes, stamp = first_id, first_bytes, first_stamp
     held = entry["block_count"]
     last = entry["blocks_offset"] + held - 1
     if count == 2:
         block_id, num_bytes, stamp, pos = _compact_block(buf, pos, end, first_bytes, first_stamp)
-        if held == 0 or blocks_of(a)[last]["id"] != first_id or blocks_of(a)[last]["genstamp"] != first_stamp:
+        if held == 0 or blocks_of(state)[last]["id"] != first_id or blocks_of(state)[last]["genstamp"] != first_stamp:
             return UNUSUAL
     elif held != 0:
         return UNUSUAL
     if pos < 0 or not call_end(buf, pos, end):
         return UNUSUAL
-    if not _reserve_blocks(a, row, 1):
+    if not _reserve_blocks(state, row, 1):
         return AGAIN
     if count == 2:
-        blocks_of(a)[entry["blocks_offset"] + held - 1]["num_bytes"] = first_bytes
-        see_stamp(a, first_stamp)
+        blocks_of(state)[entry["blocks_offset"] + held - 1]["num_bytes"] = first_bytes
+        see_stamp(state, first_stamp)
     entry["flags"] |= DIRTY
     entry["marks"] &= 0xFF ^ LAST_COMPLETE
-    _append_block(a, row, block_id, num_bytes, stamp)
+    _append_block(state, row, block_id, num_bytes, stamp)
     return DONE
 
 
 @step
-def _fits(a, entry, index, new_count, block_id, stamp):
-    """Whether block `index` may become what an operation says: only the last of both lists gets another stamp."""
+def _fits(state, entry, index, new_count, block_id, stamp):
+    """Return whether block `index` may become the operation's: only the last of both lists may change its stamp."""
     held = entry["block_count"]
     last_of_both = held == new_count and index == held - 1
-    block = blocks_of(a)[entry["blocks_offset"] + index]
+    block = blocks_of(state)[entry["blocks_offset"] + index]
     return block["id"] == block_id and (block["genstamp"] == stamp or last_of_both)
 
 
 @step
-def _set_block(a, entry, index, num_bytes, stamp):
-    block = blocks_of(a)[entry["blocks_offset"] + index]
+def _set_block(state, entry, index, num_bytes, stamp):
+    block = blocks_of(state)[entry["blocks_offset"] + index]
     block["num_bytes"] = num_bytes
     block["genstamp"] = stamp
-    see_stamp(a, stamp)
+    see_stamp(state, stamp)
 
 
 @step
-def _settle(a, row, complete):
-    """Blocks were added at the end of a list."""
+def _settle(state, row, complete):
+    """Count blocks that were added at the end of a list."""
     if complete:
-        rows_of(a)[row]["marks"] |= LAST_COMPLETE
+        rows_of(state)[row]["marks"] |= LAST_COMPLETE
     else:
-        rows_of(a)[row]["marks"] &= 0xFF ^ LAST_COMPLETE
+        rows_of(state)[row]["marks"] &= 0xFF ^ LAST_COMPLETE
 
 
 @step
-def update_blocks(a, buf, pos, end):
-    """UPDATE_BLOCKS, where no block goes."""
-    row, pos = _file(a, buf, pos, end)
+def update_blocks(state, buf, pos, end):
+    """Apply UPDATE_BLOCKS that removes no block."""
+    row, pos = _file(state, buf, pos, end)
     if row < 0:
         return row
     count, pos = vlong(buf, pos, end)
-    entry = rows_of(a)[row]
+    entry = rows_of(state)[row]
     held = np.int64(entry["block_count"])
     if pos < 0 or count < held or count * _SMALLEST_COMPACT_BLOCK > end - pos:
         return UNUSUAL
@@ -339,11 +329,11 @@ def update_blocks(a, buf, pos, end):
     num_bytes = stamp = np.int64(0)
     for index in range(count):
         block_id, num_bytes, stamp, pos = _compact_block(buf, pos, end, num_bytes, stamp)
-        if pos < 0 or (index < held and not _fits(a, entry, index, count, block_id, stamp)):
+        if pos < 0 or (index < held and not _fits(state, entry, index, count, block_id, stamp)):
             return UNUSUAL
     if not call_end(buf, pos, end):
         return UNUSUAL
-    if not _reserve_blocks(a, row, count - held):
+    if not _reserve_blocks(state, row, count - held):
         return AGAIN
     entry["flags"] |= DIRTY
     pos = start
@@ -351,24 +341,24 @@ def update_blocks(a, buf, pos, end):
     for index in range(count):
         block_id, num_bytes, stamp, pos = _compact_block(buf, pos, end, num_bytes, stamp)
         if index < held:
-            _set_block(a, entry, index, num_bytes, stamp)
+            _set_block(state, entry, index, num_bytes, stamp)
         else:
-            _append_block(a, row, block_id, num_bytes, stamp)
+            _append_block(state, row, block_id, num_bytes, stamp)
     if count > held:
-        _settle(a, row, False)
+        _settle(state, row, False)
     return DONE
 
 
 @step
-def close(a, buf, pos, end):
-    """CLOSE of an open file, where no block goes."""
-    row, pos = _file(a, buf, pos + CLOSE_HEAD.path, end)
+def close(state, buf, pos, end):
+    """Apply CLOSE of an open file that removes no block."""
+    row, pos = _file(state, buf, pos + CLOSE_HEAD.path, end)
     if row < 0:
         return row
-    entry = rows_of(a)[row]
+    entry = rows_of(state)[row]
     if entry["flags"] & UNDER_CONSTRUCTION == 0:
         return UNUSUAL
-    if not a[LEASES_PLAIN] and (entry["slot"] >= 0 or not a[HADOOP3]):
+    if not state.leases_plain and (entry["slot"] >= 0 or not state.hadoop3):
         return UNUSUAL
     blocks = pos + CLOSE.blocks + COUNT
     if blocks > end:
@@ -383,46 +373,46 @@ def close(a, buf, pos, end):
         return UNUSUAL
     for index in range(held):
         at = blocks + index * BLOCK_SIZE
-        if not _fits(a, entry, index, count, i64(buf, at), i64(buf, at + BLOCK.genstamp)):
+        if not _fits(state, entry, index, count, i64(buf, at), i64(buf, at + BLOCK.genstamp)):
             return UNUSUAL
     for index in range(count):
         if i64(buf, blocks + index * BLOCK_SIZE + BLOCK.num_bytes) < 0:
             return UNUSUAL
-    if not _reserve_blocks(a, row, count - held):
+    if not _reserve_blocks(state, row, count - held):
         return AGAIN
     for index in range(count):
         at = blocks + index * BLOCK_SIZE
         if index < held:
-            _set_block(a, entry, index, i64(buf, at + BLOCK.num_bytes), i64(buf, at + BLOCK.genstamp))
+            _set_block(state, entry, index, i64(buf, at + BLOCK.num_bytes), i64(buf, at + BLOCK.genstamp))
         else:
-            _append_block(a, row, i64(buf, at), i64(buf, at + BLOCK.num_bytes), i64(buf, at + BLOCK.genstamp))
+            _append_block(state, row, i64(buf, at), i64(buf, at + BLOCK.num_bytes), i64(buf, at + BLOCK.genstamp))
     if count > held:
-        _settle(a, row, True)
+        _settle(state, row, True)
     entry["atime"] = atime
     entry["mtime"] = mtime
     entry["flags"] = (entry["flags"] | DIRTY) & (0xFF ^ UNDER_CONSTRUCTION)
-    close_file(a, row)
+    close_file(state, row)
     return DONE
 
 
 @step
-def reassign_lease(a, buf, pos, end):
-    """REASSIGN_LEASE of an open file."""
+def reassign_lease(state, buf, pos, end):
+    """Apply REASSIGN_LEASE of an open file."""
     pos = skip_string(buf, pos, end)
     if pos < 0:
         return UNUSUAL
-    row, holder = _file(a, buf, pos, end)
+    row, holder = _file(state, buf, pos, end)
     if row < 0:
         return row
-    entry = rows_of(a)[row]
+    entry = rows_of(state)[row]
     if skip_string(buf, holder, end) != end or entry["flags"] & (UNDER_CONSTRUCTION | DROPPED) != UNDER_CONSTRUCTION:
         return UNUSUAL
-    if not a[LEASES_PLAIN]:
+    if not state.leases_plain:
         return UNUSUAL
-    number = intern(a, buf, holder)
+    number = intern(state, buf, holder)
     if number < 0:
         return number
     entry["client_name"] = number
     entry["flags"] |= DIRTY
-    lease(a, entry)
+    lease(state, entry)
     return DONE

@@ -1,4 +1,4 @@
-"""Frames of operations, each with its length, txid and checksum (see journal.binary_codec)."""
+"""Frames of operations, each with its length, transaction id and checksum (see journal.binary_codec)."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from engine.replay.kernels.records import crc32, i32, i64
 from image_format.kernels.jit import lean_kernel, step
 
 LENGTH, TXID, BODY = 1, 5, 13
-"""Behind the opcode: the length of what follows up to the checksum, itself included; the txid; the fields."""
+"""Offsets after the opcode: the length of all up to the checksum, itself included; the transaction id; the fields."""
 CHECKSUM = 4
-"""Bytes behind it."""
+"""Bytes of the checksum after the body."""
 _MIN_LENGTH = BODY - LENGTH
 NO_END = (1 << 63) - 1
-"""A txid behind all others, and as large as a counter can be."""
+"""A transaction id above all others, and the maximum of a counter."""
 
 
 @step
 def frame_end(buf, pos):
-    """Where the checksum of the operation at `pos` stands, -1 where no whole operation does."""
+    """Return the position of the checksum of the operation at `pos`, -1 if the operation is not whole."""
     if buf.size - pos < BODY + CHECKSUM:
         return -1
     length = i32(buf, pos + LENGTH)
@@ -26,18 +26,18 @@ def frame_end(buf, pos):
 
 @step
 def checksum_fits(buf, pos, end):
-    """Whether the checksum at `end` is that of the operation at `pos`."""
+    """Return whether the checksum at `end` is that of the operation at `pos`."""
     return crc32(buf, pos, end) == i32(buf, end) & 0xFFFFFFFF
 
 
 @lean_kernel
 def check_frames(buf, pos, stop, last_txid):
-    """Walk over the operations that begin before `stop`, from the one at `pos` on, up to `last_txid`.
+    """Check the operations that begin before `stop`, from the one at `pos`, up to `last_txid`.
 
-    What follows that one is not looked at: nobody promised that it is there.
+    It does not read the bytes after that transaction, which need not exist.
 
     Returns:
-        (position behind the last operation that is whole, whether there is more to walk).
+        (position after the last whole operation, whether there is more to check).
     """
     while pos < stop:
         end = frame_end(buf, pos)

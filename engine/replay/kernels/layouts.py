@@ -1,7 +1,7 @@
-"""Where the fields of operations lie, from their declarations (`journal.ops`): kernels have the offsets as constants.
+"""Offsets of the fields of operations, from their declarations (`journal.ops`), as constants for kernels.
 
-An operation is its frame and then its fields one after another (`journal.binary_codec`). Those of no fixed size, as
-paths, are walked over; what is behind such a field is at the offsets named here, counted from its end.
+An operation is its frame and then its fields one after another (`journal.binary_codec`). Kernels skip fields without a
+fixed size, such as paths; the offsets here count from the end of such a field.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from journal.ops import EditOp
 from journal.values import Block
 
 FIRST_LAYOUT: Final = -60
-"""Older edit logs have operations in other forms; the plain functions read those."""
+"""Older edit logs have operations in other forms, which the plain functions read."""
 ERASURE_CODING: Final = next(field.since or 0 for field in ops.AddOp.fields if field.name == "erasure_coding_policy_id")
-"""The layout from which on OP_ADD has the field."""
+"""The first layout in which OP_ADD has the field."""
 SNAPSHOT_TIMES: Final = next(field.since or 0 for field in ops.CreateSnapshotOp.fields if field.name == "mtime")
-"""The layout from which on operations on snapshots have their time."""
+"""The first layout in which operations on snapshots have their time."""
 
 _SIZES = {kinds.BYTE: 1, kinds.BOOL: 1, kinds.SHORT: 2, kinds.MODE: 2, kinds.INT: 4, kinds.LONG: 8}
 COUNT: Final = _SIZES[kinds.INT]
-"""Bytes of the number of elements before an array, or of bytes."""
+"""Size of the number of elements before an array, or of bytes."""
 
 
 def _behind(kind: type[EditOp], walked: str = "", layout: int = FIRST_LAYOUT) -> Any:
-    """A named tuple of offsets behind the field `walked`, or from the first one on.
+    """Return a named tuple of offsets after the field `walked`, or from the first field.
 
-    The last one is that of a field without a fixed size, or `end`.
+    The last offset is that of a field without a fixed size, or `end`.
     """
     names = [field.name for field in kind.fields]
     offsets: dict[str, int] = {}
@@ -90,6 +90,6 @@ def _by_opcode(*kinds_of: type[EditOp]) -> npt.NDArray[np.bool_]:
 
 
 PATH_FIRST: Final = _by_opcode(*_ANYWHERE)
-"""By opcode: whether an operation begins with a path that leads anywhere. Those of new files are near each other."""
+"""By opcode: whether an operation begins with a path to any place. Paths of new files are near each other."""
 TARGET_NEXT: Final = _by_opcode(*_WITH_TARGET)
 """By opcode: whether the path of a target follows."""

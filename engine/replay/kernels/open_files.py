@@ -1,6 +1,6 @@
-"""Files that the base image has open for write: found where their entries in FILES_UNDERCONSTRUCTION say, and read.
+"""Files that the base image has open for write: found and read by their entries in FILES_UNDERCONSTRUCTION.
 
-An entry is checked without a row for its file and without a search for its name: the path leads to a directory, the
+An entry is verified without a row of its file and without a search for its name: the path leads to a directory, the
 inode is an open file of that name, and the directory has it among its children. The children are read last, once for
 all entries.
 """
@@ -10,18 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from engine.replay.kernels.base_children import BEHIND, FIRST, base_offset, open_directory, slot_near
-from engine.replay.kernels.lookup import LONGEST_NAME, add_link, has_room, last_slash, load, parent_of
-from engine.replay.kernels.state import (
-    AGAIN,
-    OPENED_USED,
-    UNUSUAL,
-    directories_of,
-    ids_of,
-    inodes_of,
-    names_of,
-    opened_of,
-    rows_of,
-)
+from engine.replay.kernels.lookup import MAX_NAME_BYTES, add_link, has_room, last_slash, load, parent_of
+from engine.replay.kernels.state import AGAIN, UNUSUAL, directories_of, ids_of, inodes_of, names_of, opened_of, rows_of
 from image_format.kernels.history import is_open_file
 from image_format.kernels.inode import DIRECTORY
 from image_format.kernels.jit import kernel, step
@@ -31,50 +21,51 @@ from image_format.kernels.wire import read_varint
 
 
 @step
-def _opened(a, buf, start, slash):
-    """Row of the directory `buf[start:slash]` whose children are known; negative where there is none, or `AGAIN`."""
-    directory = parent_of(a, buf, start, slash)
-    if directory < 0 or rows_of(a)[directory]["kind"] != DIRECTORY:
+def _opened(state, buf, start, slash):
+    """Return the row of the directory `buf[start:slash]` whose children are known; negative for none, or `AGAIN`."""
+    directory = parent_of(state, buf, start, slash)
+    if directory < 0 or rows_of(state)[directory]["kind"] != DIRECTORY:
         return np.int64(AGAIN if directory == AGAIN else UNUSUAL)
-    if rows_of(a)[directory]["entry"] == 0:
-        if a[OPENED_USED] == opened_of(a).shape[0]:
+    if rows_of(state)[directory]["entry"] == 0:
+        if state.opened_used == opened_of(state).shape[0]:
             return np.int64(AGAIN)
-        open_directory(a, directory)
-    return np.int64(directory) if rows_of(a)[directory]["entry"] > 0 else np.int64(UNUSUAL)
+        open_directory(state, directory)
+    return np.int64(directory) if rows_of(state)[directory]["entry"] > 0 else np.int64(UNUSUAL)
 
 
 @kernel
-def find_open_files(a, buf, spans, files, number):
-    """Find the inodes that entries tell of, from entry `number` on.
+def find_open_files(states, buf, spans, files, number):
+    """Find the inodes of entries, from entry `number`.
 
     Args:
-        a: the state, see `kernels.state`.
-        buf, spans: where their paths stand, as `read_entries` tells it.
-        files: `UNREAD_DTYPE` with the ids of the entries; gets all but `slot`, which is to be -1, where the inode is no
-            open file of that name, or has a row.
+        states: the state, see `kernels.state`.
+        buf, spans: the spans of their paths, as `read_entries` fills them.
+        files: `UNREAD_DTYPE` with the ids of the entries; result. `slot` stays -1 if the inode is not an open file of
+            that name, or has a row.
 
     Returns:
-        Number of the first entry that is not looked at, because a table is full: grow, and go on from there.
+        Number of the first entry that was not read because a table is full: grow it, and continue there.
     """
-    inodes = inodes_of(a)
+    state = states[0]
+    inodes = inodes_of(state)
     slot = np.int64(0)
     last = np.int64(0)
     while number < files.size:
         start, size = spans[number, 0], spans[number, 1]
         end = start + size
         slash = last_slash(buf, start, end) if size > 0 else start
-        directory = _opened(a, buf, start, slash) if size > 0 else np.int64(UNUSUAL)
+        directory = _opened(state, buf, start, slash) if size > 0 else np.int64(UNUSUAL)
         if directory == AGAIN:
             break
         file = files[number]
         inode_id = file["id"]
-        slot = slot_near(a, inode_id, slot + inode_id - last)
+        slot = slot_near(state, inode_id, slot + inode_id - last)
         last = inode_id
-        if directory >= 0 and slot >= 0 and find_number(ids_of(a), inode_id) == UNKNOWN:
+        if directory >= 0 and slot >= 0 and find_number(ids_of(state), inode_id) == UNKNOWN:
             length = end - slash - 1
-            offset = base_offset(a, slot)
+            offset = base_offset(state, slot)
             name_start, name_size = name_span(inodes, offset)
-            same = name_size == length <= LONGEST_NAME and same_bytes(inodes, name_start, buf, slash + 1, length)
+            same = name_size == length <= MAX_NAME_BYTES and same_bytes(inodes, name_start, buf, slash + 1, length)
             if same and is_open_file(inodes, offset):
                 file["slot"] = slot
                 file["name_offset"] = slash + 1
@@ -85,30 +76,31 @@ def find_open_files(a, buf, spans, files, number):
 
 
 @kernel
-def place_open_files(a, ids, directories, placed):
-    """Find the files that are children of the directories that ought to have them.
+def place_open_files(states, ids, directories, placed):
+    """Find the files that are children of the directories of their paths.
 
     Args:
-        a: the state, see `kernels.state`.
-        ids: of the files, which ascend; directories: rows, see `find_open_files`.
+        states: the state, see `kernels.state`.
+        ids: of the files, ascending; directories: rows, see `find_open_files`.
         placed: result, whether each was found.
     """
-    packed = directories_of(a)
-    for number in range(a[OPENED_USED]):
-        pos, behind = opened_of(a)[number, FIRST], opened_of(a)[number, BEHIND]
+    state = states[0]
+    packed = directories_of(state)
+    for number in range(state.opened_used):
+        pos, behind = opened_of(state)[number, FIRST], opened_of(state)[number, BEHIND]
         at = np.int64(0)
         while pos < behind:
             inode_id, pos = read_varint(packed, pos, behind)
             if pos < 0:
                 break
             at = _first_from(ids, inode_id, at)
-            if at < ids.size and ids[at] == inode_id and rows_of(a)[directories[at]]["entry"] == number + 1:
+            if at < ids.size and ids[at] == inode_id and rows_of(state)[directories[at]]["entry"] == number + 1:
                 placed[at] = True
 
 
 @step
 def _first_from(ids, inode_id, near):
-    """Index of the first of the ids that is not less than `inode_id`, which most likely is `near` or the next."""
+    """Return the index of the first id that is not less than `inode_id`, most likely `near` or the next one."""
     low = np.int64(0)
     high = ids.size
     if near == high or ids[near] >= inode_id:
@@ -129,27 +121,28 @@ def _first_from(ids, inode_id, near):
 
 
 @kernel
-def load_open_files(a, files, number):
-    """Make rows of files that have none, from file `number` on; leaves out what `load` does not take.
+def load_open_files(states, files, number):
+    """Create rows for files without one, from file `number`; skip files that `load` rejects.
 
     Args:
-        a: the state, see `kernels.state`.
-        files: `UNREAD_DTYPE`, still in the directories that they are in in the base image.
+        states: the state, see `kernels.state`.
+        files: `UNREAD_DTYPE`, in the directories that have them in the base image.
 
     Returns:
-        Number of the first file that is not read, because a table is full: grow, and go on from there.
+        Number of the first file that was not read because a table is full: grow it, and continue there.
     """
+    state = states[0]
     while number < files.size:
         file = files[number]
-        if not has_room(a, 0, 1, 0, 0):
+        if not has_room(state, 0, 1, 0, 0):
             break
-        row = load(a, file["id"], file["slot"])
+        row = load(state, file["id"], file["slot"])
         if row == AGAIN:
             break
         if row >= 0:
-            entry, directory = rows_of(a)[row], np.int64(file["directory"])
+            entry, directory = rows_of(state)[row], np.int64(file["directory"])
             entry["parent"] = directory
             start, size = entry["name_offset"], np.int64(entry["name_length"])
-            add_link(a, directory, row, start, size, hash_name(directory, names_of(a), start, size))
+            add_link(state, directory, row, start, size, hash_name(directory, names_of(state), start, size))
         number += 1
     return number

@@ -1,7 +1,7 @@
-"""What snapshots have to know of a change, for kernels; `engine.namespace.history` is the plain twin.
+"""Notes of changes for snapshots, for kernels; `engine.namespace.history` is the plain twin.
 
-A kernel notes it before it changes anything, see `engine.namespace.noted`; Python makes diffs of the notes when kernels
-return. It asks for room first: `room` is enough for one operation.
+A kernel notes a change before it modifies an inode, see `engine.namespace.noted`; Python turns the notes into diffs
+when kernels return. A kernel checks `room` first, which suffices for one operation.
 """
 
 from __future__ import annotations
@@ -10,128 +10,118 @@ import numpy as np
 
 from engine.namespace.noted import CREATE, DELETE, KEEP, LEAVE, MOVE
 from engine.replay.kernels.lookup import born, look_into
-from engine.replay.kernels.state import (
-    AGAIN,
-    COPIES_USED,
-    DONE,
-    INSIDE,
-    LATEST,
-    NOTES_USED,
-    SNAPSHOTS_PLAIN,
-    UNUSUAL,
-    blocks_of,
-    copies_of,
-    notes_of,
-    rows_of,
-)
+from engine.replay.kernels.state import AGAIN, DONE, UNUSUAL, blocks_of, copies_of, notes_of, rows_of
 from image_format.kernels.inode import COPIED, DIRECTORY, FILE, SPECIAL
 from image_format.kernels.jit import step
 
-# RENAME in place of a file: two inodes with their names, what comes, and both directories once more.
-_MOST_NOTES = 9
-_MOST_COPIES = 4
+# RENAME that replaces a file: two inodes with their names, the new name, and both directories once more.
+_MAX_NOTES = 9
+_MAX_COPIES = 4
 
 
 @step
-def room(a):
-    """Whether an operation can note what snapshots have to know of it: `DONE` or `AGAIN`."""
-    fits = a[NOTES_USED] + _MOST_NOTES <= notes_of(a).size and a[COPIES_USED] + _MOST_COPIES <= copies_of(a).size
+def room(state):
+    """Return `DONE` if an operation can note its changes for snapshots, or `AGAIN`."""
+    fits = (
+        state.notes_used + _MAX_NOTES <= notes_of(state).size
+        and state.copies_used + _MAX_COPIES <= copies_of(state).size
+    )
     return DONE if fits else AGAIN
 
 
 @step
-def is_known(a, row):
-    """Whether kernels can tell what snapshots know of an inode."""
-    entry = rows_of(a)[row]
-    return entry["marks"] & SPECIAL == 0 or (a[SNAPSHOTS_PLAIN] != 0 and entry["newest"] != 0)
+def is_known(state, row):
+    """Return whether kernels can decide what snapshots know of an inode."""
+    entry = rows_of(state)[row]
+    return entry["marks"] & SPECIAL == 0 or (state.snapshots_plain != 0 and entry["newest"] != 0)
 
 
 @step
-def in_latest(a, directory, row, latest, inside):
-    """Whether the newest snapshot of its path has a child of a directory; `LATEST` and `INSIDE` are the directory's."""
+def in_latest(state, directory, row, latest, inside):
+    """Return whether the newest snapshot of its path has a child of a directory with these `latest` and `inside`."""
     if not inside:
         return False
-    return rows_of(a)[directory]["newest"] != latest or born(a, directory, row) < latest
+    return rows_of(state)[directory]["newest"] != latest or born(state, directory, row) < latest
 
 
 @step
-def to_record(a, row):
-    """Before the inode that was found last changes by itself: `DONE`, `UNUSUAL` or `AGAIN`.
+def to_record(state, row):
+    """Prepare a change of the inode found last: `DONE`, `UNUSUAL` or `AGAIN`.
 
-    `LATEST` and `INSIDE`, its directory's, become its own; where it is `INSIDE`, `record` it.
+    `latest` and `inside` of the state, its directory's, become its own; if it is inside, `record` must follow.
     """
-    if a[LATEST] == 0 and rows_of(a)[row]["marks"] & SPECIAL == 0:
+    if state.latest == 0 and rows_of(state)[row]["marks"] & SPECIAL == 0:
         return DONE
-    kind = rows_of(a)[row]["kind"]
-    if not a[SNAPSHOTS_PLAIN] or not is_known(a, row) or (kind != FILE and kind != DIRECTORY):
+    kind = rows_of(state)[row]["kind"]
+    if not state.snapshots_plain or not is_known(state, row) or (kind != FILE and kind != DIRECTORY):
         return UNUSUAL
-    directory = np.int64(rows_of(a)[row]["parent"])
-    a[INSIDE] = in_latest(a, directory, row, a[LATEST], a[INSIDE])
-    if kind == DIRECTORY and not look_into(a, row):
+    directory = np.int64(rows_of(state)[row]["parent"])
+    state.inside = in_latest(state, directory, row, state.latest, state.inside)
+    if kind == DIRECTORY and not look_into(state, row):
         return UNUSUAL
-    return room(a)
+    return room(state)
 
 
 @step
-def record(a, row):
-    """The inode that was found last is about to change, see `to_record`."""
-    if a[INSIDE]:
-        keep(a, row, a[LATEST], True)
+def record(state, row):
+    """Note a change of the inode found last, see `to_record`."""
+    if state.inside:
+        keep(state, row, state.latest, True)
 
 
 @step
-def keep(a, row, latest, copied):
-    """An inode that the newest snapshot has is about to change, or the children of a directory are.
+def keep(state, row, latest, copied):
+    """Note a change of an inode that the newest snapshot has, or of a directory's children.
 
     Args:
         copied: whether its attributes change.
     """
-    entry = rows_of(a)[row]
+    entry = rows_of(state)[row]
     if entry["newest"] < latest:
         entry["newest"] = latest
         entry["marks"] = (entry["marks"] | SPECIAL) & (0xFF ^ COPIED)
     elif not copied or entry["marks"] & COPIED:
         return
-    note = _note(a, KEEP, latest)
+    note = _note(state, KEEP, latest)
     note["row"] = row
     if entry["kind"] == DIRECTORY:
         note["amount"] = entry["growth"]
     else:
         size = np.int64(0)
         for index in range(entry["block_count"]):
-            size += blocks_of(a)[entry["blocks_offset"] + index]["num_bytes"]
+            size += blocks_of(state)[entry["blocks_offset"] + index]["num_bytes"]
         note["amount"] = size
     note["kept"] = -1
     if copied:
-        note["kept"] = copy_row(a, row)
+        note["kept"] = copy_row(state, row)
         entry["marks"] |= COPIED
 
 
 @step
-def copy_row(a, row):
-    """Number of a copy of a row as it is; there is room."""
-    used = a[COPIES_USED]
-    copies_of(a)[used] = rows_of(a)[row]
-    a[COPIES_USED] = used + 1
+def copy_row(state, row):
+    """Copy a row as it is, for which there is room; return the number of the copy."""
+    used = state.copies_used
+    copies_of(state)[used] = rows_of(state)[row]
+    state.copies_used = used + 1
     return used
 
 
 @step
-def _note(a, kind, latest):
-    used = a[NOTES_USED]
-    a[NOTES_USED] = used + 1
-    note = notes_of(a)[used]
+def _note(state, kind, latest):
+    used = state.notes_used
+    state.notes_used = used + 1
+    note = notes_of(state)[used]
     note["kind"] = kind
     note["latest"] = latest
     return note
 
 
 @step
-def note_child(a, kind, latest, directory, row):
-    """A child of a directory that the newest snapshot has comes or goes, under the name it has; returns the note."""
-    keep(a, directory, latest, False)
-    entry = rows_of(a)[row]
-    note = _note(a, kind, latest)
+def note_child(state, kind, latest, directory, row):
+    """Note that a child of a directory in the newest snapshot is added or removed under its name; return the note."""
+    keep(state, directory, latest, False)
+    entry = rows_of(state)[row]
+    note = _note(state, kind, latest)
     note["row"] = row
     note["directory"] = directory
     note["name_offset"] = entry["name_offset"]
@@ -140,44 +130,44 @@ def note_child(a, kind, latest, directory, row):
 
 
 @step
-def come(a, row, directory, latest, inside):
-    """An inode is about to come into a directory whose `LATEST` and `INSIDE` these are; there is room."""
-    rows_of(a)[row]["born"] = latest if inside else -1
+def come(state, row, directory, latest, inside):
+    """Note that an inode is about to be added to a directory with these `latest` and `inside`; there is room."""
+    rows_of(state)[row]["born"] = latest if inside else -1
     if inside:
-        note_child(a, CREATE, latest, directory, row)
+        note_child(state, CREATE, latest, directory, row)
 
 
 @step
-def leave(a, row, directory, latest, inside, is_held):
-    """An inode is about to leave a directory for good; there is room.
+def leave(state, row, directory, latest, inside, is_held):
+    """Note that an inode is about to be removed from a directory for good; there is room.
 
     Args:
         is_held: whether the newest snapshot has the inode, a file.
     """
     if is_held:
-        keep(a, row, latest, True)
+        keep(state, row, latest, True)
     if inside:
-        note_child(a, DELETE if is_held else LEAVE, latest, directory, row)
+        note_child(state, DELETE if is_held else LEAVE, latest, directory, row)
 
 
 @step
-def move_out(a, row, directory, latest, inside, is_held, target):
-    """`leave` for a place of which `target` is the `LATEST`."""
+def move_out(state, row, directory, latest, inside, is_held, target):
+    """Note as `leave` does for a target with `latest` of `target`."""
     if not is_held:
-        leave(a, row, directory, latest, inside, False)
+        leave(state, row, directory, latest, inside, False)
         return
-    keep(a, row, latest, True)
-    note_child(a, MOVE, latest, directory, row)["amount"] = target
-    # From here on it stands in its directory by a reference.
-    rows_of(a)[row]["newest"] = 0
+    keep(state, row, latest, True)
+    note_child(state, MOVE, latest, directory, row)["amount"] = target
+    # From here on its directory has it by a reference.
+    rows_of(state)[row]["newest"] = 0
 
 
 @step
-def may_leave(a, directory, row, latest, inside):
-    """Whether kernels can tell what snapshots know of a child that leaves a directory."""
-    if latest == 0 and rows_of(a)[row]["marks"] & SPECIAL == 0:
+def may_leave(state, directory, row, latest, inside):
+    """Return whether kernels can decide what snapshots know of a child that leaves a directory."""
+    if latest == 0 and rows_of(state)[row]["marks"] & SPECIAL == 0:
         return True
-    if not a[SNAPSHOTS_PLAIN] or not is_known(a, row):
+    if not state.snapshots_plain or not is_known(state, row):
         return False
-    # Created lists of a directory that no snapshot has may know the child.
-    return inside or rows_of(a)[directory]["marks"] & SPECIAL == 0
+    # Created lists of a directory outside all snapshots may know the child.
+    return inside or rows_of(state)[directory]["marks"] & SPECIAL == 0

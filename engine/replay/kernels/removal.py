@@ -1,4 +1,4 @@
-"""Removal of inodes with all below them, for kernels, where there are no snapshots."""
+"""Removal of inodes with all below them, for kernels, outside snapshots."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ from engine.replay.kernels.base_children import slot_near
 from engine.replay.kernels.change import close_file
 from engine.replay.kernels.lookup import link_of
 from engine.replay.kernels.state import (
-    INODES,
-    LEASES_PLAIN,
-    WANTS_MARKS,
     directories_of,
     directory_ids_of,
     directory_offsets_of,
@@ -27,140 +24,136 @@ from image_format.kernels.prefetch import prefetch
 from image_format.kernels.scan import find_id
 from image_format.kernels.tables import UNKNOWN, find_number, place_of_number
 from image_format.kernels.tags import DirEntry
-from image_format.kernels.wire import DELIMITED, read_varint, skip_field
+from image_format.kernels.wire import DELIMITED, next_field, read_varint, record_span
 
 _AHEAD = 32
-"""Bytes of children between the one whose row is asked for, and the one that is looked up."""
+"""Bytes of children between the prefetch of a row's place and its look-up."""
 
 
 @step
-def may_remove(a, row):
-    """Whether an inode can go, with all below it, without a look at what only Python knows.
+def may_remove(state, row):
+    """Return whether an inode can be removed, with all below it, without data that only Python has.
 
-    What snapshots know, snapshottable directories and leases that no path led to must not be below it.
+    It must not have below it: inodes that snapshots know, snapshottable directories, and leases without a path.
     """
-    if not a[LEASES_PLAIN]:
+    if not state.leases_plain:
         return False
     at = row
     while True:
-        entry = rows_of(a)[at]
+        entry = rows_of(state)[at]
         if entry["marks"] & (SPECIAL | HOLDS):
             return False
         number = np.int64(0)
         if entry["kind"] == DIRECTORY:
-            if entry["slot"] >= 0 and way_marks_of(a).size == 0:
-                a[WANTS_MARKS] = 1
+            if entry["slot"] >= 0 and way_marks_of(state).size == 0:
+                state.wants_marks = 1
                 return False
-            if entry["slot"] >= 0 and way_marks_of(a)[entry["slot"]]:
+            if entry["slot"] >= 0 and way_marks_of(state)[entry["slot"]]:
                 return False
             number = np.int64(entry["first_link"])
-        # Down to the first child that is there, else on to the next one here or further up.
+        # Down to the first existing child, else to the next child here or further up.
         while True:
-            while number != 0 and links_of(a)[number - 1]["row"] < 0:
-                number = np.int64(links_of(a)[number - 1]["next"])
+            while number != 0 and links_of(state)[number - 1]["row"] < 0:
+                number = np.int64(links_of(state)[number - 1]["next"])
             if number != 0 or at == row:
                 break
-            number = np.int64(links_of(a)[link_of(a, at)]["next"])
-            at = np.int64(rows_of(a)[at]["parent"])
+            number = np.int64(links_of(state)[link_of(state, at)]["next"])
+            at = np.int64(rows_of(state)[at]["parent"])
         if number == 0:
             return True
-        at = np.int64(links_of(a)[number - 1]["row"])
+        at = np.int64(links_of(state)[number - 1]["row"])
 
 
 @step
-def _drop(a, row):
-    """An inode with a row is gone."""
-    entry = rows_of(a)[row]
-    close_file(a, row)
+def _drop(state, row):
+    """Drop an inode with a row."""
+    entry = rows_of(state)[row]
+    close_file(state, row)
     entry["flags"] |= DROPPED
-    a[INODES] -= 1
+    state.inodes -= 1
     if entry["slot"] >= 0:
-        dropped_of(a)[entry["slot"]] = True
+        dropped_of(state)[entry["slot"]] = True
 
 
 @step
 def _place_among(ids, inode_id, near):
-    """Place of the first of ascending ids that is not below one, which most likely is `near`."""
+    """Return the index of the first of ascending ids that is not less than `inode_id`, most likely `near`."""
     if (near == 0 or ids[near - 1] < inode_id) and (near == ids.size or ids[near] >= inode_id):
         return np.int64(near)
     return np.int64(np.searchsorted(ids, inode_id))
 
 
 @step
-def _drop_unread(a, directory_id):
-    """Drop the children in the base image that have no row, and all below them; False where an entry is damaged.
+def _drop_unread(state, directory_id):
+    """Drop the children in the base image without a row, and all below them; return whether every entry is whole.
 
-    Children were mostly made together: from one to the next, slots differ as ids do, and the same directories are near.
+    Children were mostly created together: from one to the next, slots differ as ids do, and the same directories are
+    near.
     """
-    buf, directory_ids = directories_of(a), directory_ids_of(a)
-    waiting_of(a)[0] = directory_id
+    buf, directory_ids = directories_of(state), directory_ids_of(state)
+    waiting_of(state)[0] = directory_id
     count = 1
     slot = np.int64(0)
     last = np.int64(0)
     place = np.int64(0)
     while count:
         count -= 1
-        number = find_id(directory_ids, waiting_of(a)[count])
+        number = find_id(directory_ids, waiting_of(state)[count])
         if number < 0:
             continue
-        length, pos = read_varint(buf, directory_offsets_of(a)[number], buf.size)
-        if pos < 0 or length < 0 or length > buf.size - pos:
+        pos, end = record_span(buf, directory_offsets_of(state)[number])
+        if pos < 0:
             return False
-        end = pos + length
         while pos < end:
-            tag, pos = read_varint(buf, pos, end)
-            stop = skip_field(buf, pos, end, tag) if pos >= 0 else pos
-            if stop < 0:
+            tag, _, at, pos = next_field(buf, pos, end)
+            if pos < 0:
                 return False
-            if tag == DirEntry.children:
-                _, pos = read_varint(buf, pos, end)
-            ahead = pos
-            while tag | DELIMITED == DirEntry.children and pos < stop:
-                while ahead < min(pos + _AHEAD, stop):
-                    child_id, ahead = read_varint(buf, ahead, stop)
+            ahead = at
+            while tag | DELIMITED == DirEntry.children and at < pos:
+                while ahead < min(at + _AHEAD, pos):
+                    child_id, ahead = read_varint(buf, ahead, pos)
                     if ahead < 0:
                         return False
-                    prefetch(ids_of(a), np.int64(place_of_number(ids_of(a), child_id)))
-                child_id, pos = read_varint(buf, pos, stop)
-                if pos < 0:
+                    prefetch(ids_of(state), np.int64(place_of_number(ids_of(state), child_id)))
+                child_id, at = read_varint(buf, at, pos)
+                if at < 0:
                     return False
-                slot = slot_near(a, child_id, slot + child_id - last)
+                slot = slot_near(state, child_id, slot + child_id - last)
                 if slot < 0:
                     return False
                 last = child_id
-                if dropped_of(a)[slot] or find_number(ids_of(a), child_id) != UNKNOWN:
+                if dropped_of(state)[slot] or find_number(ids_of(state), child_id) != UNKNOWN:
                     continue
-                dropped_of(a)[slot] = True
-                a[INODES] -= 1
-                # No directory waits twice, so there is room for all.
+                dropped_of(state)[slot] = True
+                state.inodes -= 1
+                # Each directory waits at most once, so there is room for all.
                 place = _place_among(directory_ids, child_id, place)
                 if place < directory_ids.size and directory_ids[place] == child_id:
-                    waiting_of(a)[count] = child_id
+                    waiting_of(state)[count] = child_id
                     count += 1
-            pos = stop
     return True
 
 
 @step
-def remove(a, row):
-    """Drop an unlinked inode and all below it; False where the base image is damaged, which ends the replay.
+def remove(state, row):
+    """Drop an unlinked inode and all below it; return False if the base image is damaged, which ends the replay.
 
-    The links of a directory that goes are used up on the way: nobody looks at them again.
+    The links of a removed directory are consumed on the way, as they are not read again.
     """
     at = row
     while True:
-        entry = rows_of(a)[at]
+        entry = rows_of(state)[at]
         following = entry["first_link"]
         if entry["kind"] == DIRECTORY and following != 0:
-            link = links_of(a)[following - 1]
+            link = links_of(state)[following - 1]
             entry["first_link"] = link["next"]
             below = np.int64(link["row"])
-            if below >= 0 and rows_of(a)[below]["flags"] & DROPPED == 0:
+            if below >= 0 and rows_of(state)[below]["flags"] & DROPPED == 0:
                 at = below
             continue
-        if entry["kind"] == DIRECTORY and entry["slot"] >= 0 and not _drop_unread(a, entry["id"]):
+        if entry["kind"] == DIRECTORY and entry["slot"] >= 0 and not _drop_unread(state, entry["id"]):
             return False
-        _drop(a, at)
+        _drop(state, at)
         if at == row:
             return True
         at = np.int64(entry["parent"])

@@ -1,12 +1,13 @@
-"""What the replay kernels work on: the arrays of image and delta, and the numbers that go with them.
+"""The state of the replay kernels: counters, and the arrays of image and delta.
 
-One int64 array says it all: numbers first, then address and length of each array. `CompiledReplay` fills the numbers
-before each run and reads them back after it. While a kernel runs no array moves or grows, and Python touches none.
+The state is one record of `STATE_DTYPE`, in an array: Numba takes arrays from Python faster than records.
+`CompiledReplay` sets its `Counters` before each run and reads them after the run. While a kernel runs, arrays do not
+move or grow, and Python does not use them.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numba import from_dtype, types
@@ -16,76 +17,96 @@ from engine.namespace.noted import NOTE_DTYPE
 from image_format.kernels.inode import BLOCK_DTYPE, INODE_DTYPE
 from image_format.kernels.tables import LINK_DTYPE
 
-# What a step says of itself.
+# Results of a step.
 DONE = 0
 """The operation was applied."""
 PAUSE = 1
-"""The operation was applied but for what Python does to it; nothing follows before that."""
+"""The operation was applied except for a part of Python's, which must come before the next operation."""
 UNUSUAL = -2
-"""Nothing was changed; the plain function has to look at it."""
+"""The state is unchanged; the plain function must apply the operation."""
 AGAIN = -3
-"""Nothing was changed; an array lacks room."""
+"""The state is unchanged; an array is full."""
 
 DAMAGED = -4
-"""The base image is damaged; what was changed before that was found out is of no use."""
+"""The base image is damaged; the state was changed in part, and the namespace must be discarded."""
 
 ABSENT = -1
-"""A path leads nowhere; the same as NO_ROW."""
+"""The path does not exist; the same value as NO_ROW."""
 
-# Places in the state.
-(
-    ROWS_USED,
-    NAMES_USED,
-    BLOCKS_USED,
-    LINKS_USED,
-    OPENED_USED,
-    POOL_USED,
-    POOL_BYTES_USED,
-    INODES,
-    LAST_TXID,
-    LAST_INODE_ID,
-    LAST_BLOCK_ID,
-    GENERATION_STAMP,
-    HADOOP3,
-    MIN_REPLICATION,
-    MAX_REPLICATION,
-    LEASES_PLAIN,  # `Leases.plain`
-    LEASES_CHANGED,
-    WANTS_MARKS,  # `way_marks_of` is asked for
-    ERA,  # number of the time from which on paths lead to the same directories, but for `DIRECTORIES_MOVED`
-    LATEST,  # of the directory that was found last: newest snapshot its path is in, plus one; 0 for none
-    INSIDE,  # whether that snapshot has the directory
-    NOTES_USED,
-    COPIES_USED,
-    SNAPSHOTS_PLAIN,  # `History.may_be_inconsistent` is not so
-    DIRECTORIES_MOVED,  # how many directories have lost their places
-    ACLS_USED,
-    NAMED_USED,
-    NAMED_WANTED,  # places that lacked for a table of names; -1 if there are to be no new tables
-    LAYOUT,  # version of the segment's layout
-    SKIPS_ACCESS_TIMES,  # `ReplayRules.skip_access_time_changes`
-    NEXT_SNAPSHOT,  # id of the next snapshot that is made; -1 if kernels are to make none
-    CLOCK,  # what Hadoop 2.7 takes for the time of a snapshot
-    SNAPSHOT_CHANGES_USED,
-    FEATURES_READ,  # how many rows were decoded that have features
-    NUMBERS,
-) = range(35)
+
+class Counters(NamedTuple):
+    """The numbers of the state, each an int64.
+
+    Attributes:
+        rows_used, names_used, blocks_used, links_used, opened_used, pool_used, pool_bytes_used, notes_used,
+            copies_used, acls_used, named_used, snapshot_changes_used: used elements of the arrays.
+        inodes, last_txid, last_inode_id, last_block_id, generation_stamp: counters of the namespace.
+        hadoop3: whether the layout is one of Hadoop 3; layout: version of the segment's layout.
+        min_replication, max_replication, skips_access_times: of `ReplayRules`.
+        leases_plain, leases_changed: of `Leases`.
+        wants_marks: result, whether a kernel needs `way_marks_of`.
+        era: cached paths of an older era are not valid.
+        latest: of the directory found last, id of the newest snapshot that contains its path, plus one; 0 for none.
+        inside: whether that snapshot contains the directory.
+        snapshots_plain: `History.may_be_inconsistent` is false.
+        directories_moved: how many directories were moved or deleted.
+        named_wanted: result, missing places for a table of names; -1 forbids new tables.
+        next_snapshot: id of the next new snapshot; -1 if kernels may not create any.
+        clock: creation time of a snapshot in Hadoop 2.7.
+        features_read: result, how many of the decoded rows have features.
+    """
+
+    rows_used: int
+    names_used: int
+    blocks_used: int
+    links_used: int
+    opened_used: int
+    pool_used: int
+    pool_bytes_used: int
+    inodes: int
+    last_txid: int
+    last_inode_id: int
+    last_block_id: int
+    generation_stamp: int
+    hadoop3: int
+    min_replication: int
+    max_replication: int
+    leases_plain: int
+    leases_changed: int
+    era: int
+    snapshots_plain: int
+    directories_moved: int
+    named_used: int
+    named_wanted: int
+    layout: int
+    skips_access_times: int
+    next_snapshot: int
+    clock: int
+    wants_marks: int = 0
+    latest: int = 0
+    inside: int = 0
+    notes_used: int = 0
+    copies_used: int = 0
+    acls_used: int = 0
+    snapshot_changes_used: int = 0
+    features_read: int = 0
+
 
 PATH_DTYPE = np.dtype(
     [
         ("hashed", "u8"),
-        ("at", "i8"),  # where in the segment the path stands
-        ("era", "i8"),  # `ERA` of that
-        ("moved", "i8"),  # how many directories had lost their places
+        ("at", "i8"),  # position of the path in the segment
+        ("era", "i8"),  # `Counters.era` of the look-up
+        ("moved", "i8"),  # `Counters.directories_moved` of the look-up
         ("row", "i8"),  # of the directory
         ("size", "i4"),
-        ("latest", "i4"),  # `LATEST` and `INSIDE` of it
+        ("latest", "i4"),  # `Counters.latest` and `inside` of it
         ("inside", "i4"),
-        ("unused", "i8"),  # a whole cache line, so that a look-up waits for one only
+        ("unused", "i8"),  # fills the cache line, so that a look-up waits for one line only
     ],
     align=True,
 )
-"""A directory's path that was looked up."""
+"""A cached look-up of a directory's path."""
 
 
 MOVING = (
@@ -110,7 +131,7 @@ MOVING = (
     "way_marks",
     "leased_ids",
 )
-"""Arrays that others may take the place of while no kernel runs."""
+"""Arrays that may be replaced between runs."""
 
 ARRAYS = (
     *MOVING,
@@ -136,25 +157,31 @@ ARRAYS = (
     "coming",
     "unread",
 )
-"""All arrays; behind the numbers stand the address and the length of each, in this order."""
+"""All arrays of the state."""
+
+STATE_DTYPE = np.dtype([*((name, np.int64) for name in Counters._fields), ("arrays", np.int64, (len(ARRAYS), 2))])
+"""The state: the counters, and address and length of each array, in the order of `ARRAYS`."""
+_ARRAYS_AT: Final = STATE_DTYPE.fields["arrays"][1] if STATE_DTYPE.fields is not None else 0
 
 
 def _view(name: str, dtype: Any, columns: int = 1) -> Any:
-    """A function for kernels that makes an array of what the state says of it.
+    """Make a function for kernels that returns an array of the state.
 
-    A state of a few words is handed on from kernel to kernel, where so many arrays would take longer than the work.
+    Kernels pass the state, which is one pointer, to each other: passing all arrays would cost more than the operations.
     """
-    place = NUMBERS + 2 * ARRAYS.index(name)
+    place = _ARRAYS_AT + 2 * np.dtype(np.int64).itemsize * ARRAYS.index(name)
     array = types.Array(from_dtype(np.dtype(dtype)), min(columns, 2), "C")
 
-    def view(typing_context, a):
-        # what only compiles takes a tenth of each start
+    def view(typing_context, state):
+        # an import of the compiler alone takes a tenth of each start
+        from numba.core import cgutils
         from numba.np.arrayobj import populate_array
 
         def codegen(context, builder, signature, arguments):
-            state = context.make_array(signature.args[0])(context, builder, arguments[0])
+            number = context.get_value_type(types.intp)
             address, length = (
-                builder.load(builder.gep(state.data, [context.get_constant(types.intp, place + k)])) for k in (0, 1)
+                builder.load(cgutils.get_record_member(builder, arguments[0], place + offset, number))
+                for offset in (0, np.dtype(np.int64).itemsize)
             )
             made = context.make_array(array)(context, builder)
             item = context.get_abi_sizeof(context.get_data_type(array.dtype))
@@ -170,7 +197,7 @@ def _view(name: str, dtype: Any, columns: int = 1) -> Any:
             )
             return made._getvalue()
 
-        return array(a), codegen
+        return array(state), codegen
 
     return intrinsic(view)
 
@@ -186,10 +213,10 @@ links_of = _view("links", LINK_DTYPE)
 link_slots_of = _view("link_slots", np.int64)
 
 opened_of = _view("opened", np.int64, 6)
-"""By `entry` of a directory's row less one: start and end of its children in INODE_DIR; 1 if they are in order; about
-how many names searches read; where the table of names starts in `named_of`; its size, 0 without one, -1 for never."""
+"""By `entry` of a directory's row minus one: start and end of its children in INODE_DIR; 1 if they are in order; about
+how many names searches read; start of its table of names in `named_of`; size of the table, 0 for none, -1 for never."""
 named_of = _view("named", np.uint32)
-"""Tables of names in the base image: slots plus one at places that the names' hashes tell, 0 where there is none."""
+"""Hash tables of names in the base image: slots plus one, 0 for a free place."""
 
 pool_of = _view("pool", LINK_DTYPE)
 """Client names and machines."""
@@ -198,11 +225,11 @@ pool_arena_of = _view("pool_arena", np.uint8)
 
 KNOWN_USER, KNOWN_GROUP = 0, 1
 known_of = _view("known", LINK_DTYPE)
-"""Names that are known by their bytes in an operation, which are the same in all: users and groups apart."""
+"""Known names, users and groups apart, by their bytes in an operation, which are the same in all operations."""
 known_slots_of = _view("known_slots", np.int64)
 known_arena_of = _view("known_arena", np.uint8)
 known_values_of = _view("known_values", np.uint64)
-"""By number of what is known: its serial in the image."""
+"""By number of a known name: its serial in the image."""
 
 base_ids_low_of = _view("base_ids_low", np.uint16)
 """`IndexArrays` of the base image, each packed column in three parts, and its INODE section."""
@@ -215,7 +242,7 @@ base_offsets_wide_of = _view("base_offsets_wide", np.int64)
 inodes_of = _view("inodes", np.uint8)
 
 directory_ids_of = _view("directory_ids", np.int64)
-"""The same of INODE_DIR."""
+"""The same for INODE_DIR."""
 directory_offsets_of = _view("directory_offsets", np.int64)
 directories_of = _view("directories", np.uint8)
 
@@ -223,19 +250,19 @@ dropped_of = _view("dropped", np.bool_)
 """`Tree.dropped`."""
 
 waiting_of = _view("waiting", np.int64)
-"""Room for a number for each of `directory_ids_of`, and one more."""
+"""Scratch for a number for each of `directory_ids_of`, and one more."""
 
 special_ids_of = _view("special_ids", np.int64)
-"""Ascending ids of the inodes of the base with snapshot diffs or references, but for a root without."""
+"""Ascending ids of the inodes of the base image with snapshot diffs or references, without a root that has none."""
 
 leased_ids_of = _view("leased_ids", np.int64)
 """`Tree.leased_ids`."""
 
 way_marks_of = _view("way_marks", np.bool_)
-"""`Tree.way_marks`; empty until it is asked for."""
+"""`Tree.way_marks`; empty until a kernel needs it."""
 
 notes_of = _view("notes", NOTE_DTYPE)
-"""What snapshots have to know of changes, and rows as they were, see `engine.namespace.noted`."""
+"""Notes of changes for snapshots, and copies of rows before a change, see `engine.namespace.noted`."""
 copies_of = _view("copies", INODE_DTYPE)
 
 early_of = _view("early", LINK_DTYPE)
@@ -244,21 +271,21 @@ early_slots_of = _view("early_slots", np.int64)
 early_arena_of = _view("early_arena", np.uint8)
 
 acls_of = _view("acls", np.int64, 4)
-"""New inodes with an ACL: row, row of the directory, and where in the segment the operation's body and its ACL stand.
+"""New inodes with an ACL: row, row of the directory, positions of the operation's body and of its ACL in the segment.
 
-An inode that inherits its ACL has -1 for the last.
+The last is -1 for an inode that inherits its ACL.
 """
 
 snapshot_changes_of = _view("snapshot_changes", np.int64, 6)
-"""Snapshots that were made or renamed: how many notes came before; row of the directory; number of its copy, -1 for a
-snapshot that is renamed; where in the segment the operation's body and the field with the snapshot's name stand; the
-time."""
+"""Snapshots that were created, renamed or deleted: number of notes before it; row of the directory; number of its copy,
+`snapshots.RENAMED` or `snapshots.DELETED`; positions of the operation's body and of the snapshot's name in the segment;
+the time."""
 
 paths_of = _view("paths", PATH_DTYPE)
-"""Paths of directories, at places that their hashes tell; a power of two."""
+"""Cached paths of directories, a hash table; its size is a power of two."""
 
 coming_of = _view("coming", np.int64, 8)
 """Paths of the next operations, see `kernels.ahead`."""
 
 unread_of = _view("unread", np.int64, 2)
-"""Children of a directory whose names are read next: slot, and offset of the record."""
+"""Children of a directory whose names are read next: slot and offset of the record."""

@@ -1,4 +1,4 @@
-"""MKDIR, DELETE, RENAME_OLD and RENAME as kernels; `engine.replay.structure` is the plain twin.
+"""MKDIR, DELETE, RENAME_OLD and RENAME as kernels; `engine.replay.structure` has the plain twins.
 
 Arguments and results are those of `kernels.files`.
 """
@@ -42,12 +42,6 @@ from engine.replay.kernels.state import (
     AGAIN,
     DAMAGED,
     DONE,
-    INSIDE,
-    LAST_INODE_ID,
-    LATEST,
-    LEASES_CHANGED,
-    LEASES_PLAIN,
-    SNAPSHOTS_PLAIN,
     UNUSUAL,
     link_slots_of,
     links_of,
@@ -74,8 +68,8 @@ _MOST_OPTIONS = 2
 
 
 @step
-def mkdir(a, buf, pos, end):
-    """MKDIR of a directory that does not exist."""
+def mkdir(state, buf, pos, end):
+    """Apply MKDIR of a new directory."""
     body = pos
     path = pos + MKDIR_HEAD.path
     if path > end:
@@ -92,88 +86,88 @@ def mkdir(a, buf, pos, end):
     if pos < 0 or pos + 1 != end or buf[pos] != 0:
         return UNUSUAL
     given = pos > acl + 4
-    permission, known = permission_of(a, buf, owner, acl)
+    permission, known = permission_of(state, buf, owner, acl)
     slash = last_slash(buf, path + 2, after_path)
-    parent = parent_of(a, buf, path + 2, slash)
+    parent = parent_of(state, buf, path + 2, slash)
     if parent == AGAIN:
         return AGAIN
-    if not known or parent < 0 or not may_hold(rows_of(a)[parent]):
+    if not known or parent < 0 or not may_hold(rows_of(state)[parent]):
         return UNUSUAL
     size = after_path - slash - 1
     hashed = hash_name(parent, buf, slash + 1, size)
-    present = child(a, parent, buf, slash + 1, size, hashed)
-    if present == AGAIN or not has_room(a, 1, 1, size, 0):
+    present = child(state, parent, buf, slash + 1, size, hashed)
+    if present == AGAIN or not has_room(state, 1, 1, size, 0):
         return AGAIN
-    if present != ABSENT or inode_id <= ROOT_INODE_ID or not is_new_id(a, inode_id):
+    if present != ABSENT or inode_id <= ROOT_INODE_ID or not is_new_id(state, inode_id):
         return UNUSUAL
-    changeable = entry_may_change(a, parent)
+    changeable = entry_may_change(state, parent)
     if changeable != DONE:
         return changeable
-    recorded = created_room(a)
+    recorded = created_room(state)
     if recorded == DONE:
-        recorded = acl_room(a, parent, given)
+        recorded = acl_room(state, parent, given)
     if recorded != DONE:
         return recorded
-    a[LAST_INODE_ID] = max(a[LAST_INODE_ID], inode_id)
-    link = find_link(link_slots_of(a), links_of(a), names_of(a), hashed, parent, buf, slash + 1, size)
-    offset = keep_name(a, buf, slash + 1, size)
-    row = new_row(a, inode_id, DIRECTORY, offset, size)
-    rows_of(a)[row]["permission"] = permission
-    rows_of(a)[row]["mtime"] = mtime
-    note_created(a, parent, row)
-    set_link(a, link, parent, row, offset, size, hashed)
-    note_acl(a, parent, row, body, given, acl)
-    raise_mtime(a, parent, mtime, 0)
+    state.last_inode_id = max(state.last_inode_id, inode_id)
+    link = find_link(link_slots_of(state), links_of(state), names_of(state), hashed, parent, buf, slash + 1, size)
+    offset = keep_name(state, buf, slash + 1, size)
+    row = new_row(state, inode_id, DIRECTORY, offset, size)
+    rows_of(state)[row]["permission"] = permission
+    rows_of(state)[row]["mtime"] = mtime
+    note_created(state, parent, row)
+    set_link(state, link, parent, row, offset, size, hashed)
+    note_acl(state, parent, row, body, given, acl)
+    raise_mtime(state, parent, mtime, 0)
     return DONE
 
 
 @step
-def _unlink(a, row):
-    """Take an inode out of its directory; the inode itself stays."""
-    set_link(a, link_of(a, row), np.int64(rows_of(a)[row]["parent"]), -1, 0, 0, 0)
+def _unlink(state, row):
+    """Remove an inode from its directory; the inode itself stays."""
+    set_link(state, link_of(state, row), np.int64(rows_of(state)[row]["parent"]), -1, 0, 0, 0)
 
 
 @step
-def delete(a, buf, pos, end):
-    """DELETE of what exists. Of what the newest snapshot has, only closed files go this way."""
-    row, pos = anywhere(a, buf, pos, end)
+def delete(state, buf, pos, end):
+    """Apply DELETE of an existing path. Of inodes in the newest snapshot, kernels delete only closed files."""
+    row, pos = anywhere(state, buf, pos, end)
     if row < 0:
         return row if row == AGAIN else UNUSUAL
     call = pos + DELETE.rpc_client_id
     if call > end or not call_end(buf, call, end):
         return UNUSUAL
-    parent = np.int64(rows_of(a)[row]["parent"])
-    latest, inside = a[LATEST], a[INSIDE]
-    changeable = entry_may_change(a, parent)
+    parent = np.int64(rows_of(state)[row]["parent"])
+    latest, inside = state.latest, state.inside
+    changeable = entry_may_change(state, parent)
     if changeable == DONE and inside:
-        changeable = room(a)
+        changeable = room(state)
     if changeable != DONE:
         return changeable
-    is_held = in_latest(a, parent, row, latest, inside)
-    if not _may_go(a, row, parent, latest, inside, is_held):
+    is_held = in_latest(state, parent, row, latest, inside)
+    if not _may_go(state, row, parent, latest, inside, is_held):
         return UNUSUAL
     timestamp = i64(buf, pos)
-    leave(a, row, parent, latest, inside, is_held)
-    _unlink(a, row)
-    raise_mtime(a, parent, timestamp, latest if inside else 0)
-    return DONE if is_held or remove(a, row) else DAMAGED
+    leave(state, row, parent, latest, inside, is_held)
+    _unlink(state, row)
+    raise_mtime(state, parent, timestamp, latest if inside else 0)
+    return DONE if is_held or remove(state, row) else DAMAGED
 
 
 @step
-def _may_go(a, row, parent, latest, inside, is_held):
-    """Whether a child can be deleted without a look at what only Python knows.
+def _may_go(state, row, parent, latest, inside, is_held):
+    """Return whether a child can be deleted without data that only Python has.
 
     Args:
-        latest, inside: `LATEST` and `INSIDE` of the directory that it is in.
+        latest, inside: of the state, for its directory.
         is_held: whether the newest snapshot has it.
     """
-    if not may_leave(a, parent, row, latest, inside) or link_of(a, row) < 0:
+    if not may_leave(state, parent, row, latest, inside) or link_of(state, row) < 0:
         return False
     if not is_held:
-        return may_remove(a, row)
-    entry = rows_of(a)[row]
+        return may_remove(state, row)
+    entry = rows_of(state)[row]
     return (
-        a[LEASES_PLAIN] != 0
+        state.leases_plain != 0
         and entry["kind"] == FILE
         and entry["flags"] & (UNKNOWN_FIELDS | UNDER_CONSTRUCTION) == 0
         and entry["marks"] & LEASED == 0
@@ -181,82 +175,81 @@ def _may_go(a, row, parent, latest, inside, is_held):
 
 
 @step
-def _move(a, row, parent, buf, start, size, timestamp, replaced, latest, inside):
+def _move(state, row, parent, buf, start, size, timestamp, replaced, latest, inside):
     """Move an inode to `parent`, the directory found last, as `buf[start:start + size]`, in place of `replaced` if any.
 
-    All is checked but what the plain function has to look at.
+    It validates all but the cases that the plain function decides.
 
     Args:
         replaced: row of a file, -1 for none.
-        latest, inside: `LATEST` and `INSIDE` of the directory that it is in.
+        latest, inside: of the state, for its directory.
     """
-    source = rows_of(a)[row]
+    source = rows_of(state)[row]
     old_parent = np.int64(source["parent"])
-    new_latest, new_inside = a[LATEST], a[INSIDE]
-    if source["flags"] & UNKNOWN_FIELDS or link_of(a, row) < 0:
+    new_latest, new_inside = state.latest, state.inside
+    if source["flags"] & UNKNOWN_FIELDS or link_of(state, row) < 0:
         return UNUSUAL
-    changeable = entry_may_change(a, old_parent)
+    changeable = entry_may_change(state, old_parent)
     if changeable == DONE:
-        changeable = entry_may_change(a, parent)
+        changeable = entry_may_change(state, parent)
     if changeable == DONE and (inside or new_inside):
-        changeable = room(a)
+        changeable = room(state)
     if changeable != DONE:
         return changeable
-    if not a[LEASES_PLAIN] or source["marks"] & HOLDS:
+    if not state.leases_plain or source["marks"] & HOLDS:
         return UNUSUAL
-    if not may_leave(a, old_parent, row, latest, inside) or (new_latest != 0 and not a[SNAPSHOTS_PLAIN]):
+    if not may_leave(state, old_parent, row, latest, inside) or (new_latest != 0 and not state.snapshots_plain):
         return UNUSUAL
-    is_held = in_latest(a, old_parent, row, latest, inside)
+    is_held = in_latest(state, old_parent, row, latest, inside)
     if source["kind"] != FILE and (is_held or source["kind"] != DIRECTORY or source["marks"] & SPECIAL):
         return UNUSUAL
-    is_old_held = replaced >= 0 and in_latest(a, parent, replaced, new_latest, new_inside)
+    is_old_held = replaced >= 0 and in_latest(state, parent, replaced, new_latest, new_inside)
     if replaced >= 0:
-        old = rows_of(a)[replaced]
-        # Without a diff, the snapshot keeps it as it is; whether one that lost its last diff is such a one, only Python
-        # knows.
+        old = rows_of(state)[replaced]
+        # Without a diff, the snapshot keeps the inode as it is. Only Python knows whether the inode lost its last diff.
         may_go = old["kind"] != DIRECTORY and not (is_old_held and old["newest"] < 0)
-        if not may_go or not _may_go(a, replaced, parent, new_latest, new_inside, is_old_held):
+        if not may_go or not _may_go(state, replaced, parent, new_latest, new_inside, is_old_held):
             return UNUSUAL
-    if not has_room(a, 0, 1, size, 0):
+    if not has_room(state, 0, 1, size, 0):
         return AGAIN
-    move_out(a, row, old_parent, latest, inside, is_held, new_latest)
-    _unlink(a, row)
+    move_out(state, row, old_parent, latest, inside, is_held, new_latest)
+    _unlink(state, row)
     hashed = hash_name(parent, buf, start, size)
-    link = find_link(link_slots_of(a), links_of(a), names_of(a), hashed, parent, buf, start, size)
+    link = find_link(link_slots_of(state), links_of(state), names_of(state), hashed, parent, buf, start, size)
     if replaced >= 0:
-        leave(a, replaced, parent, new_latest, new_inside, is_old_held and rows_of(a)[replaced]["newest"] != 0)
-        set_link(a, link, parent, -1, 0, 0, 0)
+        leave(state, replaced, parent, new_latest, new_inside, is_old_held and rows_of(state)[replaced]["newest"] != 0)
+        set_link(state, link, parent, -1, 0, 0, 0)
     same = source["name_length"] == size
     offset = source["name_offset"]
     for i in range(size if same else 0):
-        if names_of(a)[offset + i] != buf[start + i]:
+        if names_of(state)[offset + i] != buf[start + i]:
             same = False
             break
     if not same:
-        offset = keep_name(a, buf, start, size)
+        offset = keep_name(state, buf, start, size)
         source["name_offset"] = offset
         source["name_length"] = size
         source["flags"] |= DIRTY
-    come(a, row, parent, new_latest, new_inside)
-    set_link(a, link, parent, row, offset, size, hashed)
-    raise_mtime(a, parent, np.int64(source["mtime"]), 0)
-    raise_mtime(a, old_parent, timestamp, latest if inside else 0)
-    raise_mtime(a, parent, timestamp, new_latest if new_inside else 0)
+    come(state, row, parent, new_latest, new_inside)
+    set_link(state, link, parent, row, offset, size, hashed)
+    raise_mtime(state, parent, np.int64(source["mtime"]), 0)
+    raise_mtime(state, old_parent, timestamp, latest if inside else 0)
+    raise_mtime(state, parent, timestamp, new_latest if new_inside else 0)
     if replaced >= 0 and not is_old_held:
-        # a file, below which nothing can be damaged
-        remove(a, replaced)
-    # Paths of leased files may differ now.
-    a[LEASES_CHANGED] = 1
+        # below a file, the base image cannot be damaged
+        remove(state, replaced)
+    # Paths of leased files may have changed.
+    state.leases_changed = 1
     return DONE
 
 
 @step
-def rename_old(a, buf, pos, end):
-    """RENAME_OLD that can be done, to a path that leads nowhere."""
-    row, target = anywhere(a, buf, pos, end)
+def rename_old(state, buf, pos, end):
+    """Apply a possible RENAME_OLD to a path that does not exist."""
+    row, target = anywhere(state, buf, pos, end)
     if row < 0:
         return row if row == AGAIN else UNUSUAL
-    latest, inside = a[LATEST], a[INSIDE]
+    latest, inside = state.latest, state.inside
     pos = path_end(buf, target, end)
     call = pos + RENAME_OLD.rpc_client_id
     if pos < 0 or call > end or not call_end(buf, call, end):
@@ -264,25 +257,25 @@ def rename_old(a, buf, pos, end):
     timestamp = i64(buf, pos)
     start, following = target + 2, pos
     slash = last_slash(buf, start, following)
-    parent = parent_of(a, buf, start, slash)
-    if parent < 0 or rows_of(a)[parent]["kind"] != DIRECTORY:
+    parent = parent_of(state, buf, start, slash)
+    if parent < 0 or rows_of(state)[parent]["kind"] != DIRECTORY:
         return parent if parent == AGAIN else UNUSUAL
     name, size = slash + 1, following - slash - 1
-    found = any_child(a, parent, buf, name, size, hash_name(parent, buf, name, size))
-    if found != ABSENT or is_ancestor(rows_of(a), row, parent):
+    found = any_child(state, parent, buf, name, size, hash_name(parent, buf, name, size))
+    if found != ABSENT or is_ancestor(rows_of(state), row, parent):
         return AGAIN if found == AGAIN else UNUSUAL
-    if rows_of(a)[row]["kind"] == SYMLINK:
+    if rows_of(state)[row]["kind"] == SYMLINK:
         return UNUSUAL
-    return _move(a, row, parent, buf, name, size, timestamp, -1, latest, inside)
+    return _move(state, row, parent, buf, name, size, timestamp, -1, latest, inside)
 
 
 @step
-def rename(a, buf, pos, end):
-    """RENAME, in place of nothing or of a file."""
-    row, target = anywhere(a, buf, pos, end)
+def rename(state, buf, pos, end):
+    """Apply RENAME to an absent path or in place of a file."""
+    row, target = anywhere(state, buf, pos, end)
     if row < 0:
         return row if row == AGAIN else UNUSUAL
-    latest, inside = a[LATEST], a[INSIDE]
+    latest, inside = state.latest, state.inside
     pos = path_end(buf, target, end)
     first = pos + RENAME.options + COUNT
     if pos < 0 or first > end:
@@ -298,20 +291,20 @@ def rename(a, buf, pos, end):
             return UNUSUAL
         overwrites = overwrites or option == RENAME_OVERWRITE
     slash = last_slash(buf, target + 2, pos)
-    parent = parent_of(a, buf, target + 2, slash)
-    if parent < 0 or rows_of(a)[parent]["kind"] != DIRECTORY:
+    parent = parent_of(state, buf, target + 2, slash)
+    if parent < 0 or rows_of(state)[parent]["kind"] != DIRECTORY:
         return parent if parent == AGAIN else UNUSUAL
     name, size = slash + 1, pos - slash - 1
-    if is_ancestor(rows_of(a), row, parent):
+    if is_ancestor(rows_of(state), row, parent):
         return UNUSUAL
-    # Its target must not be the destination.
-    if rows_of(a)[row]["kind"] == SYMLINK:
+    # The destination must not be the link's target.
+    if rows_of(state)[row]["kind"] == SYMLINK:
         return UNUSUAL
-    found = any_child(a, parent, buf, name, size, hash_name(parent, buf, name, size))
+    found = any_child(state, parent, buf, name, size, hash_name(parent, buf, name, size))
     if found == AGAIN:
         return AGAIN
-    # A file takes the place of a file, and only where the operation says so.
+    # A file replaces a file, only if the operation allows it.
     replaces = found >= 0
-    if found == UNUSUAL or (replaces and (found == row or not overwrites or rows_of(a)[row]["kind"] == DIRECTORY)):
+    if found == UNUSUAL or (replaces and (found == row or not overwrites or rows_of(state)[row]["kind"] == DIRECTORY)):
         return UNUSUAL
-    return _move(a, row, parent, buf, name, size, timestamp, found if replaces else -1, latest, inside)
+    return _move(state, row, parent, buf, name, size, timestamp, found if replaces else -1, latest, inside)

@@ -7,36 +7,36 @@ import numpy as np
 from image_format.kernels.inode import DIRECTORY, FILE
 from image_format.kernels.inode_columns import BLOCK_COUNT, KIND, LENGTH, REPLICATION, decode_record
 from image_format.kernels.jit import kernel
-from image_format.kernels.wire import read_varint
+from image_format.kernels.wire import record_span
 
 FILES, DIRECTORIES, BLOCKS, SPACE, LARGEST, TOTALS = range(6)
-"""What `totals` has: numbers of files, directories and blocks, bytes of all replicas, bytes of the largest file."""
+"""Columns of `totals`: numbers of files, directories and blocks, bytes of all replicas, bytes of the largest file."""
 
 
 @kernel
 def tally_sizes(buf, pos, most, step, largest, row, buckets, totals):
-    """Count the delimited INode records from `pos` on, `most` at most.
+    """Count the delimited INode records from `pos`, `most` at most.
 
     Args:
-        step: bytes that the sizes in a bucket may differ by; the first is of empty files.
-        largest: a larger file is in the last bucket.
-        row: room for a column of `inode_columns`.
-        buckets, totals: results, which are added to.
+        step: range of sizes of a bucket, in bytes; the first bucket has the empty files.
+        largest: larger files are counted in the last bucket.
+        row: scratch, a column of `inode_columns`.
+        buckets, totals: results, added to.
 
     Returns:
-        (position behind the last one that was counted, how many were; the next is damaged if there are fewer and the
-        section goes on).
+        (position after the last record counted, number of records counted). If fewer than `most` are counted and the
+        section continues, the next record is damaged.
     """
     for count in range(most):
         if pos >= buf.size:
             return pos, count
-        size, start = read_varint(buf, pos, buf.size)
-        if start < 0 or size < 0 or size > buf.size - start:
+        start, end = record_span(buf, pos)
+        if start < 0:
             return pos, count
         row[:] = 0
-        if not decode_record(buf, start, start + size, row, 0):
+        if not decode_record(buf, start, end, row, 0):
             return pos, count
-        pos = start + size
+        pos = end
         if row[KIND, 0] == DIRECTORY:
             totals[DIRECTORIES] += 1
         elif row[KIND, 0] == FILE:

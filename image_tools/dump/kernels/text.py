@@ -1,7 +1,7 @@
-"""Kernels that print delimited messages as a template says, step by step; `image_tools.dump.template` makes the steps.
+"""Kernels that print delimited messages as a program of steps; `image_tools.dump.template` compiles the programs.
 
-They print what Hadoop writes. A record with a field that is unknown, twice, in another wire type or missing stops them
-(`UNUSUAL`): that one is for Python, which also says what is wrong with a damaged one.
+They print exactly what Hadoop prints. A record with a field that is unknown, repeated, of another wire type or missing
+stops them (`UNUSUAL`). Python prints that record, or reports its damage.
 """
 
 from __future__ import annotations
@@ -15,30 +15,33 @@ from image_format.kernels.jit import lean_kernel, measured_by, step
 from image_format.kernels.wire import FIXED32, FIXED64, VARINT, WIRE_TYPE, copy_bytes, fixed64, octet, read_varint
 
 WIDTH = 16
-"""Fields of a message; those of an inner one follow, four levels in all."""
+"""Fields of a message; the fields of nested messages follow, up to four levels in all."""
 IS_TEXT = 0
-"""A field of no message, which `TELL` sets."""
+"""Bit of no field, which `TELL` sets."""
 SCRATCH = 4 * WIDTH
 
 (LITERAL, NUMBER, NUMBER32, DATA, HEX, BASE64, WORD, DATE, COUNT, TOTAL, PATH, SEPARATE, TELL, INSIDE, EACH, STRING) = (
     range(16)
 )
-"""Kinds of a step. Print `text`; a field as a signed number of 64 or 32 bits, escaped, as digits, as the word that it
-stands for, as minutes in local time; how many messages a field has, and the sum of their field `SHAPE`; the path; a
-comma, but not behind a bracket. Tell whether a field is UTF-8. Go into a message; print steps for each element. As
-`DATA`, for what has to be UTF-8."""
+"""Kinds of a step. Print: a literal; a field as a signed number of 64 or 32 bits, escaped, as hexadecimal digits, as
+base64, as a word, or as minutes in local time; the number of messages of a field; the sum of their field `SHAPE`; the
+path; a comma, but not after a bracket. Test whether a field is UTF-8. Enter a message; print steps for each element.
+Print a field escaped that must be UTF-8.
+"""
 
 OP, FIELD, PRESENT, ABSENT, START, STOP, SHAPE, BEHIND, ARGUMENTS = range(9)
-"""Columns of steps: kind, field, fields that must be there and that must not, where its text is in `literals`, row in
-`tags` of the messages in it (for packed numbers, what they are, negative) or the word's kind, and the step behind its
-own ones. Of a sum, the third last is the number of the field."""
+"""Columns of steps: kind, field, required fields, excluded fields, bounds of its text in `literals`; row in `tags` of
+its messages (for packed numbers their kind, negative) or the word's kind; and the step after its own steps. For a sum,
+`START` is the number of the field.
+"""
 
 SINGLE, MESSAGES, PACKED_NUMBERS, PACKED32 = range(4)
-"""How often a field may be there, and how its elements are written."""
+"""How often a field may occur, and how its elements are written."""
 
 DONE, FULL, UNUSUAL, UNKNOWN_WORD = range(4)
-"""Why `write_records` returned: no record is left, there is no room, Python has to print the next record, or to say
-what a number stands for."""
+"""Why `write_records` returned: no record is left, `out` is full, Python must print the next record, or must look up a
+word.
+"""
 
 LONGEST_ESCAPE = 6
 _LONGEST_NUMBER = 20
@@ -56,16 +59,16 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class Program(NamedTuple):
-    """The text form of a message.
+    """A program that prints a message.
 
     Attributes:
-        steps: a row of `ARGUMENTS` columns each.
+        steps: rows of `ARGUMENTS` columns.
         literals: bytes of all texts.
-        tags: a row a kind of message, by field number; 0 for none. The first is that of the records.
+        tags: by kind of message and field number; 0 for none. The first row is for the records.
         repeats: as `tags`, SINGLE and so on.
         required: fields that each kind of message must have.
-        escapes: where the text of each byte is in `escaped`, one more; nothing for what stays as it is. Behind the
-            bytes are U+FFFE and U+FFFF, which stay as they are if those are empty.
+        escapes: bounds of the text of each byte in `escaped`; empty for a byte that stays unchanged. U+FFFE and U+FFFF
+            follow the bytes, and stay unchanged if their texts are empty.
         escaped: bytes of these texts.
     """
 
@@ -79,7 +82,7 @@ class Program(NamedTuple):
 
 
 class Words(NamedTuple):
-    """What numbers stand for, in a table with open addressing.
+    """Words for numbers, a hash table with open addressing.
 
     Attributes:
         kinds: of each entry, -1 for a free one.
@@ -95,15 +98,15 @@ class Words(NamedTuple):
 
 
 class Paths(NamedTuple):
-    """Where inodes are, and local time; all empty for what prints neither.
+    """Paths of inodes, and local time; all empty for a program that prints neither.
 
     Attributes:
-        parents: by slot, row of the directory that an inode is in, -1 for none.
-        in_tree: by row, whether the root leads to it.
+        parents: by slot, row of the inode's directory, -1 for none.
+        in_tree: by row, whether the directory is in the tree below the root.
         bounds, paths: of the directories' paths.
-        changes: seconds since 1970 at which local time has another offset, ascending; the first is 0. Time is known up
-            to the last one.
-        offsets: seconds by which local time is ahead from each of them on.
+        changes: seconds since 1970 at which the offset of local time changes, ascending; the first is 0, and the last
+            is the end of known time.
+        offsets: offset of local time in seconds, from each change on.
         root: slot of the root.
     """
 
@@ -118,7 +121,7 @@ class Paths(NamedTuple):
 
 @lean_kernel
 def find_word(kinds, keys, kind, key):
-    """Entry of a number, or the free one where it belongs."""
+    """Return the entry of a number, or the free entry where it belongs."""
     mask = keys.size - 1
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     entry = np.int64(mixed >> np.uint64(40)) + kind & mask
@@ -129,7 +132,7 @@ def find_word(kinds, keys, kind, key):
 
 @lean_kernel
 def valid_utf8(buf, pos, end):
-    """Whether the bytes are UTF-8 as Java and Python see it: the shortest form, no surrogates, up to U+10FFFF."""
+    """Return whether bytes are UTF-8 as Java and Python define it: shortest form, no surrogates, up to U+10FFFF."""
     while pos < end:
         first = np.int64(octet(buf, pos))
         pos += 1
@@ -162,10 +165,10 @@ def valid_utf8(buf, pos, end):
 
 @step
 def _decode(buf, pos, end, program, shape, base, values, ends):
-    """Find the fields of a message; a bit for each that is there, -1 for a message that Python has to read.
+    """Find the fields of a message; return a bit for each present field, -1 for a message that Python must read.
 
-    A number stands in `values`; of bytes, where they start, and in `ends` where they end. Messages in a row start at
-    the length of the first.
+    `values` gets a number, or the start of bytes, whose end is in `ends`. Repeated messages start at the length of the
+    first one.
     """
     for i in range(WIDTH):
         values[base + i] = 0
@@ -253,7 +256,7 @@ def _two_digits(out, at, value):
 
 @step
 def _date(out, at, millis, paths):
-    """Print `yyyy-MM-dd HH:mm` in local time, -1 for a time whose offset is not known."""
+    """Print `yyyy-MM-dd HH:mm` in local time; return -1 for a time with an unknown offset."""
     seconds = millis // 1000
     last = paths.changes.size - 1
     if last < 1 or seconds < 0 or seconds >= paths.changes[last]:
@@ -342,7 +345,7 @@ def _base64(out, at, buf, pos, end):
 
 @step
 def _elements(buf, pos, end, program, shape, number, values, ends):
-    """(messages in a row, the sum of one of their fields, 0 for none); a negative count where Python has to look."""
+    """Return (number of repeated messages, sum of one of their fields, or 0); negative if Python must read."""
     count = np.int64(0)
     total = np.int64(0)
     while pos < end:
@@ -360,7 +363,7 @@ def _elements(buf, pos, end, program, shape, number, values, ends):
 
 @step
 def _leaf(row, buf, out, at, program, words, paths, slot, values, ends, asked):
-    """Print one step that has no others; the next place in `out`, or the negative reason why not."""
+    """Print a step without steps of its own; return the next position in `out`, or the negative reason for failing."""
     op = program.steps[row, OP]
     field = program.steps[row, FIELD]
     start = program.steps[row, START]
@@ -428,7 +431,7 @@ def _leaf(row, buf, out, at, program, words, paths, slot, values, ends, asked):
 
 @step
 def _path(buf, out, at, name, name_end, program, paths, slot):
-    """Print the path of the inode in a slot; one that would have to be escaped is odd."""
+    """Print the path of the inode in a slot; a path that needs escapes is `UNUSUAL`."""
     size = np.int64(0)
     start = np.int64(0)
     if slot == paths.root:
@@ -455,7 +458,7 @@ def _path(buf, out, at, name, name_end, program, paths, slot):
 
 @step
 def _next_element(buf, pos, end, program, row, values, ends):
-    """Read the element at `pos`: the position behind it and the bits of its fields, which are -1 for Python."""
+    """Read the element at `pos`; return the position after it and the bits of its fields, -1 if Python must read it."""
     base = 3 * WIDTH
     shape = program.steps[row, SHAPE]
     if shape == -PACKED_NUMBERS:
@@ -554,16 +557,16 @@ def _record(buf, pos, end, out, at, program, words, paths, slot, values, ends, a
 @measured_by("buf", "paths")
 @lean_kernel
 def write_records(buf, pos, out, at, slot, behind, program, words, paths, values, ends, asked, levels):
-    """Print the delimited messages of a section from `pos` on, each whole.
+    """Print the delimited messages of a section from `pos`, each completely.
 
     Args:
-        out, at: where to print, and from which place on.
-        slot, behind: number of the record at `pos`, and of the first one that is not to be printed.
-        values, ends, levels: room of `SCRATCH` numbers, and of one a level.
-        asked: result with `UNKNOWN_WORD`: kind and number of the word.
+        out, at: result, and the position in it.
+        slot, behind: number of the record at `pos`, and of the first record not to print.
+        values, ends, levels: scratch, `SCRATCH` numbers, and a number for each level.
+        asked: result of `UNKNOWN_WORD`: kind and number of the word.
 
     Returns:
-        (position of the next record, place in `out`, number of that record, why it ended there).
+        (position of the next record, position in `out`, number of that record, why it stopped).
     """
     while slot < behind and pos < buf.size:
         size, start = read_varint(buf, pos, buf.size)

@@ -1,6 +1,6 @@
-"""Kernels that check records as Hadoop's protobuf parser does, by tables made from `fsimage.proto`.
+"""Kernels that check records as Hadoop's protobuf parser does, driven by tables made from `fsimage.proto`.
 
-`image_tools.loadable.tables` makes the tables and explains them.
+`image_tools.loadable.tables` makes and documents the tables.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from google.protobuf.message import DecodeError
 
 from image_format.kernels.jit import kernel, lean_kernel, measured_by
 from image_format.kernels.packed import find_packed
+from image_format.kernels.readers import ABSENT, read_redundancy
 from image_format.kernels.records import DIFF_STATE, next_in_diffs
-from image_format.kernels.tags import DiffEntry, DirEntry, INode, INodeFile
+from image_format.kernels.tags import DirEntry, INode
 from image_format.kernels.wire import (
     DELIMITED,
     FIXED32,
@@ -19,9 +20,10 @@ from image_format.kernels.wire import (
     VARINT,
     VARINT_ERROR,
     WIRE_TYPE,
+    next_field,
     octet,
     read_varint,
-    skip_field,
+    record_span,
 )
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.loadable.tables import (
@@ -38,9 +40,9 @@ from image_tools.loadable.tables import (
 )
 
 MAX_DEPTH = 8
-"""Messages in one another, and one more."""
+"""Levels of nested messages, and one more."""
 PARSED = -1
-"""What the kernels return where all records are right."""
+"""Result of the kernels if all records are valid."""
 
 _INT32 = (1 << 32) - 1
 _INT16 = (1 << 16) - 1
@@ -52,7 +54,7 @@ _LARGEST_TAG = _INT32
 
 @lean_kernel
 def _behind_number(buf, pos, end, wire):
-    """Position behind a number; `VARINT_ERROR` where the message ends before."""
+    """Return the position after a number, `VARINT_ERROR` if the message ends earlier."""
     if wire == VARINT:
         _, pos = read_varint(buf, pos, end)
         return pos
@@ -62,13 +64,13 @@ def _behind_number(buf, pos, end, wire):
 
 @lean_kernel
 def _parses(buf, pos, end, message, fields, required, stack):
-    """Whether a parser takes the message in `pos`..`end`.
+    """Return whether a parser accepts the message in `buf[pos:end]`.
 
     Args:
         message: its number in the tables.
         fields: the codes, a row for each message and a column for each field's number.
-        required: by message, a bit for each field that it must have.
-        stack: `MAX_DEPTH` rows of three numbers, for this call's use.
+        required: by message, a bit for each required field.
+        stack: scratch, `MAX_DEPTH` rows of three numbers.
     """
     depth = 0
     seen = np.int64(0)
@@ -83,7 +85,7 @@ def _parses(buf, pos, end, message, fields, required, stack):
             end = stack[depth, 1]
             seen = stack[depth, 2]
             continue
-        # most tags are a byte
+        # most tags have one byte
         tag = np.int64(octet(buf, pos))
         if tag < 0x80:
             pos += 1
@@ -147,127 +149,95 @@ def _parses_in_python(buf, pos, end, message, fields, required, stack):
 @measured_by("buf")
 @kernel
 def first_unparsable(buf, pos, message, fields, required):
-    """Offset of the first delimited record from `pos` on that a parser refuses, `PARSED` for none.
+    """Return the offset of the first delimited record from `pos` that a parser refuses, `PARSED` for none.
 
     Args:
         message, fields, required: as for `_parses`; all records are the same kind of message.
     """
     stack = np.empty((MAX_DEPTH, 3), np.int64)
     while pos < buf.size:
-        start = pos
-        length, pos = read_varint(buf, pos, buf.size)
-        if pos < 0 or length < 0 or length > buf.size - pos:
-            return start
-        if not _parses(buf, pos, pos + length, message, fields, required, stack):
-            return start
-        pos += length
+        start, end = record_span(buf, pos)
+        if start < 0 or not _parses(buf, start, end, message, fields, required, stack):
+            return pos
+        pos = end
     return PARSED
 
 
 @measured_by("buf")
 @kernel
 def first_unparsable_diff(buf, messages, fields, required):
-    """`first_unparsable` for SNAPSHOT_DIFF; `messages` has the numbers of its four kinds of records.
+    """Return `first_unparsable` of SNAPSHOT_DIFF; `messages` has the numbers of its four kinds of records.
 
-    A section that ends within a list has its fault at the end.
+    A section that ends within a list is at fault at its end.
     """
     stack = np.empty((MAX_DEPTH, 3), np.int64)
     state = np.zeros(DIFF_STATE, np.int64)
     pos = np.int64(0)
     while pos < buf.size:
-        start = pos
-        length, pos = read_varint(buf, pos, buf.size)
-        if pos < 0 or length < 0 or length > buf.size - pos:
-            return start
-        kind, damaged = next_in_diffs(buf, pos, pos + length, state)
-        if damaged or not _parses(buf, pos, pos + length, messages[kind], fields, required, stack):
-            return start
-        pos += length
+        start, end = record_span(buf, pos)
+        if start < 0:
+            return pos
+        kind, damaged = next_in_diffs(buf, start, end, state)
+        if damaged or not _parses(buf, start, end, messages[kind], fields, required, stack):
+            return pos
+        pos = end
     return PARSED if state[1] == 0 and state[2] == 0 else pos
 
 
 @lean_kernel
 def _loads_file(buf, pos, end, policies, storage_policies, rules):
-    """Whether a loader takes the values of an INodeFile that a parser takes; see `first_unloadable_inode`."""
-    replication = np.int64(-1)
-    block_size = np.int64(0)
-    storage_policy = np.int64(0)
-    block_type = np.int64(0)
-    policy = np.int64(-1)
-    while pos < end:
-        tag, pos = read_varint(buf, pos, end)
-        if tag & WIRE_TYPE != VARINT:
-            pos = skip_field(buf, pos, end, tag)
-        else:
-            value, pos = read_varint(buf, pos, end)
-            if tag == INodeFile.replication:
-                replication = value & _INT16
-            elif tag == INodeFile.preferredBlockSize:
-                block_size = value
-            elif tag == INodeFile.storagePolicyID:
-                storage_policy = value & _INT8
-            elif tag == INodeFile.blockType:
-                block_type = value
-            elif tag == INodeFile.erasureCodingPolicyID:
-                policy = value & _INT8
-        if pos < 0:
-            return False
-    if block_size < 0 or block_size > rules[2] or storage_policies[storage_policy] == 0:
+    """Return whether a loader accepts the values of an INodeFile that parses; see `first_unloadable_inode`."""
+    replication, block_size, storage_policy, block_type, policy, status = read_redundancy(buf, pos, end)
+    if status < 0 or block_size < 0 or block_size > rules[2] or storage_policies[storage_policy & _INT8] == 0:
         return False
+    if replication != ABSENT:
+        replication &= _INT16
     if policies.size == 0:
         return rules[0] <= replication <= rules[1]
-    if policy >= 0:
-        return block_type == _STRIPED and policies[policy] != 0
+    if policy != ABSENT:
+        return block_type == _STRIPED and policies[policy & _INT8] != 0
     return block_type != _STRIPED and replication <= rules[1]
 
 
 @lean_kernel
 def _loads_inode(buf, pos, end, policies, storage_policies, rules):
-    """(whether a loader takes an INode that a parser takes, its type)."""
+    """Return (whether a loader accepts an INode that a parser accepts, its type)."""
     kind = np.int64(0)
     loads = True
-    while pos < end:
-        tag, pos = read_varint(buf, pos, end)
+    while 0 <= pos < end:
+        tag, value, start, pos = next_field(buf, pos, end)
         if tag == INode.type:
-            kind, pos = read_varint(buf, pos, end)
-        else:
-            start = pos
-            pos = skip_field(buf, pos, end, tag)
-            if tag == INode.file and pos >= 0:
-                _, start = read_varint(buf, start, end)
-                loads = loads and _loads_file(buf, start, pos, policies, storage_policies, rules)
-        if pos < 0:
-            return False, kind
-    return loads, kind
+            kind = value
+        elif tag == INode.file and pos >= 0:
+            loads = loads and _loads_file(buf, start, pos, policies, storage_policies, rules)
+    return loads and pos >= 0, kind
 
 
 @measured_by("buf")
 @kernel
 def first_unloadable_inode(buf, pos, message, fields, required, policies, storage_policies, rules, kinds):
-    """`first_unparsable` for INODE, or the first record with a value that no loader takes (INodeFile.HeaderFormat).
+    """Return `first_unparsable` of INODE, or the first record with a value that no loader accepts.
+
+    `INodeFile.HeaderFormat` of Hadoop checks these values.
 
     Args:
-        policies: by id, whether the erasure coding policy is known; empty where the layout has none.
+        policies: by id, whether the erasure coding policy is known; empty if the layout has none.
         storage_policies: by id, whether a file may have the storage policy.
-        rules: smallest replication (where there are no policies), largest one, largest block size.
-        kinds: zeros; takes the type of each record in two bits, as many as there is room for.
+        rules: smallest replication (without policies), largest replication, largest block size.
+        kinds: zeros; result, the type of each record in two bits, as many as it has room for.
 
     Returns:
-        (offset or `PARSED`, whether a parser takes the record).
+        (offset or `PARSED`, whether a parser accepts the record).
     """
     stack = np.empty((MAX_DEPTH, 3), np.int64)
     count = 0
     while pos < buf.size:
-        start = pos
-        length, pos = read_varint(buf, pos, buf.size)
-        if pos < 0 or length < 0 or length > buf.size - pos:
-            return start, False
-        end = pos + length
-        if not _parses(buf, pos, end, message, fields, required, stack):
-            return start, False
-        loads, kind = _loads_inode(buf, pos, end, policies, storage_policies, rules)
+        start, end = record_span(buf, pos)
+        if start < 0 or not _parses(buf, start, end, message, fields, required, stack):
+            return pos, False
+        loads, kind = _loads_inode(buf, start, end, policies, storage_policies, rules)
         if not loads:
-            return start, True
+            return pos, True
         if count >> 2 < kinds.size:
             kinds[count >> 2] |= kind << 2 * (count & 3)
         count += 1
@@ -275,57 +245,29 @@ def first_unloadable_inode(buf, pos, message, fields, required, policies, storag
     return PARSED, True
 
 
-@kernel
-def diff_kinds(buf, offsets, kinds):
-    """Fill `kinds` with the type of the DiffEntry at each of `offsets`."""
-    for i in range(offsets.size):
-        length, pos = read_varint(buf, offsets[i], buf.size)
-        end = pos + length
-        while 0 <= pos < end:
-            tag, pos = read_varint(buf, pos, end)
-            if tag == DiffEntry.type:
-                kinds[i], pos = read_varint(buf, pos, end)
-            elif pos >= 0:
-                pos = skip_field(buf, pos, end, tag)
-
-
-@lean_kernel
-def _lost(buf, pos, end, tag, ids, references):
-    """The first child of an entry's field that does not exist, -1 for none; arguments as in `first_lost_child`."""
-    while pos < end:
-        child, pos = read_varint(buf, pos, end)
-        if tag | DELIMITED == DirEntry.children:
-            if find_packed(ids, child) < 0:
-                return child
-        elif child < 0 or child >= references:
-            return child
-    return np.int64(-1)
-
-
 @measured_by("buf")
 @kernel
 def first_lost_child(buf, ids, references):
-    """(offset, child) of the first entry of INODE_DIR with a child that does not exist; (`PARSED`, 0) for none.
+    """Return (offset, child) of the first entry of INODE_DIR with a child that does not exist; (`PARSED`, 0) for none.
 
     Args:
-        buf: records that a parser takes.
+        buf: records that a parser accepts.
         ids: of all inodes, ascending and packed.
-        references: how many records INODE_REFERENCE has.
+        references: the number of records in INODE_REFERENCE.
     """
-    pos = np.int64(0)
-    while pos < buf.size:
-        start = pos
-        length, pos = read_varint(buf, pos, buf.size)
-        end = pos + length
+    record = np.int64(0)
+    while record < buf.size:
+        pos, end = record_span(buf, record)
         while pos < end:
-            tag, pos = read_varint(buf, pos, end)
-            body = pos
-            pos = skip_field(buf, pos, end, tag)
-            children = tag | DELIMITED
-            if children == DirEntry.children or children == DirEntry.refChildren:
-                if tag == children:
-                    _, body = read_varint(buf, body, end)
-                lost = _lost(buf, body, pos, tag, ids, references)
-                if lost >= 0 or lost < -1:
-                    return start, lost
+            tag, _, at, pos = next_field(buf, pos, end)
+            field = tag | DELIMITED
+            while (field == DirEntry.children or field == DirEntry.refChildren) and at < pos:
+                child, at = read_varint(buf, at, pos)
+                if field == DirEntry.children:
+                    lost = find_packed(ids, child) < 0
+                else:
+                    lost = child < 0 or child >= references
+                if lost:
+                    return record, child
+        record = end
     return PARSED, np.int64(0)

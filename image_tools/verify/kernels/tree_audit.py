@@ -1,4 +1,4 @@
-"""Kernels that walk INODE_DIR and INODE_REFERENCE, and the tree they make."""
+"""Kernels that walk INODE_DIR and INODE_REFERENCE, and the tree that they form."""
 
 from __future__ import annotations
 
@@ -6,52 +6,48 @@ import numpy as np
 
 from image_format.kernels.inode import DIRECTORY
 from image_format.kernels.jit import kernel
-from image_format.kernels.scan import compare_names, find_id
-from image_format.kernels.tags import DirEntry, INodeReference
-from image_format.kernels.wire import DELIMITED, read_varint, skip_field
-from image_tools.verify.kernels.tags import read_tag, record_name
+from image_format.kernels.readers import ABSENT, read_reference
+from image_format.kernels.scan import compare_names, find_id, name_span
+from image_format.kernels.tags import DirEntry
+from image_format.kernels.wire import DELIMITED, next_field, read_varint, record_span
 
 ENTRY_DAMAGED = 1
 PARENT = 2
-"""The parent is no inode, or no directory."""
+"""The parent is missing, or is not a directory."""
 PARENT_TWICE = 4
 CHILD_MISSING = 8
 CHILD_TWICE = 16
 """A child that this or an earlier entry lists already, or the root."""
 UNSORTED = 32
-"""Two neighbours out of order, or of one name."""
+"""Two neighbours out of order, or with the same name."""
 REFERENCE_RANGE = 64
 REFERENCE_TWICE = 128
 HAS_REFERENCES = 256
-"""The entry has refChildren; no fault."""
+"""The entry has refChildren, which is not a fault."""
 
 WITH_NAME = 0
 DST = 1
 
 
 @kernel
-def find_slot(ids, slots, inode_id):
-    """Slot of an inode, -1 for none; `slots` is empty where the ids increase in file order."""
+def slot_of_id(ids, slots, inode_id):
+    """Return the slot of an inode, -1 for none; `slots` is empty if the ids increase in file order."""
     found = find_id(ids, inode_id)
     return slots[found] if found >= 0 and slots.size > 0 else found
 
 
 @kernel
 def _parent(buf, pos, end):
-    """DirEntry.parent, -1 for a record that is damaged."""
+    """Return DirEntry.parent, -1 for a damaged record."""
     parent = np.int64(0)
     while pos < end:
-        tag, pos = read_tag(buf, pos, end)
-        stop = skip_field(buf, pos, end, tag) if pos >= 0 else pos
-        if stop < 0:
+        tag, value, start, pos = next_field(buf, pos, end)
+        if pos < 0:
             return np.int64(-1)
         if tag == DirEntry.parent:
-            parent, _ = read_varint(buf, pos, end)
-        elif tag == DirEntry.children or tag == DirEntry.refChildren:
-            _, pos = read_varint(buf, pos, end)
-            if stop > pos and buf[stop - 1] >= 0x80:
-                return np.int64(-1)
-        pos = stop
+            parent = value
+        elif (tag == DirEntry.children or tag == DirEntry.refChildren) and pos > start and buf[pos - 1] >= 0x80:
+            return np.int64(-1)
     return parent
 
 
@@ -73,11 +69,11 @@ def audit_directories(
     entry_of,
     reference_owner,
 ):
-    """Walk the DirEntry records of `dirs` from `pos`; fill one row an entry from `count` on.
+    """Walk the DirEntry records of `dirs` from `pos`; fill a row for each entry from `count`.
 
     Args:
         parents, offsets, following, flags: results by entry: slot of the parent (-1 for none), offset, the next
-            entry of the same parent (-1) and what is wrong.
+            entry of the same parent (-1 for none), and the faults.
         buf, ids, slots, records, kinds: the INODE section, its sorted ids, their slots, offset and kind by slot.
         owner: by slot, the slot of the directory that lists it first; -1 at the start, the root its own.
         entry_of: by slot, the directory's first entry; -1 at the start.
@@ -86,23 +82,19 @@ def audit_directories(
     Returns:
         (entries, position, damaged) as `audit_inodes` does.
     """
-    size = dirs.size
-    while pos < size:
-        if count == parents.size:
-            return count, pos, False
+    while pos < dirs.size and count < parents.size:
         start = pos
-        length, pos = read_varint(dirs, pos, size)
-        if pos < 0 or length < 0 or length > size - pos:
+        body, pos = record_span(dirs, start)
+        if body < 0:
             return count, start, True
-        end = pos + length
         offsets[count] = start
         following[count] = -1
         parents[count] = -1
-        parent = _parent(dirs, pos, end)
+        parent = _parent(dirs, body, pos)
         if parent < 0:
             flags[count] = ENTRY_DAMAGED
         else:
-            slot = find_slot(ids, slots, parent)
+            slot = slot_of_id(ids, slots, parent)
             if slot < 0 or kinds[slot] != DIRECTORY:
                 flags[count] = PARENT
             else:
@@ -115,59 +107,53 @@ def audit_directories(
                 else:
                     entry_of[slot] = count
                 flags[count] = found | _audit_entry(
-                    dirs, pos, end, slot, buf, ids, slots, records, owner, reference_owner
+                    dirs, body, pos, slot, buf, ids, slots, records, owner, reference_owner
                 )
         count += 1
-        pos = end
     return count, pos, False
 
 
 @kernel
 def _audit_entry(dirs, pos, end, parent, buf, ids, slots, records, owner, reference_owner):
-    """Flags of the children and references of one entry."""
+    """Return the flags of the children and references of an entry."""
     flags = 0
     name = np.int64(0)
     name_size = np.int64(-1)
     while pos < end:
-        tag, pos = read_tag(dirs, pos, end)
-        stop = skip_field(dirs, pos, end, tag)
-        packed = tag | DELIMITED
-        if packed == DirEntry.children or packed == DirEntry.refChildren:
-            if tag == packed:
-                _, pos = read_varint(dirs, pos, end)
-            while pos < stop:
-                value, pos = read_varint(dirs, pos, stop)
-                if pos < 0:
-                    return ENTRY_DAMAGED
-                if packed == DirEntry.refChildren:
-                    flags |= HAS_REFERENCES
-                    if value < 0 or value >= reference_owner.size:
-                        flags |= REFERENCE_RANGE
-                    elif reference_owner[value] >= 0:
-                        flags |= REFERENCE_TWICE
-                    else:
-                        reference_owner[value] = parent
-                    continue
-                slot = find_slot(ids, slots, value)
-                if slot < 0:
-                    flags |= CHILD_MISSING
-                    continue
-                if owner[slot] >= 0:
-                    flags |= CHILD_TWICE
+        tag, _, at, pos = next_field(dirs, pos, end)
+        field = tag | DELIMITED
+        while (field == DirEntry.children or field == DirEntry.refChildren) and at < pos:
+            value, at = read_varint(dirs, at, pos)
+            if at < 0:
+                return ENTRY_DAMAGED
+            if field == DirEntry.refChildren:
+                flags |= HAS_REFERENCES
+                if value < 0 or value >= reference_owner.size:
+                    flags |= REFERENCE_RANGE
+                elif reference_owner[value] >= 0:
+                    flags |= REFERENCE_TWICE
                 else:
-                    owner[slot] = parent
-                start, length = record_name(buf, records[slot])
-                if name_size >= 0 and compare_names(buf, name, name_size, buf, start, length) >= 0:
-                    flags |= UNSORTED
-                name = start
-                name_size = length
-        pos = stop
+                    reference_owner[value] = parent
+                continue
+            slot = slot_of_id(ids, slots, value)
+            if slot < 0:
+                flags |= CHILD_MISSING
+                continue
+            if owner[slot] >= 0:
+                flags |= CHILD_TWICE
+            else:
+                owner[slot] = parent
+            start, length = name_span(buf, records[slot])
+            if name_size >= 0 and compare_names(buf, name, name_size, buf, start, length) >= 0:
+                flags |= UNSORTED
+            name = start
+            name_size = length
     return flags
 
 
 @kernel
 def audit_references(buf, pos, offsets, referred, kinds, snapshots, count, ids, slots):
-    """Walk the INodeReference records of `buf` from `pos`; fill one row a record from `count` on.
+    """Walk the INodeReference records of `buf` from `pos`; fill a row for each record from `count`.
 
     Args:
         offsets, referred, kinds, snapshots: results: offset, slot of the inode (-1 for none), `DST` or
@@ -177,45 +163,23 @@ def audit_references(buf, pos, offsets, referred, kinds, snapshots, count, ids, 
     Returns:
         (records, position, damaged) as `audit_inodes` does.
     """
-    size = buf.size
-    while pos < size:
-        if count == offsets.size:
-            return count, pos, False
+    while pos < buf.size and count < offsets.size:
         start = pos
-        length, pos = read_varint(buf, pos, size)
-        if pos < 0 or length < 0 or length > size - pos:
+        body, pos = record_span(buf, start)
+        if body < 0:
             return count, start, True
-        end = pos + length
+        inode_id, _, _, dst, last, status = read_reference(buf, body, pos)
         offsets[count] = start
-        inode_id = np.int64(0)
-        kind = WITH_NAME
-        last = np.int64(0)
-        dst = np.int64(0)
-        while pos < end:
-            tag, pos = read_tag(buf, pos, end)
-            stop = skip_field(buf, pos, end, tag) if pos >= 0 else pos
-            if stop < 0:
-                kind = -1
-                break
-            if tag == INodeReference.referredId:
-                inode_id, _ = read_varint(buf, pos, end)
-            elif tag == INodeReference.dstSnapshotId:
-                dst, _ = read_varint(buf, pos, end)
-                kind = DST
-            elif tag == INodeReference.lastSnapshotId:
-                last, _ = read_varint(buf, pos, end)
-            pos = stop
-        referred[count] = find_slot(ids, slots, inode_id)
-        kinds[count] = kind
-        snapshots[count] = dst if kind == DST else last
+        referred[count] = slot_of_id(ids, slots, inode_id)
+        kinds[count] = -1 if status < 0 else WITH_NAME if dst == ABSENT else DST
+        snapshots[count] = last if dst == ABSENT else dst
         count += 1
-        pos = end
     return count, pos, False
 
 
 @kernel
 def _push(slot, reached, kinds, stack, top):
-    """Mark an inode; a directory is put on the stack, too. The new height."""
+    """Mark an inode, and push a directory on the stack; return the new height."""
     if slot < 0 or reached[slot]:
         return top
     reached[slot] = 1
@@ -229,7 +193,7 @@ def _push(slot, reached, kinds, stack, top):
 def mark_reachable(
     start, reached, kinds, stack, dirs, entry_of, offsets, following, flags, ids, slots, referred, sources, targets
 ):
-    """Set `reached` to 1 for the inode in slot `start` and all that it leads to.
+    """Set `reached` to 1 for the inode in slot `start` and all inodes below it.
 
     Args:
         stack: scratch with room for every directory.
@@ -247,22 +211,16 @@ def mark_reachable(
             edge += 1
         entry = np.int64(entry_of[slot])
         while entry >= 0:
-            length, pos = read_varint(dirs, offsets[entry], dirs.size)
-            end = pos + length
+            pos, end = record_span(dirs, offsets[entry])
             while pos < end and flags[entry] & ENTRY_DAMAGED == 0:
-                tag, pos = read_tag(dirs, pos, end)
-                stop = skip_field(dirs, pos, end, tag)
-                packed = tag | DELIMITED
-                if packed == DirEntry.children or packed == DirEntry.refChildren:
-                    if tag == packed:
-                        _, pos = read_varint(dirs, pos, end)
-                    while pos < stop:
-                        value, pos = read_varint(dirs, pos, stop)
-                        child = np.int64(-1)
-                        if packed == DirEntry.children:
-                            child = find_slot(ids, slots, value)
-                        elif 0 <= value < referred.size:
-                            child = referred[value]
-                        top = _push(child, reached, kinds, stack, top)
-                pos = stop
+                tag, _, at, pos = next_field(dirs, pos, end)
+                field = tag | DELIMITED
+                while (field == DirEntry.children or field == DirEntry.refChildren) and at < pos:
+                    value, at = read_varint(dirs, at, pos)
+                    child = np.int64(-1)
+                    if field == DirEntry.children:
+                        child = slot_of_id(ids, slots, value)
+                    elif 0 <= value < referred.size:
+                        child = referred[value]
+                    top = _push(child, reached, kinds, stack, top)
             entry = following[entry]
