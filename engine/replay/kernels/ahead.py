@@ -13,8 +13,8 @@ Between two stages of a path, other paths pass through stages, and operations ar
     SLOT    reads that place; prefetches the columns of the base image.
     RECORD  reads the columns; prefetches the record, and the place of its id.
 
-The stages change no inode, and keep nothing that another operation could make wrong: a path whose directory moved
-meanwhile only prefetches useless locations.
+The stages change no state and cache nothing that another operation could invalidate. If a directory is moved in
+between, the prefetched locations of its paths are simply not read.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from image_format.kernels.tags import DirEntry
 from image_format.kernels.wire import DELIMITED, next_field, read_varint, record_span
 
 DIRECTORY, CHILD, REFERENCE = range(3)
-"""What is missing: the directory of an entry, one of its children, or a child by reference."""
+"""Kinds of missing inodes: the directory of an entry, one of its children, or a child by reference."""
 
 
 @lean_kernel
