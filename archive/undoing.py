@@ -23,7 +23,8 @@ from typing import Any
 from archive.errors import ArchiveError
 from engine.errors import NamespaceError
 from engine.namespace.namespace import Namespace
-from image_format.inode_table import DIRECTORY, NO_ROW
+from image_format.inode_table import NO_ROW
+from image_format.kernels.inode import DIRECTORY
 from journal.op_times import clean_path, covers, op_paths
 from journal.operation import EditOp
 from journal.ops import (

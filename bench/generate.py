@@ -14,8 +14,7 @@ from bench.variety import MOST_BLOCKS, Variety, skewed_homes
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from hadoop_common.names import VERSION, image_name, segment_name
 from hadoop_common.storage_info import StorageInfo, format_version
-from image_format.inode_table import DIRECTORY, FILE
-from image_format.kernels.inode import BLOCK_DTYPE, INODE_DTYPE, encode_inodes, encoded_size
+from image_format.kernels.inode import BLOCK_DTYPE, DIRECTORY, FILE, INODE_DTYPE, encode_inodes, encoded_size
 from image_format.kernels.tables import LINK_DTYPE
 from image_format.md5_file import format_md5
 from image_format.output import DigestingFileSet

@@ -13,8 +13,7 @@ from bench.shape_layout import Ids, Layout
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from hadoop_common.names import SEEN_TXID, VERSION, image_name
 from hadoop_common.storage_info import StorageInfo, format_version
-from image_format.inode_table import DIRECTORY, FILE
-from image_format.kernels.inode import BLOCK_DTYPE
+from image_format.kernels.inode import BLOCK_DTYPE, DIRECTORY, FILE
 from image_format.md5_file import format_md5
 from image_format.output import DigestingFileSet
 from image_format.permission import AclScope, AclType, XAttrNamespace, pack_acl_entry, pack_permission, pack_xattr_name

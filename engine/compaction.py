@@ -56,8 +56,8 @@ from image_format.index import DirectoryChanges, Ids, ImageIndex
 from image_format.index_arrays import IndexArrays
 from image_format.index_update import SectionUpdate, updated_arrays
 from image_format.inode_columns import read_inode_columns
-from image_format.inode_table import FILE, NO_ROW, EncodedRecords
-from image_format.kernels.inode import DROPPED, OPENED
+from image_format.inode_table import NO_ROW, EncodedRecords
+from image_format.kernels.inode import DROPPED, FILE, OPENED
 from image_format.policies import policy_since
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile

@@ -6,17 +6,25 @@ can work on `rows`, `blocks` and `names` without a Python object in between.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from image_format.array_allocator import ArrayAllocator, GrowableArray
 from image_format.errors import BufferOrigin, RecordError
+from image_format.inode_features import (
+    UINT64,
+    Features,
+    RowCopy,
+    fill_directory,
+    fill_lists,
+    has_unknown_fields,
+    read_lists,
+    to_signed,
+)
 from image_format.kernels.inode import (
     BLOCK_DTYPE,
     DIRECTORY,
@@ -26,7 +34,6 @@ from image_format.kernels.inode import (
     FILE,
     INODE_DTYPE,
     NO_ACL,
-    SYMLINK,
     UNDER_CONSTRUCTION,
     UNKNOWN_FIELDS,
     decode_inode,
@@ -40,28 +47,14 @@ from image_format.layout import LayoutVersion, supports
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited, parse_message, read_record
 
-__all__ = [
-    "DIRECTORY",
-    "FILE",
-    "NO_ROW",
-    "SYMLINK",
-    "Block",
-    "EncodedRecords",
-    "Features",
-    "InodeTable",
-    "has_unknown_fields",
-    "to_signed",
-]
-
 Bytes = npt.NDArray[np.uint8]
 Rows = npt.NDArray[np.int64]
 
 NO_ROW = -1
-_UINT64 = (1 << 64) - 1
-_SIGN = 1 << 63
 _MIN_BLOCK_RECORD = 6
 _NOWHERE = BufferOrigin("", "INODE", None)
 _NO_ROWS = np.zeros(0, INODE_DTYPE)
+_NO_FEATURES = Features()
 _NO_BLOCKS = np.zeros(0, BLOCK_DTYPE)
 _NO_BYTES: Bytes = np.zeros(0, np.uint8)
 
@@ -83,49 +76,6 @@ class EncodedRecords(NamedTuple):
     def record(self, number: int) -> bytes:
         start, end = self.spans[number].tolist()
         return self.data[start:end].tobytes()
-
-
-@dataclass(slots=True)
-class Features:
-    """What few inodes have.
-
-    Attributes:
-        acl: `AclFeatureProto.entries`, each packed with string table serials; None without the feature.
-        xattrs: (`XAttrCompactProto.name` packed, value) in order; None without the feature.
-        type_quotas: `StorageTypeProto` number to quota in bytes, directories only.
-        target: where a symlink points to.
-    """
-
-    acl: tuple[int, ...] | None = None
-    xattrs: tuple[tuple[int, bytes | None], ...] | None = None
-    type_quotas: dict[int, int] = field(default_factory=dict)
-    target: bytes | None = None
-
-    def empty(self) -> bool:
-        return self.acl is None and self.xattrs is None and not self.type_quotas and self.target is None
-
-    def copy(self) -> Features:
-        return Features(self.acl, self.xattrs, dict(self.type_quotas), self.target)
-
-
-_NO_FEATURES = Features()
-
-
-class RowCopy(NamedTuple):
-    """An inode as it was, of which a message is made when somebody looks at it: the bytes of its row, its features."""
-
-    data: bytes
-    features: Features
-
-    @property
-    def entry(self) -> np.void:
-        entry: np.void = np.frombuffer(self.data, INODE_DTYPE)[0]
-        return entry
-
-
-def to_signed(value: int) -> int:
-    """A protobuf uint64 as the Java long it stands for."""
-    return value - (1 << 64) if value & _SIGN else value
 
 
 class InodeTable:
@@ -277,7 +227,7 @@ class InodeTable:
             if len(UnknownFieldSet(link)):
                 self.flags[row] |= UNKNOWN_FIELDS
         body: pb.INodeFile | pb.INodeDirectory = inode.file if inode.HasField("file") else inode.directory
-        _take_lists(found, body)
+        read_lists(found, body)
         if isinstance(body, pb.INodeDirectory):
             found.type_quotas = {q.storageType: to_signed(q.quota) for q in body.typeQuotas.quotas}
         elif body.HasField("fileUC"):
@@ -293,7 +243,7 @@ class InodeTable:
         """Read ACL and xattrs of a row that a kernel decoded from `offset`, see `features_mark`."""
         inode = parse_message(pb.INode, read_record(buf.data, offset, self._place), self._place)
         self.features[row] = Features()
-        _take_lists(self.features[row], inode.file if inode.HasField("file") else inode.directory)
+        read_lists(self.features[row], inode.file if inode.HasField("file") else inode.directory)
 
     def _mark_acl(self, row: int, found: Features) -> None:
         self.marks[row] = self.marks[row] & (0xFF ^ NO_ACL) | (NO_ACL if found.acl is None else 0)
@@ -443,18 +393,18 @@ class InodeTable:
             self._fill_file(inode.file, entry, found)
             for block_id, num_bytes, genstamp in self.file_blocks(row):
                 inode.file.blocks.add(
-                    blockId=block_id & _UINT64, genStamp=genstamp & _UINT64, numBytes=num_bytes & _UINT64
+                    blockId=block_id & UINT64, genStamp=genstamp & UINT64, numBytes=num_bytes & UINT64
                 )
             if self.is_under_construction(row):
                 inode.file.fileUC.clientName = self.pooled(int(entry["client_name"]))
                 inode.file.fileUC.clientMachine = self.pooled(int(entry["client_machine"]))
         elif entry["kind"] == DIRECTORY:
-            _fill_directory(inode.directory, entry, found)
+            fill_directory(inode.directory, entry, found)
         else:
             inode.symlink.permission = int(entry["permission"])
             inode.symlink.target = found.target or b""
-            inode.symlink.modificationTime = int(entry["mtime"]) & _UINT64
-            inode.symlink.accessTime = int(entry["atime"]) & _UINT64
+            inode.symlink.modificationTime = int(entry["mtime"]) & UINT64
+            inode.symlink.accessTime = int(entry["atime"]) & UINT64
         return inode
 
     def copy_row(self, row: int, entry: np.void) -> RowCopy:
@@ -469,16 +419,16 @@ class InodeTable:
     @staticmethod
     def fill_directory(directory: pb.INodeDirectory, kept: RowCopy) -> None:
         """The same of a directory."""
-        _fill_directory(directory, kept.entry, kept.features)
+        fill_directory(directory, kept.entry, kept.features)
 
     def _fill_file(self, file: pb.INodeFile, entry: np.void, found: Features) -> None:
         if entry["replication"] >= 0:
             file.replication = int(entry["replication"])
-        file.modificationTime = int(entry["mtime"]) & _UINT64
-        file.accessTime = int(entry["atime"]) & _UINT64
-        file.preferredBlockSize = int(entry["block_size"]) & _UINT64
+        file.modificationTime = int(entry["mtime"]) & UINT64
+        file.accessTime = int(entry["atime"]) & UINT64
+        file.preferredBlockSize = int(entry["block_size"]) & UINT64
         file.permission = int(entry["permission"])
-        _fill_features(file, found)
+        fill_lists(file, found)
         if self._writes_policy:
             file.storagePolicyID = int(entry["policy"])
         if self._writes_block_type:
@@ -488,46 +438,3 @@ class InodeTable:
 
     def _encode_special(self, row: int) -> bytes:
         return encode_delimited(self.message(row))
-
-
-def _take_lists(found: Features, body: pb.INodeFile | pb.INodeDirectory) -> None:
-    if body.HasField("acl"):
-        found.acl = tuple(body.acl.entries)
-    if body.HasField("xAttrs"):
-        found.xattrs = tuple((x.name, x.value if x.HasField("value") else None) for x in body.xAttrs.xAttrs)
-
-
-def _fill_features(body: pb.INodeFile | pb.INodeDirectory, found: Features) -> None:
-    if found.acl is not None:
-        body.acl.SetInParent()
-        body.acl.entries.extend(found.acl)
-    if found.xattrs is not None:
-        body.xAttrs.SetInParent()
-        for name, value in found.xattrs:
-            body.xAttrs.xAttrs.add(name=name, value=value)
-
-
-def _fill_directory(directory: pb.INodeDirectory, entry: np.void, found: Features) -> None:
-    directory.modificationTime = int(entry["mtime"]) & _UINT64
-    directory.nsQuota = int(entry["ns_quota"]) & _UINT64
-    directory.dsQuota = int(entry["ds_quota"]) & _UINT64
-    directory.permission = int(entry["permission"])
-    _fill_features(directory, found)
-    for storage_type, quota in found.type_quotas.items():
-        directory.typeQuotas.SetInParent()
-        # a NameNode has such a quota in memory only
-        if storage_type != pb.RAM_DISK:
-            directory.typeQuotas.quotas.add(storageType=storage_type, quota=quota & _UINT64)
-
-
-def has_unknown_fields(message: Message) -> bool:
-    """Whether `message` or a message inside it holds fields this version does not know."""
-    if len(UnknownFieldSet(message)):
-        return True
-    nested: Iterable[Message] = (
-        item
-        for descriptor, value in message.ListFields()
-        if descriptor.message_type
-        for item in (value if descriptor.is_repeated else [value])
-    )
-    return any(has_unknown_fields(item) for item in nested)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.namespace import Namespace
-from image_format.inode_table import DIRECTORY, FILE
+from image_format.kernels.inode import DIRECTORY, FILE
 from image_format.permission import unpack_permission
 from image_format.string_table import StringKind
 from journal.ops import PermissionStatus

@@ -11,8 +11,8 @@ from engine.namespace.path_resolver import ROOT_ROW
 from engine.namespace.references import WithName
 from engine.namespace.snapshot_lookup import SnapshotLookup
 from engine.namespace.tree import Tree
-from image_format.inode_table import NO_ROW, SYMLINK
-from image_format.kernels.inode import DROPPED, SPECIAL
+from image_format.inode_table import NO_ROW
+from image_format.kernels.inode import DROPPED, SPECIAL, SYMLINK
 
 
 def _look_on(node: Node) -> None:

@@ -24,18 +24,9 @@ from engine.namespace.references import Hub, Numbering, References, WithName
 from engine.namespace.snapshots import Snapshot, SnapshotManager
 from image_format.errors import RecordError
 from image_format.index import BaseImage, Bytes, Ids
-from image_format.inode_table import (
-    DIRECTORY,
-    FILE,
-    NO_ROW,
-    SYMLINK,
-    Block,
-    InodeTable,
-    RowCopy,
-    has_unknown_fields,
-    to_signed,
-)
-from image_format.kernels.inode import DROPPED
+from image_format.inode_features import RowCopy, has_unknown_fields, to_signed
+from image_format.inode_table import NO_ROW, Block, InodeTable
+from image_format.kernels.inode import DIRECTORY, DROPPED, FILE, SYMLINK
 from image_format.kernels.tags import CreatedListEntry
 from image_format.layout import LayoutVersion, supports
 from image_format.messages import MessageReader

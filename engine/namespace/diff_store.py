@@ -15,8 +15,8 @@ from engine.namespace.references import Hub, Numbering, References, WithName
 from engine.namespace.snapshots import SnapshotManager
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.index import BaseImage, Ids
-from image_format.inode_table import FILE, NO_ROW, InodeTable
-from image_format.kernels.inode import COPIED, SPECIAL
+from image_format.inode_table import NO_ROW, InodeTable
+from image_format.kernels.inode import COPIED, FILE, SPECIAL
 from image_format.key_tables import BytesTable
 from image_format.messages import MessageReader
 from image_format.proto import fsimage_pb2 as pb

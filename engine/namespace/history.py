@@ -10,8 +10,9 @@ from engine.namespace.references import WithName
 from engine.namespace.snapshot_lookup import SnapshotLookup
 from engine.namespace.snapshots import SnapshotManager
 from engine.namespace.tree import Tree
-from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK, to_signed
-from image_format.kernels.inode import COPIED, LAST_COMPLETE
+from image_format.inode_features import to_signed
+from image_format.inode_table import NO_ROW
+from image_format.kernels.inode import COPIED, DIRECTORY, LAST_COMPLETE, SYMLINK
 
 _UINT64 = (1 << 64) - 1
 

@@ -14,8 +14,8 @@ from engine.namespace.history import History
 from engine.namespace.paths import has_odd_slashes
 from engine.namespace.tree import Tree
 from image_format.index import BaseImage
-from image_format.inode_table import FILE, NO_ROW
-from image_format.kernels.inode import DROPPED, LEASED, UNDER_CONSTRUCTION
+from image_format.inode_table import NO_ROW
+from image_format.kernels.inode import DROPPED, FILE, LEASED, UNDER_CONSTRUCTION
 from image_format.kernels.open_files import (
     NO_PATH,
     UNREAD_DTYPE,

@@ -26,7 +26,8 @@ from engine.settings import ReplayRules
 from image_format.array_allocator import ArrayAllocator
 from image_format.errors import RecordError
 from image_format.index import BaseImage
-from image_format.inode_table import DIRECTORY, FILE, NO_ROW, SYMLINK, InodeTable
+from image_format.inode_table import NO_ROW, InodeTable
+from image_format.kernels.inode import DIRECTORY, FILE, SYMLINK
 from image_format.layout import LayoutVersion, supports
 from image_format.messages import MessageReader
 from image_format.permission import MODE_BITS, pack_permission

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from engine.errors import NamespaceError
 from engine.namespace.paths import SNAPSHOT_NAME, check_new_name, encode_name, is_plain, join_names, split_path
-from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK, InodeTable
+from image_format.inode_table import NO_ROW, InodeTable
+from image_format.kernels.inode import DIRECTORY, SYMLINK
 
 ROOT_ROW = 0
 

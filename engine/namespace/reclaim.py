@@ -21,8 +21,8 @@ from engine.namespace.path_resolver import ROOT_ROW
 from engine.namespace.reclaim_files import FileReclaimer
 from engine.namespace.references import Hub, WithName
 from engine.namespace.tree import Tree
-from image_format.inode_table import DIRECTORY, FILE, NO_ROW, SYMLINK
-from image_format.kernels.inode import DROPPED
+from image_format.inode_table import NO_ROW
+from image_format.kernels.inode import DIRECTORY, DROPPED, FILE, SYMLINK
 from image_format.name_order import name_key
 
 SnapshotPaths = dict[int, list[int | WithName]]

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 
 from engine.errors import InconsistentNamespaceError, UnsupportedNamespaceError
 from image_format.history_index import BaseHistory
-from image_format.inode_table import NO_ROW, InodeTable, has_unknown_fields
+from image_format.inode_features import has_unknown_fields
+from image_format.inode_table import NO_ROW, InodeTable
 from image_format.kernels.inode import SPECIAL
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited

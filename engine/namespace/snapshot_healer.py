@@ -17,8 +17,8 @@ from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff, DirectoryDiffs,
 from engine.namespace.history import History
 from engine.namespace.references import Hub, WithName
 from engine.namespace.tree import Tree
-from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK
-from image_format.kernels.inode import DIRTY, DROPPED, OPENED
+from image_format.inode_table import NO_ROW
+from image_format.kernels.inode import DIRECTORY, DIRTY, DROPPED, OPENED, SYMLINK
 
 _DIFFS, _CHILDREN, _INODES, _REFERENCES = "SNAPSHOT_DIFF", "INODE_DIR", "INODE", "INODE_REFERENCE"
 

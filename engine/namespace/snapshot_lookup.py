@@ -10,8 +10,8 @@ from engine.namespace.path_resolver import ROOT_ROW
 from engine.namespace.references import WithName
 from engine.namespace.snapshots import SnapshotManager
 from engine.namespace.tree import Tree
-from image_format.inode_table import DIRECTORY, FILE, NO_ROW, SYMLINK
-from image_format.kernels.inode import DROPPED
+from image_format.inode_table import NO_ROW
+from image_format.kernels.inode import DIRECTORY, DROPPED, FILE, SYMLINK
 
 
 class SnapshotLookup:

@@ -11,7 +11,7 @@ from engine.namespace.tree import MAX_QUOTA
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.errors import RecordError
 from image_format.index import BaseImage, Ids
-from image_format.inode_table import has_unknown_fields
+from image_format.inode_features import has_unknown_fields
 from image_format.messages import MessageReader
 from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb

@@ -16,8 +16,8 @@ from engine.namespace.references import Hub, References, WithName
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.errors import ImageFormatError, RecordError
 from image_format.index import BaseImage, Ids
-from image_format.inode_table import DIRECTORY, NO_ROW, InodeTable
-from image_format.kernels.inode import DIRTY, DROPPED, LEASED, OPENED, SPECIAL, UNKNOWN_FIELDS
+from image_format.inode_table import NO_ROW, InodeTable
+from image_format.kernels.inode import DIRECTORY, DIRTY, DROPPED, LEASED, OPENED, SPECIAL, UNKNOWN_FIELDS
 from image_format.kernels.scan import find_id, find_ids
 from image_format.kernels.tables import UNKNOWN
 

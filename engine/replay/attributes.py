@@ -7,7 +7,8 @@ from engine.namespace import ROOT_ROW, Namespace
 from engine.namespace.paths import encodable
 from engine.replay.features import check_distinct, has_xattrs, put_xattrs, remove_acl, remove_xattrs, replace_acl
 from engine.replay.files import require_policy
-from image_format.inode_table import DIRECTORY, FILE, NO_ROW
+from image_format.inode_table import NO_ROW
+from image_format.kernels.inode import DIRECTORY, FILE
 from image_format.layout import LayoutVersion
 from image_format.permission import MODE_BITS, XAttrNamespace, pack_permission, unpack_permission
 from image_format.policies import LAZY_PERSIST, known_policies

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,7 @@ from engine.replay.kernels.open_files import find_open_files, load_open_files, p
 from engine.replay.kernels.run import run
 from engine.replay.kernels.snapshots import DELETED, RENAMED
 from engine.replay.kernels.state import Counters
+from engine.replay.known_names import KnownNames
 from engine.replay.registry import OpErrorTranslator
 from engine.replay.table import REPLAYED
 from hadoop_common.errors import HdfsError
@@ -46,13 +47,11 @@ from image_format.index import ImageIndex
 from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import ACL_DUE, FEATURES, HOLDS, INODE_DTYPE
 from image_format.kernels.open_files import UNREAD_DTYPE
-from image_format.key_tables import BytesTable
 from image_format.packed import Packed
-from image_format.string_table import MAX_SERIAL, StringKind
 from journal.attribute_kinds import ACL_ENTRIES
 from journal.binary_codec import decode_op
 from journal.ops import AddOp, AllowSnapshotOp, EditOp, MkdirOp, SetOwnerOp
-from journal.primitives import Buffer, PrimitiveReader, encode_cesu8
+from journal.primitives import Buffer, PrimitiveReader
 from journal.segment import SegmentCursor
 
 _ROWS = 1 << 12
@@ -64,16 +63,12 @@ _ACLS = 1 << 12
 _SNAPSHOT_CHANGES = 1 << 10
 _MIN_PATHS, _MAX_PATHS = 1 << 12, 1 << 18
 _NAMED = 1 << 14
-_NAMES = 1 << 6
-_MAX_NAME_BYTES = 0xFFFF
 _OPENED_COLUMNS = 6
 _NO_NAMES = np.zeros(0, np.uint32)
 _NO_ROOM = -1
 _BYTES_A_ROW = 700
 """Bytes of edits for each inode that they change, about."""
 _MAX_EXPECTED = 1 << 20
-_KINDS: Final = (state.KNOWN_USER, StringKind.USER), (state.KNOWN_GROUP, StringKind.GROUP)
-"""Kinds of known names, and the table of each."""
 
 
 def is_at_hand(edits: Buffer) -> bool:
@@ -129,9 +124,7 @@ class CompiledReplay:
         # weak: an array cannot grow in place while a reference holds it
         self._pointed: dict[str, Callable[[], npt.NDArray[Any] | None]] = dict.fromkeys(state.MOVING, lambda: None)
         self._holders_known = False
-        self._known = BytesTable(allocator)
-        self._values: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)
-        self._know_names()
+        self._known = KnownNames(namespace.strings, allocator)
         self._point_to_fixed()
 
     @property
@@ -275,40 +268,15 @@ class CompiledReplay:
         if isinstance(op, AllowSnapshotOp):
             self._holders_known = False
         if isinstance(op, AddOp | MkdirOp):
-            self._remember(op.permissions.user, op.permissions.group)
+            self._known.remember(op.permissions.user, op.permissions.group)
         elif isinstance(op, SetOwnerOp):
-            self._remember(op.username, op.groupname)
+            self._known.remember(op.username, op.groupname)
 
     def _learn_moves(self) -> None:
         moved = self._namespace.tree.moved
         if moved != self._moved:
             self._holders_known = False
         self._moved = moved
-
-    def _know_names(self) -> None:
-        """Add the names of the image to the known names."""
-        strings = self._namespace.strings
-        serials: dict[tuple[int, bytes], int] = {}
-        for kind, _, text in strings.entries():
-            key = None if kind == StringKind.XATTR else _name_key(text)
-            if key is not None:
-                for group, of in _KINDS:
-                    serial = strings.find(text, of)
-                    if 0 < serial <= MAX_SERIAL:
-                        serials[group, key] = serial
-        self._known.add_all([key for _, key in serials], [group for group, _ in serials])
-        self._values = np.array([*serials.values(), *([0] * (_NAMES - len(serials)))], np.uint64)
-
-    def _remember(self, user: str | None, group: str | None) -> None:
-        """Add names that the string table has to the known names."""
-        for (of, kind), text in zip(_KINDS, (user or "", group or ""), strict=True):
-            key, serial = _name_key(text), self._namespace.strings.find(text, kind)
-            if key is None or not 0 < serial <= MAX_SERIAL or self._known.find(key, of) >= 0:
-                continue
-            number = self._known.add(key, of)
-            if number == self._values.size:
-                self._values = np.concatenate([self._values, np.zeros_like(self._values)])
-            self._values[number] = serial
 
     # ---- before and after a run ----------------------------------------------------------------------------
 
@@ -435,7 +403,7 @@ class CompiledReplay:
 
     def _point(self) -> None:
         """Set the addresses of the arrays that may have moved; they stay there while a kernel runs."""
-        table, links, known = self._namespace.table, self._namespace.tree.links, self._known
+        table, links, known = self._namespace.table, self._namespace.tree.links, self._known.table
         pool, early = table.pool, self._namespace.history.diffs.early
         arrays: dict[str, npt.NDArray[Any]] = {
             "rows": table.rows,
@@ -452,7 +420,7 @@ class CompiledReplay:
             "known": known.items,
             "known_slots": known.slots,
             "known_arena": known.arena,
-            "known_values": self._values,
+            "known_values": self._known.serials,
             "early": early.items,
             "early_slots": early.slots,
             "early_arena": early.arena,
@@ -536,12 +504,3 @@ def _plain_name(buffer: Buffer, place: int) -> tuple[bytes, int]:
     start = place + 2
     end = start + int.from_bytes(buffer[place:start])
     return bytes(buffer[start:end]), end
-
-
-def _name_key(text: str) -> bytes | None:
-    """Return a name as operations encode it.
-
-    None for a name whose two encodings differ, as beyond the basic plane, and for one too long for `BytesTable`.
-    """
-    key = encode_cesu8(text)
-    return key if key == text.encode("utf-8", "replace") and len(key) <= _MAX_NAME_BYTES else None

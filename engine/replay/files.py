@@ -11,8 +11,8 @@ from engine.namespace.erasure_coding import REPLICATION_POLICY_ID
 from engine.replay.blocks import set_blocks
 from engine.replay.features import inherit_default_acl, new_xattrs, replace_acl
 from engine.replay.structure import remove
-from image_format.inode_table import FILE, NO_ROW
-from image_format.kernels.inode import UNDER_CONSTRUCTION
+from image_format.inode_table import NO_ROW
+from image_format.kernels.inode import FILE, UNDER_CONSTRUCTION
 from image_format.layout import LayoutVersion
 from image_format.policies import known_policies, policy_since
 from journal.ops import AddOp, AppendOp, Block, CloseOp, ConcatDeleteOp, ReassignLeaseOp, TruncateOp

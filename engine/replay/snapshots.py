@@ -12,7 +12,8 @@ from engine.namespace import Namespace
 from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff
 from engine.namespace.paths import encode_name
 from engine.namespace.snapshots import Snapshot
-from image_format.inode_table import InodeTable, RowCopy
+from image_format.inode_features import RowCopy
+from image_format.inode_table import InodeTable
 from image_format.layout import LayoutVersion, supports
 from image_format.permission import XAttrNamespace, pack_xattr_name
 from image_format.proto import fsimage_pb2 as pb

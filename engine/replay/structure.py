@@ -7,7 +7,9 @@ from engine.namespace import ROOT_ROW, Namespace
 from engine.namespace.path_resolver import ResolvedPath
 from engine.namespace.paths import join_names, lies_below, name_for_rename, split_path
 from engine.replay.features import inherit_default_acl, replace_acl
-from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK, Features
+from image_format.inode_features import Features
+from image_format.inode_table import NO_ROW
+from image_format.kernels.inode import DIRECTORY, SYMLINK
 from journal.ops import RENAME_OVERWRITE, DeleteOp, MkdirOp, RenameOldOp, RenameOp, SymlinkOp
 
 _LOST_HINT = (

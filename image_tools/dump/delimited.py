@@ -8,7 +8,7 @@ from typing import NamedTuple
 from image_format.array_allocator import ArrayAllocator
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.inode_paths import inode_paths, path_of
-from image_tools.dump.kernels.text import Paths
+from image_tools.dump.kernels.program import Paths
 from image_tools.dump.record_text import inode_texts
 from image_tools.dump.records import ImageRecords
 from image_tools.dump.template import (

@@ -12,7 +12,7 @@ from image_format.array_allocator import ArrayAllocator
 from image_format.index_arrays import IndexArrays
 from image_format.reader import ImageFile
 from image_tools.directory_paths import chain_directories, place_inodes, write_paths
-from image_tools.dump.kernels.text import Paths
+from image_tools.dump.kernels.program import Paths
 
 _DAY = 86400
 _LAST_DAY = 47482

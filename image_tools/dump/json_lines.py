@@ -33,7 +33,7 @@ from google.protobuf.message import Message
 
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import parse_message
-from image_tools.dump.kernels.text import BASE64
+from image_tools.dump.kernels.program import BASE64
 from image_tools.dump.record_text import inode_texts, record_texts
 from image_tools.dump.records import FileDiffRecords, ImageRecords
 from image_tools.dump.template import (

@@ -13,7 +13,8 @@ from image_format.errors import BufferOrigin
 from image_format.inode_scan import read_inode_header
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import parse_message, read_record
-from image_tools.dump.kernels import text as kernel
+from image_tools.dump.kernels.program import FULL, SCRATCH, UNKNOWN_WORD, UNUSUAL, Paths, Words
+from image_tools.dump.kernels.text import find_word, write_records
 from image_tools.dump.records import PROGRESS_STEP, ImageRecords
 from image_tools.dump.template import RecordTemplate
 
@@ -25,7 +26,7 @@ _FIRST_WORDS = 1 << 10
 _MAX_WORDS = 1 << 18
 _UINT64 = (1 << 64) - 1
 _NO_NUMBERS = np.zeros(0, np.int64)
-_NO_PATHS = kernel.Paths(
+_NO_PATHS = Paths(
     np.zeros(0, np.int32), np.zeros(0, np.bool_), _NO_NUMBERS, np.zeros(0, np.uint8), _NO_NUMBERS, _NO_NUMBERS, -1
 )
 
@@ -44,7 +45,7 @@ def record_texts(records: ImageRecords, name: str, message: type[M], template: R
 def inode_texts(
     records: ImageRecords,
     template: RecordTemplate,
-    paths: kernel.Paths = _NO_PATHS,
+    paths: Paths = _NO_PATHS,
     path_of: Callable[[int, pb.INode], bytes] = lambda _slot, _inode: b"",
 ) -> Iterator[bytes]:
     """Yield the text of INODE like `record_texts`, and report to `records.progress`.
@@ -104,13 +105,13 @@ class _WordTable:
         self.words = self._table(size if 2 * len(self._known) < size else 4 * size)
         return True
 
-    def _table(self, size: int) -> kernel.Words:
+    def _table(self, size: int) -> Words:
         kinds, keys = np.full(size, -1, np.int64), np.zeros(size, np.int64)
         spans = np.zeros((size, 2), np.int64)
         for (kind, key), span in zip(self._known, self._spans, strict=True):
-            entry = kernel.find_word(kinds, keys, kind, key)
+            entry = find_word(kinds, keys, kind, key)
             kinds[entry], keys[entry], spans[entry] = kind, key, span
-        return kernel.Words(kinds, keys, spans, np.frombuffer(bytes(self._texts), np.uint8).copy())
+        return Words(kinds, keys, spans, np.frombuffer(bytes(self._texts), np.uint8).copy())
 
 
 class _RecordText(Generic[M]):
@@ -128,17 +129,12 @@ class _RecordText(Generic[M]):
     """
 
     def __init__(
-        self,
-        template: RecordTemplate,
-        message: type[M],
-        section: Bytes,
-        place: BufferOrigin,
-        paths: kernel.Paths = _NO_PATHS,
+        self, template: RecordTemplate, message: type[M], section: Bytes, place: BufferOrigin, paths: Paths = _NO_PATHS
     ) -> None:
         self._template, self._message = template, message
         self._section, self._place, self._paths = section, place, paths
         self._dictionary = _WordTable(template)
-        self._scratch = [np.zeros(kernel.SCRATCH, np.int64) for _ in range(4)]
+        self._scratch = [np.zeros(SCRATCH, np.int64) for _ in range(4)]
         self._out = np.empty(_CHUNK, np.uint8)
         self.count = 0
 
@@ -163,15 +159,15 @@ class _RecordText(Generic[M]):
         section, program, paths = self._section, self._template.program, self._paths
         while pos < section.size:
             behind = number - number % step + step
-            pos, at, number, why = kernel.write_records(
+            pos, at, number, why = write_records(
                 section, pos, self._out, at, number, behind, program, self._dictionary.words, paths, *self._scratch
             )
-            if why == kernel.FULL and at == 0:
+            if why == FULL and at == 0:
                 self._out = np.empty(2 * self._out.size, np.uint8)
-            elif why == kernel.FULL:
+            elif why == FULL:
                 yield _clean(self._out[:at].tobytes())
                 at = 0
-            elif why == kernel.UNUSUAL or (why == kernel.UNKNOWN_WORD and not self._learn()):
+            elif why == UNUSUAL or (why == UNKNOWN_WORD and not self._learn()):
                 yield _clean(self._out[:at].tobytes())
                 at = 0
                 record = read_record(section.data, pos, self._place)

@@ -19,8 +19,8 @@ import numpy as np
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
-from image_tools.dump.kernels import text as kernel
-from image_tools.dump.kernels.text import Program
+from image_tools.dump.kernels import program as kernel
+from image_tools.dump.kernels.program import Program
 from image_tools.dump.values import java_text, local_minutes, signed32, signed64
 
 __all__ = [
@@ -75,7 +75,7 @@ class PrintStep:
     """A step of a template, created by the functions below.
 
     Attributes:
-        op: operation of `kernels.text`.
+        op: operation of `kernels.program`.
         field: name of the field; inner: name of a field in its messages.
         text: printed text, or separator of elements.
         kind: kind of the number, for `word`.
@@ -104,7 +104,7 @@ def put_number(field: str = ELEMENT) -> PrintStep:
 
 
 def put_data(field: str, form: int = kernel.DATA) -> PrintStep:
-    """Print bytes or a string: escaped, with U+FFFD for invalid UTF-8; or as `HEX` or `BASE64` of `kernels.text`."""
+    """Print bytes or a string: escaped, with U+FFFD for invalid UTF-8; or as `HEX` or `BASE64` of `kernels.program`."""
     return PrintStep(form, field)
 
 

@@ -8,7 +8,7 @@ from google.protobuf.message import Message
 
 from hadoop_common.hadoop_releases import HADOOP_3
 from image_format.proto import fsimage_pb2 as pb
-from image_tools.dump.kernels.text import HEX
+from image_tools.dump.kernels.program import HEX
 from image_tools.dump.record_text import inode_texts, record_texts
 from image_tools.dump.records import FileDiffRecords, ImageRecords
 from image_tools.dump.template import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.namespace import ROOT_ROW, Namespace
-from image_format.inode_table import DIRECTORY, FILE
+from image_format.kernels.inode import DIRECTORY, FILE
 
 
 def block_report(namespace: Namespace) -> str:

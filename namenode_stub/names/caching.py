@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from image_format.inode_table import DIRECTORY, FILE, NO_ROW
+from image_format.inode_table import NO_ROW
+from image_format.kernels.inode import DIRECTORY, FILE
 from journal import ops
 from journal.ops import CacheDirectiveInfo, CachePoolInfo
 from namenode_stub.names.cache_rules import (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from engine.namespace import ROOT_ROW, Namespace
-from image_format.inode_table import NO_ROW, SYMLINK
+from image_format.inode_table import NO_ROW
+from image_format.kernels.inode import SYMLINK
 from journal import ops
 from namenode_stub.file_status import permission_status
 from namenode_stub.names.caller import LOCAL_CALL, ClientCall

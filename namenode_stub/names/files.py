@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 
 from engine.namespace import Namespace
-from image_format.inode_table import FILE, NO_ROW
+from image_format.inode_table import NO_ROW
+from image_format.kernels.inode import FILE
 from journal import ops
 from namenode_stub.file_status import permission_status
 from namenode_stub.names.block_ids import full_block, new_block

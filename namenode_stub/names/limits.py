@@ -5,7 +5,8 @@ from __future__ import annotations
 from engine.namespace import ROOT_ROW, Namespace
 from engine.namespace.paths import encode_name
 from engine.namespace.tree import MAX_QUOTA
-from image_format.inode_table import DIRECTORY, NO_ROW
+from image_format.inode_table import NO_ROW
+from image_format.kernels.inode import DIRECTORY
 from namenode_stub.refusals import OperationRefusedError, QuotaRefusalError
 
 MAX_COMPONENT_LENGTH = 255  # dfs.namenode.fs-limits.max-component-length

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engine.namespace import ROOT_ROW, Namespace
 from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff, FileDiff, Node
 from engine.namespace.paths import encode_name
-from image_format.inode_table import DIRECTORY, SYMLINK
+from image_format.kernels.inode import DIRECTORY, SYMLINK
 from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
 from namenode_stub.names.paths import DOT_SNAPSHOT, checked_path

@@ -5,7 +5,8 @@ from __future__ import annotations
 from engine.errors import NamespaceError
 from engine.namespace import ROOT_ROW, Namespace
 from engine.namespace.paths import encode_name
-from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK
+from image_format.inode_table import NO_ROW
+from image_format.kernels.inode import DIRECTORY, SYMLINK
 from namenode_stub.refusals import (
     IllegalArgumentError,
     InvalidPathRefusalError,

@@ -6,7 +6,7 @@ import struct
 
 from engine.namespace import Namespace
 from engine.namespace.erasure_coding import ErasureCodingPolicy
-from image_format.inode_table import DIRECTORY, FILE
+from image_format.kernels.inode import DIRECTORY, FILE
 from image_format.permission import XAttrNamespace
 from image_format.proto import fsimage_pb2 as pb
 from journal.ops import XAttr

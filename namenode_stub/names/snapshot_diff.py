@@ -9,7 +9,8 @@ from engine.namespace import ROOT_ROW, Namespace
 from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff, DirectoryDiffs, FileDiff, FileDiffs, Node
 from engine.namespace.paths import encode_name
 from engine.namespace.references import WithName
-from image_format.inode_table import DIRECTORY, FILE, NO_ROW
+from image_format.inode_table import NO_ROW
+from image_format.kernels.inode import DIRECTORY, FILE
 from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
 from namenode_stub.names.past_states import InodePlace, copies, copy_at, nodes_at, row_of, size_at

@@ -9,7 +9,7 @@ from hadoop_common.hdfs_constants import (
     StoragePolicy,
     storage_policy,
 )
-from image_format.inode_table import DIRECTORY, FILE
+from image_format.kernels.inode import DIRECTORY, FILE
 from journal import ops
 from namenode_stub.names.inode_views import EffectivePolicies
 from namenode_stub.names.paths import existing_for_change

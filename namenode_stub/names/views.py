@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from engine.namespace import Namespace
 from engine.namespace.tree import MAX_QUOTA
-from image_format.inode_table import DIRECTORY, FILE
+from image_format.kernels.inode import DIRECTORY, FILE
 from image_format.name_order import name_key
 from journal.ops import XAttr
 from namenode_stub.names.inode_views import DOT_SNAPSHOT_VIEW, InodeView, replication_at, view_of, xattrs_of

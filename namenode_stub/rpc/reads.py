@@ -6,7 +6,7 @@ from google.protobuf.message import Message
 
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext, Handler
-from image_format.inode_table import SYMLINK
+from image_format.kernels.inode import SYMLINK
 from namenode_stub.names.views import Views
 from namenode_stub.refusals import OperationRefusedError
 from namenode_stub.rpc.handlers import EMPTY, client_path

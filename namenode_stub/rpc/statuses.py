@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.namespace.erasure_coding import ErasureCodingPolicy
 from hadoop_rpc.proto import client_namenode_pb2 as pb
-from image_format.inode_table import DIRECTORY, FILE
+from image_format.kernels.inode import DIRECTORY, FILE
 from namenode_stub.names.inode_views import InodeView
 
 _UINT64 = (1 << 64) - 1

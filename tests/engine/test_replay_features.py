@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from engine.errors import UnsupportedOperationError
 from engine.replay.kernels.features import features_mark
 from engine.replay.kernels.state import UNUSUAL
-from image_format.inode_table import has_unknown_fields
+from image_format.inode_features import has_unknown_fields
 from image_format.kernels.inode import NO_ACL
 from image_format.kernels.jit import kernel
 from image_format.proto import fsimage_pb2 as pb

@@ -17,7 +17,7 @@ from engine.namespace.tree import Tree
 from engine.replay import replay
 from engine.replay.replayer import PLAIN
 from hadoop_common.errors import HdfsError
-from image_format.inode_table import DIRECTORY, FILE
+from image_format.kernels.inode import DIRECTORY, FILE
 from image_format.reader import ImageFile
 from image_tools.verify.checker import audit_image
 from image_tools.verify.findings import Findings

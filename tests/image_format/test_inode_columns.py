@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from image_format.errors import BufferOrigin, RecordError
 from image_format.inode_columns import InodeColumns, read_inode_columns
-from image_format.inode_table import to_signed
+from image_format.inode_features import to_signed
 from image_format.kernels.directory_tree import (
     NOT_IN_TREE,
     directory_lengths,

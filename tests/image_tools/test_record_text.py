@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from image_format.errors import RecordError
+from image_format.kernels.wire import read_varint
 from image_format.permission import AclScope, AclType, pack_acl_entry, pack_permission, pack_xattr_name
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringKind, StringTable
@@ -20,7 +21,9 @@ from image_format.varint import encode_delimited
 from image_tools.dump import record_text
 from image_tools.dump.delimited import dump_delimited
 from image_tools.dump.json_lines import dump_json
-from image_tools.dump.kernels import text as kernel
+from image_tools.dump.kernels.program import DONE, UNUSUAL
+from image_tools.dump.kernels.text import write_records
+from image_tools.dump.kernels.values import valid_utf8
 from image_tools.dump.records import ImageRecords
 from image_tools.dump.xml_dump import XmlForm, dump_xml
 from tests.depth import examples
@@ -109,15 +112,15 @@ def in_python(*arguments: Any) -> tuple[int, int, int, int]:
         row = paths.parents[slot]
         if row >= 0 and paths.in_tree[row]:
             break
-        size, start = kernel.read_varint(buf, pos, buf.size)
+        size, start = read_varint(buf, pos, buf.size)
         pos, slot = start + size, slot + 1
-    return pos, at, slot, kernel.UNUSUAL if pos < buf.size else kernel.DONE
+    return pos, at, slot, UNUSUAL if pos < buf.size else DONE
 
 
 def both_ways(path: Path, form: str) -> Iterator[str]:
     """Return the text or the error."""
-    for write in (kernel.write_records, in_python):
-        with mock.patch.object(record_text.kernel, "write_records", write), open_image(path) as image:
+    for write in (write_records, in_python):
+        with mock.patch.object(record_text, "write_records", write), open_image(path) as image:
             try:
                 yield joined(FORMS[form](ImageRecords(image)))
             except RecordError as error:
@@ -194,4 +197,4 @@ def test_utf8(data: bytes) -> None:
         valid = True
     except UnicodeDecodeError:
         valid = False
-    assert kernel.valid_utf8(np.frombuffer(data, np.uint8), 0, len(data)) == valid
+    assert valid_utf8(np.frombuffer(data, np.uint8), 0, len(data)) == valid

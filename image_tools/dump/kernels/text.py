@@ -6,117 +6,58 @@ stops them (`UNUSUAL`). Python prints that record, or reports its damage.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-import numpy.typing as npt
 
 from image_format.kernels.jit import lean_kernel, measured_by, step
 from image_format.kernels.wire import FIXED32, FIXED64, VARINT, WIRE_TYPE, copy_bytes, fixed64, octet, read_varint
-
-WIDTH = 16
-"""Fields of a message; the fields of nested messages follow, up to four levels in all."""
-IS_TEXT = 0
-"""Bit of no field, which `TELL` sets."""
-SCRATCH = 4 * WIDTH
-
-(LITERAL, NUMBER, NUMBER32, DATA, HEX, BASE64, WORD, DATE, COUNT, TOTAL, PATH, SEPARATE, TELL, INSIDE, EACH, STRING) = (
-    range(16)
+from image_tools.dump.kernels.program import (
+    ABSENT,
+    BASE64,
+    BEHIND,
+    COUNT,
+    DATA,
+    DATE,
+    DONE,
+    EACH,
+    FIELD,
+    FULL,
+    HEX,
+    INSIDE,
+    IS_TEXT,
+    LITERAL,
+    MESSAGES,
+    NUMBER,
+    NUMBER32,
+    OP,
+    PACKED32,
+    PACKED_NUMBERS,
+    PATH,
+    PRESENT,
+    SHAPE,
+    START,
+    STOP,
+    STRING,
+    TELL,
+    TOTAL,
+    UNKNOWN_WORD,
+    UNUSUAL,
+    WIDTH,
+    WORD,
 )
-"""Kinds of a step. Print: a literal; a field as a signed number of 64 or 32 bits, escaped, as hexadecimal digits, as
-base64, as a word, or as minutes in local time; the number of messages of a field; the sum of their field `SHAPE`; the
-path; a comma, but not after a bracket. Test whether a field is UTF-8. Enter a message; print steps for each element.
-Print a field escaped that must be UTF-8.
-"""
+from image_tools.dump.kernels.values import (
+    MAX_DATE,
+    MAX_ESCAPE,
+    MAX_NUMBER,
+    put_base64,
+    put_date,
+    put_escaped,
+    put_hex,
+    put_number,
+    valid_utf8,
+)
 
-OP, FIELD, PRESENT, ABSENT, START, STOP, SHAPE, BEHIND, ARGUMENTS = range(9)
-"""Columns of steps: kind, field, required fields, excluded fields, bounds of its text in `literals`; row in `tags` of
-its messages (for packed numbers their kind, negative) or the word's kind; and the step after its own steps. For a sum,
-`START` is the number of the field.
-"""
-
-SINGLE, MESSAGES, PACKED_NUMBERS, PACKED32 = range(4)
-"""How often a field may occur, and how its elements are written."""
-
-DONE, FULL, UNUSUAL, UNKNOWN_WORD = range(4)
-"""Why `write_records` returned: no record is left, `out` is full, Python must print the next record, or must look up a
-word.
-"""
-
-LONGEST_ESCAPE = 6
-_LONGEST_NUMBER = 20
-_LONGEST_DATE = 16
-
-_COMMA, _SLASH, _MINUS, _COLON, _SPACE, _ZERO, _EQUALS = 44, 47, 45, 58, 32, 48, 61
+_COMMA, _SLASH = 44, 47
 _OPENING = (91, 123)
-_HIGH = 0x80
-_DAY, _HOUR, _MINUTE = 86400, 3600, 60
-_ALPHABET = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
-_HEX_DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
-
-Numbers = npt.NDArray[np.int64]
-Bytes = npt.NDArray[np.uint8]
-
-
-class Program(NamedTuple):
-    """A program that prints a message.
-
-    Attributes:
-        steps: rows of `ARGUMENTS` columns.
-        literals: bytes of all texts.
-        tags: by kind of message and field number; 0 for none. The first row is for the records.
-        repeats: as `tags`, SINGLE and so on.
-        required: fields that each kind of message must have.
-        escapes: bounds of the text of each byte in `escaped`; empty for a byte that stays unchanged. U+FFFE and U+FFFF
-            follow the bytes, and stay unchanged if their texts are empty.
-        escaped: bytes of these texts.
-    """
-
-    steps: Numbers
-    literals: Bytes
-    tags: Numbers
-    repeats: Numbers
-    required: Numbers
-    escapes: Numbers
-    escaped: Bytes
-
-
-class Words(NamedTuple):
-    """Words for numbers, a hash table with open addressing.
-
-    Attributes:
-        kinds: of each entry, -1 for a free one.
-        keys: the number.
-        spans: rows of (start, end) in `texts`.
-        texts: bytes of all words.
-    """
-
-    kinds: Numbers
-    keys: Numbers
-    spans: Numbers
-    texts: Bytes
-
-
-class Paths(NamedTuple):
-    """Paths of inodes, and local time; all empty for a program that prints neither.
-
-    Attributes:
-        parents: by slot, row of the inode's directory, -1 for none.
-        in_tree: by row, whether the directory is in the tree below the root.
-        bounds, paths: of the directories' paths.
-        changes: seconds since 1970 at which the offset of local time changes, ascending; the first is 0, and the last
-            is the end of known time.
-        offsets: offset of local time in seconds, from each change on.
-        root: slot of the root.
-    """
-
-    parents: npt.NDArray[np.signedinteger]
-    in_tree: npt.NDArray[np.bool_]
-    bounds: Numbers
-    paths: Bytes
-    changes: Numbers
-    offsets: Numbers
-    root: int
 
 
 @lean_kernel
@@ -128,39 +69,6 @@ def find_word(kinds, keys, kind, key):
     while kinds[entry] >= 0 and (kinds[entry] != kind or keys[entry] != key):
         entry = entry + 1 & mask
     return entry
-
-
-@lean_kernel
-def valid_utf8(buf, pos, end):
-    """Return whether bytes are UTF-8 as Java and Python define it: shortest form, no surrogates, up to U+10FFFF."""
-    while pos < end:
-        first = np.int64(octet(buf, pos))
-        pos += 1
-        if first < _HIGH:
-            continue
-        if 0xC2 <= first <= 0xDF:
-            more = 1
-        elif 0xE0 <= first <= 0xEF:
-            more = 2
-        elif 0xF0 <= first <= 0xF4:
-            more = 3
-        else:
-            return False
-        if more > end - pos:
-            return False
-        second = np.int64(octet(buf, pos))
-        if (
-            (first == 0xE0 and second < 0xA0)
-            or (first == 0xED and second > 0x9F)
-            or (first == 0xF0 and second < 0x90)
-            or (first == 0xF4 and second > 0x8F)
-        ):
-            return False
-        for i in range(more):
-            if octet(buf, pos + i) & 0xC0 != 0x80:
-                return False
-        pos += more
-    return True
 
 
 @step
@@ -225,125 +133,6 @@ def _fixed32(buf, pos):
 
 
 @step
-def _number(out, at, value):
-    """Print a signed number."""
-    if value < 0:
-        out[np.uint64(at)] = _MINUS
-        at += 1
-        rest = np.uint64(0) - np.uint64(value)
-    else:
-        rest = np.uint64(value)
-    end = at + 1
-    more = rest // np.uint64(10)
-    while more:
-        end += 1
-        more //= np.uint64(10)
-    pos = end
-    while pos > at:
-        pos -= 1
-        more = rest // np.uint64(10)
-        out[np.uint64(pos)] = _ZERO + (rest - more * np.uint64(10))
-        rest = more
-    return end
-
-
-@step
-def _two_digits(out, at, value):
-    out[np.uint64(at)] = _ZERO + value // 10
-    out[np.uint64(at + 1)] = _ZERO + value % 10
-    return at + 2
-
-
-@step
-def _date(out, at, millis, paths):
-    """Print `yyyy-MM-dd HH:mm` in local time; return -1 for a time with an unknown offset."""
-    seconds = millis // 1000
-    last = paths.changes.size - 1
-    if last < 1 or seconds < 0 or seconds >= paths.changes[last]:
-        return np.int64(-1)
-    low = 0
-    high = last - 1
-    while low < high:
-        middle = (low + high + 1) >> 1
-        if paths.changes[middle] <= seconds:
-            low = middle
-        else:
-            high = middle - 1
-    seconds += paths.offsets[low]
-    days = seconds // _DAY
-    rest = seconds - days * _DAY
-    # the calendar in years from March on, of eras of 400 years
-    days += 719468
-    era = days // 146097
-    day = days - era * 146097
-    year = (day - day // 1460 + day // 36524 - day // 146096) // 365
-    day -= 365 * year + year // 4 - year // 100
-    month = (5 * day + 2) // 153
-    day -= (153 * month + 2) // 5
-    year += era * 400
-    month += 3
-    if month > 12:
-        month -= 12
-        year += 1
-    at = _two_digits(out, at, year // 100)
-    at = _two_digits(out, at, year % 100)
-    out[np.uint64(at)] = _MINUS
-    at = _two_digits(out, at + 1, month)
-    out[np.uint64(at)] = _MINUS
-    at = _two_digits(out, at + 1, day + 1)
-    out[np.uint64(at)] = _SPACE
-    at = _two_digits(out, at + 1, rest // _HOUR)
-    out[np.uint64(at)] = _COLON
-    return _two_digits(out, at + 1, rest % _HOUR // _MINUTE)
-
-
-@step
-def _escaped(out, at, buf, pos, end, program):
-    """Print bytes, escaped."""
-    while pos < end:
-        byte = octet(buf, pos)
-        code = np.int64(byte)
-        if byte == 0xEF and end - pos > 2 and octet(buf, pos + 1) == 0xBF and octet(buf, pos + 2) >= 0xBE:
-            code = np.int64(256) + octet(buf, pos + 2) - 0xBE
-        start = program.escapes[np.uint64(code)]
-        size = program.escapes[np.uint64(code + 1)] - start
-        if size == 0:
-            out[np.uint64(at)] = byte
-            at += 1
-            pos += 1
-        else:
-            copy_bytes(out, at, program.escaped, start, size)
-            at += size
-            pos += 3 if code > 255 else 1
-    return at
-
-
-@step
-def _hex(out, at, buf, pos, end):
-    while pos < end:
-        byte = octet(buf, pos)
-        out[np.uint64(at)] = _HEX_DIGITS[byte >> 4]
-        out[np.uint64(at + 1)] = _HEX_DIGITS[byte & 15]
-        at += 2
-        pos += 1
-    return at
-
-
-@step
-def _base64(out, at, buf, pos, end):
-    while pos < end:
-        left = min(end - pos, 3)
-        group = np.int64(0)
-        for i in range(left):
-            group |= np.int64(octet(buf, pos + i)) << (16 - 8 * i)
-        for i in range(4):
-            out[np.uint64(at + i)] = _ALPHABET[group >> (18 - 6 * i) & 63] if i <= left else _EQUALS
-        at += 4
-        pos += 3
-    return at
-
-
-@step
 def _elements(buf, pos, end, program, shape, number, values, ends):
     """Return (number of repeated messages, sum of one of their fields, or 0); negative if Python must read."""
     count = np.int64(0)
@@ -362,6 +151,42 @@ def _elements(buf, pos, end, program, shape, number, values, ends):
 
 
 @step
+def _word(row, out, at, program, words, number, asked):
+    """Print the word for a number; as `_leaf`."""
+    kind = program.steps[row, SHAPE]
+    entry = find_word(words.kinds, words.keys, kind, number)
+    if words.kinds[entry] < 0:
+        asked[0] = kind
+        asked[1] = number
+        return np.int64(-UNKNOWN_WORD)
+    start = words.spans[entry, 0]
+    return _text(out, at, words.texts, start, words.spans[entry, 1] - start)
+
+
+@step
+def _text(out, at, buf, start, size):
+    """Print bytes unchanged; as `_leaf`."""
+    if size > out.size - at:
+        return np.int64(-FULL)
+    copy_bytes(out, at, buf, start, size)
+    return at + size
+
+
+@step
+def _bytes(op, out, at, buf, start, end, program):
+    """Print the bytes of a field in the form of the step; as `_leaf`."""
+    if MAX_ESCAPE * (end - start) > out.size - at:
+        return np.int64(-FULL)
+    if op == HEX:
+        return put_hex(out, at, buf, start, end)
+    if op == BASE64:
+        return put_base64(out, at, buf, start, end)
+    if op == STRING and not valid_utf8(buf, start, end):
+        return np.int64(-UNUSUAL)
+    return put_escaped(out, at, buf, start, end, program)
+
+
+@step
 def _leaf(row, buf, out, at, program, words, paths, slot, values, ends, asked):
     """Print a step without steps of its own; return the next position in `out`, or the negative reason for failing."""
     op = program.steps[row, OP]
@@ -369,55 +194,32 @@ def _leaf(row, buf, out, at, program, words, paths, slot, values, ends, asked):
     start = program.steps[row, START]
     room = out.size - at
     if op == LITERAL:
-        size = program.steps[row, STOP] - start
-        if size > room:
-            return np.int64(-FULL)
-        copy_bytes(out, at, program.literals, start, size)
-        return at + size
+        return _text(out, at, program.literals, start, program.steps[row, STOP] - start)
     if op in (NUMBER, NUMBER32):
-        if room < _LONGEST_NUMBER:
+        if room < MAX_NUMBER:
             return np.int64(-FULL)
         value = values[field]
         if op == NUMBER32:
             value = value << 32 >> 32
-        return _number(out, at, value)
+        return put_number(out, at, value)
     if op in (DATA, HEX, BASE64, STRING):
-        if LONGEST_ESCAPE * (ends[field] - values[field]) > room:
-            return np.int64(-FULL)
-        if op == STRING and not valid_utf8(buf, values[field], ends[field]):
-            return np.int64(-UNUSUAL)
-        if op in (DATA, STRING):
-            return _escaped(out, at, buf, values[field], ends[field], program)
-        if op == HEX:
-            return _hex(out, at, buf, values[field], ends[field])
-        return _base64(out, at, buf, values[field], ends[field])
+        return _bytes(op, out, at, buf, values[field], ends[field], program)
     if op == WORD:
-        kind = program.steps[row, SHAPE]
-        entry = find_word(words.kinds, words.keys, kind, values[field])
-        if words.kinds[entry] < 0:
-            asked[0] = kind
-            asked[1] = values[field]
-            return np.int64(-UNKNOWN_WORD)
-        start = words.spans[entry, 0]
-        size = words.spans[entry, 1] - start
-        if size > room:
-            return np.int64(-FULL)
-        copy_bytes(out, at, words.texts, start, size)
-        return at + size
+        return _word(row, out, at, program, words, values[field], asked)
     if op == DATE:
-        if room < _LONGEST_DATE:
+        if room < MAX_DATE:
             return np.int64(-FULL)
-        reached = _date(out, at, values[field], paths)
+        reached = put_date(out, at, values[field], paths)
         return reached if reached >= 0 else np.int64(-UNUSUAL)
     if op in (COUNT, TOTAL):
-        if room < _LONGEST_NUMBER:
+        if room < MAX_NUMBER:
             return np.int64(-FULL)
         count, total = _elements(
             buf, values[field], ends[field], program, program.steps[row, SHAPE], start, values, ends
         )
         if count < 0:
             return np.int64(-UNUSUAL)
-        return _number(out, at, count if op == COUNT else total)
+        return put_number(out, at, count if op == COUNT else total)
     if op == PATH:
         return _path(buf, out, at, values[field], ends[field], program, paths, slot)
     # SEPARATE
@@ -490,18 +292,17 @@ def _each(row, buf, out, at, program, words, paths, slot, values, ends, asked):
     begun = False
     while pos < end:
         if begun:
-            if size > out.size - at:
-                return np.int64(-FULL)
-            copy_bytes(out, at, program.literals, separator, size)
-            at += size
+            at = _text(out, at, program.literals, separator, size)
+            if at < 0:
+                return at
         begun = True
         pos, present = _next_element(buf, pos, end, program, row, values, ends)
         if present < 0:
             return np.int64(-UNUSUAL)
         for inner in range(first, behind):
             if program.steps[inner, OP] == TELL:
-                told = program.steps[inner, FIELD]
-                if valid_utf8(buf, values[told], ends[told]):
+                tested = program.steps[inner, FIELD]
+                if valid_utf8(buf, values[tested], ends[tested]):
                     present |= np.int64(1) << IS_TEXT
                 continue
             wanted = program.steps[inner, PRESENT]

@@ -1,0 +1,104 @@
+"""Features of inodes that few inodes have, and their protobuf messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from google.protobuf.message import Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from image_format.kernels.inode import INODE_DTYPE
+from image_format.proto import fsimage_pb2 as pb
+
+UINT64 = (1 << 64) - 1
+_SIGN = 1 << 63
+
+
+@dataclass(slots=True)
+class Features:
+    """Features that few inodes have.
+
+    Attributes:
+        acl: `AclFeatureProto.entries`, each packed with string table serials; None without the feature.
+        xattrs: (`XAttrCompactProto.name` packed, value) in order; None without the feature.
+        type_quotas: `StorageTypeProto` number to quota in bytes, directories only.
+        target: target of a symlink.
+    """
+
+    acl: tuple[int, ...] | None = None
+    xattrs: tuple[tuple[int, bytes | None], ...] | None = None
+    type_quotas: dict[int, int] = field(default_factory=dict)
+    target: bytes | None = None
+
+    def empty(self) -> bool:
+        """Return whether the inode has none of them."""
+        return self.acl is None and self.xattrs is None and not self.type_quotas and self.target is None
+
+    def copy(self) -> Features:
+        return Features(self.acl, self.xattrs, dict(self.type_quotas), self.target)
+
+
+class RowCopy(NamedTuple):
+    """Copy of an inode: the bytes of its row, and its features. A message is built only when it is read."""
+
+    data: bytes
+    features: Features
+
+    @property
+    def entry(self) -> np.void:
+        entry: np.void = np.frombuffer(self.data, INODE_DTYPE)[0]
+        return entry
+
+
+def to_signed(value: int) -> int:
+    """Return a protobuf uint64 as the Java long that it represents."""
+    return value - (1 << 64) if value & _SIGN else value
+
+
+def read_lists(found: Features, body: pb.INodeFile | pb.INodeDirectory) -> None:
+    """Read the ACL and the xattrs of a file or directory."""
+    if body.HasField("acl"):
+        found.acl = tuple(body.acl.entries)
+    if body.HasField("xAttrs"):
+        found.xattrs = tuple((x.name, x.value if x.HasField("value") else None) for x in body.xAttrs.xAttrs)
+
+
+def fill_lists(body: pb.INodeFile | pb.INodeDirectory, found: Features) -> None:
+    """Fill the ACL and the xattrs of a file or directory."""
+    if found.acl is not None:
+        body.acl.SetInParent()
+        body.acl.entries.extend(found.acl)
+    if found.xattrs is not None:
+        body.xAttrs.SetInParent()
+        for name, value in found.xattrs:
+            body.xAttrs.xAttrs.add(name=name, value=value)
+
+
+def fill_directory(directory: pb.INodeDirectory, entry: np.void, found: Features) -> None:
+    """Fill `directory` from a row and its features."""
+    directory.modificationTime = int(entry["mtime"]) & UINT64
+    directory.nsQuota = int(entry["ns_quota"]) & UINT64
+    directory.dsQuota = int(entry["ds_quota"]) & UINT64
+    directory.permission = int(entry["permission"])
+    fill_lists(directory, found)
+    for storage_type, quota in found.type_quotas.items():
+        directory.typeQuotas.SetInParent()
+        # a NameNode has such a quota in memory only
+        if storage_type != pb.RAM_DISK:
+            directory.typeQuotas.quotas.add(storageType=storage_type, quota=quota & UINT64)
+
+
+def has_unknown_fields(message: Message) -> bool:
+    """Return whether `message`, or a message in it, has fields unknown to this version."""
+    if len(UnknownFieldSet(message)):
+        return True
+    nested: Iterable[Message] = (
+        item
+        for descriptor, value in message.ListFields()
+        if descriptor.message_type
+        for item in (value if descriptor.is_repeated else [value])
+    )
+    return any(has_unknown_fields(item) for item in nested)

@@ -1,0 +1,101 @@
+"""Form of the programs that `image_tools.dump.kernels.text` executes; `image_tools.dump.template` compiles them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+WIDTH = 16
+"""Fields of a message; the fields of nested messages follow, up to four levels in all."""
+IS_TEXT = 0
+"""Bit of no field, which `TELL` sets."""
+SCRATCH = 4 * WIDTH
+
+(LITERAL, NUMBER, NUMBER32, DATA, HEX, BASE64, WORD, DATE, COUNT, TOTAL, PATH, SEPARATE, TELL, INSIDE, EACH, STRING) = (
+    range(16)
+)
+"""Kinds of a step. Print: a literal; a field as a signed number of 64 or 32 bits, escaped, as hexadecimal digits, as
+base64, as a word, or as minutes in local time; the number of messages of a field; the sum of their field `SHAPE`; the
+path; a comma, but not after a bracket. Test whether a field is UTF-8. Enter a message; print steps for each element.
+Print a field escaped that must be UTF-8.
+"""
+
+OP, FIELD, PRESENT, ABSENT, START, STOP, SHAPE, BEHIND, ARGUMENTS = range(9)
+"""Columns of steps: kind, field, required fields, excluded fields, bounds of its text in `literals`; row in `tags` of
+its messages (for packed numbers their kind, negative) or the word's kind; and the step after its own steps. For a sum,
+`START` is the number of the field.
+"""
+
+SINGLE, MESSAGES, PACKED_NUMBERS, PACKED32 = range(4)
+"""How often a field may occur, and how its elements are written."""
+
+DONE, FULL, UNUSUAL, UNKNOWN_WORD = range(4)
+"""Why `write_records` returned: no record is left, `out` is full, Python must print the next record, or must look up a
+word.
+"""
+
+Numbers = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+
+
+class Program(NamedTuple):
+    """A program that prints a message.
+
+    Attributes:
+        steps: rows of `ARGUMENTS` columns.
+        literals: bytes of all texts.
+        tags: by kind of message and field number; 0 for none. The first row is for the records.
+        repeats: as `tags`, SINGLE and so on.
+        required: fields that each kind of message must have.
+        escapes: bounds of the text of each byte in `escaped`; empty for a byte that stays unchanged. U+FFFE and U+FFFF
+            follow the bytes, and stay unchanged if their texts are empty.
+        escaped: bytes of these texts.
+    """
+
+    steps: Numbers
+    literals: Bytes
+    tags: Numbers
+    repeats: Numbers
+    required: Numbers
+    escapes: Numbers
+    escaped: Bytes
+
+
+class Words(NamedTuple):
+    """Words for numbers, a hash table with open addressing.
+
+    Attributes:
+        kinds: of each entry, -1 for a free one.
+        keys: the number.
+        spans: rows of (start, end) in `texts`.
+        texts: bytes of all words.
+    """
+
+    kinds: Numbers
+    keys: Numbers
+    spans: Numbers
+    texts: Bytes
+
+
+class Paths(NamedTuple):
+    """Paths of inodes, and local time; all empty for a program that prints neither.
+
+    Attributes:
+        parents: by slot, row of the inode's directory, -1 for none.
+        in_tree: by row, whether the directory is in the tree below the root.
+        bounds, paths: of the directories' paths.
+        changes: seconds since 1970 at which the offset of local time changes, ascending; the first is 0, and the last
+            is the end of known time.
+        offsets: offset of local time in seconds, from each change on.
+        root: slot of the root.
+    """
+
+    parents: npt.NDArray[np.signedinteger]
+    in_tree: npt.NDArray[np.bool_]
+    bounds: Numbers
+    paths: Bytes
+    changes: Numbers
+    offsets: Numbers
+    root: int
