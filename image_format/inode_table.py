@@ -1,7 +1,7 @@
-"""The inode table: decoded inodes as rows of compact arrays, rare features as objects beside them.
+"""The inode table: decoded inodes as rows of compact arrays, with objects for rare features.
 
-A row is what `fsimage.proto INode` says of one inode. Only inodes that somebody asked for have a row; a kernel
-can work on `rows`, `blocks` and `names` without a Python object in between.
+A row contains the fields of an INode message. Only inodes that were read or created have a row. Kernels use `rows`,
+`blocks` and `names` without Python objects.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _NO_BYTES: Bytes = np.zeros(0, np.uint8)
 
 
 class Block(NamedTuple):
-    """One block of a file, `BlockProto`; lengths in bytes."""
+    """A block of a file (BlockProto); its length in bytes."""
 
     block_id: int
     num_bytes: int
@@ -68,7 +68,7 @@ class Block(NamedTuple):
 
 
 class EncodedRecords(NamedTuple):
-    """Records in one array; `spans` has a row of (start, end) in `data` for each."""
+    """Records in one array; `spans` has a row of (start, end) in `data` for each record."""
 
     data: Bytes
     spans: Rows
@@ -82,9 +82,9 @@ class InodeTable:
     """Rows of inodes, keyed by inode id.
 
     Args:
-        layout_version: of the image that `encode` writes records for.
-        place: of the INODE section, for errors.
-        allocator: for its arrays; None for one without a limit.
+        layout_version: layout version of the records that `encode` writes.
+        place: the INODE section, for errors.
+        allocator: allocator of the arrays; None for an allocator without a limit.
     """
 
     def __init__(
@@ -134,10 +134,10 @@ class InodeTable:
         self.flags = rows["flags"]
         self.marks = rows["marks"]
 
-    # ---- room ----------------------------------------------------------------------------------------------
+    # ---- growth --------------------------------------------------------------------------------------------
 
     def reserve_rows(self, more: int) -> None:
-        """Make room for so many more rows."""
+        """Reserve space for `more` rows."""
         if self.count + more > self.rows.size:
             self._bind(_NO_ROWS)
             try:
@@ -153,7 +153,7 @@ class InodeTable:
         return self.count - 1
 
     def reserve_names(self, size: int) -> None:
-        """Make room for so many more bytes of names."""
+        """Reserve space for `size` bytes of names."""
         if self.names_used + size > self.names.size:
             self.names = _NO_BYTES
             try:
@@ -162,7 +162,7 @@ class InodeTable:
                 self.names = self._names.array
 
     def reserve_blocks(self, count: int) -> None:
-        """Make room for so many more blocks."""
+        """Reserve space for `count` blocks."""
         if self.blocks_used + count > self.blocks.size:
             self.blocks = _NO_BLOCKS
             try:
@@ -176,7 +176,7 @@ class InodeTable:
         """Decode the delimited INode at `offset` of the INODE section into a new row.
 
         Raises:
-            RecordError: the bytes are no inode record.
+            RecordError: the bytes are not an inode record.
         """
         record = read_record(buf.data, offset, self._place)
         self.reserve_names(len(record.body))
@@ -197,7 +197,11 @@ class InodeTable:
         return row
 
     def load_all(self, buf: Bytes, offsets: Rows, slots: Rows) -> None:
-        """`load` of each, in that order; no row has one of these inodes."""
+        """Load several records, in this order. The table must not have these inodes yet.
+
+        Raises:
+            RecordError: see `load`.
+        """
         first, size = self.count, int(record_bytes(buf, offsets))
         self.reserve_names(size)
         self.reserve_blocks(size // _MIN_BLOCK_RECORD + offsets.size)
@@ -240,7 +244,7 @@ class InodeTable:
             self._mark_acl(row, found)
 
     def read_features(self, row: int, buf: Bytes, offset: int) -> None:
-        """Read ACL and xattrs of a row that a kernel decoded from `offset`, see `features_mark`."""
+        """Read the ACL and the xattrs of a row that a kernel decoded from `offset`, see `features_mark`."""
         inode = parse_message(pb.INode, read_record(buf.data, offset, self._place), self._place)
         self.features[row] = Features()
         read_lists(self.features[row], inode.file if inode.HasField("file") else inode.directory)
@@ -249,7 +253,7 @@ class InodeTable:
         self.marks[row] = self.marks[row] & (0xFF ^ NO_ACL) | (NO_ACL if found.acl is None else 0)
 
     def add(self, inode_id: int, kind: int, name: bytes) -> int:
-        """A new inode that the base image does not have; its row is dirty."""
+        """Add a row for a new inode, which is dirty; return the row."""
         row = self._reserve_row()
         self.id[row] = inode_id
         self.kind[row] = kind
@@ -269,13 +273,13 @@ class InodeTable:
         return self.names[start : start + self._name_lengths.item(row)].tobytes()
 
     def name_of(self, kept: RowCopy) -> bytes:
-        """Name that an inode had when it was copied."""
+        """Return the name that an inode had when it was copied."""
         entry = kept.entry
         start = int(entry["name_offset"])
         return self.names[start : start + int(entry["name_length"])].tobytes()
 
     def name_offset(self, row: int) -> int:
-        """Where the name of `row` starts in `names`."""
+        """Return where the name of `row` starts in `names`."""
         return int(self.rows["name_offset"][row])
 
     def set_name(self, row: int, name: bytes) -> None:
@@ -284,7 +288,7 @@ class InodeTable:
         entry["name_length"] = len(name)
 
     def keep_name(self, name: bytes) -> int:
-        """Append to `names`; returns its start. Appended names never change."""
+        """Append a name to `names`; return its start. Appended names never change."""
         self.reserve_names(len(name))
         start = self.names_used
         self.names[start : start + len(name)] = np.frombuffer(name, np.uint8)
@@ -294,7 +298,7 @@ class InodeTable:
     # ---- strings of files under construction ---------------------------------------------------------------
 
     def intern(self, text: str) -> int:
-        """Number of `text` in the pool of client names and machines; 0 is the empty string."""
+        """Return the number of `text` in the pool of client names and machines; 0 is the empty string."""
         # A lone surrogate becomes '?', as in Java.
         key = text.encode("utf-8", "replace")
         number = self.pool.find(key)
@@ -310,7 +314,7 @@ class InodeTable:
         return [Block(*entry) for entry in self.blocks[start : start + int(self.block_count[row])].tolist()]
 
     def set_block(self, row: int, index: int, num_bytes: int, genstamp: int) -> None:
-        """Replace length and generation stamp of block `index`."""
+        """Replace the length and the generation stamp of block `index`."""
         entry = self.blocks[int(self.rows["blocks_offset"][row]) + index]
         entry["num_bytes"] = num_bytes
         entry["genstamp"] = genstamp
@@ -320,7 +324,7 @@ class InodeTable:
         self.extend_blocks(row, blocks)
 
     def extend_blocks(self, row: int, blocks: Sequence[tuple[int, int, int]]) -> None:
-        """Append (id, bytes, genstamp) triples, moving the list to the arena's end when it has no room."""
+        """Append (id, bytes, genstamp) triples; a list without spare capacity moves to the end of the arena."""
         entry = self.rows[row]
         count = int(entry["block_count"])
         needed = count + len(blocks)
@@ -343,7 +347,7 @@ class InodeTable:
     # ---- features ------------------------------------------------------------------------------------------
 
     def feature(self, row: int) -> Features:
-        """The features of `row`, for reading; an empty object where it has none."""
+        """Return the features of `row`, to be read only."""
         return self.features.get(row) or Features()
 
     def set_features(self, row: int, features: Features) -> None:
@@ -361,13 +365,13 @@ class InodeTable:
     # ---- records -------------------------------------------------------------------------------------------
 
     def dirty_rows(self) -> Rows:
-        """Rows to write, by ascending inode id: changed or new, and not dropped."""
+        """Return the rows to write, by ascending inode id: changed or new, and not dropped."""
         flags = self.flags[: self.count]
         rows = np.flatnonzero((flags & (DIRTY | DROPPED)) == DIRTY)
         return rows[np.argsort(self.id[rows], kind="stable")]
 
     def encode(self, wanted: Rows) -> EncodedRecords:
-        """Delimited INode records of the rows `wanted`, in that order."""
+        """Return delimited INode records of the rows `wanted`, in this order."""
         special = self.flags[wanted] & FEATURES != 0
         plain = wanted[~special]
         files, layout = (self.names, self.blocks, self.pool.items), (self._writes_policy, self._writes_block_type)
@@ -385,7 +389,7 @@ class InodeTable:
         return EncodedRecords(data, spans)
 
     def message(self, row: int) -> pb.INode:
-        """The row as a protobuf message, with all it has."""
+        """Return a row as a complete protobuf message."""
         entry = self.rows[row]
         inode = pb.INode(type=int(entry["kind"]), id=int(entry["id"]), name=self.name(row))  # type: ignore[arg-type]
         found = self.feature(row)
@@ -408,17 +412,17 @@ class InodeTable:
         return inode
 
     def copy_row(self, row: int, entry: np.void) -> RowCopy:
-        """What a snapshot keeps of an inode: `entry`, its row as it is or was, and its features as they are."""
+        """Copy an inode for a snapshot: `entry`, which is its present or former row, and its present features."""
         found = self.features.get(row)
         return RowCopy(entry.tobytes(), _NO_FEATURES if found is None else found.copy())
 
     def fill_file(self, file: pb.INodeFile, kept: RowCopy) -> None:
-        """Give `file` the attributes of a copy; no blocks."""
+        """Fill `file` with the attributes of a copy, without blocks."""
         self._fill_file(file, kept.entry, kept.features)
 
     @staticmethod
     def fill_directory(directory: pb.INodeDirectory, kept: RowCopy) -> None:
-        """The same of a directory."""
+        """Fill `directory` with the attributes of a copy."""
         fill_directory(directory, kept.entry, kept.features)
 
     def _fill_file(self, file: pb.INodeFile, entry: np.void, found: Features) -> None:

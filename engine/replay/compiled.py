@@ -16,7 +16,6 @@ grow and move tables between runs.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -27,6 +26,7 @@ from engine.namespace import Namespace
 from engine.namespace.noted import NOTE_DTYPE
 from engine.replay import snapshots
 from engine.replay.features import inherit_default_acl, replace_acl
+from engine.replay.kernel_state import AT, RESULTS, KernelState
 from engine.replay.kernels import state
 from engine.replay.kernels.ahead import COLUMNS as COMING_COLUMNS
 from engine.replay.kernels.ahead import COMING
@@ -99,9 +99,7 @@ class CompiledReplay:
     def __init__(self, namespace: Namespace, index: ImageIndex) -> None:
         self._namespace = namespace
         self._index = index
-        numbers = np.zeros(state.STATE_DTYPE.itemsize // 8, np.int64)
-        self._state: npt.NDArray[np.void] = numbers.view(state.STATE_DTYPE)
-        self._counters: npt.NDArray[np.int64] = numbers[: len(Counters._fields)]
+        self._state = KernelState()
         allocator = namespace.table.allocator
         self._opened: npt.NDArray[np.int64] = allocator.zeros((1 << 8, _OPENED_COLUMNS), np.int64)
         self._opened_used = 0
@@ -121,8 +119,6 @@ class CompiledReplay:
         self._coming: npt.NDArray[np.int64] = np.zeros((COMING + 1, COMING_COLUMNS), np.int64)
         self._unread: npt.NDArray[np.int64] = np.zeros((UNREAD, 2), np.int64)
         self._era = self._moved = self._directories = self._layout = 0
-        # weak: an array cannot grow in place while a reference holds it
-        self._pointed: dict[str, Callable[[], npt.NDArray[Any] | None]] = dict.fromkeys(state.MOVING, lambda: None)
         self._holders_known = False
         self._known = KnownNames(namespace.strings, allocator)
         self._point_to_fixed()
@@ -168,7 +164,7 @@ class CompiledReplay:
 
     def _run(self, cursor: SegmentCursor, limit: int, checked: int) -> tuple[int, int]:
         """Return (how many operations were applied, why it stopped)."""
-        buffer = np.frombuffer(cursor.buffer, np.uint8)
+        buffer, record = np.frombuffer(cursor.buffer, np.uint8), self._state.record
         last_txid = NO_END if cursor.last_txid is None else cursor.last_txid
         applied, status, grown_at = 0, state.DONE, -1
         try:
@@ -177,7 +173,7 @@ class CompiledReplay:
                     self._mark_holders()
                 self._enter()
                 self._point()
-                position, count, status = run(self._state, buffer, cursor.position, limit - applied, last_txid, checked)
+                position, count, status = run(record, buffer, cursor.position, limit - applied, last_txid, checked)
                 counters = self._leave()
                 self._settle(cursor, counters)
                 if counters.acls_used:
@@ -217,7 +213,8 @@ class CompiledReplay:
         files["id"], files["slot"] = ids, -1
         if self._counters_fit():
             self._forget_paths()
-            self._go_through(files.size, lambda number: find_open_files(self._state, section, spans, files, number))
+            record = self._state.record
+            self._go_through(files.size, lambda number: find_open_files(record, section, spans, files, number))
             # the cached paths lie in this section
             self._forget_paths()
         found = np.flatnonzero(files["slot"] >= 0)
@@ -225,13 +222,13 @@ class CompiledReplay:
         found = found[np.diff(ids[found], prepend=0) > 0]
         placed = np.zeros(found.size, np.bool_)
         self._point()
-        place_open_files(self._state, ids[found], files["directory"][found], placed)
+        place_open_files(self._state.record, ids[found], files["directory"][found], placed)
         return found[placed], files[found[placed]]
 
     def load_open_files(self, files: npt.NDArray[np.void]) -> None:
         """See `leases.OpenFileFinder`."""
         if self._counters_fit():
-            self._go_through(files.size, lambda number: load_open_files(self._state, files, number))
+            self._go_through(files.size, lambda number: load_open_files(self._state.record, files, number))
 
     def _go_through(self, count: int, go_on: Callable[[int], int]) -> None:
         """Let a kernel visit `count` elements; it returns the number of the first element that finds a table full."""
@@ -283,37 +280,38 @@ class CompiledReplay:
     def _enter(self) -> None:
         namespace = self._namespace
         table, tree, rules, info = namespace.table, namespace.tree, namespace.rules, namespace.info
-        self._counters[:] = Counters(
-            rows_used=table.count,
-            names_used=table.names_used,
-            blocks_used=table.blocks_used,
-            links_used=tree.links.count,
-            opened_used=self._opened_used,
-            pool_used=table.pool.count,
-            pool_bytes_used=table.pool.used,
-            inodes=tree.inode_count,
-            last_txid=info.transactionId,
-            last_inode_id=namespace.last_inode_id,
-            last_block_id=info.lastAllocatedBlockId,
-            generation_stamp=info.genstampV2,
-            hadoop3=namespace.hadoop3,
-            min_replication=rules.min_replication,
-            max_replication=rules.max_replication,
-            leases_plain=namespace.leases.plain,
-            leases_changed=namespace.leases.changed,
-            era=self._era,
-            snapshots_plain=not namespace.history.created.may_be_inconsistent,
-            directories_moved=tree.moved,
-            named_used=self._named_used,
-            named_wanted=self._named_wanted,
-            layout=self._layout,
-            skips_access_times=rules.skip_access_time_changes,
-            next_snapshot=-1 if rules.capture_open_files else namespace.snapshots.next_id,
-            clock=0 if namespace.hadoop3 else snapshots.now(),
-        )
+        counters = self._state.counters
+        counters[AT.rows_used] = table.count
+        counters[AT.names_used] = table.names_used
+        counters[AT.blocks_used] = table.blocks_used
+        counters[AT.links_used] = tree.links.count
+        counters[AT.opened_used] = self._opened_used
+        counters[AT.pool_used] = table.pool.count
+        counters[AT.pool_bytes_used] = table.pool.used
+        counters[AT.inodes] = tree.inode_count
+        counters[AT.last_txid] = info.transactionId
+        counters[AT.last_inode_id] = namespace.last_inode_id
+        counters[AT.last_block_id] = info.lastAllocatedBlockId
+        counters[AT.generation_stamp] = info.genstampV2
+        counters[AT.hadoop3] = namespace.hadoop3
+        counters[AT.min_replication] = rules.min_replication
+        counters[AT.max_replication] = rules.max_replication
+        counters[AT.leases_plain] = namespace.leases.plain
+        counters[AT.leases_changed] = namespace.leases.changed
+        counters[AT.era] = self._era
+        counters[AT.snapshots_plain] = not namespace.history.created.may_be_inconsistent
+        counters[AT.directories_moved] = tree.moved
+        counters[AT.named_used] = self._named_used
+        counters[AT.named_wanted] = self._named_wanted
+        counters[AT.layout] = self._layout
+        counters[AT.skips_access_times] = rules.skip_access_time_changes
+        counters[AT.next_snapshot] = -1 if rules.capture_open_files else namespace.snapshots.next_id
+        counters[AT.clock] = 0 if namespace.hadoop3 else snapshots.now()
+        for result in RESULTS:
+            counters[result] = 0
 
     def _leave(self) -> Counters:
-        namespace, counters = self._namespace, Counters(*self._counters.tolist())
+        namespace, counters = self._namespace, self._state.read_counters()
         table, tree, info = namespace.table, namespace.tree, namespace.info
         first = table.count
         table.count = table.row_of.count = counters.rows_used
@@ -427,14 +425,7 @@ class CompiledReplay:
             "way_marks": self._required_marks,
             "leased_ids": self._namespace.tree.leased_ids,
         }
-        for name, array in arrays.items():
-            if array is not self._pointed[name]():
-                self._point_to(name, array)
-                self._pointed[name] = weakref.ref(array)
-
-    def _point_to(self, name: str, array: npt.NDArray[Any]) -> None:
-        """Set the address and the length of an array of the state."""
-        self._state["arrays"][0, state.ARRAYS.index(name)] = array.ctypes.data, array.shape[0]
+        self._state.point(arrays)
 
     def _point_to_fixed(self) -> None:
         """Set the addresses of the arrays that never move, once."""
@@ -459,7 +450,7 @@ class CompiledReplay:
             "unread": self._unread,
         }
         for name, array in arrays.items():
-            self._point_to(name, array)
+            self._state.point_to(name, array)
 
     def _grow(self) -> None:
         """Make room for the next operations; full tables double."""

@@ -1,0 +1,50 @@
+"""The record that kernels read: see `engine.replay.kernels.state`."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.replay.kernels.state import ARRAYS, MOVING, STATE_DTYPE, Counters
+
+AT = Counters(*range(len(Counters._fields)))
+"""Positions of the counters."""
+RESULTS = tuple(map(Counters._fields.index, Counters._field_defaults))
+"""Positions of the counters that are 0 before a run."""
+
+
+class KernelState:
+    """The state of the kernels of one namespace.
+
+    Attributes:
+        record: one element of `STATE_DTYPE`, the argument of the kernels.
+        counters: the numbers of `Counters`, by the positions of `AT`; faster to write than fields.
+    """
+
+    def __init__(self) -> None:
+        numbers = np.zeros(STATE_DTYPE.itemsize // 8, np.int64)
+        self.record: npt.NDArray[np.void] = numbers.view(STATE_DTYPE)
+        self.counters = numbers.data[: len(Counters._fields)]
+        self._arrays = self.record["arrays"][0]
+        # weak: an array cannot grow in place while a reference holds it
+        self._pointed: dict[str, Callable[[], npt.NDArray[Any] | None]] = dict.fromkeys(MOVING, lambda: None)
+
+    def read_counters(self) -> Counters:
+        """Return the present counters."""
+        return Counters._make(self.counters.tolist())
+
+    def point(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Set the addresses of those `MOVING` arrays that were replaced since the last call."""
+        pointed = self._pointed
+        for name, array in arrays.items():
+            if array is not pointed[name]():
+                self.point_to(name, array)
+                pointed[name] = weakref.ref(array)
+
+    def point_to(self, name: str, array: npt.NDArray[Any]) -> None:
+        """Set the address and the length of an array."""
+        self._arrays[ARRAYS.index(name)] = array.ctypes.data, array.shape[0]
