@@ -422,7 +422,7 @@ class CompiledReplay:
             "early": early.items,
             "early_slots": early.slots,
             "early_arena": early.arena,
-            "way_marks": self._required_marks,
+            "required_marks": self._required_marks,
             "leased_ids": self._namespace.tree.leased_ids,
         }
         self._state.point(arrays)

@@ -14,9 +14,9 @@ from engine.replay.kernels.state import (
     dropped_of,
     ids_of,
     links_of,
+    required_marks_of,
     rows_of,
     waiting_of,
-    way_marks_of,
 )
 from image_format.kernels.inode import DIRECTORY, DROPPED, HOLDS, SPECIAL
 from image_format.kernels.jit import step
@@ -45,10 +45,10 @@ def may_remove(state, row):
             return False
         number = np.int64(0)
         if entry["kind"] == DIRECTORY:
-            if entry["slot"] >= 0 and way_marks_of(state).size == 0:
+            if entry["slot"] >= 0 and required_marks_of(state).size == 0:
                 state.wants_marks = 1
                 return False
-            if entry["slot"] >= 0 and way_marks_of(state)[entry["slot"]]:
+            if entry["slot"] >= 0 and required_marks_of(state)[entry["slot"]]:
                 return False
             number = np.int64(entry["first_link"])
         # Down to the first existing child, else to the next child here or further up.

@@ -44,7 +44,7 @@ class Counters(NamedTuple):
         hadoop3: whether the layout is one of Hadoop 3; layout: version of the segment's layout.
         min_replication, max_replication, skips_access_times: of `ReplayRules`.
         leases_plain, leases_changed: of `Leases`.
-        wants_marks: result, whether a kernel needs `way_marks_of`.
+        wants_marks: result, whether a kernel needs `required_marks_of`.
         era: cached paths of an older era are not valid.
         latest: of the directory found last, id of the newest snapshot that contains its path, plus one; 0 for none.
         inside: whether that snapshot contains the directory.
@@ -128,7 +128,7 @@ MOVING = (
     "early",
     "early_slots",
     "early_arena",
-    "way_marks",
+    "required_marks",
     "leased_ids",
 )
 """Arrays that may be replaced between runs."""
@@ -258,8 +258,8 @@ special_ids_of = _view("special_ids", np.int64)
 leased_ids_of = _view("leased_ids", np.int64)
 """`Tree.leased_ids`."""
 
-way_marks_of = _view("way_marks", np.bool_)
-"""`Tree.way_marks`; empty until a kernel needs it."""
+required_marks_of = _view("required_marks", np.bool_)
+"""`Tree.required_marks`; empty until a kernel needs it."""
 
 notes_of = _view("notes", NOTE_DTYPE)
 """Notes of changes for snapshots, and copies of rows before a change, see `engine.namespace.noted`."""
