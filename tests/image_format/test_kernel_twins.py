@@ -718,6 +718,7 @@ def test_modules_are_the_ones_that_are_tested() -> None:
             open_files,
             packed,
             prefetch,
+            readers,
             records,
             scan,
             tables,
