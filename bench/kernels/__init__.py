@@ -1,1 +1,1 @@
-"""Compiled loops (Numba) that make names, inode records, directory entries and transactions."""
+"""Compiled loops (Numba) that write names, inode records, directory entries and transactions."""

@@ -1,4 +1,4 @@
-"""Transactions on what the image holds: deletes of partitions, attributes of files, snapshots and changes below.
+"""Transactions on the content of the image: deletions of partitions, attributes of files, snapshots and changes below.
 
 Directories of the first three levels are never deleted: jobs write there, and they have the snapshots.
 """
@@ -42,7 +42,8 @@ MOST_MADE = 4096
 MOST_SNAPSHOTS = 6
 ROOT, ALLOWED, OPEN_FILE, OPENED_AT, SNAPSHOTS, FIRST_SNAPSHOT = range(6)
 ROOT_FIELDS = 6 + MOST_SNAPSHOTS
-"""Of a snapshottable directory: its number, whether it is that already, its open file, its snapshots."""
+"""Columns of a snapshottable directory: its number, whether it is already snapshottable, its open file, its snapshots.
+"""
 _TRIES = 24
 _LONGEST_RUN = 8
 _DELETABLE, _DELETABLE_EVERY = 41, 3
@@ -62,7 +63,7 @@ def _is_alive(tree, state, directory):
 
 @kernel
 def _directory_of(tree, rank):
-    """The directory that a place belongs to."""
+    """Return the directory of a place."""
     low, high = 0, tree.parents.size
     while high - low > 1:
         middle = (low + high) >> 1
@@ -75,7 +76,7 @@ def _directory_of(tree, rank):
 
 @kernel
 def _old_file(tree, state, first, last):
-    """(place of a file between two places that is still where it was, or _NO_RANK; its directory)."""
+    """Find a file between two places that still has its place: return (place or _NO_RANK, its directory)."""
     for _ in range(_TRIES):
         if last <= first:
             break
@@ -89,7 +90,7 @@ def _old_file(tree, state, first, last):
 
 @kernel
 def _take(state, rank):
-    """From now on that file is not where it was."""
+    """Record that the file lost its place."""
     state.gone[rank >> 3] |= np.uint8(1 << (rank & 7))
 
 
@@ -102,7 +103,7 @@ def _file_path(path, tree, rank, directory):
 
 @kernel
 def _path_below(path, tree, directory, text, number):
-    """A new name, of a text and a number, in a directory."""
+    """Write a new name in a directory, from a text and a number."""
     return put_decimal(path, put_text(path, put_path(path, 0, tree, directory), tree, text), number, 9)
 
 
@@ -116,7 +117,7 @@ def _put_delete(out, pos, state, path, size):
 
 @kernel
 def _make_partition(out, pos, tree, state, path):
-    """OP_MKDIR of a partition that is remembered, in place of an older one where there are too many."""
+    """Append OP_MKDIR of a partition and remember it, in place of an older one if there are too many."""
     directory = 1 + chance(state, state.levels[4] - 1)
     state.numbers[NAMES] += 1
     size = _path_below(path, tree, directory, LOAD, state.numbers[NAMES])
@@ -131,7 +132,7 @@ def _make_partition(out, pos, tree, state, path):
 
 @kernel
 def _old_directory(tree, state):
-    """A directory that may be deleted with all below, 0 for none."""
+    """Return a directory that may be deleted with everything below, 0 for none."""
     first, count = state.levels[4], tree.parents.size - state.levels[4]
     for _ in range(_TRIES if count > 0 else 0):
         directory = first + chance(state, count)
@@ -143,7 +144,7 @@ def _old_directory(tree, state):
 
 @kernel
 def _delete_step(out, pos, tree, state, path):
-    """A new partition, or the end of a new one, of an old one with all below, or of a file."""
+    """Append the creation of a partition, the end of a new or an old partition, or the deletion of a file."""
     choice = chance(state, 100)
     if choice < 20 and state.numbers[MADE]:
         place = chance(state, state.numbers[MADE])
@@ -166,7 +167,7 @@ def _delete_step(out, pos, tree, state, path):
 
 @kernel
 def _put_attribute(out, pos, tree, state, path, size):
-    """OP_SET_PERMISSIONS, OP_SET_OWNER, OP_TIMES or OP_SET_REPLICATION of a file."""
+    """Append OP_SET_PERMISSIONS, OP_SET_OWNER, OP_TIMES or OP_SET_REPLICATION of a file."""
     choice = chance(state, 4)
     opcode = 7 if choice == 0 else 8 if choice == 1 else 13 if choice == 2 else 4
     start = pos
@@ -178,7 +179,7 @@ def _put_attribute(out, pos, tree, state, path, size):
     elif choice == 1:
         owner = chance(state, tree.counts[3])
         pos = text_end(out, pos, put_pool(out, pos + 2, tree, tree.counts[5] + owner))
-        # half of them leave the group as it is
+        # half of them keep the group
         with_group = chance(state, 2)
         group = tree.counts[6] + owner % tree.counts[4] if with_group else 0
         pos = text_end(out, pos, put_pool(out, pos + 2, tree, group))
@@ -193,7 +194,7 @@ def _put_attribute(out, pos, tree, state, path, size):
 
 @kernel
 def _attribute_step(out, pos, tree, state, path):
-    """Something of an old file, often of the directory of the one before; a new partition where no file is found."""
+    """Append a change of an old file, often in the directory of the previous one, or else a new partition."""
     numbers, home = state.numbers, state.outputs[SLOTS]
     rank, directory = np.int64(_NO_RANK), numbers[RUN]
     if numbers[RUN_LEFT] > 0:
@@ -214,7 +215,7 @@ def _attribute_step(out, pos, tree, state, path):
 
 @kernel
 def _put_snapshot(out, pos, tree, state, root, opcode, path, number, fresh):
-    """OP_CREATE_SNAPSHOT, OP_DELETE_SNAPSHOT or OP_RENAME_SNAPSHOT (to the number `fresh`)."""
+    """Append OP_CREATE_SNAPSHOT, OP_DELETE_SNAPSHOT or OP_RENAME_SNAPSHOT (to the number `fresh`)."""
     start = pos
     size = put_path(path, 0, tree, root)
     pos = begin(out, pos, state, opcode)
@@ -227,7 +228,7 @@ def _put_snapshot(out, pos, tree, state, root, opcode, path, number, fresh):
 
 @kernel
 def _change_snapshots(out, pos, tree, state, fields, path):
-    """A new snapshot, or one that is renamed or deleted."""
+    """Append the creation, the renaming or the deletion of a snapshot."""
     count = fields[SNAPSHOTS]
     choice = chance(state, 4)
     if count < 2 or (choice < 2 and count < MOST_SNAPSHOTS):
@@ -248,7 +249,7 @@ def _change_snapshots(out, pos, tree, state, fields, path):
 
 @kernel
 def _change_below(out, pos, tree, state, fields, path, other):
-    """A change of what a snapshottable directory holds: files made, changed, renamed or deleted, directories made."""
+    """Append a change below a snapshottable directory: of a file, or a new file or directory."""
     root = fields[ROOT]
     owner = np.int64(tree.owners[root])
     if fields[OPEN_FILE]:
@@ -279,7 +280,7 @@ def _change_below(out, pos, tree, state, fields, path, other):
 
 @kernel
 def _snapshot_step(out, pos, tree, state, path, other):
-    """Something in one of the snapshottable directories, which it becomes first."""
+    """Append a change below a snapshottable directory, which first becomes snapshottable."""
     fields = state.roots[chance(state, state.roots.shape[0])]
     if not fields[ALLOWED]:
         fields[ALLOWED] = 1
@@ -294,11 +295,11 @@ def _snapshot_step(out, pos, tree, state, path, other):
 
 @kernel
 def fill(tree, state, shares, last, path, other, out):
-    """Write transactions until `last` is written or no room is left for another; returns the bytes written.
+    """Write transactions until `last` is written or the space is too small for another one; return the bytes written.
 
     Args:
-        shares: of jobs, deletes, attributes and snapshots, growing to 100.
-        path, other: room for a path each.
+        shares: cumulative shares of jobs, deletes, attributes and snapshots, up to 100.
+        path, other: space for a path each.
     """
     pos = 0
     while state.numbers[TXID] < last and out.size - pos >= OP_ROOM:

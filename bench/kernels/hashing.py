@@ -1,4 +1,4 @@
-"""Numbers that look random and are a function of what they are for: no state, so any order of work gives the same."""
+"""Numbers that look random and are a function of their purpose: without state, so that the order of work is free."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from image_format.kernels.jit import lean_kernel
 
 @lean_kernel
 def mixed(seed, number, purpose):
-    """64 bits of SplitMix64 for `number`; each purpose has numbers of its own."""
+    """Return 64 bits of SplitMix64 for `number`; each purpose has its own numbers."""
     value = np.uint64(seed) + np.uint64(number) * np.uint64(0x9E3779B97F4A7C15)
     value += np.uint64(purpose) * np.uint64(0xD1B54A32D192ED03)
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -19,11 +19,11 @@ def mixed(seed, number, purpose):
 
 @lean_kernel
 def below(bits, limit):
-    """The hash `bits` as a number from 0 to `limit` - 1."""
+    """Map the hash `bits` to a number from 0 to `limit` - 1."""
     return np.int64((bits >> np.uint64(1)) % np.uint64(limit))
 
 
 @lean_kernel
 def share(bits):
-    """The hash `bits` as a number from 0 to below 1."""
+    """Map the hash `bits` to a number from 0 to below 1."""
     return np.float64(bits >> np.uint64(11)) * (1.0 / 9007199254740992.0)

@@ -1,8 +1,8 @@
-"""The job mix: what FileOutputCommitter and the tasks of MapReduce jobs do, several jobs at a time.
+"""The job mix: operations of FileOutputCommitter and of tasks of MapReduce jobs, several jobs at a time.
 
-A job makes its output directory and `_temporary/0` in it; each task makes a directory of its attempt, writes a file of
-one to three blocks there and renames the directory; in the end the files are renamed into the output directory,
-`_temporary` is deleted and `_SUCCESS` made. The tasks of a job run beside one another, each with a client of its own.
+A job creates its output directory with `_temporary/0`. Each task creates a directory for its attempt, writes a file of
+one to three blocks there and renames the directory. In the end the files are renamed into the output directory,
+`_temporary` is deleted and `_SUCCESS` created. The tasks of a job run in parallel, each with its own client.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ from bench.kernels.operations import (
 from image_format.kernels.jit import kernel
 
 SLOTS, WRITERS = 12, 6
-"""Jobs at a time, and tasks of each at a time."""
+"""Parallel jobs, and parallel tasks of each."""
 MOST_BLOCKS = 3
 PHASE, JOB, OWNER, TASKS, STARTED, RUNNING, CURSOR, SIZE, INODE_OF_MARKER, TIME_OF_MARKER = range(10)
 SLOT_FIELDS = 10
 STEP, TASK_OF_WRITER, BLOCKS, TIME, FIRST_BLOCK = range(5)
 WRITER_FIELDS = 5 + 3 * MOST_BLOCKS
-"""Of each block id, stamp and bytes."""
+"""Columns of a block: id, stamp and bytes."""
 _BLOCK_SIZE = 128 << 20
 _IDLE, _MKDIR, _ADD, _ALLOCATE, _STAMP, _ADD_BLOCK, _CLOSE, _RENAME = range(8)
 _WRITE, _COMMIT, _CLEAN, _MARK, _END = range(4, 9)
-"""Phases of a job; the ones before make the four directories it needs."""
+"""Phases of a job; the phases before them create its four directories."""
 _FEW_TASKS, _MANY_TASKS = 12, 150
 
 
 @kernel
 def put_mkdir(out, pos, tree, state, owner, path, size):
-    """OP_MKDIR of the path in the first `size` bytes of `path`."""
+    """Append OP_MKDIR of the path in the first `size` bytes of `path`."""
     state.numbers[INODE] += 1
     now = tick(state)
     start = pos
@@ -74,7 +74,7 @@ def put_mkdir(out, pos, tree, state, owner, path, size):
 
 @kernel
 def put_add(out, pos, tree, state, owner, path, size, job, task):
-    """OP_ADD of a new file, of the client of a task."""
+    """Append OP_ADD of a new file, by the client of a task."""
     state.numbers[INODE] += 1
     now = tick(state)
     start = pos
@@ -91,7 +91,7 @@ def put_add(out, pos, tree, state, owner, path, size, job, task):
 
 @kernel
 def put_close(out, pos, tree, state, owner, path, size, atime, blocks, count):
-    """OP_CLOSE with `count` blocks, three numbers each in `blocks`."""
+    """Append OP_CLOSE with `count` blocks, three numbers each in `blocks`."""
     now = tick(state)
     start = pos
     pos = put_long(out, begin(out, pos, state, 9), 0)
@@ -108,7 +108,7 @@ def put_close(out, pos, tree, state, owner, path, size, atime, blocks, count):
 
 @kernel
 def put_rename(out, pos, state, source, source_size, target, target_size, client):
-    """OP_RENAME_OLD."""
+    """Append OP_RENAME_OLD."""
     start = pos
     pos = begin(out, pos, state, 1)
     pos = text_end(out, pos, put_bytes(out, pos + 2, source, source_size))
@@ -118,7 +118,7 @@ def put_rename(out, pos, state, source, source_size, target, target_size, client
 
 @kernel
 def _begin_job(tree, state, slot):
-    """Give a slot its next job: where it writes, and how many tasks it has."""
+    """Give a slot its next job: its directory, and its number of tasks."""
     fields, path = state.slots[slot], state.outputs[slot]
     # not below a directory that may be deleted
     directory = 1 + chance(state, state.levels[4] - 1)
@@ -135,7 +135,7 @@ def _begin_job(tree, state, slot):
 
 @kernel
 def _attempts(path, tree, slot_path, size, depth):
-    """The first `depth` parts of OUTPUT/_temporary/0/_temporary; returns its length."""
+    """Write the first `depth` parts of OUTPUT/_temporary/0/_temporary; return the length."""
     size = put_bytes(path, 0, slot_path, size)
     if depth > 0:
         size = put_text(path, size, tree, TEMPORARY)
@@ -148,7 +148,7 @@ def _attempts(path, tree, slot_path, size, depth):
 
 @kernel
 def _task_path(path, tree, slot_path, fields, task, attempt, with_file):
-    """The directory of a task, or of its attempt, or the file in it; returns its length."""
+    """Write the path of the directory of a task or of its attempt, or of its file; return the length."""
     size = _attempts(path, tree, slot_path, fields[SIZE], 3 if attempt else 2)
     size = put_text(path, size, tree, ATTEMPT if attempt else TASK)
     size = put_decimal(path, size, fields[JOB], 6)
@@ -162,7 +162,7 @@ def _task_path(path, tree, slot_path, fields, task, attempt, with_file):
 
 @kernel
 def _put_block(out, pos, state, writer, path, size):
-    """OP_ADD_BLOCK: the block before in its full length, and a new one without bytes."""
+    """Append OP_ADD_BLOCK: the previous block with its full length, and a new empty one."""
     blocks = writer[FIRST_BLOCK:]
     last = writer[BLOCKS] - 1
     start = pos
@@ -181,7 +181,7 @@ def _put_block(out, pos, state, writer, path, size):
 
 @kernel
 def _allocate(out, pos, state, writer, step):
-    """OP_ALLOCATE_BLOCK_ID, and later OP_SET_GENSTAMP_V2, for the writer's next block."""
+    """Append OP_ALLOCATE_BLOCK_ID, and later OP_SET_GENSTAMP_V2, for the writer's next block."""
     blocks = writer[FIRST_BLOCK:]
     start = pos
     if step == _ALLOCATE:
@@ -199,7 +199,7 @@ def _allocate(out, pos, state, writer, step):
 
 @kernel
 def _writer_step(out, pos, tree, state, slot, number, path, other):
-    """The next transaction of a running task."""
+    """Append the next transaction of a running task."""
     fields, writer, output = state.slots[slot], state.writers[slot, number], state.outputs[slot]
     task, step = writer[TASK_OF_WRITER], writer[STEP]
     client = fields[JOB] * 1000 + task
@@ -231,7 +231,7 @@ def _writer_step(out, pos, tree, state, slot, number, path, other):
 
 @kernel
 def _task_step(out, pos, tree, state, slot, path, other):
-    """The next transaction of one of a job's tasks, which may be a new one."""
+    """Append the next transaction of one of a job's tasks, which may be a new task."""
     fields = state.slots[slot]
     number = chance(state, WRITERS)
     for _ in range(WRITERS):
@@ -251,7 +251,7 @@ def _task_step(out, pos, tree, state, slot, path, other):
 
 @kernel
 def _end_step(out, pos, tree, state, slot, path, other):
-    """The next transaction of a job whose tasks are done."""
+    """Append the next transaction of a job whose tasks are complete."""
     fields, output = state.slots[slot], state.outputs[slot]
     client = fields[JOB] * 1000 + 999
     if fields[PHASE] == _COMMIT:
@@ -283,7 +283,7 @@ def _end_step(out, pos, tree, state, slot, path, other):
 
 @kernel
 def job_step(out, pos, tree, state, path, other):
-    """The next transaction of one of the jobs; `path` and `other` have room for a path each."""
+    """Append the next transaction of one of the jobs; `path` and `other` have space for a path each."""
     if state.numbers[STICKY] >= 0:
         slot, number = divmod(state.numbers[STICKY], WRITERS)
         return _writer_step(out, pos, tree, state, slot, number, path, other)

@@ -12,7 +12,7 @@ from image_format.kernels.jit import kernel, lean_kernel
 
 MOST_DEPTH = 12
 NAME_ROOM = 96
-"""Bytes that no name reaches."""
+"""Limit of the bytes of a name."""
 PATH_ROOM = NAME_ROOM * (MOST_DEPTH + 2)
 DECIMAL, HASHED, DATE, LISTED = 0, 1, 2, 3
 _DIRECTORY_STYLE, _FILE_STYLE, _NAME = 11, 12, 13
@@ -22,15 +22,15 @@ _SELDOM = 50
 
 
 class TreeArrays(NamedTuple):
-    """What kernels know of a tree; directories are numbered level by level, those of one directory in a row.
+    """The tree, for kernels. Directories are numbered level by level; those of one directory are consecutive.
 
     Attributes:
-        parents: by directory, the number of the one it is in; 0 is the root, which is in itself.
+        parents: by directory, the number of its parent; 0 is the root, which is its own parent.
         first_child: by directory, the number of its first sub-directory; one entry more than directories.
-        ranks: by directory, its place among all inodes, its files behind it; one entry more than directories.
+        ranks: by directory, its place among all inodes, followed by its files; one entry more than directories.
         depths, owners: by directory; owners are numbers of users.
-        pool, bounds: texts one behind the other, and where each starts.
-        styles: rows (style, digits, text before, text behind, whether a UUID, whether a _SUCCESS comes first);
+        pool, bounds: concatenated texts, and the start of each.
+        styles: rows (style, digits, text before, text after, whether a UUID, whether a _SUCCESS comes first);
             those for directories come first.
         counts: (seed, styles for directories, styles for files, users, groups, text of the first user,
             of the first group, of the first one for edits).
@@ -52,7 +52,7 @@ def put_pool(out, pos, tree, text):
     """Append a text of the pool."""
     start = np.uint64(tree.bounds[text])
     size = np.uint64(tree.bounds[text + 1]) - start
-    # unsigned indices, so that no index is looked at for its sign
+    # unsigned indices, which need no check for negative ones
     for k in range(size):
         out[np.uint64(pos) + k] = tree.pool[start + k]
     return pos + np.int64(size)
@@ -121,7 +121,7 @@ def _put_uuid(out, pos, first, second):
 
 @kernel
 def _put_name(out, pos, tree, style, key, number, count):
-    """Name `number` of `count` in the directory `key`; the names of one directory increase with their numbers."""
+    """Append name `number` of `count` in the directory `key`; names of one directory increase with their numbers."""
     styles = tree.styles
     seed = tree.counts[0]
     if styles[style, 5]:
@@ -132,7 +132,7 @@ def _put_name(out, pos, tree, style, key, number, count):
         return put_pool(out, pos, tree, styles[style, 2] + number)
     pos = put_pool(out, pos, tree, styles[style, 2])
     if styles[style, 0] == DECIMAL:
-        # as many digits as the largest number of the directory has
+        # as many digits as the largest number of the directory
         pos = put_decimal(out, pos, number, max(styles[style, 1], _digits(count - 1)))
     elif styles[style, 0] == DATE:
         pos = _put_date(out, pos, _FIRST_DAY + number)
@@ -148,7 +148,7 @@ def _put_name(out, pos, tree, style, key, number, count):
 
 @kernel
 def _pick(bits, first, count):
-    """One of `count` styles, the last one seldom."""
+    """Choose one of `count` styles, rarely the last one."""
     if below(bits >> np.uint64(32), _SELDOM) == 0:
         return first + count - 1
     return first + below(bits & np.uint64(0xFFFFFFFF), count - 1)
@@ -156,7 +156,7 @@ def _pick(bits, first, count):
 
 @kernel
 def put_directory_name(out, pos, tree, directory):
-    """Append the local name of a directory, nothing for the root."""
+    """Append the local name of a directory, which is empty for the root."""
     if directory == 0:
         return pos
     above = tree.parents[directory]
@@ -178,7 +178,7 @@ def put_file_name(out, pos, tree, directory, number):
 
 @kernel
 def put_path(out, pos, tree, directory):
-    """Append the path of a directory, nothing for the root."""
+    """Append the path of a directory, which is empty for the root."""
     way = np.empty(MOST_DEPTH + 1, np.int64)
     steps = 0
     while directory:

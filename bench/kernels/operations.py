@@ -1,4 +1,4 @@
-"""Transactions as `journal.binary_codec` writes them at layout -63: framing, primitives, one function an opcode."""
+"""Transactions in the form of `journal.binary_codec` at layout -63: framing, primitives, a function for each opcode."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from bench.kernels.names import put_decimal, put_pool
 from image_format.kernels.jit import kernel, lean_kernel
 
 OP_ROOM = 8192
-"""Bytes that no transaction reaches."""
+"""Limit of the bytes of a transaction."""
 (
     OUT, TEMPORARY, ATTEMPT_NUMBER, ATTEMPT, TASK, MAP, FIRST_TRY, PART, SUCCESS, CLIENT, NET, DOT, LOAD, NEW, MOVED,
     DIRECTORY, SNAPSHOT,
 ) = range(17)  # fmt: skip
 TXID, INODE, BLOCK, STAMP, NOW, CALLS, DRAWS, NAMES, STICKY, SEED, MADE, JOBS, RUN, RUN_LEFT, RUN_SIZE = range(15)
-"""Places in `EditState.numbers`."""
+"""Positions in `EditState.numbers`."""
 _DRAW = 31
 
 
 def _crc_tables() -> npt.NDArray[np.uint32]:
-    """Tables of CRC-32 that take eight bytes at a time: row k is for the byte with k more behind it."""
+    """Build tables of CRC-32 for eight bytes at a time: row k is for the byte with k more bytes after it."""
     tables = np.zeros((8, 256), np.uint32)
     for byte in range(256):
         rest = byte
@@ -39,14 +39,14 @@ _CRC = _crc_tables()
 
 
 class EditState(NamedTuple):
-    """What there is to know between two transactions.
+    """State between two transactions.
 
     Attributes:
-        numbers: counters, see above.
+        numbers: counters, by the positions above.
         gone: a bit for each inode's place: a file that was deleted or renamed.
         dead: by directory, whether it was deleted itself.
-        slots, writers, outputs: see `bench.kernels.jobs`; outputs ends with a directory whose files change.
-        made: (directory, number) of directories that were made and may be deleted.
+        slots, writers, outputs: see `bench.kernels.jobs`; the last output is a directory whose files change.
+        made: (directory, number) of created directories that may be deleted.
         roots: by snapshottable directory, see `bench.kernels.changes`.
         levels: number of the first directory of each depth.
     """
@@ -64,14 +64,14 @@ class EditState(NamedTuple):
 
 @kernel
 def chance(state, limit):
-    """The next random number below `limit`."""
+    """Return the next random number below `limit`."""
     state.numbers[DRAWS] += 1
     return below(mixed(state.numbers[SEED], state.numbers[DRAWS], _DRAW), limit)
 
 
 @lean_kernel
 def tick(state):
-    """The time of the next transaction: some have the same."""
+    """Advance to the time of the next transaction, which may be the same; return it."""
     state.numbers[NOW] += state.numbers[TXID] & 1
     return state.numbers[NOW]
 
@@ -100,7 +100,7 @@ def put_int(out, pos, value):
 
 @kernel
 def put_vlong(out, pos, value):
-    """VLONG of WritableUtils."""
+    """Append a VLONG of WritableUtils."""
     if -112 <= value <= 127:
         out[pos] = value & 0xFF
         return pos + 1
@@ -119,7 +119,7 @@ def put_vlong(out, pos, value):
 
 @kernel
 def begin(out, pos, state, opcode):
-    """Opcode, room for the length, txid; returns where the body starts."""
+    """Append the opcode, space for the length, and the txid; return the start of the body."""
     state.numbers[TXID] += 1
     out[pos] = opcode
     return _big(out, pos + 5, state.numbers[TXID], 8)
@@ -167,14 +167,14 @@ def put_bytes(out, pos, source, size):
 
 @lean_kernel
 def text_end(out, start, pos):
-    """Fill in the length of the STR whose room for it is at `start`; returns `pos`."""
+    """Fill in the length of the STR whose length field is at `start`; return `pos`."""
     _big(out, start, np.int64(pos - start - 2), 2)
     return pos
 
 
 @kernel
 def put_permission(out, pos, tree, owner, mode):
-    """A PermissionStatus: user and group as TEXT, mode."""
+    """Append a PermissionStatus: user and group as TEXT, mode."""
     user = tree.counts[5] + owner
     group = tree.counts[6] + owner % tree.counts[4]
     out[pos] = tree.bounds[user + 1] - tree.bounds[user]
@@ -186,7 +186,7 @@ def put_permission(out, pos, tree, owner, mode):
 
 @kernel
 def put_no_features(out, pos):
-    """No ACL entries and no xattrs."""
+    """Append an empty ACL and no xattrs."""
     pos = put_int(out, pos, 0)
     out[pos] = 0
     return pos + 1
@@ -194,7 +194,7 @@ def put_no_features(out, pos):
 
 @kernel
 def put_rpc(out, pos, state, client):
-    """The client's id of 16 bytes and the number of its call."""
+    """Append the client's id of 16 bytes and the number of its call."""
     state.numbers[CALLS] += 1
     pos = put_short(out, pos, 16)
     pos = put_long(out, pos, np.int64(mixed(state.numbers[SEED], client, _DRAW + 1)))
@@ -209,7 +209,7 @@ def put_no_rpc(out, pos):
 
 @kernel
 def put_client(out, pos, tree, job, task):
-    """Name and machine of the client that a task has, each as STR."""
+    """Append name and machine of a task's client, each as STR."""
     start = pos
     pos = put_text(out, pos + 2, tree, CLIENT)
     pos = put_decimal(out, pos, job, 6)

@@ -15,7 +15,7 @@ CLOCK = 1_700_000_000_000
 BLOCK_SIZE = 128 << 20
 FIRST_BLOCK = 1 << 30
 RECORD_ROOM = 1024
-"""Bytes that no record reaches."""
+"""Limit of the bytes of a record."""
 _BODY_ROOM = 700
 _GAP = 8  # as in bench.tree
 _DAY = 86_400_000
@@ -33,7 +33,7 @@ def _inode_id(rank):
 
 @lean_kernel
 def is_open(seed, rank):
-    """Whether the file at that place is being written."""
+    """Return whether the file at that place is under construction."""
     return below(mixed(seed, rank, _OPEN), _OPEN_EVERY) == 0
 
 
@@ -64,7 +64,7 @@ def _entry(out, pos, scope, kind, name, bits):
 
 @kernel
 def _put_acl(out, pos, tree, tag, bits, directory):
-    """An AclFeatureProto: a user and a group, and on directories default entries; the mask is in the mode."""
+    """Append an AclFeatureProto: a user and a group, and default entries for directories; the mask is in the mode."""
     user = 1 + below(bits, tree.counts[3])
     out[pos] = tag
     out[pos + 2] = 18
@@ -84,7 +84,7 @@ def _put_acl(out, pos, tree, tag, bits, directory):
 
 @kernel
 def _put_xattr(out, pos, tree, tag, bits):
-    """An XAttrFeatureProto with one xattr: user.origin or trusted.checksum."""
+    """Append an XAttrFeatureProto with one xattr: user.origin or trusted.checksum."""
     space = below(bits, 2)
     serial = tree.counts[3] + tree.counts[4] + 1 + space
     size = 4 + below(bits >> np.uint64(8), 32)
@@ -103,7 +103,7 @@ def _put_xattr(out, pos, tree, tag, bits):
 
 @kernel
 def _put_directory(out, pos, tree, directory):
-    """An INodeDirectory."""
+    """Append an INodeDirectory."""
     bits = mixed(tree.counts[0], directory, _DIRECTORY)
     age = np.int64(_YEARS * share(mixed(tree.counts[0], directory, _TIMES)) ** 2)
     pos = _varint_field(out, pos, 8, CLOCK - age)
@@ -134,7 +134,7 @@ def _put_directory(out, pos, tree, directory):
 
 @kernel
 def _put_blocks(out, pos, tree, rank, block_size, opened):
-    """One to three BlockProtos, few files have none; the last one of an open file has no bytes yet."""
+    """Append one to three BlockProtos, rarely none; the last one of an open file is empty."""
     bits = mixed(tree.counts[0], rank, _SIZE)
     kind = below(bits, 20)
     count = 1 if kind < 14 else 2 if kind < 17 else 3
@@ -159,7 +159,7 @@ def _put_blocks(out, pos, tree, rank, block_size, opened):
 
 @kernel
 def _put_client(out, pos, tree, rank):
-    """A FileUnderConstructionFeature."""
+    """Append a FileUnderConstructionFeature."""
     client = below(mixed(tree.counts[0], rank, _OPEN_CLIENT), _CLIENTS)
     out[pos] = 58
     out[pos + 2] = 10
@@ -183,7 +183,7 @@ def _put_client(out, pos, tree, rank):
 
 @kernel
 def _put_file(out, pos, tree, directory, rank):
-    """An INodeFile."""
+    """Append an INodeFile."""
     seed = tree.counts[0]
     bits = mixed(seed, rank, _FILE)
     times = mixed(seed, rank, _TIMES)
@@ -193,7 +193,7 @@ def _put_file(out, pos, tree, directory, rank):
     out[pos + 1] = 3 if kind < 90 else 2 if kind < 95 else 1 if kind < 99 else 10
     age = np.int64(_YEARS * share(mixed(seed, directory, _TIMES)) ** 2) + below(times, 180 * _DAY)
     mtime = CLOCK - age
-    # half of what was written was never read again
+    # half of all files were never read after they were written
     atime = mtime if times >> np.uint64(63) else mtime + below(times >> np.uint64(4), 180 * _DAY)
     block_size = np.int64(BLOCK_SIZE << 1 if kind == 50 else BLOCK_SIZE)
     pos = _varint_field(out, pos + 2, 16, mtime)
@@ -224,7 +224,7 @@ def _put_file(out, pos, tree, directory, rank):
 
 @lean_kernel
 def _copy(out, pos, source, size):
-    # unsigned indices, so that no index is looked at for its sign
+    # unsigned indices, which need no check for negative ones
     for i in range(np.uint64(size)):
         out[np.uint64(pos) + i] = source[i]
     return pos + size
@@ -235,11 +235,11 @@ def inode_records(tree, first, end, directory, out, opened):
     """Write the INode records of the places `first` to `end` - 1.
 
     Args:
-        directory: the one that the place before `first` is in, or that is there.
-        out: RECORD_ROOM bytes for each; opened: result, the places of files that are being written.
+        directory: the directory of the place before `first`, or the directory at that place.
+        out: RECORD_ROOM bytes for each; opened: result, the places of files under construction.
 
     Returns:
-        (bytes written, files being written, directory of the last place).
+        (bytes written, files under construction, directory of the last place).
     """
     name, body = np.empty(NAME_ROOM, np.uint8), np.empty(_BODY_ROOM, np.uint8)
     pos = found = 0
@@ -271,7 +271,7 @@ def inode_records(tree, first, end, directory, out, opened):
 
 @kernel
 def _is_before(a, a_size, b, b_size):
-    """Hadoop's name order: bytes compared with their sign."""
+    """Return whether `a` comes before `b` in Hadoop's name order, which is that of signed bytes."""
     for i in range(min(a_size, b_size)):
         if a[i] != b[i]:
             return np.int8(a[i]) < np.int8(b[i])
@@ -280,7 +280,7 @@ def _is_before(a, a_size, b, b_size):
 
 @kernel
 def _merged_children(tree, directory, children):
-    """Fill `children` with the ids of a directory's children, by name; returns how many there are."""
+    """Fill `children` with the ids of a directory's children, by name; return their number."""
     child, last_child = np.int64(tree.first_child[directory]), np.int64(tree.first_child[directory + 1])
     rank, last_rank = tree.ranks[directory] + 1, tree.ranks[directory + 1]
     above, beside = np.empty(NAME_ROOM, np.uint8), np.empty(NAME_ROOM, np.uint8)
@@ -303,10 +303,10 @@ def _merged_children(tree, directory, children):
 
 @kernel
 def directory_entries(tree, first, end, children, out):
-    """Write the DirEntry records of the directories `first` to `end` - 1; empty ones have none.
+    """Write the DirEntry records of the directories `first` to `end` - 1, except those of empty directories.
 
     Args:
-        children: room for the children of the largest; out: 10 bytes a child and 30 a directory.
+        children: space for the children of the largest directory; out: 10 bytes for each child, 30 for each directory.
 
     Returns:
         Bytes written.
