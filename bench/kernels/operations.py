@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from bench.kernels.hashing import below, mixed
 from bench.kernels.names import put_decimal, put_pool
+from engine.replay.kernels.records import crc32
 from image_format.kernels.jit import kernel, lean_kernel
 
 OP_ROOM = 8192
@@ -20,22 +21,6 @@ OP_ROOM = 8192
 TXID, INODE, BLOCK, STAMP, NOW, CALLS, DRAWS, NAMES, STICKY, SEED, MADE, JOBS, RUN, RUN_LEFT, RUN_SIZE = range(15)
 """Positions in `EditState.numbers`."""
 _DRAW = 31
-
-
-def _crc_tables() -> npt.NDArray[np.uint32]:
-    """Build tables of CRC-32 for eight bytes at a time: row k is for the byte with k more bytes after it."""
-    tables = np.zeros((8, 256), np.uint32)
-    for byte in range(256):
-        rest = byte
-        for _ in range(8):
-            rest = rest >> 1 ^ (0xEDB88320 if rest & 1 else 0)
-        tables[0, byte] = rest
-    for row in range(1, 8):
-        tables[row] = tables[row - 1] >> 8 ^ tables[0][tables[row - 1] & 0xFF]
-    return tables
-
-
-_CRC = _crc_tables()
 
 
 class EditState(NamedTuple):
@@ -126,29 +111,10 @@ def begin(out, pos, state, opcode):
 
 
 @kernel
-def _crc32(out, start, stop):
-    crc = np.uint32(0xFFFFFFFF)
-    k, stop = np.uint64(start), np.uint64(stop)
-    eight, one = np.uint64(8), np.uint64(1)
-    while k + eight <= stop:
-        crc ^= np.uint32(out[k]) | np.uint32(out[k + one]) << np.uint32(8)
-        crc ^= np.uint32(out[k + np.uint64(2)]) << np.uint32(16) | np.uint32(out[k + np.uint64(3)]) << np.uint32(24)
-        low = _CRC[7, crc & np.uint32(0xFF)] ^ _CRC[6, crc >> np.uint32(8) & np.uint32(0xFF)]
-        low ^= _CRC[5, crc >> np.uint32(16) & np.uint32(0xFF)] ^ _CRC[4, crc >> np.uint32(24)]
-        low ^= _CRC[3, out[k + np.uint64(4)]] ^ _CRC[2, out[k + np.uint64(5)]]
-        crc = low ^ _CRC[1, out[k + np.uint64(6)]] ^ _CRC[0, out[k + np.uint64(7)]]
-        k += eight
-    while k < stop:
-        crc = _CRC[0, (crc ^ out[k]) & np.uint32(0xFF)] ^ crc >> np.uint32(8)
-        k += one
-    return crc ^ np.uint32(0xFFFFFFFF)
-
-
-@kernel
 def end(out, start, pos):
     """Fill in the length of the transaction at `start` and append its CRC-32."""
     _big(out, start + 1, np.int64(pos - start - 1), 4)
-    return _big(out, pos, np.int64(_crc32(out, start, pos)), 4)
+    return _big(out, pos, np.int64(crc32(out, start, pos)), 4)
 
 
 @kernel

@@ -7,8 +7,21 @@ import numpy as np
 from bench.kernels.hashing import below, mixed, share
 from bench.kernels.names import NAME_ROOM, put_decimal, put_directory_name, put_file_name
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
+from image_format.kernels.inode import DIRECTORY, FILE
 from image_format.kernels.jit import kernel, lean_kernel
-from image_format.kernels.wire import put_varint, varint_size
+from image_format.kernels.scan import compare_names
+from image_format.kernels.tags import (
+    AclFeatureProto,
+    BlockProto,
+    DirEntry,
+    FileUnderConstructionFeature,
+    INode,
+    INodeDirectory,
+    INodeFile,
+    XAttrCompactProto,
+    XAttrFeatureProto,
+)
+from image_format.kernels.wire import copy_bytes, put_varint, varint_size
 
 CLOCK = 1_700_000_000_000
 """Newest modification time, ms since the epoch."""
@@ -67,7 +80,7 @@ def _put_acl(out, pos, tree, tag, bits, directory):
     """Append an AclFeatureProto: a user and a group, and default entries for directories; the mask is in the mode."""
     user = 1 + below(bits, tree.counts[3])
     out[pos] = tag
-    out[pos + 2] = 18
+    out[pos + 2] = AclFeatureProto.entries
     body = pos + 4
     end = _entry(out, body, 0, 0, user, 6)
     end = _entry(out, end, 0, 1, 0, 4)
@@ -90,11 +103,11 @@ def _put_xattr(out, pos, tree, tag, bits):
     size = 4 + below(bits >> np.uint64(8), 32)
     out[pos] = tag
     out[pos + 1] = 9 + size
-    out[pos + 2] = 10
+    out[pos + 2] = XAttrFeatureProto.xAttrs
     out[pos + 3] = 7 + size
-    out[pos + 4] = 13
+    out[pos + 4] = XAttrCompactProto.name
     pos = _fixed(out, pos + 5, space << 30 | serial << 6, 4)
-    out[pos] = 18
+    out[pos] = XAttrCompactProto.value
     out[pos + 1] = size
     for i in range(size):
         out[pos + 2 + i] = 97 + (i * 7 + size) % 26
@@ -106,14 +119,14 @@ def _put_directory(out, pos, tree, directory):
     """Append an INodeDirectory."""
     bits = mixed(tree.counts[0], directory, _DIRECTORY)
     age = np.int64(_YEARS * share(mixed(tree.counts[0], directory, _TIMES)) ** 2)
-    pos = _varint_field(out, pos, 8, CLOCK - age)
+    pos = _varint_field(out, pos, INodeDirectory.modificationTime, CLOCK - age)
     namespace_quota, space_quota = np.int64(-1), np.int64(-1)
     if directory == 0:
         namespace_quota = np.int64(0x7FFFFFFFFFFFFFFF)
     elif tree.depths[directory] in (2, 3) and below(bits >> np.uint64(8), _QUOTA_EVERY) == 0:
         namespace_quota, space_quota = np.int64(1) << 40, np.int64(1) << 60
-    pos = _varint_field(out, pos, 16, namespace_quota)
-    pos = _varint_field(out, pos, 24, space_quota)
+    pos = _varint_field(out, pos, INodeDirectory.nsQuota, namespace_quota)
+    pos = _varint_field(out, pos, INodeDirectory.dsQuota, space_quota)
     has_acl = directory > 0 and below(bits >> np.uint64(16), _ACL_EVERY) == 0
     kind = below(bits, 10)
     mode = np.int64(0o755)
@@ -123,12 +136,12 @@ def _put_directory(out, pos, tree, directory):
         mode = np.int64(0o700)
     elif kind == 2:
         mode = np.int64(0o1777)
-    out[pos] = 33
+    out[pos] = INodeDirectory.permission
     pos = _fixed(out, pos + 1, _permission(tree, directory, mode), 8)
     if has_acl:
-        pos = _put_acl(out, pos, tree, 42, bits, True)
+        pos = _put_acl(out, pos, tree, INodeDirectory.acl, bits, True)
     if directory > 0 and below(bits >> np.uint64(28), _XATTR_EVERY) == 0:
-        pos = _put_xattr(out, pos, tree, 50, bits)
+        pos = _put_xattr(out, pos, tree, INodeDirectory.xAttrs, bits)
     return pos
 
 
@@ -149,11 +162,11 @@ def _put_blocks(out, pos, tree, rank, block_size, opened):
             size = (
                 np.int64(0) if opened else 1 + np.int64(block_size * share(mixed(tree.counts[0], rank, _SIZE + 8)) ** 4)
             )
-        out[pos] = 50
+        out[pos] = INodeFile.blocks
         out[pos + 1] = 3 + varint_size(block) + varint_size(stamp) + varint_size(size)
-        pos = _varint_field(out, pos + 2, 8, block)
-        pos = _varint_field(out, pos, 16, stamp)
-        pos = _varint_field(out, pos, 24, size)
+        pos = _varint_field(out, pos + 2, BlockProto.blockId, block)
+        pos = _varint_field(out, pos, BlockProto.genStamp, stamp)
+        pos = _varint_field(out, pos, BlockProto.numBytes, size)
     return pos
 
 
@@ -161,8 +174,8 @@ def _put_blocks(out, pos, tree, rank, block_size, opened):
 def _put_client(out, pos, tree, rank):
     """Append a FileUnderConstructionFeature."""
     client = below(mixed(tree.counts[0], rank, _OPEN_CLIENT), _CLIENTS)
-    out[pos] = 58
-    out[pos + 2] = 10
+    out[pos] = INodeFile.fileUC
+    out[pos + 2] = FileUnderConstructionFeature.clientName
     start = pos + 4
     end = start
     for letter in (68, 70, 83, 67, 108, 105, 101, 110, 116, 95):  # DFSClient_
@@ -170,7 +183,7 @@ def _put_client(out, pos, tree, rank):
         end += 1
     end = put_decimal(out, end, client, 9)
     out[pos + 3] = end - start
-    out[end] = 18
+    out[end] = FileUnderConstructionFeature.clientMachine
     start = end + 2
     end = put_decimal(out, start, 10, 2)
     for part in (0, client >> 8, client & 255):
@@ -189,16 +202,16 @@ def _put_file(out, pos, tree, directory, rank):
     times = mixed(seed, rank, _TIMES)
     opened = is_open(seed, rank)
     kind = below(bits, 100)
-    out[pos] = 8
+    out[pos] = INodeFile.replication
     out[pos + 1] = 3 if kind < 90 else 2 if kind < 95 else 1 if kind < 99 else 10
     age = np.int64(_YEARS * share(mixed(seed, directory, _TIMES)) ** 2) + below(times, 180 * _DAY)
     mtime = CLOCK - age
     # half of all files were never read after they were written
     atime = mtime if times >> np.uint64(63) else mtime + below(times >> np.uint64(4), 180 * _DAY)
     block_size = np.int64(BLOCK_SIZE << 1 if kind == 50 else BLOCK_SIZE)
-    pos = _varint_field(out, pos + 2, 16, mtime)
-    pos = _varint_field(out, pos, 24, atime)
-    pos = _varint_field(out, pos, 32, block_size)
+    pos = _varint_field(out, pos + 2, INodeFile.modificationTime, mtime)
+    pos = _varint_field(out, pos, INodeFile.accessTime, atime)
+    pos = _varint_field(out, pos, INodeFile.preferredBlockSize, block_size)
     has_acl = below(bits >> np.uint64(16), _ACL_EVERY) == 0
     kind = below(bits >> np.uint64(8), 20)
     mode = np.int64(0o644)
@@ -208,26 +221,18 @@ def _put_file(out, pos, tree, directory, rank):
         mode = np.int64(0o640)
     elif kind == 5:
         mode = np.int64(0o600)
-    out[pos] = 41
+    out[pos] = INodeFile.permission
     pos = _fixed(out, pos + 1, _permission(tree, directory, mode), 8)
     pos = _put_blocks(out, pos, tree, rank, block_size, opened)
     if opened:
         pos = _put_client(out, pos, tree, rank)
     if has_acl:
-        pos = _put_acl(out, pos, tree, 66, bits, False)
+        pos = _put_acl(out, pos, tree, INodeFile.acl, bits, False)
     if below(bits >> np.uint64(28), _XATTR_EVERY) == 0:
-        pos = _put_xattr(out, pos, tree, 74, bits)
-    out[pos] = 80
+        pos = _put_xattr(out, pos, tree, INodeFile.xAttrs, bits)
+    out[pos] = INodeFile.storagePolicyID
     out[pos + 1] = 7 if below(bits >> np.uint64(40), 200) == 0 else 0
     return pos + 2
-
-
-@lean_kernel
-def _copy(out, pos, source, size):
-    # unsigned indices, which need no check for negative ones
-    for i in range(np.uint64(size)):
-        out[np.uint64(pos) + i] = source[i]
-    return pos + size
 
 
 @kernel
@@ -259,23 +264,16 @@ def inode_records(tree, first, end, directory, out, opened):
         inode_id = _inode_id(rank)
         whole = 5 + varint_size(inode_id) + varint_size(name_size) + name_size + varint_size(size) + size
         pos = put_varint(out, pos, whole)
-        out[pos] = 8
-        out[pos + 1] = 2 if number < 0 else 1
-        pos = _varint_field(out, pos + 2, 16, inode_id)
-        pos = _varint_field(out, pos, 26, name_size)
-        pos = _copy(out, pos, name, name_size)
-        pos = _varint_field(out, pos, 42 if number < 0 else 34, size)
-        pos = _copy(out, pos, body, size)
+        out[pos] = INode.type
+        out[pos + 1] = DIRECTORY if number < 0 else FILE
+        pos = _varint_field(out, pos + 2, INode.id, inode_id)
+        pos = _varint_field(out, pos, INode.name, name_size)
+        copy_bytes(out, pos, name, 0, name_size)
+        pos += name_size
+        pos = _varint_field(out, pos, INode.directory if number < 0 else INode.file, size)
+        copy_bytes(out, pos, body, 0, size)
+        pos += size
     return pos, found, directory
-
-
-@kernel
-def _is_before(a, a_size, b, b_size):
-    """Return whether `a` comes before `b` in Hadoop's name order, which is that of signed bytes."""
-    for i in range(min(a_size, b_size)):
-        if a[i] != b[i]:
-            return np.int8(a[i]) < np.int8(b[i])
-    return a_size < b_size
 
 
 @kernel
@@ -290,7 +288,7 @@ def _merged_children(tree, directory, children):
         if child < last_child and rank < last_rank:
             size = put_directory_name(above, 0, tree, child)
             other = put_file_name(beside, 0, tree, directory, rank - tree.ranks[directory] - 1)
-            is_directory = _is_before(above, size, beside, other)
+            is_directory = compare_names(above, 0, size, beside, 0, other) < 0
         if is_directory:
             children[count] = _inode_id(tree.ranks[child])
             child += 1
@@ -321,8 +319,8 @@ def directory_entries(tree, first, end, children, out):
             packed += varint_size(children[k])
         parent = _inode_id(tree.ranks[directory])
         pos = put_varint(out, pos, 2 + varint_size(parent) + varint_size(packed) + packed)
-        pos = _varint_field(out, pos, 8, parent)
-        pos = _varint_field(out, pos, 18, packed)
+        pos = _varint_field(out, pos, DirEntry.parent, parent)
+        pos = _varint_field(out, pos, DirEntry.children, packed)
         for k in range(count):
             pos = put_varint(out, pos, children[k])
     return pos
