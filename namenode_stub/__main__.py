@@ -13,6 +13,7 @@ import click
 import requests
 import urllib3
 
+from console.process_panels import watch_process
 from hadoop_common.addresses import host_port
 from hadoop_common.cli.output import EXISTING_FOLDER, load_configuration
 from hadoop_common.cluster_http import send_request
@@ -28,6 +29,7 @@ from namenode_stub.config import StubConfig, stub_config
 from namenode_stub.edit_journals import open_other_journals
 from namenode_stub.formatting import format_storage, new_storage_info
 from namenode_stub.node import NameNodeStub
+from site_config.shown_settings import shown_settings
 
 _DEFAULT_LAYOUT = -67
 # recovery of a quorum may wait for a slow JournalNode (dfs.qjournal.*.timeout.ms) several times
@@ -127,6 +129,7 @@ def run(conf_dir: Path, standby: bool) -> None:
     """
     log_to_stderr(logging.INFO)
     config = _config(conf_dir)
+    watch_process(shown_settings(_load(conf_dir)))
     stub = NameNodeStub(config, standby=standby)
     with Control(config.stop_timeout) as control, stub:
         while not stub.shutdown_requested.is_set() and control.wait(_POLL_SECONDS) is None:

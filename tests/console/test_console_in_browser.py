@@ -89,7 +89,7 @@ def test_a_checkpoint_begins_runs_fails_and_heals_before_the_readers_eyes(
         ("journalnode", "A JournalNode does not answer", "a-journalnode-lost-its-disk"),
     ],
 )
-@pytest.mark.parameters(2)
+@pytest.mark.parameters(1)
 def test_a_fault_is_on_the_first_screen_at_once_and_leads_to_the_runbook(
     chromium: Browser, daemon: ShownDaemon, viewport: dict[str, int], fault: str, title: str, section: str
 ) -> None:
@@ -113,6 +113,7 @@ def test_a_fault_is_on_the_first_screen_at_once_and_leads_to_the_runbook(
         expect(page.locator("#attention")).to_contain_text(title)
 
 
+@pytest.mark.deep
 def test_it_works_without_scripts(chromium: Browser, daemon: ShownDaemon) -> None:
     daemon.checkpoint()
     with context_of(chromium, java_script_enabled=False) as context:
@@ -162,6 +163,7 @@ def test_updates_keep_the_readers_place_and_can_be_paused(chromium: Browser, dae
         expect(page.locator("#attention")).to_contain_text("Nothing needs an operator")
 
 
+@pytest.mark.deep
 def test_an_action_asks_first_and_tells_its_result(chromium: Browser, daemon: ShownDaemon) -> None:
     daemon.role.gate.set()
     daemon.role.journal = 1
@@ -192,9 +194,9 @@ def test_an_action_asks_first_and_tells_its_result(chromium: Browser, daemon: Sh
         assert daemon.service.silences.current()["directory"].reason == "we know"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
-@pytest.mark.parameters(1)
 def test_texts_stand_out(chromium: Browser, daemon: ShownDaemon, scheme: str, viewport: dict[str, int]) -> None:
     spoil(daemon)
     with context_of(chromium, color_scheme=scheme, viewport=viewport) as context:
