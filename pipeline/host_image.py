@@ -200,6 +200,12 @@ class HostImage:
         """
         return _open(path, scratch, _identity(path))
 
+    @classmethod
+    def indexed(cls, image: ImageFile, scratch: Path) -> HostImage:
+        """Return an open image with its index, see `open`. The caller closes the image; no process caches it."""
+        name = f"image-{_identity(image.path)}"
+        return cls(image, create_once(scratch, name, functools.partial(build_host_index, image)))
+
     @functools.cached_property
     def index(self) -> ImageIndex:
         """The index that replay uses."""
@@ -248,6 +254,4 @@ def _identity(path: Path) -> str:
 
 @functools.lru_cache(_CACHED_IMAGES)
 def _open(path: Path, scratch: Path, identity: str) -> HostImage:
-    image = ImageFile.open(path, verify_md5=False, spool_dir=scratch)
-    folder = create_once(scratch, f"image-{identity}", functools.partial(build_host_index, image))
-    return HostImage(image, folder)
+    return HostImage.indexed(ImageFile.open(path, verify_md5=False, spool_dir=scratch), scratch)

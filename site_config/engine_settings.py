@@ -44,10 +44,9 @@ class SparkSettings:
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """The engine; `auto` chooses Spark for images of at least `spark_from` bytes."""
+    """The engine; `auto` chooses Spark if a master is set."""
 
     choice: EngineChoice = EngineChoice.LOCAL
-    spark_from: int = bound(merge_keys.ENGINE_SPARK_MIN_SIZE)
     spark: SparkSettings = SparkSettings()
 
 

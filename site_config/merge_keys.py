@@ -113,15 +113,9 @@ ENGINE = ConfigKey(
     "checkpoint.engine",
     "auto",
     text("engine"),
-    "Engine of the secondary and of `checkpointer merge`: local, spark, or auto, which chooses Spark for large images "
-    "or if a master is set. A standby or backup node always merges locally, because its namespace is in memory. "
+    "Engine of the secondary and of `checkpointer merge`: local, spark, or auto, which chooses Spark "
+    "if a master is set. A standby or backup node always merges locally, because its namespace is in memory. "
     "Specific to the checkpointer.",
-)
-ENGINE_SPARK_MIN_SIZE = ConfigKey(
-    "checkpoint.engine.spark.min-size",
-    "17179869184",
-    BYTES,
-    "Size of the smallest image for which auto chooses Spark. Specific to the checkpointer.",
 )
 ENGINE_SPARK_MASTER = ConfigKey(
     "checkpoint.engine.spark.master",

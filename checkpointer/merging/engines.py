@@ -93,7 +93,7 @@ class LocalEngine:
 def choose_engine(settings: EngineSettings, task: MergeTask) -> MergeEngine:
     """Choose the engine of a checkpoint.
 
-    `auto` chooses Spark if a master is configured or the image is large, and the local engine if Spark cannot merge.
+    `auto` chooses Spark if a master is configured, and the local engine if Spark cannot merge.
 
     Raises:
         EngineError: Spark is requested but not installed, or cannot make this checkpoint.
@@ -101,7 +101,7 @@ def choose_engine(settings: EngineSettings, task: MergeTask) -> MergeEngine:
     if settings.choice is EngineChoice.LOCAL:
         return LocalEngine()
     wanted = settings.choice is EngineChoice.SPARK
-    if not wanted and not settings.spark.master and task.image.stat().st_size < settings.spark_from:
+    if not wanted and not settings.spark.master:
         return LocalEngine()
     engine = _find(EngineChoice.SPARK.value, settings.spark)
     reason = "it is not installed" if engine is None else engine.refusal(task)

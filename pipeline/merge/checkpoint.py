@@ -1,69 +1,50 @@
-"""A checkpoint on Spark: tasks decode the edits and fetch their closure, the driver replays them and joins the merged
-parts.
+"""A checkpoint on Spark: the driver replays the edits on its index of the image, tasks merge ranges of the image, and
+the driver joins the parts.
 """
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from checkpointer.merging.engines import MergeTask
 from engine.compaction import write_image
+from engine.errors import CheckpointCancelledError
 from engine.image_verification import ImageVerification
 from engine.namespace import Namespace
-from engine.namespace.paths import encode_name
 from engine.observer import Observer
-from engine.replay import replay
+from engine.replay import compiled_replay, replay
 from engine.saver import MergeResult, Sink, Timings, save_image
 from engine.saving import cancellable, image_warnings, write_verified
-from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.codec_choice import codec_to_write
+from image_format.history_check import check_history
+from image_format.index import ImageIndex
 from image_format.known_digests import identity_at, is_known_loadable, remember_loadable
-from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.writer import ImageWriter
 from image_tools.loadable import check_loadable
-from journal.segment import HEADER_SIZE
-from journal.segment_file import EditLogSegment
-from pipeline.errors import SourceFileError
-from pipeline.merge.closure import ImageRequest, PathLookup
-from pipeline.merge.fetched_image import ClosureImage, ImageFacts
+from journal.segment_file import read_transactions
+from pipeline.host_image import HostImage
 from pipeline.merge.job import CheckpointJob
 from pipeline.merge.parallel_merger import PART_BYTES, ParallelMerger, work_folder
 from pipeline.source_files import SourceFile
-from pipeline.sources.edit_plan import PlacedRange, share
-from pipeline.sources.edit_ranges import EditsRange
+from pipeline.sources.fsimage import host_scratch
 from site_config.engine_settings import SparkSettings
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession
-
-_LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _LoadedBase:
-    """The part of the image that the edits touch, and the namespace on top of it."""
-
-    base: ClosureImage
-    description: ImageFacts
-    namespace: Namespace
-
-
-def make_checkpoint(spark: SparkSession, settings: SparkSettings, task: MergeTask, observer: Observer) -> MergeResult:
+def make_checkpoint(context: SparkContext, settings: SparkSettings, task: MergeTask, observer: Observer) -> MergeResult:
     """Make a checkpoint; the new image equals that of the local engine byte for byte.
 
     Raises:
         HdfsError: see `engine.merge.merge`; nothing was written.
     """
-    context = spark.sparkContext
     shared = str(context.master).startswith("local") if settings.shared_storage is None else settings.shared_storage
     timer = _Timer()
     with ExitStack() as resources:
@@ -75,23 +56,20 @@ def make_checkpoint(spark: SparkSession, settings: SparkSettings, task: MergeTas
             digest.then = partial(_check_loadable, image)
         digest.start()
         folder = resources.enter_context(work_folder(task.folders[0])) if shared else None
-        image_file = _task_file(context, task.image, shared)
-        job = resources.enter_context(CheckpointJob(context, image_file, observer.cancelled))
-        loaded = _load(job, image, task, settings, context, shared)
-        namespace = loaded.namespace
+        index = HostImage.indexed(image, host_scratch()).index
+        check_history(index)
+        namespace = Namespace(index, image.string_table(), task.settings.rules, None, compiled_replay)
+        if observer.cancelled():
+            raise CheckpointCancelledError("cancelled after the image was indexed")
         timer.lap()
         observer.phase("replay", task.last_txid - task.base_txid)
-        replay(namespace, job.ops(), progress=observer.advance, cancelled=observer.cancelled)
+        ops = read_transactions(task.segments, task.base_txid + 1).limited(task.settings.max_op_size)
+        replay(namespace, ops, progress=observer.advance, cancelled=observer.cancelled)
         timer.lap()
-        _LOG.info(
-            "the driver received %d of %d inode records, %d fetches were on demand",
-            loaded.base.record_count,
-            loaded.base.slot_count,
-            loaded.base.on_demand,
-        )
         digest.confirm()
         observer.phase("save", image.size)
-        merger = ParallelMerger(job, loaded.description, _parts(loaded.description, settings, context), folder)
+        job = CheckpointJob(context, _task_file(context, task.image, shared), observer.cancelled)
+        merger = ParallelMerger(job, index, _parts(index, settings, context), folder)
 
         def write(sink: Sink) -> None:
             settings = task.settings
@@ -129,46 +107,6 @@ def _check_loadable(image: ImageFile, before_section: Callable[[], None]) -> Non
     remember_loadable(image.identity, whole=False)
 
 
-def _load(
-    job: CheckpointJob, image: ImageFile, task: MergeTask, settings: SparkSettings, context: SparkContext, shared: bool
-) -> _LoadedBase:
-    """Index the image on every host, decode the edits, and bring the closure of the touched inodes to the driver."""
-    ranges = [_range(_task_file(context, each.path, shared), each, task.base_txid + 1) for each in task.segments]
-    try:
-        runs = share(ranges, settings.partitions or None)
-    except OSError as error:
-        raise SourceFileError(f"a segment cannot be read: {error}", hint="Check its disk and permissions.") from error
-    description = job.describe(settings.partitions or max(1, context.defaultParallelism))
-    base = ClosureImage(image, description, job)
-    job.decode(runs, task.settings.max_op_size)
-    base.add(job.fetch(_of_small_sections(image, description)))
-    for fetched in job.closure(settings.partitions or len(runs)):
-        base.add(fetched)
-    return _LoadedBase(base, description, Namespace(base, image.string_table(), task.settings.rules))
-
-
-def _of_small_sections(image: ImageFile, description: ImageFacts) -> ImageRequest:
-    """Return the inodes that every replay needs: the root, open files, snapshottable directories."""
-    ids = [ROOT_INODE_ID, *description.type_quota_ids.tolist()]
-    if image.has_section("SNAPSHOT") and len(image.section_bytes("SNAPSHOT")):
-        header = next(image.records("SNAPSHOT"))
-        ids.extend(pb.SnapshotSection.FromString(bytes(header.body)).snapshottableDir)
-    return ImageRequest(walks=list(_open_files(image)), inode_ids=ids)
-
-
-def _open_files(image: ImageFile) -> Iterator[PathLookup]:
-    if image.has_section("FILES_UNDERCONSTRUCTION"):
-        for record in image.records("FILES_UNDERCONSTRUCTION"):
-            entry = pb.FileUnderConstructionEntry.FromString(bytes(record.body))
-            yield PathLookup(ROOT_INODE_ID, encode_name(entry.fullPath))
-
-
-def _range(source: SourceFile, segment: EditLogSegment, from_txid: int) -> PlacedRange:
-    size = source.on_driver().stat().st_size
-    piece = EditsRange(segment.path.name, HEADER_SIZE, size, segment.first, segment.last, size)
-    return PlacedRange(source, piece, from_txid)
-
-
 def _task_file(context: SparkContext, path: Path, shared: bool) -> SourceFile:
     """Return how tasks find a file of the driver: by its path, or as a copy that Spark sends to each host once."""
     if shared:
@@ -177,8 +115,8 @@ def _task_file(context: SparkContext, path: Path, shared: bool) -> SourceFile:
     return SourceFile(str(path.absolute()), path.name)
 
 
-def _parts(description: ImageFacts, settings: SparkSettings, context: SparkContext) -> int:
-    return settings.partitions or max(context.defaultParallelism, -(-description.inode_bytes // PART_BYTES), 1)
+def _parts(index: ImageIndex, settings: SparkSettings, context: SparkContext) -> int:
+    return settings.partitions or max(context.defaultParallelism, -(-index.inode_buffer.size // PART_BYTES), 1)
 
 
 class _Timer:

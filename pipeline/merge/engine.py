@@ -51,11 +51,11 @@ class SparkEngine:
         """
         from pipeline.merge.checkpoint import make_checkpoint
         from pipeline.merge.faults import spark_errors
-        from pipeline.merge.spark_session import engine_session
+        from pipeline.merge.spark_session import engine_context
 
         try:
-            with engine_session(self._settings, small=_is_small(task)) as spark, spark_errors("Spark"):
-                return make_checkpoint(spark, self._settings, task, observer or SilentObserver())
+            with engine_context(self._settings, small=_is_small(task)) as context, spark_errors("Spark"):
+                return make_checkpoint(context, self._settings, task, observer or SilentObserver())
         except InconsistentHistoryError as error:
             _LOG.info("using the local engine, because Spark cannot heal images: %s", error)
         return LocalEngine().merge(task, observer)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+
+import numpy as np
 
 from engine.section_delta import COPY_CHUNK, Chunk, DirectoryDelta, InodeDelta
 from hadoop_common.errors import HdfsError
 from image_format.errors import ImageStorageError
+from image_format.index import ImageIndex
 from pipeline.errors import PipelineError
 from pipeline.merge import tasks
-from pipeline.merge.fetched_image import ImageFacts
 from pipeline.merge.job import CheckpointJob
-from pipeline.merge.tasks import InodeRange, PartFile
+from pipeline.merge.tasks import DirectoryPart, InodePart, Part, PartFile
 
 PART_BYTES = 32 << 20
 _FOLDER = "checkpoint-parts"
@@ -27,43 +29,45 @@ class ParallelMerger:
     """`SectionMerger` that runs in tasks.
 
     Args:
-        inode_parts: number of slot ranges in which INODE is merged; INODE_DIR is divided at the cuts of `description`.
+        index: of the image.
+        parts: number of slot ranges in which INODE is merged, and of byte ranges of INODE_DIR.
         folder: folder in which executors write parts; with None they send the bytes to the driver.
     """
 
     concurrent = False
 
-    def __init__(self, job: CheckpointJob, description: ImageFacts, inode_parts: int, folder: Path | None) -> None:
+    def __init__(self, job: CheckpointJob, index: ImageIndex, parts: int, folder: Path | None) -> None:
         self._job = job
-        self._description = description
-        self._inode_parts = inode_parts
-        self._folder = "" if folder is None else str(folder)
+        self._index = index
+        self._parts = parts
+        self._folder = folder
 
     def inodes(self, delta: InodeDelta) -> Iterator[Chunk]:
-        count = self._description.slot_count
-        edges = [count * number // self._inode_parts for number in range(self._inode_parts + 1)]
-        ranges = [
-            InodeRange(first, behind, delta.between(first, behind))
-            for first, behind in pairwise(edges)
-            if first < behind
-        ]
-        return self._merged(ranges, tasks.inode_part)
+        edges = _edges(self._index.slot_count, self._parts)
+        ranges = [(first, behind) for first, behind in pairwise(edges) if first < behind]
+        return self._merged([InodePart(*each, delta.between(*each)) for each in ranges])
 
     def directories(self, delta: DirectoryDelta) -> Iterator[Chunk]:
-        cuts: Sequence[int] = self._description.cuts
-        spans = list(zip(cuts, [*cuts[1:], None], strict=True))
-        return self._merged(spans, tasks.directory_part, delta)
+        offsets = np.sort(self._index.arrays.directory_offsets)
+        edges = _edges(self._index.directory_buffer.size, self._parts)[:-1]
+        cuts = offsets[np.minimum(np.searchsorted(offsets, edges), offsets.size - 1)].tolist() if offsets.size else []
+        starts = sorted({0, *cuts})
+        return self._merged([DirectoryPart(*each, delta) for each in zip(starts, [*starts[1:], None], strict=True)])
 
-    def _merged(self, items: Sequence[Any], make: Callable[..., Iterator[Chunk]], *arguments: Any) -> Iterator[Chunk]:
-        if not self._folder:
-            yield from self._job.stream(tasks.send_part, items, make, *arguments)
+    def _merged(self, parts: Sequence[Part]) -> Iterator[Chunk]:
+        if self._folder is None:
+            yield from self._job.stream(tasks.send_part, parts)
             return
-        parts = self._job.collect(tasks.write_part, items, self._folder, make, *arguments)
-        if len(parts) != len(items):
+        files = self._job.collect(partial(tasks.write_part, str(self._folder)), parts)
+        if len(files) != len(parts):
             # PySpark mistakes the end of a connection for the end of the results.
-            raise PipelineError(f"Spark returned {len(parts)} of {len(items)} merged parts", hint=_AGAIN)
-        for part in parts:
+            raise PipelineError(f"Spark returned {len(files)} of {len(parts)} merged parts", hint=_AGAIN)
+        for part in files:
             yield from _content(part)
+
+
+def _edges(size: int, parts: int) -> list[int]:
+    return [size * number // parts for number in range(parts + 1)]
 
 
 def _content(part: PartFile) -> Iterator[bytes]:

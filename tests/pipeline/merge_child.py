@@ -9,28 +9,19 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 from pipeline.merge import parallel_merger
-from pipeline.merge.job import CheckpointJob
 from pipeline.session import build_session
 from tests.pipeline.merge_support import merge_on_spark
 
-_OPS = 20
-_ops = CheckpointJob.ops
 _content = parallel_merger._content
 
 
 def _die(*_: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _die_after_some(job: CheckpointJob) -> Iterator[Any]:
-    yield from islice(_ops(job), _OPS)
-    _die()
 
 
 def _die_after_one(part: Any) -> Iterator[bytes]:
@@ -39,7 +30,7 @@ def _die_after_one(part: Any) -> Iterator[bytes]:
 
 
 STEPS: dict[str, tuple[str, Callable[..., Any]]] = {
-    "amid-replay": ("pipeline.merge.job.CheckpointJob.ops", _die_after_some),
+    "before-replay": ("pipeline.merge.checkpoint.replay", _die),
     "with-parts-made": ("pipeline.merge.parallel_merger._content", _die),
     "amid-joining": ("pipeline.merge.parallel_merger._content", _die_after_one),
     "before-the-rename": ("image_format.publish.rename_durably", _die),

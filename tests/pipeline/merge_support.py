@@ -12,7 +12,7 @@ from engine.settings import MergeSettings
 from site_config.engine_settings import EngineChoice, EngineSettings, SparkSettings
 
 ON_SPARK = EngineSettings(EngineChoice.SPARK, spark=SparkSettings(partitions=3))
-AUTO = EngineSettings(EngineChoice.AUTO, spark_from=0)
+AUTO = EngineSettings(EngineChoice.AUTO, spark=SparkSettings("local[2]"))
 
 
 def merge_on_spark(

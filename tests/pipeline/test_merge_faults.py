@@ -7,18 +7,17 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from engine.errors import CheckpointCancelledError
 from engine.observer import SilentObserver
-from hadoop_common.errors import HdfsError
+from hadoop_common.errors import HdfsError, StorageError
 from image_format.errors import DigestMismatchError, ImageFormatError
 from image_format.md5_file import md5_of_file
 from journal.errors import CorruptOpError, JournalError
-from pipeline.merge.faults import TaskFault, raising_faults, returning_faults
 from site_config.engine_settings import SparkSettings
 from tests.cli_runner import fingerprint
 from tests.pipeline.merge_child import STEPS
@@ -114,19 +113,15 @@ def test_parts_come_through_spark_where_no_disk_is_shared(folder: Path, tmp_path
     assert md5_of_file(made.saved.paths[0]) == md5_of_file(shared.saved.paths[0])
 
 
-def test_a_fault_keeps_its_type_and_fields_on_the_way_to_the_driver() -> None:
-    def task(number: int) -> Iterator[int]:
-        yield number
-        if number == 2:
-            raise CorruptOpError("broken", file="edits", offset=7, txid=5)
-
-    found = list(returning_faults(task)([1, 2, 3]))
-    assert found[:2] == [1, 2]
-    assert isinstance(found[2], TaskFault)
-    with pytest.raises(CorruptOpError) as caught:
-        list(raising_faults(found))
-    assert (caught.value.offset, caught.value.txid) == (7, 5)
-    assert str(caught.value) == str(CorruptOpError("broken", file="edits", offset=7, txid=5))
+def test_an_error_of_a_task_keeps_its_type_and_fields(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("pipeline.merge.checkpoint.work_folder", lambda _: nullcontext(tmp_path / "missing"))
+    before = fingerprint(folder)
+    with pytest.raises(StorageError, match=r"cannot write .*missing") as caught:
+        merge_on_spark(folder)
+    assert "shared-storage" in caught.value.hint
+    assert fingerprint(folder) == before
 
 
 def environment(scratch: Path, **more: str) -> dict[str, str]:

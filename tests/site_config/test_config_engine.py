@@ -22,15 +22,14 @@ def faults(values: dict[str, str]) -> dict[str, str]:
     return {fault.key: fault.problem for fault in caught.value.faults}
 
 
-def test_without_keys_large_images_go_to_spark_on_this_machine() -> None:
-    assert settings({}) == EngineSettings(EngineChoice.AUTO, 16 << 30, SparkSettings())
+def test_without_keys_no_image_goes_to_spark() -> None:
+    assert settings({}) == EngineSettings(EngineChoice.AUTO, SparkSettings())
 
 
 def test_every_key_is_read() -> None:
     found = settings(
         {
             KEY: "spark",
-            f"{SPARK}.min-size": "2g",
             f"{SPARK}.master": "spark://host:7077",
             f"{SPARK}.driver-memory": "1536m",
             f"{SPARK}.shared-storage": "true",
@@ -41,7 +40,7 @@ def test_every_key_is_read() -> None:
     )
     conf = {"spark.executor.memory": "4g", "spark.hadoop.dfs.client.use.datanode.hostname": "true"}
     spark = SparkSettings("spark://host:7077", "1536m", True, 7, conf)
-    assert found == EngineSettings(EngineChoice.SPARK, 2 << 30, spark)
+    assert found == EngineSettings(EngineChoice.SPARK, spark)
 
 
 @pytest.mark.parametrize(("text", "expected"), [("", None), ("true", True), ("FALSE", False)])
@@ -54,7 +53,6 @@ def test_shared_storage_may_be_left_to_the_master(text: str, expected: bool | No
     [
         (KEY, "Spark", "is not an engine: local, spark or auto"),
         (KEY, "", "is not an engine"),
-        (f"{SPARK}.min-size", "big", "is not a size"),
         (f"{SPARK}.driver-memory", "lots", "is not a size"),
         (f"{SPARK}.driver-memory", "", "is not set"),
         (f"{SPARK}.driver-memory", "256m", "must be at least 512m"),
