@@ -63,7 +63,7 @@ class Day:
             "dfs.namenode.secondary.http-address": f"127.0.0.1:{free_port()}",
             "dfs.namenode.checkpoint.period": f"{PERIOD:.0f}",
             "dfs.namenode.checkpoint.check.period": f"{POLL:.0f}",
-            "ipc.client.rpc-timeout.ms": "300",
+            "ipc.client.rpc-timeout.ms": "1500",
             "dfs.image.transfer.timeout": "300",
             "hadoop.user.name": "hdfs",
             "dfs.namenode.resource.du.reserved": "0",
