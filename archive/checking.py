@@ -55,12 +55,13 @@ class CheckReport:
 
 
 def check_archive(
-    archive: Archive, *, repair: bool = False, progress: Callable[[int], None] | None = None
+    archive: Archive, *, repair: bool = False, min_age: float = 0.0, progress: Callable[[int], None] | None = None
 ) -> CheckReport:
     """Compare every object with its digest, and list what damage costs.
 
     Args:
         repair: remove garbage, and list the objects of damaged commits again. Objects are never changed.
+        min_age: of garbage that is removed, in seconds: another process may be about to list a younger object.
         progress: called with the bytes read so far.
     """
     archive.require()
@@ -91,7 +92,7 @@ def check_archive(
         report.missing += [(branch, each.start, each.stop - 1) for each in missing_edits(now, branch)]
     report.garbage = _garbage(archive, now)
     if repair:
-        _repair(archive, catalogue, report)
+        _repair(archive, catalogue, report, min_age)
     return report
 
 
@@ -170,7 +171,7 @@ def _garbage(archive: Archive, catalogue: Catalogue) -> list[str]:
     return [*(name for name in stored if name not in catalogue.names), *commits, *archive.store.incoming()]
 
 
-def _repair(archive: Archive, catalogue: Catalogue, report: CheckReport) -> None:
+def _repair(archive: Archive, catalogue: Catalogue, report: CheckReport, min_age: float) -> None:
     if catalogue.damaged:
         adopted = [record for name in report.garbage if (record := _record_of(archive, name)) is not None]
         if adopted:
@@ -183,9 +184,17 @@ def _repair(archive: Archive, catalogue: Catalogue, report: CheckReport) -> None
     if archive.immutable:
         return
     for name in report.garbage:
-        if name not in report.adopted and name != IDENTITY:
+        if name not in report.adopted and name != IDENTITY and _is_old(archive, name, min_age):
             archive.store.remove(name)
             report.removed.append(name)
+
+
+def _is_old(archive: Archive, name: str, min_age: float) -> bool:
+    """Return whether no process can still be about to list an object; replaced commits are never listed again."""
+    if not min_age or name.startswith(COMMITS):
+        return True
+    age = archive.store.age(name)
+    return age is not None and age >= min_age
 
 
 def _record_of(archive: Archive, name: str) -> Record | None:

@@ -9,8 +9,10 @@ import os
 import secrets
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Protocol
 from urllib.parse import unquote, urlsplit
@@ -47,6 +49,9 @@ class ObjectStore(Protocol):
 
     def remove(self, name: str) -> None:
         """Remove an object if it exists."""
+
+    def age(self, name: str) -> float | None:
+        """Return the seconds since an object was stored; None if unknown, or if it does not exist."""
 
     def scratch(self) -> Path:
         """Return the path of a new file in which an object can be built."""
@@ -110,6 +115,13 @@ class FolderStore:
         with _faults(self._root / name, "cannot be removed"):
             if (self._root / name).exists():
                 remove_durably(self._root / name)
+
+    def age(self, name: str) -> float | None:
+        with _faults(self._root / name, "cannot be read"):
+            try:
+                return time.time() - (self._root / name).stat().st_mtime
+            except FileNotFoundError:
+                return None
 
     def scratch(self) -> Path:
         with _faults(self._root, "cannot be written"):
@@ -194,6 +206,16 @@ class FsspecStore:
             self._fs.invalidate_cache()
             if self._fs.exists(f"{self._root}/{name}"):
                 self._fs.rm_file(f"{self._root}/{name}")
+
+    def age(self, name: str) -> float | None:
+        with _faults(f"{self._url}/{name}", "cannot be read"):
+            try:
+                modified: datetime = self._fs.modified(f"{self._root}/{name}")
+            except (NotImplementedError, FileNotFoundError, KeyError):
+                return None
+        # some file systems report UTC without a zone
+        at = modified if modified.tzinfo is not None else modified.replace(tzinfo=UTC)
+        return time.time() - at.timestamp()
 
     def scratch(self) -> Path:
         if self._scratch is None:

@@ -13,6 +13,9 @@ from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.errors import EXIT_BAD_IMAGE
 
+_MIN_AGE = 86_400.0
+"""Seconds; the first addition of a large directory stores objects for a long time before it lists them."""
+
 
 @click.command("check")
 @archive_options
@@ -34,8 +37,8 @@ def command(
 ) -> None:
     """Compare every object with its digest, and list the moments that damage costs; exit 3 if there is any.
 
-    A crash of `add` or `prune` can leave unlisted objects, which do no harm. --repair removes them. Do not repair while
-    another process adds to the archive.
+    A crash of `add`, `prune` or a daemon can leave unlisted objects, which do no harm. --repair removes those that are
+    older than a day; another process may be about to list younger ones.
 
     \b
     Example: checkpointer archive check --archive /backup/hdfs --deep
@@ -47,7 +50,7 @@ def command(
         with ProgressObserver(show=not as_json) as observer:
             total = sum(each.stored for each in archive.catalogue().records)
             observer.phase("check", total)
-            report = check_archive(archive, repair=repair, progress=observer.advance)
+            report = check_archive(archive, repair=repair, min_age=_MIN_AGE, progress=observer.advance)
         if deep:
             with scratch_folder(scratch_dir) as folder:
                 check_images(archive, folder, settings, report)

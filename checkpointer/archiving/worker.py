@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import shutil
 import signal
 import sys
 import threading
@@ -17,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from typing import BinaryIO
 
 from archive.adding import AddOptions, FoundFiles, find_segments
@@ -27,7 +28,7 @@ from archive.following import ArchiveFollower, ArchivePosition
 from archive.history import histories, view_of
 from archive.pruning import prune
 from checkpointer.archiving.journal_spool import JournalSpool
-from checkpointer.archiving.messages import ArchiveReport, ArchiveSource
+from checkpointer.archiving.messages import SCRATCH_PREFIX, ArchiveReport, ArchiveSource
 from checkpointer.roles.standby.open_source import open_edit_source
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import as_hdfs_error
@@ -220,7 +221,7 @@ def _opened_spool(config: CheckpointConfig, inbox: Inbox) -> Iterator[JournalSpo
     journal = open_edit_source(config)
     journal.open(parse_version(version, VERSION))
     try:
-        with TemporaryDirectory(prefix="checkpointer-archive-") as folder:
+        with TemporaryDirectory(prefix="spool-") as folder:
             spool = JournalSpool(journal, Path(folder))
             try:
                 yield spool
@@ -236,7 +237,12 @@ def main() -> None:
     os.umask(0o077)
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(message)s")
     config = pickle.load(sys.stdin.buffer)
-    work(config, Inbox(sys.stdin.buffer))
+    try:
+        work(config, Inbox(sys.stdin.buffer))
+    finally:
+        # a daemon that was killed does not remove it
+        if (scratch := Path(gettempdir())).name.startswith(SCRATCH_PREFIX):
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from checkpointer.archiving.messages import ArchiveReport, ArchiveSource
+from checkpointer.archiving.messages import SCRATCH_PREFIX, ArchiveReport, ArchiveSource
 from checkpointer.daemon.child_process import end_process_group
 from checkpointer.roles.role import CheckpointRole
 from engine.merge import MergeResult
@@ -190,7 +190,7 @@ class ArchiveProcess:
 
     def _run(self) -> str:
         """Run one process to its end; return why it ended."""
-        with TemporaryDirectory(prefix="checkpointer-archive-", ignore_cleanup_errors=True) as scratch:
+        with TemporaryDirectory(prefix=SCRATCH_PREFIX, ignore_cleanup_errors=True) as scratch:
             with self._guard:
                 if self._stopping.is_set():
                     return "the daemon stops"

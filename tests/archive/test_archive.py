@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 from collections.abc import Iterator
@@ -553,3 +554,23 @@ def test_a_drill_finds_its_archive_in_the_configuration(mistake: tuple[Archive, 
     (conf / "hdfs-site.xml").write_text("<configuration/>")
     unset = run_cli("archive", "drill", "--conf", conf)
     assert (unset.code, "sets checkpointer.archive.dir" in unset.err) == (2, True)
+
+
+def test_a_repair_leaves_what_another_process_may_be_about_to_list(archive: Archive, tmp_path: Path) -> None:
+    add_directory(archive, storage(tmp_path / "nn"))
+    folder = tmp_path / "archive"
+    (folder / "edits").mkdir(mode=0o700, exist_ok=True)
+    young, old = folder / "edits" / "young.zst", folder / "edits" / "old.zst"
+    for path in (young, old):
+        path.write_bytes(b"stored, but not listed")
+    os.utime(old, (1, 1))
+    answer = run_cli("archive", "check", "--archive", folder, "--repair")
+    assert (answer.code, young.exists(), old.exists()) == (0, True, False)
+    assert "not listed: edits/young.zst" in answer.out
+    files = MemoryFileSystem()
+    store = FsspecStore("memory://age", files, "/age")
+    files.pipe_file("/age/edits/a", b"x")
+    age = store.age("edits/a")
+    assert age is not None
+    assert -1 < age < 600
+    assert store.age("edits/missing") is None
