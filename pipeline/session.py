@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.class_archive import LOCAL_FLAGS
 from pipeline.errors import PipelineSetupError
 from pipeline.java import find_java_home
 from pipeline.task_errors import error_reason
@@ -35,6 +36,7 @@ def suppress_py4j_logs() -> None:
 
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
+_DAEMON = "pipeline.python_daemon"
 _APPLICATION = "hdfs-checkpointer"
 _SMALL = {
     "spark.sql.shuffle.partitions": "1",
@@ -43,7 +45,6 @@ _SMALL = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 """Settings for small inputs, where replanning after each stage and compiling Java code would take most of the time."""
-_QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MetaspaceSize=256m -Xshare:auto"
 
 
 def build_session(
@@ -143,7 +144,8 @@ def settings(master: str | None, driver_memory: str, *, small: bool = False) -> 
         if master.startswith("local"):
             chosen["spark.driver.host"] = chosen["spark.driver.bindAddress"] = "127.0.0.1"
             chosen["spark.sql.shuffle.partitions"] = "32"
+            chosen["spark.driver.extraJavaOptions"] += f" {' '.join(LOCAL_FLAGS)}"
+            chosen["spark.python.daemon.module"] = _DAEMON
             if small:
                 chosen |= _SMALL
-                chosen["spark.driver.extraJavaOptions"] += f" {_QUICK_JAVA}"
     return chosen

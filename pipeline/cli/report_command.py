@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -183,6 +185,8 @@ def _check_inputs(image: str, before: str, edits: str) -> bool:
 
 def _make(sources: _Inputs, chosen: _Options, progress: ProgressObserver, engine: _SparkOptions) -> NamespaceReport:
     progress.phase("Spark", None)
+    # These imports take as long as a tenth of Java's start, during which this process would wait.
+    threading.Thread(target=import_module, args=("pipeline.reports.build",), daemon=True).start()
     with context_for(engine.master, engine.driver_memory, small=engine.small) as context:
         from pipeline.reports.build import ReportRequest, make_report
         from pipeline.reports.work import ReportOptions

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pipeline.session import build_session, settings
+from pipeline.session import build_session
 from tests.depth import deep
-from tests.pipeline.quick_java import quick_start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,10 +29,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         **{f"spark.hadoop.fs.viewfs.mounttable.files.link.{root}": root.as_uri() for root in roots},
     }
-    options = settings("local[2]", "1g")["spark.driver.extraJavaOptions"]
     if deep():
         conf["spark.sql.shuffle.partitions"] = "4"
-    conf["spark.driver.extraJavaOptions"] = " ".join([options, *quick_start()])
     session = build_session(master="local[2]", conf=conf, small=not deep())
     yield session
     session.stop()

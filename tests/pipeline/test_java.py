@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from bench.generate import generate_image
+from pipeline.class_archive import LOCAL_FLAGS, archive_classes, archive_file, archive_flags
 from pipeline.errors import PipelineSetupError
-from pipeline.java import find_java_home, java_version
+from pipeline.java import find_java_home, java_version, real_java_home
 
 FILES = 2_000
 
@@ -67,6 +68,58 @@ def test_java_is_run_without_the_module_that_spark_asks_for(tmp_path: Path) -> N
     program_found = find_java_home({"JAVA_HOME": str(home)}) / "bin" / "java"
     done = subprocess.run([program_found, *words], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["-cp", "a b", "--add-modules=java.se", "Main", "*"]
+
+
+DRIVER, LAUNCHER = "org.apache.spark.deploy.SparkSubmit", "org.apache.spark.launcher.Main"
+
+
+def test_a_driver_uses_the_archive_of_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "a b"))
+    home = fake_java(tmp_path, "17.0.1")
+    archive = archive_file(home)
+    assert archive.parent == tmp_path / "a b"
+    (home / "bin" / "java").write_text('#!/bin/sh\necho \'version "17"\' >&2\nfor each; do echo "$each"; done\n')
+    program = find_java_home({"JAVA_HOME": str(home)}) / "bin" / "java"
+
+    def words(*given: str) -> list[str]:
+        return subprocess.run([program, *given], capture_output=True, text=True, check=True).stdout.splitlines()
+
+    plain = {"driver": ["-cp", "x", DRIVER, "--conf", "a=b c"], "other": ["-cp", "x", "Main"]}
+    assert words(*plain["driver"]) == plain["driver"]
+    archive.parent.mkdir()
+    archive.touch()
+    assert words(*plain["driver"]) == [*archive_flags(archive), *plain["driver"]]
+    assert words(*plain["other"]) == plain["other"]
+    launcher = ["-cp", "x", LAUNCHER, DRIVER, "--conf", "a=b c"]
+    assert words(*launcher) == [*LOCAL_FLAGS, *launcher]
+
+
+def test_a_wrapped_home_leads_to_the_real_one(tmp_path: Path) -> None:
+    home = fake_java(tmp_path / "jdk 17", "17.0.1")
+    wrapped = find_java_home({"JAVA_HOME": str(home)})
+    assert real_java_home({"JAVA_HOME": str(wrapped)}) == home
+
+
+def test_an_archive_fits_one_java(tmp_path: Path) -> None:
+    homes = [fake_java(tmp_path / name, "17") for name in ("a", "b", "c")]
+    for home, version in zip(homes, ("17.0.1", "17.0.2", "17.0.1"), strict=True):
+        (home / "release").write_text(f'JAVA_VERSION="{version}"\n')
+    first, second, third = map(archive_file, homes)
+    assert first == third != second
+
+
+def test_nothing_is_archived_without_java_or_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "absent"))
+    assert archive_classes() == ""
+    home = fake_java(tmp_path / "jdk", "17.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    archive_file(home).touch()
+    assert archive_classes() == ""
+    archive_file(home).unlink()
+    monkeypatch.setattr("pipeline.class_archive.sys.executable", "/bin/false")
+    assert archive_classes().startswith("no archive of Spark's classes")
+    assert list(tmp_path.glob("spark-*")) == []
 
 
 def test_a_java_home_that_does_not_run_is_refused(tmp_path: Path) -> None:

@@ -42,9 +42,16 @@ def codes_of(column: pa.Array | pa.ChunkedArray) -> tuple[Numbers, pa.Array]:
 def groups_of(columns: Sequence[pa.Array | pa.ChunkedArray]) -> tuple[Numbers, Numbers]:
     """Return (group of each row, first row of each group) of rows with equal values in all columns."""
     groups, found = codes_of(columns[0])
+    size = len(found)
     for column in columns[1:]:
         codes, values = codes_of(column)
-        groups, found = codes_of(pa.array(groups * max(1, len(values)) + codes))
+        if size * len(values) > MAX_LONG:
+            groups, found = codes_of(pa.array(groups))
+            size = len(found)
+        groups = groups * len(values) + codes
+        size *= len(values)
+    if len(columns) > 1:
+        groups, found = codes_of(pa.array(groups))
     firsts = np.empty(len(found), np.int64)
     firsts[groups[::-1]] = np.arange(groups.size - 1, -1, -1)
     return groups, firsts

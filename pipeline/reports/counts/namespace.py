@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.reports.counts.classes import NO_TIME, age_class, days_before, known_size, raw_space, size_class
-from pipeline.reports.counts.grouping import Mask, Numbers, add_up, codes_of, grouped, groups_of, highest, numbers
+from pipeline.reports.counts.grouping import Mask, Numbers, codes_of, grouped, more_than_none, numbers
 
 FACT_COLUMNS = (
     "parent",
@@ -41,6 +41,8 @@ PARTS = ("small_files", "small_length", "small_blocks", "cold_files", "cold_leng
 """Sums of small files, of cold files, and of files whose access time is later than the modification time."""
 
 DIMENSIONS = ("owner", "group", "size_class", "mtime_class", "use_class", "replication", "ec_policy")
+CLASSES = frozenset({"size_class", "mtime_class", "use_class"})
+"""Dimensions whose values are positions in the lists of labels of `counts.classes`."""
 OF_ALL = frozenset({"owner", "group"})
 """Dimensions that count all inodes; the others count only files."""
 
@@ -74,22 +76,21 @@ class NamespaceCounts:
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._found: dict[str, list[pa.Table]] = {"direct": [], "dimensions": [], "policies": [], "tree": []}
+        self._found: dict[str, list[pa.Table]] = {"direct": [], "classes": [], "policies": [], "tree": []}
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Count a batch with `FACT_COLUMNS`."""
         batch = batch.filter(pc.is_valid(batch["parent"]))
         if not batch.num_rows:
             return
-        sums, classes = _measured(batch, self._rules)
-        self._found["direct"].append(_direct(batch, sums))
-        self._found["dimensions"] += [_dimension(name, batch, sums, classes) for name in DIMENSIONS]
-        own = pc.and_(pc.is_valid(batch["storage_policy"]), pc.equal(batch["type"], "FILE"))
-        if own.true_count:
-            rows = pa.table(
-                {"parent": batch["parent"], "policy": batch["storage_policy"], **{n: sums[n] for n in OF_FILES}}
+        rows = _measured(batch, self._rules)
+        self._found["direct"].append(grouped(rows, _KEYS["direct"], _SUMS, ("block_size",)))
+        self._found["classes"].append(grouped(rows, DIMENSIONS, _SUMS))
+        own = pc.and_(pc.is_valid(batch["storage_policy"]), pc.greater(rows["files"], 0))
+        if own.to_numpy().any():
+            self._found["policies"].append(
+                rows.append_column("policy", batch["storage_policy"]).filter(own).select(_OWN)
             )
-            self._found["policies"].append(rows.filter(own))
 
     def add_directories(self, batch: pa.RecordBatch) -> None:
         """Record the directories of a batch with `DIRECTORY_COLUMNS`."""
@@ -104,10 +105,16 @@ class NamespaceCounts:
         - `policies`: by `parent` and `policy`, `OF_FILES` of the files with a storage policy of their own;
         - `tree`: `DIRECTORY_COLUMNS` of directories.
         """
-        return merge_counts({name: pa.concat_tables(parts) for name, parts in self._found.items() if parts})
+        found = {name: pa.concat_tables(parts) for name, parts in self._found.items() if parts}
+        if "classes" in found:
+            classes = grouped(found.pop("classes"), DIMENSIONS, _SUMS)
+            found["dimensions"] = pa.concat_tables(_dimension(name, classes) for name in DIMENSIONS)
+        return merge_counts(found)
 
 
-_LONGS = [(name, pa.int64()) for name in (*MEASURES, *PARTS)]
+_SUMS = (*MEASURES, *PARTS)
+_OWN = ("parent", "policy", *OF_FILES)
+_LONGS = [(name, pa.int64()) for name in _SUMS]
 _KEYS = {"direct": ("parent", "owner"), "dimensions": ("dimension", "value"), "policies": ("parent", "policy")}
 _SCHEMAS = {
     "direct": pa.schema([("parent", pa.int64()), ("owner", pa.string()), *_LONGS, ("block_size", pa.int64())]),
@@ -129,8 +136,8 @@ def merge_counts(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
     return merged
 
 
-def _measured(batch: pa.RecordBatch, rules: Rules) -> tuple[dict[str, Numbers], dict[str, Numbers]]:
-    """Return (the measures of each row, the classes of each row)."""
+def _measured(batch: pa.RecordBatch, rules: Rules) -> pa.Table:
+    """Return the keys and measures of each row; a class that does not apply is -1."""
     kinds, names = codes_of(batch["type"])
     is_kind = {name: kinds == code for code, name in enumerate(names.to_pylist())}
     nobody = np.zeros(kinds.size, np.bool_)
@@ -144,7 +151,11 @@ def _measured(batch: pa.RecordBatch, rules: Rules) -> tuple[dict[str, Numbers], 
     is_read = is_file & (atime > mtime) & (mtime != NO_TIME)
     raw = np.where(is_file, raw_space(length, numbers(batch["replication"]), batch["ec_policy"]), 0)
     blocks = numbers(batch["block_count"])
-    sums = {
+    columns = {
+        **{name: batch[name] for name in ("parent", "owner", "group", "replication", "ec_policy")},
+        "size_class": size_class(length),
+        "mtime_class": age_class(mtime, rules.as_of),
+        "use_class": age_class(used, rules.as_of),
         "files": _ones(is_file),
         "directories": _ones(is_kind.get("DIRECTORY", nobody)),
         "symlinks": _ones(is_kind.get("SYMLINK", nobody)),
@@ -160,49 +171,28 @@ def _measured(batch: pa.RecordBatch, rules: Rules) -> tuple[dict[str, Numbers], 
         "read_files": _ones(is_read),
         "block_size": np.where(is_small, block_size, 0),
     }
-    classes = {
-        "size_class": size_class(length),
-        "mtime_class": age_class(mtime, rules.as_of),
-        "use_class": age_class(used, rules.as_of),
-    }
-    return sums, classes
+    return pa.table(columns)
 
 
 def _ones(mask: Mask) -> Numbers:
     return mask.astype(np.int64)
 
 
-def _direct(batch: pa.RecordBatch, sums: Mapping[str, Numbers]) -> pa.Table:
-    groups, firsts = groups_of([batch["parent"], batch["owner"]])
-    keys = {key: batch[key].take(pa.array(firsts)) for key in ("parent", "owner")}
-    largest = highest(sums["block_size"], groups, firsts.size)
-    return pa.table({**keys, **_sums(sums, groups, firsts.size), "block_size": largest})
+def _dimension(name: str, classes: pa.Table) -> pa.Table:
+    """Return the sums of one dimension.
 
-
-def _dimension(
-    name: str, batch: pa.RecordBatch, sums: Mapping[str, Numbers], classes: Mapping[str, Numbers]
-) -> pa.Table:
-    """Return the sums of one dimension; the values of classes are their positions."""
-    if name in classes:
-        codes, values = _class_codes(classes[name])
-    else:
-        codes, found = codes_of(batch[name])
-        values = found.cast(pa.string())
-    counted = _sums(sums, codes, len(values))
-    chosen = np.ones(len(values), np.bool_) if name in OF_ALL else counted["files"] > 0
+    Args:
+        classes: the sums by all `DIMENSIONS`.
+    """
     if name not in OF_ALL:
         # Only files have a length, blocks or a part.
-        counted["directories"], counted["symlinks"] = np.zeros((2, len(values)), np.int64)
-    rows = pa.table({"dimension": [name] * len(values), "value": values, **counted})
-    return rows.filter(pa.array(chosen))
-
-
-def _class_codes(positions: Numbers) -> tuple[Numbers, pa.Array]:
-    """Return (codes, values) of classes, of which -1 is null."""
-    count = int(positions.max()) + 1
-    values = [None, *map(str, range(count))]
-    return positions + 1, pa.array(values, pa.string())
-
-
-def _sums(sums: Mapping[str, Numbers], groups: Numbers, count: int) -> dict[str, Numbers]:
-    return {name: add_up(sums[name], groups, count) for name in (*MEASURES, *PARTS)}
+        nothing = pa.array(np.zeros(classes.num_rows, np.int64))
+        for other in ("directories", "symlinks"):
+            classes = classes.set_column(classes.column_names.index(other), other, nothing)
+        classes = more_than_none(classes, "files")
+    rows = grouped(classes, (name,), _SUMS)
+    values = rows[name]
+    if name in CLASSES:
+        values = pc.if_else(pc.equal(values, -1), pa.scalar(None, pa.int64()), values)
+    columns = [pa.array([name] * rows.num_rows, pa.string()), values.cast(pa.string())]
+    return pa.table([*columns, *(rows[each] for each in _SUMS)], ["dimension", "value", *_SUMS])

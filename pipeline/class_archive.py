@@ -1,0 +1,120 @@
+"""An archive of the classes that Spark's JVM loads, with which a driver starts in half the time.
+
+Java calls this class data sharing. `checkpointer compile` makes the archive: a JVM runs small jobs and keeps its
+classes. The archive fits one Java and one PySpark, which are part of its name. A JVM with another class path ignores
+the archive.
+
+    python -m pipeline.class_archive FILE      run the small job in a JVM that writes FILE at its end
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from hadoop_common.text_layout import duration
+from pipeline.errors import PipelineSetupError
+
+LOCAL_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Flags of a JVM for short jobs on this host: the collector and the compiler that start fastest."""
+
+_QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
+"""A JVM that cannot use an archive would report that on standard output."""
+
+_MASTER = "local[2]"
+_LAST_LINES = 500
+
+
+def spark_jars() -> Path | None:
+    """Return the folder of the installed PySpark's jars, None without PySpark."""
+    found = importlib.util.find_spec("pyspark")
+    return None if found is None or found.origin is None else Path(found.origin).with_name("jars")
+
+
+@functools.cache
+def archive_file(home: Path) -> Path:
+    """Return the archive for the Java in `home` and the installed PySpark; the file may be missing.
+
+    The folder is NUMBA_CACHE_DIR, as for kernels, or the user's cache.
+    """
+    release = home / "release"
+    java = release.read_text(errors="replace") if release.is_file() else str(home)
+    folder = spark_jars()
+    jars = sorted(f"{jar.name}:{jar.stat().st_size}" for jar in folder.iterdir()) if folder is not None else []
+    key = hashlib.sha256("\n".join([java, *jars]).encode()).hexdigest()[:16]
+    return _cache_folder() / f"spark-{key}.jsa"
+
+
+def _cache_folder() -> Path:
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    cache = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    return Path(cache) / "hdfs-checkpointer"
+
+
+def archive_flags(archive: Path) -> tuple[str, ...]:
+    """Return the flags with which a JVM uses an archive."""
+    return (*_QUIET, f"-XX:SharedArchiveFile={archive}")
+
+
+def archive_classes() -> str:
+    """Make the archive for the Java that commands use, unless the file exists; return a sentence about it.
+
+    Without PySpark or Java, no archive is needed, and the sentence is empty.
+    """
+    from pipeline.java import real_java_home
+
+    try:
+        archive = archive_file(real_java_home(os.environ))
+    except PipelineSetupError:
+        return ""
+    if spark_jars() is None or archive.exists():
+        return ""
+    started = time.monotonic()
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="spark-", dir=archive.parent) as work:
+        fresh = Path(work) / "fresh"
+        command = [sys.executable, "-m", "pipeline.class_archive", str(fresh)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        if done.returncode or not fresh.exists():
+            return f"no archive of Spark's classes: {(done.stdout + done.stderr)[-_LAST_LINES:]}"
+        for old in archive.parent.glob("spark-*.jsa"):
+            old.unlink()
+        fresh.replace(archive)
+    return f"Spark's classes archived in {duration(time.monotonic() - started)}"
+
+
+def _run_jobs(fresh: Path) -> None:
+    """Run a small job and a small query in a JVM that writes the classes it has loaded."""
+    from pipeline.session import build_session, settings
+
+    options = settings(_MASTER, "1g")["spark.driver.extraJavaOptions"]
+    flags = [options, *_QUIET, f"-XX:ArchiveClassesAtExit={fresh}"]
+    conf = {"spark.driver.extraJavaOptions": " ".join(flags), "spark.local.dir": str(fresh.parent)}
+    spark = build_session(master=_MASTER, conf=conf)
+    context = spark.sparkContext
+    counted = context.accumulator(0)
+    context.parallelize(range(8), 2).foreach(counted.add)
+    context.parallelize(range(8), 2).map(lambda number: (number, bytes(number))).partitionBy(2).collect()
+    table = str(fresh.with_name("table"))
+    spark.range(8).selectExpr("id", "cast(id AS string) AS name").repartition(2, "id").write.parquet(table)
+    spark.read.parquet(table).createOrReplaceTempView("numbers")
+    spark.sql("SELECT name, count(*), max(id) FROM numbers GROUP BY name ORDER BY name").collect()
+    gateway = context._gateway
+    spark.stop()
+    assert gateway is not None
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+
+
+if __name__ == "__main__":
+    _run_jobs(Path(sys.argv[1]))
