@@ -55,9 +55,11 @@ Compare = Callable[[Path, Path, Callable[[], bool]], str]
 
 def difference_hint(folder: Path) -> str:
     """Return the next step after a difference whose images are in `folder`."""
+    images = f"{folder}/{_OURS}/fsimage_* {folder}/{_THEIRS}/fsimage_*"
     return (
-        f"Keep shadow mode on, and list all differences: checkpointer image diff --limit 0 {folder}/{_OURS}/fsimage_* "
-        f"{folder}/{_THEIRS}/fsimage_*; report them with both images and the edits of that time."
+        "Keep shadow mode on, and list all differences: "
+        f"checkpointer image diff --ignore-replay-times --limit 0 {images}; report them with both images and the edits "
+        "of that time."
     )
 
 
@@ -71,7 +73,7 @@ def compare_by_commands(ours: Path, theirs: Path, cancelled: Callable[[], bool])
     code, output, errors = _run(["verify", str(ours)], cancelled)
     if code:
         return f"our image does not pass `checkpointer image verify`: {_first_line(output or errors)}"
-    code, output, errors = _run(["diff", str(ours), str(theirs), "--limit", "1"], cancelled)
+    code, output, errors = _run(["diff", str(ours), str(theirs), "--ignore-replay-times", "--limit", "1"], cancelled)
     if code not in (0, _DIFFERENT_EXIT) or not output:
         problem = f"{ours} and {theirs} cannot be compared: {_first_line(errors)}"
         raise CheckpointError(problem, hint=f"Run `checkpointer image verify {theirs}`; the daemon retries.")

@@ -31,12 +31,18 @@ _MAX_VALUE_CHARS = 200
     show_default=True,
     help="Number of differences to print, 0 for all.",
 )
+@click.option(
+    "--ignore-replay-times", is_flag=True, help="Ignore times of snapshots that a NameNode of Hadoop 2 sets at replay."
+)
 @memory_bound
-def command(first: Path, second: Path, as_json: bool, limit: int) -> None:
+def command(first: Path, second: Path, as_json: bool, limit: int, ignore_replay_times: bool) -> None:
     """Compare two images by meaning; exit with 0 if they are equal, with 1 if they differ.
 
     The comparison ignores the order of records, serial numbers of the string table, and compression. Below a renamed
     directory, and below a deleted directory in a snapshot, it lists only inodes that changed themselves.
+
+    Before layout -66, operations on snapshots have no time: each NameNode that replays them takes the modification
+    time of the directory and its snapshots from its own clock. --ignore-replay-times ignores these times.
 
     \b
     Example: checkpointer image diff fsimage_0000000000000000042 fsimage_0000000000000000099
@@ -51,6 +57,8 @@ def command(first: Path, second: Path, as_json: bool, limit: int) -> None:
         counts: Counter[str] = Counter()
         shown: list[Difference] = []
         for difference in comparison.differences(observer.advance):
+            if ignore_replay_times and comparison.is_replay_time(difference):
+                continue
             counts[f"{difference.topic.value} {difference.kind.value}"] += 1
             if not limit or len(shown) < limit:
                 shown.append(comparison.named(difference))

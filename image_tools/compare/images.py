@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 
+from image_format.layout import LayoutVersion
 from image_format.reader import ImageFile
 from image_tools.compare.difference import ChangeKind, Difference, ItemKind
 from image_tools.compare.inodes import compare_inodes, compare_stray_entries
 from image_tools.compare.managers import compare_counters, compare_managers
 from image_tools.compare.side import ComparedImage
 from image_tools.compare.snapshots import compare_references, compare_snapshot_diffs, compare_snapshots
+from image_tools.dump.values import signed64
+
+_REPLAY_TIMES = ("modificationTime", "snapshotCopy.modificationTime")
 
 
 class ImageComparison:
@@ -52,6 +57,28 @@ class ImageComparison:
         yield from compare_snapshots(a, b)
         yield from compare_snapshot_diffs(a, b)
         yield from compare_managers(a, b)
+
+    def is_replay_time(self, difference: Difference) -> bool:
+        """Return whether a difference is a time that every NameNode takes from its own clock.
+
+        The operations on snapshots have no time before layout -66. Replay then sets the modification time of the
+        snapshottable directory, which the snapshot and its diffs copy, to the time of the replay.
+        """
+        if self._timed or difference.attribute not in _REPLAY_TIMES:
+            return False
+        return difference.topic is ItemKind.SNAPSHOT or difference.inode_id in self._snapshottable
+
+    @functools.cached_property
+    def _timed(self) -> bool:
+        """Whether an image is of a layout whose operations on snapshots have a time."""
+        images = (self._a.image, self._b.image)
+        return any(each.layout_version <= LayoutVersion.SNAPSHOT_MODIFICATION_TIME for each in images)
+
+    @functools.cached_property
+    def _snapshottable(self) -> set[int]:
+        return {
+            signed64(each) for side in (self._a, self._b) for each in side.records.snapshot_header().snapshottableDir
+        }
 
     def named(self, difference: Difference) -> Difference:
         """Return the difference with the path of its inode as `subject`, and both paths of a renamed inode."""

@@ -145,7 +145,7 @@ def test_each_image_of_the_namenode_is_compared_and_a_damaged_one_is_an_alarm(
     assert "/damage" in state.difference
     (alarm,) = shadow.comparer.alarms()
     assert "/damage" in alarm
-    assert f"image diff --limit 0 {shadow.secondary.folder.parent}/shadow" in alarm.hint
+    assert f"image diff --ignore-replay-times --limit 0 {shadow.secondary.folder.parent}/shadow" in alarm.hint
     assert kind_named(alarm.kind).name == "shadow"
     assert shadow.kept == [str(state.txid)]
     assert any("/damage" in line for line in caplog.messages)

@@ -25,6 +25,7 @@ from image_format.index_arrays import IndexArrays
 from image_format.md5_file import md5_of_file, read_md5_file
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
+from image_tools.compare.images import ImageComparison
 from image_tools.verify.checker import verify_image
 from journal import ops
 from journal.segment_file import read_transactions
@@ -321,3 +322,13 @@ def test_edits_of_what_nobody_knows_are_refused_and_others_merge(case: Case) -> 
     kept = set(before.sections) - {"NS_INFO", "INODE", "INODE_DIR", "STRING_TABLE"}
     assert {name: after.sections[name] for name in kept} == {name: before.sections[name] for name in kept}
     assert all(not name.startswith("FUTURE") or name in kept for name in before.sections)
+
+
+def test_our_image_differs_from_hadoops_only_in_times_of_replay(tmp_path: Path) -> None:
+    case = Case(RECORDED / "hadoop-2.7.3" / "random-snapshot-2")
+    made, _ = made_of(case, tmp_path, healing=HealingMode.AS_HADOOP)
+    with ImageFile.open(made) as ours, ImageFile.open(case.expected_images()[0]) as theirs:
+        comparison = ImageComparison(ours, theirs)
+        differences = list(comparison.differences())
+        assert differences
+        assert [each for each in differences if not comparison.is_replay_time(each)] == []
