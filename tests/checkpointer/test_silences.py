@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from flask.testing import FlaskClient
 
+from checkpointer.cli.run_command import _checks
 from checkpointer.daemon.blueprints import ConsoleQuestions, daemon_blueprints, transfer_options
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.daemon.silences import NAME, AlarmSilences
@@ -19,6 +20,7 @@ from node_state.history import HistoryEntry
 from servlets.application import create_application
 from servlets.http_server import HttpServer
 from servlets.image_transfer import ServingLimits
+from site_config.checkpoint_config import Role
 from tests.checkpointer.namenode_double import write_site
 from tests.checkpointer.service_support import START, Clock, standby_config
 from tests.checkpointer.test_checkpoint_history import StoredRole, service_of
@@ -157,3 +159,11 @@ def test_commands_show_the_history_and_silence_an_alarm(
     assert (silenced.code, silenced.out.strip()) == (0, "alarms of the kind late are silenced for 60 minutes")
     assert without.code == 2
     assert service.silences.current()["late"].reason == "we know"
+
+
+def test_the_page_runs_no_check_that_reads_whole_images(tmp_path: Path) -> None:
+    """Without its content, an image would be reported as damaged."""
+    write_site(tmp_path, {"fs.defaultFS": "hdfs://127.0.0.1:1", "dfs.namenode.http-address": "127.0.0.1:1"})
+    names = [row.name for row in _checks(tmp_path, Role.SECONDARY)]
+    assert "storage" not in names
+    assert {"namenode", "age", "daemon", "space"} <= set(names)
