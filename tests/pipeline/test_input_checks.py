@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from checkpointer.merging.engines import MergeTask
 from journal.segment_file import EditLogSegment
@@ -59,19 +58,15 @@ def test_settings_for_small_jobs_are_for_this_machine_alone() -> None:
     assert settings("yarn", "1g", small=True) == settings("yarn", "1g")
 
 
-def test_a_small_merge_starts_spark_for_a_small_job_and_without_data_sources(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_small_merge_starts_spark_for_a_small_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, Any]] = []
 
     def start(**options: Any) -> None:
         asked.append(options)
         raise PipelineSetupError("no Spark in this test")
 
-    monkeypatch.setattr(spark_session, "build_session", start)
+    monkeypatch.setattr(spark_session, "build_context", start)
     monkeypatch.setattr(spark_session, "_end_java", lambda: None)
-    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
-    monkeypatch.setattr(SparkSession, "_instantiatedSession", None)
     image, large = tmp_path / "fsimage_1", tmp_path / "edits"
     image.write_bytes(b"image")
     large.touch()
@@ -80,4 +75,3 @@ def test_a_small_merge_starts_spark_for_a_small_job_and_without_data_sources(
         with pytest.raises(PipelineSetupError):
             SparkEngine(SparkSettings()).merge(MergeTask(image, 1, segments, 3, (tmp_path,)))
     assert [each["small"] for each in asked] == [True, False, False]
-    assert not any(each["sources"] for each in asked)
