@@ -31,7 +31,8 @@ from hadoop_common.file_faults import error_text
 from hadoop_common.names import SEEN_TXID, VERSION, image_name, segment_name
 from image_format.md5_file import format_md5, md5_path
 from image_format.reader import ImageFile
-from image_tools.browse import ImageBrowser, LocatedInode
+from image_tools.browse import ImageBrowser
+from image_tools.namespace_browser import LocatedInode
 from journal.op_times import clean_path, covers, op_time
 from journal.operation import EditOp
 from journal.ops import RENAME_OVERWRITE, AddOp, ConcatDeleteOp, DeleteOp, RenameOldOp, RenameOp
@@ -186,7 +187,7 @@ def later_losses(image: Path, later: Iterator[EditOp]) -> LaterDeletions:
             found = browser.find(path.encode("utf-8", "surrogatepass"))
             if not isinstance(found, LocatedInode):
                 continue
-            content = browser.content(found)
+            content = browser.content(found).totals
             counted.add(path)
             deletions, files, length = deletions + 1, files + content.files, length + content.length
             if (at := op_time(op)) is not None:

@@ -64,3 +64,13 @@ class CheckpointCancelledError(CheckpointError):
 
 class CheckpointInProgressError(CheckpointError):
     """A checkpoint was requested while another one, or one at the same txid, is running."""
+
+
+class NamespaceBusyError(CheckpointError):
+    """A reader waited `seconds` for a namespace that was loaded or saved, or lacked a transaction, in the meantime."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"the namespace was not available for reading within {seconds:g} s",
+            hint="Repeat the request, or send it to a NameNode: the node loads or saves an image, or its edits lag.",
+        )

@@ -28,10 +28,13 @@ from typing import Any, Self
 from engine.errors import CheckpointCancelledError
 from engine.healing import HealingMode, healed_finding
 from engine.image_verification import CheckKey, ImageVerification, check_key
+from engine.live_browser import LiveBrowser
 from engine.loaded_image import LoadedImage, load_image
 from engine.namespace import Namespace
 from engine.namespace.paths import RESERVED_NAME
 from engine.observer import Observer, SilentObserver
+from engine.op_source import OpSource, is_between
+from engine.read_gate import ReadGate
 from engine.replay import replay
 from engine.saver import MergeResult, Sink, Timings, save_image
 from engine.saving import cancellable, image_warnings, write_verified
@@ -51,7 +54,6 @@ from image_format.layout import check_supported
 from image_format.reader import ImageFile
 from image_tools.convert import at_layout, write_at_layout
 from image_tools.loadable import check_loadable
-from journal.errors import JournalError, TransactionGapError
 from journal.ops import EditOp
 from journal.segment_file import SegmentTransactions
 
@@ -97,38 +99,17 @@ def _unknown_index() -> None:
     """Stand for an index that only a scan can make."""
 
 
-class _OpSource:
-    """Operations of the caller, and whether their source failed: then all operations before are completely applied."""
-
-    def __init__(self, ops: Iterable[EditOp]) -> None:
-        self._ops = ops
-        self.failed = False
-
-    def __iter__(self) -> Iterator[EditOp]:
-        try:
-            yield from self._ops
-        except Exception:
-            self.failed = True
-            raise
-
-
 def _expected_size(loaded: LoadedImage) -> int:
     """Estimate the uncompressed size of the next image in bytes, by the average size of inodes in the old one."""
     namespace = loaded.namespace
     return loaded.image.unpacked_size * namespace.tree.inode_count // max(1, namespace.base.slot_count)
 
 
-def _is_between(source: _OpSource | SegmentTransactions | None, error: BaseException) -> bool:
-    """Return whether all operations before an error were completely applied."""
-    if isinstance(source, SegmentTransactions) and isinstance(error, JournalError | OSError):
-        return True
-    return (isinstance(source, _OpSource) and source.failed) or isinstance(error, TransactionGapError)
-
-
 class WarmNamespace:
     """An image with the edits since, from which the next image is made; a context manager that closes it.
 
-    Not for use by several threads at once. After a fault within a step nothing is usable: call `load` again.
+    Not for use by several threads at once, except for `reading`. After a fault within a step nothing is usable: call
+    `load` again.
 
     Args:
         recorder: records the applied transactions; None if not needed.
@@ -146,6 +127,7 @@ class WarmNamespace:
         self._refused: tuple[CheckKey, ImageFormatError] | None = None
         self._base_txid = 0
         self._load_seconds = self._replay_seconds = 0.0
+        self._gate = ReadGate()
 
     # ---- opening and closing -------------------------------------------------------------------------------
 
@@ -162,9 +144,10 @@ class WarmNamespace:
     def _release(self, *error: Any) -> None:
         if self._open is None:
             return
-        resources, self._open, self._stale = self._open.resources, None, True
-        # A wrong digest replaces the error that it caused.
-        resources.__exit__(*error)
+        with self._gate.changing():
+            resources, self._open, self._stale = self._open.resources, None, True
+            # A wrong digest replaces the error that it caused.
+            resources.__exit__(*error)
 
     # ---- state ---------------------------------------------------------------------------------------------
 
@@ -197,6 +180,21 @@ class WarmNamespace:
         """The namespace, for reading."""
         return self._opened().loaded.namespace
 
+    @contextmanager
+    def reading(self, min_txid: int, timeout: float) -> Iterator[LiveBrowser]:
+        """Yield read access to the namespace, in any thread, once `min_txid` is applied. No step runs in the meantime.
+
+        Raises:
+            NamespaceBusyError: that did not happen within `timeout` seconds.
+        """
+
+        def is_ready() -> bool:
+            opened = self._open
+            return opened is not None and opened.loaded.namespace.last_txid >= min_txid
+
+        with self._gate.reading(is_ready, timeout):
+            yield LiveBrowser(lambda: self._opened().loaded, lambda: self._gate.pause(is_ready, timeout))
+
     def _opened(self) -> _OpenedImage:
         if self._open is None:
             raise ValueError("no image is loaded")
@@ -225,7 +223,7 @@ class WarmNamespace:
             self._stale = False
         started = time.monotonic()
         key = check_key(path, self.settings.rules)
-        with ExitStack() as resources:
+        with self._gate.changing(), ExitStack() as resources:
             image = resources.enter_context(
                 ImageFile.open(
                     path,
@@ -320,12 +318,12 @@ class WarmNamespace:
                 if self._recorder is not None:
                     self._recorder.mark_applied(opened.loaded.namespace.last_txid)
 
-    def _noted(self, ops: Iterable[EditOp]) -> _OpSource | SegmentTransactions:
+    def _noted(self, ops: Iterable[EditOp]) -> OpSource | SegmentTransactions:
         recorder = self._recorder
         if isinstance(ops, SegmentTransactions):
             limited = ops.limited(self.settings.max_op_size)
             return limited if recorder is None else limited.observed(recorder.record_opening)
-        return _OpSource(ops if recorder is None else recorder.record_all(ops))
+        return OpSource(ops if recorder is None else recorder.record_all(ops))
 
     def save(
         self, folders: Sequence[Path], *, rollback: bool = False, rebase: bool = True, observer: Observer | None = None
@@ -469,18 +467,19 @@ class WarmNamespace:
             )
 
     @contextmanager
-    def _step(self, source: _OpSource | SegmentTransactions | None = None) -> Iterator[_OpenedImage]:
+    def _step(self, source: OpSource | SegmentTransactions | None = None) -> Iterator[_OpenedImage]:
         """Release the namespace after a fault within a step: it may be half changed."""
         opened = self._opened()
-        try:
-            yield opened
-        except CheckpointCancelledError:
-            raise
-        except BaseException as error:
-            if not _is_between(source, error):
-                try:
-                    self._release(*sys.exc_info())
-                finally:
-                    if isinstance(fault := opened.digest.fault, ImageFormatError):
-                        self._refused = opened.key, fault
-            raise
+        with self._gate.changing():
+            try:
+                yield opened
+            except CheckpointCancelledError:
+                raise
+            except BaseException as error:
+                if not is_between(source, error):
+                    try:
+                        self._release(*sys.exc_info())
+                    finally:
+                        if isinstance(fault := opened.digest.fault, ImageFormatError):
+                            self._refused = opened.key, fault
+                raise

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import threading
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from hadoop_common.hdfs_constants import ROOT_INODE_ID, UNSPECIFIED_POLICY
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.array_allocator import ArrayAllocator
 from image_format.errors import RecordError
 from image_format.index import ImageIndex
@@ -19,65 +19,35 @@ from image_format.kernels.directory_tree import add_upwards
 from image_format.kernels.inode import DIRECTORY, FILE
 from image_format.kernels.scan import count_children, find_id
 from image_format.name_order import name_key
-from image_format.policies import policies_of, raw_bytes
+from image_format.policies import policies_of
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.varint import parse_message, read_record
 from image_tools.directory_paths import chain_directories, place_inodes
 from image_tools.dump.records import ImageRecords
-from image_tools.dump.values import SerialNames, own_policies, signed32, signed64
+from image_tools.dump.values import SerialNames, signed32, signed64
+from image_tools.namespace_browser import (
+    ChildPage,
+    ContentTotals,
+    Enter,
+    LocatedInode,
+    Place,
+    SnapshotFolder,
+    SubtreeTotals,
+    placed,
+    places_along,
+    space_consumed,
+)
 from image_tools.past_tree import PastTree
 
 _BATCH = 1 << 16
 _COUNTS = 4
-DOT_SNAPSHOT = b".snapshot"
 
 Numbers = npt.NDArray[np.int64]
 
 
-class SubtreeTotals(NamedTuple):
-    """Sums of a subtree, including its top.
-
-    Attributes:
-        length: bytes of all files; space: bytes with replicas or parity.
-    """
-
-    files: int
-    directories: int
-    length: int
-    space: int
-
-
-class LocatedInode(NamedTuple):
-    """An inode at a path.
-
-    Attributes:
-        inode: the inode at that path; in a snapshot with the attributes and the name of that time.
-        snapshot: id of the snapshot in the path, None for the current tree.
-        policy: id of the effective storage policy, own or inherited; 0 for none.
-        coding: name of the effective erasure coding policy; "" for none. Files do not inherit one.
-    """
-
-    inode: pb.INode
-    snapshot: int | None = None
-    policy: int = UNSPECIFIED_POLICY
-    coding: str = ""
-
-
-class SnapshotFolder(NamedTuple):
-    """The folder `.snapshot` of a directory, which is None if the path has no directory.
-
-    Attributes:
-        snapshots: the directory in each snapshot, under the name of the snapshot; None if the directory is not
-            snapshottable.
-    """
-
-    directory: LocatedInode | None
-    snapshots: list[LocatedInode] | None
-
-
 class ImageBrowser:
-    """Lookup of inodes in a memory-mapped image; thread-safe.
+    """Lookup of inodes in a memory-mapped image (`NamespaceBrowser`); thread-safe.
 
     An inode that is in the tree by a reference has its current path.
 
@@ -102,7 +72,7 @@ class ImageBrowser:
         self.names = SerialNames(image.string_table())
         self.erasure_policies = policies_of(ImageRecords(image).erasure_coding())
 
-    def find(self, path: bytes) -> LocatedInode | SnapshotFolder | None:
+    def find(self, path: bytes) -> Place:
         """Return the inode at a path such as `/a/b` or `/a/.snapshot/s1/b`; None if missing. Repeated slashes count
         once.
 
@@ -116,42 +86,36 @@ class ImageBrowser:
         inode = self._inode(ROOT_INODE_ID)
         return None if inode is None else self._place(inode, None, None)
 
-    def with_id(self, inode_id: int, *, parent: bool = False) -> LocatedInode | None:
-        """Return the inode with an id, or with `parent` its parent; None if the current tree does not contain it.
+    def chain(self, inode_id: int) -> list[LocatedInode]:
+        """Return the inodes from the root to an inode; none if the current tree does not contain it.
 
         Raises:
             RecordError: a record is damaged.
         """
         if self._inode(inode_id) is None:
-            return None
+            return []
         with self._guard:
             (chain,) = self._index.history.chains(np.array([inode_id], np.int64))
-        ids = chain.tolist()
-        place: LocatedInode | None = None
-        for each in ids[:-1] if parent and len(ids) > 1 else ids:
+        places: list[LocatedInode] = []
+        for each in chain.tolist():
             inode = self._inode(each)
             if inode is None:
-                return None
-            place = self._place(inode, None, place)
-        return place
+                return []
+            places.append(self._place(inode, None, places[-1] if places else None))
+        return places
 
-    def below(self, start: LocatedInode | None, names: Iterable[bytes]) -> LocatedInode | SnapshotFolder | None:
+    def below(self, start: LocatedInode | None, names: Iterable[bytes]) -> Place:
         """Return the inode at a path relative to `start`; empty names are ignored.
 
         Raises:
             RecordError: a record on the way is damaged.
         """
-        place: LocatedInode | SnapshotFolder | None = start
-        for name in filter(None, names):
-            if isinstance(place, SnapshotFolder):
-                place = next((each for each in place.snapshots or () if each.inode.name == name), None)
-            elif name == DOT_SNAPSHOT and (place is None or place.snapshot is None):
-                place = self._snapshot_folder(place)
-            elif place is None:
-                return None
-            else:
-                place = self._child_of(place, name)
-        return place
+        return places_along(self, start, names)[-1]
+
+    def snapshottable(self) -> list[int]:
+        """Return the ids of the snapshottable directories, ascending."""
+        with self._guard:
+            return sorted(self._past.snapshottable)
 
     def is_snapshottable(self, place: LocatedInode) -> bool:
         """Return whether a directory of the current tree is snapshottable."""
@@ -192,28 +156,41 @@ class ImageBrowser:
         for inode in self._present_children(signed64(place.inode.id), behind):
             yield self._place(inode, None, place)
 
-    def content(self, place: LocatedInode) -> SubtreeTotals:
-        """Return the sums of the subtree at an inode; a symlink counts as an empty file.
+    def page(self, place: LocatedInode, behind: bytes, limit: int) -> ChildPage:
+        """Return at most `limit` children of a directory with names after `behind`; raise as `children`."""
+        children = self.children(place, behind)
+        entries = list(itertools.islice(children, limit))
+        return ChildPage(entries, sum(1 for _ in children))
+
+    def content(self, place: LocatedInode, enter: Enter | None = None) -> ContentTotals:
+        """Return the sums of the subtree at an inode, without inodes that only snapshots have.
+
+        Everybody may read an image, so `enter` is not called.
 
         Raises:
             RecordError: a record is damaged.
             ImageStorageError: not enough disk space.
         """
+        return ContentTotals(self._content(place))
+
+    def _content(self, place: LocatedInode) -> SubtreeTotals:
+        """Return the sums of the subtree at an inode; a symlink counts as an empty file."""
         inode = place.inode
         if not inode.HasField("directory"):
             length = sum(block.numBytes for block in inode.file.blocks)
             coding = inode.file.erasureCodingPolicyID if inode.file.HasField("erasureCodingPolicyID") else -1
             columns = np.array([[length], [signed32(inode.file.replication)], [coding]], np.int64)
-            return SubtreeTotals(1, 0, length, int(self._space(*columns)[0]))
+            return SubtreeTotals(1, 0, length, int(space_consumed(self.erasure_policies, *columns)[0]))
         if place.snapshot is not None:
-            below = [self.content(child) for child in self.children(place)]
+            below = [self._content(child) for child in self.children(place)]
             totals = SubtreeTotals(*map(sum, zip(*below, strict=True))) if below else SubtreeTotals(0, 0, 0, 0)
             return totals._replace(directories=totals.directories + 1)
         row = self._row(inode)
         counts = [0] * _COUNTS if row < 0 else self._totals[row].tolist()
         return SubtreeTotals(counts[0], counts[1] + 1, counts[2], counts[3])
 
-    def _snapshot_folder(self, place: LocatedInode | None) -> SnapshotFolder:
+    def snapshot_folder(self, place: LocatedInode | None) -> SnapshotFolder:
+        """Return `.snapshot` of an inode of the current tree."""
         if place is None or not self.is_snapshottable(place):
             return SnapshotFolder(place, None)
         with self._guard:
@@ -221,7 +198,8 @@ class ImageBrowser:
             roots = [(self._past.root(number), number) for number in numbers]
         return SnapshotFolder(place, [self._place(root, number, place) for root, number in roots])
 
-    def _child_of(self, place: LocatedInode, name: bytes) -> LocatedInode | None:
+    def child(self, place: LocatedInode, name: bytes) -> LocatedInode | None:
+        """Return a child of an inode by name, None if it is missing."""
         if not place.inode.HasField("directory"):
             return None
         if place.snapshot is not None:
@@ -248,16 +226,7 @@ class ImageBrowser:
         return self._place(seen, above.snapshot, above)
 
     def _place(self, inode: pb.INode, snapshot: int | None, above: LocatedInode | None) -> LocatedInode:
-        """Return an inode with the policies that it inherits from the directory `above`."""
-        policy, coding = inode.file.storagePolicyID, ""
-        if inode.HasField("directory"):
-            policy, own = own_policies(inode.directory, self.names)
-            coding = own or (above.coding if above else "")
-        elif inode.file.HasField("erasureCodingPolicyID"):
-            number = inode.file.erasureCodingPolicyID
-            found = self.erasure_policies.get(number)
-            coding = str(number) if found is None else found.name
-        return LocatedInode(inode, snapshot, policy or (above.policy if above else UNSPECIFIED_POLICY), coding)
+        return placed(inode, snapshot, above, self.names, self.erasure_policies)
 
     def _present_children(self, directory_id: int, behind: bytes) -> Iterator[pb.INode]:
         plain, referred = self._entry(directory_id)
@@ -280,7 +249,7 @@ class ImageBrowser:
             columns = read_inode_columns(self._index.inode_buffer, arrays.offsets.part(first, first + _BATCH), place)
             rows = parents[first : first + _BATCH]
             placed = rows >= 0
-            space = self._space(columns.length, columns.replication, columns.ec_policy)
+            space = space_consumed(self.erasure_policies, columns.length, columns.replication, columns.ec_policy)
             is_directory = columns.kind == DIRECTORY
             for number, values in enumerate((~is_directory, is_directory, columns.length, space)):
                 sized = values if number < 2 else np.where(columns.kind == FILE, values, 0)
@@ -288,15 +257,6 @@ class ImageBrowser:
         chain = chain_directories(self._image, arrays, parents, self._allocator)
         add_upwards(chain.parents, chain.order, totals)
         return totals
-
-    def _space(self, length: Numbers, replication: Numbers, coding: Numbers) -> Numbers:
-        """Return the bytes of files with replicas or parity; `coding` is the id of their policy, -1 for none."""
-        space = length * replication
-        for number in np.unique(coding).tolist():
-            if (policy := self.erasure_policies.get(number)) is not None:
-                striped = coding == number
-                space[striped] = raw_bytes(length[striped], policy)
-        return space
 
     def _row(self, inode: pb.INode) -> int:
         """Return the row of a directory with children, -1 for any other inode."""

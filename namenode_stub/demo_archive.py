@@ -9,7 +9,8 @@ import requests
 
 from hadoop_common.names import image_name
 from image_format.reader import ImageFile
-from image_tools.browse import ImageBrowser, LocatedInode
+from image_tools.browse import ImageBrowser
+from image_tools.namespace_browser import LocatedInode
 from namenode_stub.demo_stage import HTTP_SECONDS, DemoError, DemoStage, tree
 
 

@@ -40,12 +40,12 @@ def command(
     from image_tools.browse import ImageBrowser
     from servlets.application import create_application
     from servlets.http_server import HttpServer
-    from servlets.webhdfs import webhdfs_blueprint
+    from servlets.webhdfs import ImageSource, webhdfs_blueprint
     from site_config.keys import STOP_TIMEOUT
 
     with Control(STOP_TIMEOUT.fallback) as control, open_image(path, verify_md5=False, spool_dir=spill_dir) as image:
         browser = ImageBrowser(image, MemoryLimit(memory, spill_dir).allocator())
-        with HttpServer(create_application(webhdfs_blueprint(browser)), host, port) as server:
+        with HttpServer(create_application(webhdfs_blueprint(ImageSource(browser))), host, port) as server:
             echo(f"serving {path} at {server.url.replace('http:', 'webhdfs:', 1)}/")
             while not control.stopping():
                 control.wait(_POLL_SECONDS)

@@ -126,6 +126,11 @@ class SnapshotManager:
     def has_snapshots(self, directory_id: int) -> bool:
         return bool(self._of.get(directory_id))
 
+    def of_directory(self, directory_id: int) -> list[Snapshot]:
+        """Return the snapshots of a directory, by name."""
+        snapshots = self._of.get(directory_id, {})
+        return [snapshots[name] for name in sorted(snapshots, key=name_key)]
+
     @property
     def any_gone(self) -> bool:
         """Whether a snapshot was deleted."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from hadoop_common.hdfs_constants import UNSPECIFIED_POLICY, storage_policy
 from image_format.permission import (
+    AclBits,
     AclScope,
     AclType,
     XAttrNamespace,
@@ -117,12 +118,14 @@ class SerialNames:
     def acl_entry(self, packed: int) -> str:
         """Format an ACL entry like `hdfs dfs -getfacl`, e.g. `default:user:erin:r-x`."""
         entry = unpack_acl_entry(packed)
-        name = None
-        if entry.type in (AclType.USER, AclType.GROUP):
-            kind = StringKind.USER if entry.type is AclType.USER else StringKind.GROUP
-            name = self._table.lookup(entry.name, kind)
         scope = "default:" if entry.scope is AclScope.DEFAULT else ""
-        return f"{scope}{entry.type.name.lower()}:{name or ''}:{rwx(entry.permission)}"
+        return f"{scope}{entry.type.name.lower()}:{self.acl_name(entry)}:{rwx(entry.permission)}"
+
+    def acl_name(self, entry: AclBits) -> str:
+        """Return the user or group of an ACL entry; "" for the owner, the owning group, the mask and others."""
+        if entry.type not in (AclType.USER, AclType.GROUP):
+            return ""
+        return self._table.lookup(entry.name, StringKind.USER if entry.type is AclType.USER else StringKind.GROUP) or ""
 
     def xattr(self, packed: int) -> tuple[str, str | None]:
         """Return namespace, such as USER, and name of an extended attribute."""

@@ -20,7 +20,7 @@ from image_format.reader import ImageFile
 from image_tools.browse import ImageBrowser
 from servlets.http_connection import HttpChannel, Port, WorkResult
 from servlets.http_server import _Exchange
-from servlets.webhdfs import webhdfs_blueprint
+from servlets.webhdfs import ImageSource, webhdfs_blueprint
 from tests.servlets.support import OLD_IMAGE, daemon_routes, make_store
 
 _ANSWER = re.compile(rb"HTTP/1\.1 (\d{3}) ([ -~]*)\r\n")
@@ -50,7 +50,7 @@ class _Socket(socket.socket):
 def _application(folder: Path) -> object:
     """A daemon's routes, and those of `image serve`."""
     browser = ImageBrowser(ImageFile.open(OLD_IMAGE), ArrayAllocator())
-    return daemon_routes(make_store(folder, count=1), webhdfs_blueprint(browser))
+    return daemon_routes(make_store(folder, count=1), webhdfs_blueprint(ImageSource(browser)))
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from image_format.reader import ImageFile
 from image_tools.browse import ImageBrowser
 from servlets.application import create_application
 from servlets.http_server import HttpServer
-from servlets.webhdfs import webhdfs_blueprint
+from servlets.webhdfs import ImageSource, webhdfs_blueprint
 from tests.interop.clients import ClientJvm, HdfsClient
 from tests.interop.cluster import NameNode
 from tests.interop.hadoop_conf import HadoopConf
@@ -80,7 +80,7 @@ def image(shared_namenode: NameNode, shared_client: HdfsClient) -> Path:
 def served(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HadoopConf]:
     with (
         ImageFile.open(image) as opened,
-        HttpServer(create_application(webhdfs_blueprint(ImageBrowser(opened))), "127.0.0.1", 0) as server,
+        HttpServer(create_application(webhdfs_blueprint(ImageSource(ImageBrowser(opened)))), "127.0.0.1", 0) as server,
     ):
         address = urlsplit(server.url).netloc
         yield HadoopConf(tmp_path_factory.mktemp("served"), {"fs.defaultFS": f"webhdfs://{address}"})

@@ -21,7 +21,7 @@ from image_tools.browse import ImageBrowser
 from image_tools.dump.delimited import dump_delimited
 from image_tools.dump.records import ImageRecords
 from servlets.application import create_application
-from servlets.webhdfs import webhdfs_blueprint
+from servlets.webhdfs import ImageSource, webhdfs_blueprint
 from tests.image_format.image_support import build_image, delimited, minimal_sections, store
 from tests.recorded_cases import RECORDED, Case
 
@@ -33,7 +33,7 @@ CASES = [
 
 
 def client_of(image: ImageFile) -> FlaskClient:
-    return create_application(webhdfs_blueprint(ImageBrowser(image))).test_client()
+    return create_application(webhdfs_blueprint(ImageSource(ImageBrowser(image)))).test_client()
 
 
 def asked(client: FlaskClient, path: str, op: str, **more: str) -> Any:

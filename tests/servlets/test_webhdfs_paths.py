@@ -14,9 +14,10 @@ from flask.testing import FlaskClient
 
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
-from image_tools.browse import ImageBrowser, LocatedInode, SnapshotFolder
+from image_tools.browse import ImageBrowser
+from image_tools.namespace_browser import LocatedInode, SnapshotFolder
 from servlets.application import create_application
-from servlets.webhdfs import webhdfs_blueprint
+from servlets.webhdfs import ImageSource, webhdfs_blueprint
 from tests.engine.image_builder import Saved
 from tests.engine.snapshot_reader import SnapshotReader
 from tests.image_format.image_support import build_image, delimited, minimal_sections, store
@@ -47,7 +48,7 @@ def answering() -> Iterator[dict[Path, FlaskClient]]:
             for folder in ANSWERED
         }
         yield {
-            folder: create_application(webhdfs_blueprint(ImageBrowser(image))).test_client()
+            folder: create_application(webhdfs_blueprint(ImageSource(ImageBrowser(image)))).test_client()
             for folder, image in images.items()
         }
 
@@ -85,7 +86,7 @@ def test_trees_at_snapshots_are_those_of_another_reader(case: Case) -> None:
     with ImageFile.open(case.image("after"), verify_md5=False) as image:
         browser = ImageBrowser(image)
         for (directory, name), snapshot in reader.snapshots.items():
-            place = browser.with_id(directory)
+            place = browser.chain(directory)[-1]
             folder = browser.below(place, [b".snapshot"])
             assert isinstance(folder, SnapshotFolder)
             assert folder.snapshots is not None
@@ -103,7 +104,7 @@ def test_trees_at_snapshots_are_those_of_another_reader(case: Case) -> None:
                     assert sum(block.numBytes for block in inode.file.blocks) == seen.length
                     assert (inode.file.replication, inode.file.modificationTime) == (seen.replication, seen.mtime)
             length = sum(seen.length or 0 for seen in expected.values())
-            assert browser.content(root).length == length
+            assert browser.content(root).totals.length == length
             count += len(expected)
     assert count > 0
 
@@ -130,7 +131,7 @@ def test_every_name_is_found(tmp_path: Path, name: bytes) -> None:
         [pb.DirEntry(parent=16385, children=[16386]), pb.DirEntry(parent=16386, children=[16387])]
     )
     with ImageFile.open(store(tmp_path, build_image(list(sections.items()))), verify_md5=False) as image:
-        client = create_application(webhdfs_blueprint(ImageBrowser(image))).test_client()
+        client = create_application(webhdfs_blueprint(ImageSource(ImageBrowser(image)))).test_client()
         for path, inode_id in ((b"/" + name, 16386), (b"/" + name + b"/" + name, 16387)):
             # the bytes as the server gives them; the client of the test would replace those that are no text
             given = {"PATH_INFO": f"/webhdfs/v1{path.decode('latin-1')}"}
@@ -153,7 +154,7 @@ def test_striped_files_take_space_for_their_parity(tmp_path: Path) -> None:
     with ImageFile.open(store(tmp_path, build_image(list(sections.items()))), verify_md5=False) as image:
         browser = ImageBrowser(image)
         spaces = [
-            browser.content(place).space
+            browser.content(place).totals.space
             for path in (b"/s", b"/p", b"/")
             if isinstance(place := browser.find(path), LocatedInode)
         ]

@@ -1,0 +1,94 @@
+"""A gate between the thread that changes a namespace and the threads that read it.
+
+One thread at a time is inside. A thread that wants to change the namespace enters before all waiting readers, so it
+waits for one reader at most. Readers stay inside for a short batch of work, and `pause` in between.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from engine.errors import NamespaceBusyError
+
+
+class ReadGate:
+    """The gate of one namespace. `changing` may be nested by the thread that holds it.
+
+    Attributes:
+        changes_waiting: number of threads that wait to change the namespace.
+    """
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._inside: int | None = None
+        self._depth = 0
+        self.changes_waiting = 0
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Hold the gate for a change; wait for the reader inside."""
+        me = threading.get_ident()
+        with self._condition:
+            if self._inside != me:
+                self.changes_waiting += 1
+                try:
+                    self._condition.wait_for(lambda: self._inside is None)
+                finally:
+                    self.changes_waiting -= 1
+                self._inside = me
+            self._depth += 1
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._depth -= 1
+                if not self._depth:
+                    self._leave()
+
+    @contextmanager
+    def reading(self, is_ready: Callable[[], bool], timeout: float) -> Iterator[None]:
+        """Hold the gate for reading, once `is_ready` returns True; waiting changes come first.
+
+        Args:
+            is_ready: called under the lock of the gate; it must not block.
+            timeout: longest wait in seconds.
+
+        Raises:
+            NamespaceBusyError: the time limit passed.
+        """
+        self._enter(is_ready, timeout)
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._leave()
+
+    def pause(self, is_ready: Callable[[], bool], timeout: float) -> None:
+        """Let others enter, in the middle of `reading`; raise as `reading`, which still ends properly then."""
+        with self._condition:
+            if not self.changes_waiting:
+                return
+            self._leave()
+        try:
+            self._enter(is_ready, timeout)
+        except NamespaceBusyError:
+            self._enter(lambda: True, threading.TIMEOUT_MAX)
+            raise
+
+    def _enter(self, is_ready: Callable[[], bool], timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        with self._condition:
+            free = self._condition.wait_for(
+                lambda: self._inside is None and not self.changes_waiting and is_ready(),
+                min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX),
+            )
+            if not free:
+                raise NamespaceBusyError(timeout)
+            self._inside = threading.get_ident()
+
+    def _leave(self) -> None:
+        self._inside = None
+        self._condition.notify_all()

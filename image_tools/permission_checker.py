@@ -1,0 +1,111 @@
+"""Permission checks on inodes, as a NameNode makes them (FSPermissionChecker)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from image_format.permission import AclScope, AclType, unpack_acl_entry
+from image_format.proto import fsimage_pb2 as pb
+from image_tools.dump.values import SerialNames, java_text, mode_symbols
+from image_tools.namespace_browser import LocatedInode, Place
+
+_MODE = 0o1777
+ACCESS_CONTROL = "org.apache.hadoop.security.AccessControlException"
+
+
+class ReadRefusedError(Exception):
+    """A read that a NameNode answers with an exception.
+
+    Attributes:
+        java_class: full name of the exception.
+    """
+
+    def __init__(self, java_class: str, message: str) -> None:
+        super().__init__(message)
+        self.java_class = java_class
+
+
+class Access(IntEnum):
+    """A wanted access (FsAction)."""
+
+    EXECUTE = 1
+    READ = 4
+    READ_EXECUTE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionChecker:
+    """The permissions of one caller.
+
+    Attributes:
+        groups: the caller's groups.
+        superuser: whether everything is allowed.
+    """
+
+    user: str
+    groups: frozenset[str]
+    superuser: bool
+
+    def check_traverse(self, places: Sequence[Place], path: Sequence[bytes], names: SerialNames) -> None:
+        """Check that every place before the last is a directory that the caller may enter.
+
+        Args:
+            path: names of the components; `places` begins with the root, which has none.
+
+        Raises:
+            ReadRefusedError: one is not.
+        """
+        for number, place in enumerate(places[:-1]):
+            if not isinstance(place, LocatedInode):
+                continue
+            if not place.inode.HasField("directory"):
+                raise ReadRefusedError(ACCESS_CONTROL, f"{path_text(path[:number])} (is not a directory)")
+            self.check(place.inode, path[:number], Access.EXECUTE, names)
+
+    def check(self, inode: pb.INode, path: Sequence[bytes], access: Access, names: SerialNames) -> None:
+        """Check an access to the inode at a path; raise ReadRefusedError if it is denied."""
+        if self.superuser or self.may(inode, access, names):
+            return
+        owner = names.owner(_permission(inode))
+        kind = "d" if inode.HasField("directory") else "-"
+        raise ReadRefusedError(
+            ACCESS_CONTROL,
+            f"Permission denied: user={self.user}, access={access.name}, "
+            f'inode="{path_text(path)}":{owner.user or ""}:{owner.group or ""}:{kind}{mode_symbols(owner.mode)}',
+        )
+
+    def may(self, inode: pb.INode, access: Access, names: SerialNames) -> bool:
+        """Return whether mode and ACL of an inode allow an access."""
+        owner = names.owner(_permission(inode))
+        mode = owner.mode & _MODE
+        entries = [unpack_acl_entry(each) for each in (*inode.file.acl.entries, *inode.directory.acl.entries)]
+        limited = [entry for entry in entries if entry.scope is AclScope.ACCESS]
+        if self.user == owner.user:
+            return _implies(mode >> 6, access)
+        if not limited:
+            return _implies(mode >> 3 if owner.group in self.groups else mode, access)
+        mask, matched = mode >> 3 & 7, False
+        for entry in limited:
+            name = names.acl_name(entry)
+            if entry.type is AclType.USER and name == self.user:
+                return _implies(entry.permission & mask, access)
+            if entry.type is AclType.GROUP and (name or owner.group) in self.groups:
+                if _implies(entry.permission & mask, access):
+                    return True
+                matched = True
+        return not matched and _implies(mode, access)
+
+
+def _implies(permission: int, access: Access) -> bool:
+    return permission & access == access
+
+
+def _permission(inode: pb.INode) -> int:
+    return inode.file.permission or inode.directory.permission or inode.symlink.permission
+
+
+def path_text(path: Sequence[bytes]) -> str:
+    """Return the text of a path that is given by its components."""
+    return java_text(b"/" + b"/".join(path))
