@@ -19,7 +19,8 @@ from engine.namespace.diff_codec import Diffs
 from engine.namespace.diffs import DirectoryDiffs, FileDiffs, row_of
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.index import Ids, ImageIndex
-from image_format.inode_table import NO_ROW, to_signed
+from image_format.inode_features import to_signed
+from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import DROPPED
 from image_format.kernels.scan import find_id
 from image_format.kernels.tables import UNKNOWN

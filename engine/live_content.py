@@ -19,7 +19,9 @@ from engine.namespace.diffs import DirectoryDiffs, Node
 from engine.namespace.references import WithName
 from image_format.index import Ids
 from image_format.inode_columns import read_inode_columns
-from image_format.inode_table import DIRECTORY, NO_ROW, to_signed
+from image_format.inode_features import to_signed
+from image_format.inode_table import NO_ROW
+from image_format.kernels.inode import DIRECTORY
 from image_format.kernels.scan import find_ids
 from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb

@@ -283,7 +283,7 @@ class AccessControl:
         groups_of: Callable[[str], frozenset[str]] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._groups_of = groups_of or _groups_of
+        self._groups_of = groups_of or system_groups
         self._refusals = refusals or Refusals()
         self._look_up = look_up or _addresses_of
         self._clock = clock
@@ -415,7 +415,7 @@ def _items(text: str) -> frozenset[str]:
     return frozenset(filter(None, map(str.strip, text.split(","))))
 
 
-def _groups_of(user: str) -> frozenset[str]:
+def system_groups(user: str) -> frozenset[str]:
     """Return the groups that the operating system reports, as Hadoop does by default."""
     try:
         numbers = os.getgrouplist(user, pwd.getpwnam(user).pw_gid)

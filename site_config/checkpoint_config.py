@@ -103,6 +103,9 @@ class CheckpointConfig:
         shadow: whether the daemon only compares: it uploads nothing and changes nothing at the NameNodes.
         leader: lock of the leader election; none in shadow mode.
         archive: where every transaction is kept.
+        serve_namespace: whether a standby or backup answers reads of the namespace.
+        permissions: whether permissions are checked for these reads.
+        supergroup: group whose members may read everything.
         lake_directory: directory or URI of the lake, "" without a lake.
         lake_images_retained: images that the lake keeps, 0 for all.
         lake_master, lake_driver_memory: Spark's master and heap for the lake.
@@ -156,6 +159,9 @@ class CheckpointConfig:
     bootstrap_bandwidth: int = bound(keys.IMAGE_TRANSFER_BOOTSTRAP_STANDBY_BANDWIDTH_PER_SEC)
     transfer_chunk_size: int = bound(keys.IMAGE_TRANSFER_CHUNKSIZE)
     archive: ArchiveSettings = field(default_factory=ArchiveSettings)
+    serve_namespace: bool = bound(keys.NAMESPACE_SERVE)
+    permissions: bool = bound(keys.PERMISSIONS)
+    supergroup: str = bound(keys.SUPERGROUP)
     lake_directory: str = bound(keys.LAKE_DIR)
     lake_images_retained: int = bound(keys.LAKE_IMAGES_RETAINED)
     lake_master: str = bound(keys.LAKE_SPARK_MASTER)

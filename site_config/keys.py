@@ -261,6 +261,19 @@ STANDBY_LAG_ALARM = ConfigKey(
     "Time without progress after which a standby's pending edits are an alarm; 0: never. Specific to the checkpointer.",
     least=0,
 )
+NAMESPACE_SERVE = ConfigKey(
+    "checkpointer.namespace.serve",
+    "false",
+    SWITCH,
+    "Whether a standby or backup answers reads of the namespace from its memory, over read-only WebHDFS and "
+    "ClientProtocol. Specific to the checkpointer.",
+)
+PERMISSIONS = ConfigKey(
+    "dfs.permissions.enabled", "true", SWITCH, "Whether permissions are checked for reads that a daemon answers."
+)
+SUPERGROUP = ConfigKey(
+    "dfs.permissions.superusergroup", "supergroup", text("group"), "Group whose members may read everything."
+)
 IMAGE_TRANSFER_BOOTSTRAP_STANDBY_BANDWIDTH_PER_SEC = ConfigKey(
     "dfs.image.transfer-bootstrap-standby.bandwidthPerSec",
     "0",

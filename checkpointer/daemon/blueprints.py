@@ -15,6 +15,7 @@ from checkpointer.daemon.history import history_blueprint
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.daemon.silences import silences_blueprint
 from checkpointer.roles.role import CheckpointRole
+from checkpointer.serving.live_namespace import LiveNamespace
 from console.action_panel import DaemonActions
 from console.blueprint import console_blueprint
 from console.check_page import CheckPage, CheckRow
@@ -35,6 +36,7 @@ from servlets.image_admission import TransferOptions
 from servlets.image_transfer import ServingLimits, image_transfer_blueprint
 from servlets.jmx import jmx_blueprint
 from servlets.status import status_blueprint
+from servlets.webhdfs import webhdfs_blueprint
 from site_config.checkpoint_config import CheckpointConfig
 
 _PACKAGE = "hdfs-checkpointer"
@@ -66,12 +68,14 @@ def daemon_blueprints(
     access: AccessControl,
     guard: ChangeGuard | None = None,
     questions: ConsoleQuestions | None = None,
+    live: LiveNamespace | None = None,
 ) -> list[Blueprint]:
     """Return all blueprints of a daemon that runs `role`; `limits` bound what it serves, `access` decides to whom.
 
     Args:
         guard: which hosts may request changes.
         questions: what the console asks besides the daemon.
+        live: answers reads of the namespace, None if that is switched off; it checks permissions by itself.
     """
     facts = _facts(config)
     actions = DaemonActions(None if questions is None else questions.verify)
@@ -113,7 +117,8 @@ def daemon_blueprints(
     )
     console = console_blueprint(sources, access, guard)
     state = [restrict(each, access, Resource.STATE) for each in state]
-    return [restrict(images, access, Resource.IMAGES), *state, console]
+    namespace = [] if live is None else [webhdfs_blueprint(live)]
+    return [restrict(images, access, Resource.IMAGES), *state, console, *namespace]
 
 
 def _facts(config: CheckpointConfig) -> NodeFacts:

@@ -24,6 +24,7 @@ from checkpointer.daemon.reload import merged
 from checkpointer.daemon.service import CONFIGURATION_HINT, CheckpointService
 from checkpointer.leadership.leadership import Leadership
 from checkpointer.roles.role import CheckpointRole, Job
+from checkpointer.serving.live_namespace import LiveNamespace
 from engine.errors import CheckpointCancelledError
 from hadoop_common.addresses import host_port
 from hadoop_common.errors import HdfsError
@@ -117,7 +118,8 @@ def serve(
     daemon = _Daemon(
         role, service, config, limits, security, reload=reload, notifier=notifier, heartbeat=heartbeat, clocks=clocks
     )
-    blueprints = daemon_blueprints(role, service, config, limits, security.access, guard, questions)
+    live = _live(role, config, security)
+    blueprints = daemon_blueprints(role, service, config, limits, security.access, guard, questions, live)
     application = create_application(*blueprints, guard=guard, authenticator=security.authenticator)
     with WebServers(
         application, config.web, limits=config.port_limits, refusals=role.refusals, header_bytes=security.header_bytes
@@ -137,6 +139,15 @@ def serve(
             leadership.stop()
     if service.fault is not None:
         raise service.fault
+
+
+def _live(role: CheckpointRole, config: CheckpointConfig, security: ServerSecurity) -> LiveNamespace | None:
+    """Return the role's namespace if it answers reads."""
+    namespace = role.warm_namespace
+    if not config.serve_namespace or namespace is None:
+        return None
+    owner = security.own_user or config.rpc_user
+    return LiveNamespace(role, namespace, config, owner=owner, authenticated=security.access.by_name)
 
 
 class _Daemon:

@@ -10,6 +10,7 @@ from typing import Protocol
 from checkpointer.transfer import UploadResult
 from checkpointer.transfer.image_acceptance import has_image, too_recent
 from engine.merge import MergeResult, Observer
+from engine.warm_namespace import WarmNamespace
 from hadoop_common.names import ImageKind
 from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
@@ -260,6 +261,10 @@ class CheckpointRole(Protocol):
         Raises:
             HdfsError: they cannot be read.
         """
+
+    @property
+    def warm_namespace(self) -> WarmNamespace | None:
+        """The namespace that follows the edits, None if the role keeps none; others may only read it."""
 
     # ---- observation ---------------------------------------------------------------------------------------
 

@@ -95,6 +95,10 @@ class FakeRole:
     def segments(self) -> list[EditLogSegment]:
         return []
 
+    @property
+    def warm_namespace(self) -> None:
+        return None
+
     def operations(self, first: int, last: int) -> Iterator[EditOp]:
         return iter(())
 

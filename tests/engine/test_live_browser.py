@@ -25,8 +25,7 @@ from journal.segment_file import read_transactions
 from tests.engine.image_builder import BASE_TXID, ImageBuilder, numbered
 from tests.engine.op_makers import delete, mkdir, rename
 from tests.namenode_stub.stub_support import wait_until
-from tests.recorded_cases import PLAIN_CASES, RECORDED, Case
-
+from tests.recorded_cases import ALL_CASES, RECORDED, Case, same_layout
 
 SMALL = {"acl-xattr", "snapshots-rename-references"}
 
@@ -110,7 +109,11 @@ def parts(ops: Sequence[EditOp]) -> list[Sequence[EditOp]]:
 @pytest.mark.recorded
 @pytest.mark.parametrize(
     "case",
-    [pytest.param(case, id=case.id, marks=() if case.path.name in SMALL else pytest.mark.deep) for case in PLAIN_CASES],
+    [
+        pytest.param(case, id=case.id, marks=() if case.path.name in SMALL else pytest.mark.deep)
+        for case in ALL_CASES
+        if same_layout(case)
+    ],
 )
 @pytest.mark.parameters(2)
 def test_it_reads_what_an_image_of_the_same_transaction_has(case: Case, tmp_path: Path) -> None:

@@ -272,6 +272,11 @@ class BackupRole:
     def operations(self, first: int, last: int) -> Iterator[EditOp]:
         return read_operations(self.segments(), first, last)
 
+    @property
+    def warm_namespace(self) -> WarmNamespace | None:
+        """The namespace that the stream keeps up to date."""
+        return self._namespace if self._streaming else None
+
     # ---- observation ---------------------------------------------------------------------------------------
 
     def storage_info(self) -> StorageInfo:

@@ -211,6 +211,10 @@ class SecondaryRole:
     def operations(self, first: int, last: int) -> Iterator[EditOp]:
         return read_operations(self.segments(), first, last)
 
+    @property
+    def warm_namespace(self) -> None:
+        """None: the namespace exists only during a checkpoint."""
+
     # ---- observation ---------------------------------------------------------------------------------------
 
     @property

@@ -85,6 +85,9 @@ class JournalFollower:
         images: fetches an image when ours cannot be continued.
         on_start_over: called when our state was set aside and replaced by an image of the active.
         clock: monotonic seconds, for when to ask for a roll.
+
+    Attributes:
+        namespace: the warm namespace; others may only read it (`WarmNamespace.reading`).
     """
 
     def __init__(
@@ -105,7 +108,7 @@ class JournalFollower:
         self._replacement = ImageReplacement(storage, nodes, images)
         self._rebootstrap = config.rebootstrap
         recorder = TxnRecorder()
-        self._warm = WarmNamespace(config.merge_settings, recorder=recorder)
+        self.namespace = self._warm = WarmNamespace(config.merge_settings, recorder=recorder)
         self.past = PastWatch(
             recorder,
             ProvenanceStore(storage.current_folders),

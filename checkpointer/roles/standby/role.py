@@ -33,6 +33,7 @@ from checkpointer.storage.rollback_images import latest_rollback_image, started_
 from checkpointer.storage.usable_images import ImageCopy
 from engine.merge import MergeResult, Observer
 from engine.txn_runs import ImageId
+from engine.warm_namespace import WarmNamespace
 from hadoop_common.errors import StorageError
 from hadoop_common.names import ImageKind
 from hadoop_common.port_limits import Refusals
@@ -185,6 +186,11 @@ class StandbyRole:
                     return
                 yield op
                 first = op.txid + 1
+
+    @property
+    def warm_namespace(self) -> WarmNamespace:
+        """The namespace that the tail keeps up to date."""
+        return self._follower.namespace
 
     # ---- observation ---------------------------------------------------------------------------------------
 

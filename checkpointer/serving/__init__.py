@@ -1,0 +1,1 @@
+"""Read-only answers from the namespace that a standby or backup keeps up to date."""

@@ -1,0 +1,153 @@
+"""Reads of the namespace of a standby over WebHDFS: permissions, position, limits and refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+
+from checkpointer.serving import live_namespace
+from checkpointer.serving.live_namespace import MAX_READERS, LiveNamespace
+from engine.warm_namespace import WarmNamespace
+from image_format.permission import AclScope, AclType
+from journal import ops
+from journal.ops import EditOp
+from servlets.application import create_application
+from servlets.webhdfs import webhdfs_blueprint
+from tests.checkpointer.service_support import FakeRole, standby_config
+from tests.engine.image_builder import BASE_TXID, ImageBuilder, numbered
+from tests.engine.op_makers import mkdir, set_permissions
+
+GROUPS = {"erin": frozenset({"staff"}), "admin": frozenset({"supergroup"})}
+DENIED = "org.apache.hadoop.security.AccessControlException"
+STANDBY = "org.apache.hadoop.ipc.StandbyException"
+ENTRIES = (
+    ops.AclEntry(AclType.USER, AclScope.ACCESS, 7, None),
+    ops.AclEntry(AclType.USER, AclScope.ACCESS, 5, "bob"),
+    ops.AclEntry(AclType.GROUP, AclScope.ACCESS, 0, None),
+    ops.AclEntry(AclType.GROUP, AclScope.ACCESS, 5, "staff"),
+    ops.AclEntry(AclType.MASK, AclScope.ACCESS, 5, None),
+    ops.AclEntry(AclType.OTHER, AclScope.ACCESS, 0, None),
+)
+OPS: list[EditOp] = [
+    mkdir("/open", 20001),
+    mkdir("/open/inner", 20002),
+    mkdir("/closed", 20003),
+    mkdir("/closed/inner", 20004),
+    ops.SetOwnerOp(src="/closed", username="owner", groupname="staff"),
+    set_permissions("/closed", 0o700),
+    set_permissions("/open", 0o755),
+    set_permissions("/open/inner", 0o755),
+    mkdir("/acl", 20005),
+    ops.SetAclOp(src="/acl", acl_entries=ENTRIES),
+]
+
+
+@pytest.fixture
+def warm(tmp_path: Path) -> Iterator[WarmNamespace]:
+    with WarmNamespace() as namespace:
+        namespace.load(ImageBuilder(-67).save(tmp_path))
+        namespace.apply(list(numbered(OPS, BASE_TXID)))
+        yield namespace
+
+
+@pytest.fixture
+def client(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> FlaskClient:
+    monkeypatch.setattr(live_namespace, "WAIT_SECONDS", 0)
+    return client_of(warm)
+
+
+def client_of(warm: WarmNamespace, *, authenticated: bool = False, permissions: bool = True) -> FlaskClient:
+    live = LiveNamespace(
+        FakeRole(),
+        warm,
+        replace(standby_config(), permissions=permissions),
+        owner="hdfs",
+        authenticated=authenticated,
+        groups_of=lambda user: GROUPS.get(user, frozenset()),
+    )
+    return create_application(webhdfs_blueprint(live)).test_client()
+
+
+def asked(client: FlaskClient, path: str, op: str, user: str = "guest", **more: str | int) -> Any:
+    return client.get(f"/webhdfs/v1{path}", query_string={"op": op, "user.name": user, **more})
+
+
+def test_an_answer_shows_its_transaction(client: FlaskClient, warm: WarmNamespace) -> None:
+    answer = asked(client, "/open", "GETFILESTATUS", min_txid=warm.last_txid)
+    assert answer.json["FileStatus"]["fileId"] == 20001
+    assert answer.headers["X-Checkpointer-Txid"] == str(BASE_TXID + len(OPS))
+    assert answer.headers["X-Checkpointer-Lag-Transactions"] == "unknown"
+    later = asked(client, "/open", "GETFILESTATUS", min_txid=warm.last_txid + 1)
+    assert later.status_code == 403
+    assert later.json["RemoteException"]["exception"] == "RetriableException"
+    assert asked(client, "/", "GETFILESTATUS", min_txid="x").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("path", "op", "user", "denied"),
+    [
+        ("/closed", "GETFILESTATUS", "guest", ""),
+        ("/closed/inner", "GETFILESTATUS", "guest", "EXECUTE"),
+        ("/closed/none", "GETFILESTATUS", "guest", "EXECUTE"),
+        ("/closed", "LISTSTATUS", "erin", "READ_EXECUTE"),
+        ("/closed", "LISTSTATUS_BATCH", "erin", "READ_EXECUTE"),
+        ("/closed", "LISTSTATUS", "owner", ""),
+        ("/closed/inner", "LISTSTATUS", "admin", ""),
+        ("/closed/inner", "LISTSTATUS", "hdfs", ""),
+        ("/", "GETCONTENTSUMMARY", "guest", "READ_EXECUTE"),
+        ("/open", "GETCONTENTSUMMARY", "guest", ""),
+        ("/closed", "GETXATTRS", "guest", "READ"),
+        ("/closed", "GETACLSTATUS", "guest", ""),
+        ("/acl", "LISTSTATUS", "bob", ""),
+        ("/acl", "LISTSTATUS", "erin", ""),
+        ("/acl", "LISTSTATUS", "guest", "READ_EXECUTE"),
+    ],
+)
+def test_permissions_are_those_of_a_namenode(client: FlaskClient, path: str, op: str, user: str, denied: str) -> None:
+    answer = asked(client, path, op, user)
+    if not denied:
+        assert answer.status_code == 200
+        return
+    assert answer.status_code == 403
+    told = answer.json["RemoteException"]
+    assert told["javaClassName"] == DENIED
+    assert told["message"].startswith(f"Permission denied: user={user}, access={denied}, inode=")
+
+
+def test_the_first_closed_directory_is_named(client: FlaskClient) -> None:
+    told = asked(client, "/", "GETCONTENTSUMMARY", "erin").json["RemoteException"]
+    assert told["message"].endswith('access=READ_EXECUTE, inode="/closed":owner:staff:drwx------')
+
+
+def test_permissions_may_be_switched_off(warm: WarmNamespace) -> None:
+    assert asked(client_of(warm, permissions=False), "/closed/inner", "LISTSTATUS").status_code == 200
+
+
+def test_a_name_is_proved_on_a_secure_cluster(warm: WarmNamespace) -> None:
+    answer = asked(client_of(warm, authenticated=True), "/", "GETFILESTATUS", "hdfs")
+    assert (answer.status_code, answer.json["RemoteException"]["javaClassName"]) == (403, DENIED)
+
+
+@pytest.mark.parametrize("parameter", ["doas", "delegation"])
+def test_nobody_acts_for_others(client: FlaskClient, parameter: str) -> None:
+    assert asked(client, "/", "GETFILESTATUS", "hdfs", **{parameter: "erin"}).status_code == 403
+
+
+@pytest.mark.parametrize(("method", "op"), [("get", "OPEN"), ("get", "GETFILECHECKSUM"), ("put", "MKDIRS")])
+def test_what_a_standby_cannot_do_is_left_to_the_active(client: FlaskClient, method: str, op: str) -> None:
+    answer = getattr(client, method)(f"/webhdfs/v1/open?op={op}&user.name=hdfs")
+    assert answer.status_code == 403
+    assert answer.json["RemoteException"]["javaClassName"] == STANDBY
+
+
+def test_readers_are_limited(client: FlaskClient, warm: WarmNamespace) -> None:
+    live = LiveNamespace(FakeRole(), warm, standby_config(), owner="hdfs", authenticated=False)
+    for _ in range(MAX_READERS):
+        live._readers.acquire()
+    with pytest.raises(live_namespace.NamespaceBusyError), live.opened(0):
+        pass
