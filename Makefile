@@ -31,7 +31,7 @@ PROTOS := $(wildcard hadoop_rpc/proto/*.proto image_format/proto/*.proto journal
 # images of containers set it: each of hundreds of processes would compile every module it imports anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup wheel wheelhouse deb demo demo-bookkeeper demo-ha demos-loaded test test-deep test-loaded unit interop differential interop-setup kills faults fuzz lint types layers wording check bench bench-compress bench-scale bench-shapes bench-standby bench-journal bench-transfer bench-pipeline bench-dump load abuse screenshots format lock clean
+.PHONY: help setup wheel wheelhouse deb demo demo-bookkeeper demo-ha demos-loaded test test-deep test-loaded unit interop differential interop-setup kills faults fuzz lint types layers wording check bench bench-archive bench-compress bench-scale bench-shapes bench-standby bench-journal bench-transfer bench-pipeline bench-dump load abuse screenshots format lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -161,6 +161,9 @@ bench-standby: setup ## a standby's checkpoint of a warm namespace of 10 million
 
 bench-scale: setup ## time and memory an inode and a transaction from 1 to 50 million inodes, with a linear model, to bench/scale.md
 	$(BIN)/python -m bench.scale $(BENCH)
+
+bench-archive: setup ## 30 days of an archive beside borg and restic of the daily images: sizes, seconds a day, memory; BENCH="--inodes 1000000"
+	$(BIN)/python -m bench.archive $(BENCH)
 
 bench-compress: setup ## seconds to write an image with each codec: on all cores, in one thread, as one zlib stream
 	$(BIN)/python -m bench.compress $(BENCH)

@@ -24,6 +24,7 @@ from archive.catalogue import (
     encode_commit,
     join_commits,
     lasting_removals,
+    short_digest,
 )
 from archive.encryption import ArchiveKey, DecryptingStream, EncryptingStream
 from archive.errors import ArchiveDamagedError, ArchiveError
@@ -73,13 +74,9 @@ class Archive:
     def identity(self) -> ArchiveIdentity | None:
         """Return the identity; None for an archive that does not exist yet."""
         try:
-            values = json.loads(self.store.read(IDENTITY))
+            return _decode_identity(self.store.read(IDENTITY))
         except KeyError:
             return None
-        except ValueError as fault:
-            raise ArchiveDamagedError(IDENTITY, str(fault)) from fault
-        check_format(values.get("format"), IDENTITY)
-        return ArchiveIdentity(values["namespaceId"], values["clusterId"], values["keyCheck"])
 
     def require(self) -> ArchiveIdentity:
         """Return the identity of an archive that has to exist."""
@@ -95,13 +92,7 @@ class Archive:
         """Create the archive for a namespace, or check that it belongs to this namespace."""
         found = self.identity()
         if found is None:
-            values = {
-                "format": FORMAT,
-                "namespaceId": info.namespace_id,
-                "clusterId": info.cluster_id,
-                "keyCheck": "" if self._key is None else self._key.check(),
-            }
-            self._put(IDENTITY, json.dumps(values, sort_keys=True).encode())
+            self.write_identity(info)
             found = self.require()
         self._check_key(found)
         if (found.namespace_id, found.cluster_id) != (info.namespace_id, info.cluster_id):
@@ -110,6 +101,11 @@ class Archive:
                 f"and the storage directory belongs to cluster {info.cluster_id}, namespace {info.namespace_id}",
                 hint="Name the archive of this cluster, or a new one.",
             )
+
+    def write_identity(self, info: StorageInfo) -> None:
+        """Create the file with the identity."""
+        key_check = "" if self._key is None else self._key.check()
+        self._put(IDENTITY, _encode_identity(ArchiveIdentity(info.namespace_id, info.cluster_id, key_check)))
 
     # ---- the catalogue -----------------------------------------------------------------------------------------
 
@@ -271,6 +267,36 @@ def open_archive(location: str, key_file: Path | None = None, *, immutable: bool
     key = None if key_file is None else ArchiveKey.load(key_file)
     with opened_store(location) as store:
         yield Archive(store, key, immutable=immutable)
+
+
+def _encode_identity(identity: ArchiveIdentity) -> bytes:
+    values = {
+        "format": FORMAT,
+        "namespaceId": identity.namespace_id,
+        "clusterId": identity.cluster_id,
+        "keyCheck": identity.key_check,
+    }
+    text = json.dumps(values, sort_keys=True).encode()
+    return b"%s\n%s\n" % (text, short_digest(text).encode())
+
+
+def _decode_identity(content: bytes) -> ArchiveIdentity:
+    """Inverse of `_encode_identity`.
+
+    Raises:
+        ArchiveDamagedError: the second line is not the digest of the first one.
+        ArchiveVersionError: a newer program wrote it.
+    """
+    text, _, digest = content.partition(b"\n")
+    if digest != b"%s\n" % short_digest(text).encode():
+        raise ArchiveDamagedError(
+            IDENTITY,
+            "the file does not have the digest in its last line",
+            hint="Restore the file from a copy, or run `checkpointer archive check --repair`.",
+        )
+    values = json.loads(text)
+    check_format(values["format"], IDENTITY)
+    return ArchiveIdentity(values["namespaceId"], values["clusterId"], values["keyCheck"])
 
 
 def copy_content(reader: FrameReader, out: IO[bytes]) -> str:

@@ -16,6 +16,8 @@ from archive.history import BranchView, histories, missing_edits, moments, plan_
 from archive.restoring import RestoreOptions, fetched, restore
 from engine.settings import MergeSettings
 from hadoop_common.errors import HdfsError
+from hadoop_common.names import VERSION
+from hadoop_common.storage_info import parse_version
 from image_format.md5_file import read_md5_file
 from image_format.reader import ImageFile
 from image_tools.compare.images import ImageComparison
@@ -35,6 +37,7 @@ class CheckReport:
         garbage: objects and unfinished objects that no commit lists.
         removed: of them, those that the repair removed.
         adopted: objects of damaged commits that the repair listed again.
+        rewritten: damaged files that the repair made from other objects.
         images: of a deep check, for each archived image whether replay of the edits before it gives the same one.
     """
 
@@ -46,6 +49,7 @@ class CheckReport:
     garbage: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     adopted: list[str] = field(default_factory=list)
+    rewritten: list[str] = field(default_factory=list)
     images: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -64,8 +68,14 @@ def check_archive(
         min_age: of garbage that is removed, in seconds: another process may be about to list a younger object.
         progress: called with the bytes read so far.
     """
-    archive.require()
     catalogue, report = archive.catalogue(), CheckReport()
+    try:
+        if archive.identity() is not None or not catalogue.records:
+            archive.require()
+        else:
+            report.damaged[IDENTITY] = f"{IDENTITY}: the file is missing"
+    except ArchiveDamagedError as fault:
+        report.damaged[IDENTITY] = fault.message
     for name in catalogue.damaged:
         report.damaged[name] = "the commit does not have the digest in its name"
     for record in catalogue.records:
@@ -172,6 +182,12 @@ def _garbage(archive: Archive, catalogue: Catalogue) -> list[str]:
 
 
 def _repair(archive: Archive, catalogue: Catalogue, report: CheckReport, min_age: float) -> None:
+    # an image that the key opens; each one has the namespace
+    intact = next((each for each in catalogue.images if each.name not in report.damaged), None)
+    if IDENTITY in report.damaged and intact is not None and not archive.immutable:
+        archive.store.remove(IDENTITY)
+        archive.write_identity(parse_version(intact.version.encode(), VERSION))
+        report.rewritten.append(IDENTITY)
     if catalogue.damaged:
         adopted = [record for name in report.garbage if (record := _record_of(archive, name)) is not None]
         if adopted:

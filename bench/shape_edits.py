@@ -18,25 +18,30 @@ from journal.segment import encode_header
 _JOBS, _PERMISSIONS, _TIMES = 0.6, 0.15, 0.15
 
 
-def write_scattered(current: Path, layout: Layout, transactions: int, *, seed: int = 2) -> Path:
-    """Write one finalized segment behind the image: each transaction in another directory, on another file.
+def write_scattered(
+    current: Path, layout: Layout, transactions: int, *, seed: int = 2, segments: int = 1
+) -> list[Path]:
+    """Write finalized segments of `transactions` behind the image: each in another directory, on another file.
 
     Jobs write a file in one directory and rename it into another; modes and times of files of the image change, and
     some of these files are renamed.
     """
-    first, last = TXID + 1, TXID + transactions
-    path = current / segment_name(first, last)
     mix = _scattered(layout, seed)
-    with path.open("wb") as out:
-        out.write(encode_header(LAYOUT))
-        out.write(encode_op(ops.StartLogSegmentOp(txid=first), LAYOUT))
-        for txid in range(first + 1, last):
-            op = next(mix)
-            op.txid = txid
-            out.write(encode_op(op, LAYOUT))
-        out.write(encode_op(ops.EndLogSegmentOp(txid=last), LAYOUT))
-    (current / SEEN_TXID).write_text(f"{last}\n")
-    return path
+    paths = []
+    for number in range(segments):
+        first = TXID + 1 + number * transactions
+        last = first + transactions - 1
+        paths.append(current / segment_name(first, last))
+        with paths[-1].open("wb") as out:
+            out.write(encode_header(LAYOUT))
+            out.write(encode_op(ops.StartLogSegmentOp(txid=first), LAYOUT))
+            for txid in range(first + 1, last):
+                op = next(mix)
+                op.txid = txid
+                out.write(encode_op(op, LAYOUT))
+            out.write(encode_op(ops.EndLogSegmentOp(txid=last), LAYOUT))
+        (current / SEEN_TXID).write_text(f"{last}\n")
+    return paths
 
 
 def _scattered(layout: Layout, seed: int) -> Iterator[ops.EditOp]:

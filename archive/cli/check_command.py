@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from archive.cli.options import archive_options, configured_settings, opened, scratch_folder, scratch_option
+from archive.cli.options import archive_options, configured_settings, scratch_folder, scratch_option
 from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.errors import EXIT_BAD_IMAGE
@@ -20,7 +20,9 @@ _MIN_AGE = 86_400.0
 @click.command("check")
 @archive_options
 @click.option("--deep", is_flag=True, help="Replay the edits up to each image, and compare the result with the image.")
-@click.option("--repair", is_flag=True, help="Remove unlisted objects, and list the objects of damaged commits again.")
+@click.option(
+    "--repair", is_flag=True, help="Remove unlisted objects; rebuild damaged commits and archive.json."
+)
 @click.option("--immutable", is_flag=True, help="Remove nothing, for stores with an object lock.")
 @conf_option(required=False)
 @scratch_option
@@ -43,10 +45,11 @@ def command(
     \b
     Example: checkpointer archive check --archive /backup/hdfs --deep
     """
+    from archive.archive import open_archive
     from archive.checking import check_archive, check_images
 
     settings = configured_settings(conf_dir)
-    with opened(location, key_file, immutable=immutable) as archive:
+    with open_archive(location, key_file, immutable=immutable) as archive:
         with ProgressObserver(show=not as_json) as observer:
             total = sum(each.stored for each in archive.catalogue().records)
             observer.phase("check", total)
@@ -70,6 +73,8 @@ def command(
             echo(f"{'removed' if name in report.removed else 'not listed'}: {name}")
         for name in report.adopted:
             echo(f"listed again: {name}")
+        for name in report.rewritten:
+            echo(f"written again: {name}")
         echo("every archived moment can be restored" if report.sound else "next: restore damaged objects from a copy")
     if not report.sound:
         sys.exit(EXIT_BAD_IMAGE)

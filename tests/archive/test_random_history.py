@@ -1,0 +1,108 @@
+"""Archives of random histories: every moment equals the merge cut there, and each deletion can be undone."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from archive.adding import AddOptions, add_directory
+from archive.archive import open_archive
+from archive.catalogue import MAIN
+from archive.history import moments, plan_restore, view_of
+from archive.restoring import RestoreOptions, fetched, restore
+from engine.merge import merge
+from hadoop_common.names import image_name
+from image_format.proto import fsimage_pb2 as pb
+from journal.ops import DeleteOp, EditOp, RenameOldOp, RenameOp
+from journal.segment_file import EditLogSegment, list_segments, read_transactions
+from tests.archive.random_history import random_ops
+from tests.archive.storage import saved, segment, storage
+from tests.cli_runner import run_cli
+from tests.depth import SEED, chosen, scaled
+from tests.engine.image_builder import BASE_TXID, Saved
+
+TRANSACTIONS = 60
+START = 1_700_000_000_000
+
+
+def written(nn: Path, ops: list[EditOp], seed: int) -> int:
+    """Write operations as several segments of random length; return the last transaction."""
+    lengths, last = random.Random(seed), BASE_TXID
+    while ops:
+        size = lengths.randrange(5, 40)
+        last, ops = segment(nn, last, *ops[:size], markers=lengths.random() < 0.8), ops[size:]
+    return last
+
+
+def cut_merge(nn: Path, txid: int, folder: Path) -> Path:
+    """The image of a merge of the first image and the edits up to `txid`."""
+    folder.mkdir()
+    segments = [
+        EditLogSegment(each.first, min(each.last or txid, txid), each.path)
+        for each in list_segments(nn / "current")
+        if each.first <= txid
+    ]
+    image = nn / "current" / image_name(BASE_TXID)
+    merge(image, read_transactions(segments, BASE_TXID + 1), [folder])
+    return folder / image_name(txid)
+
+
+@pytest.mark.parametrize("seed", range(SEED, SEED + scaled(100, quick=1)))
+def test_every_moment_equals_the_merge_cut_there(seed: int, tmp_path: Path) -> None:
+    nn = storage(tmp_path / "nn")
+    last = written(nn, random_ops(seed, TRANSACTIONS, start=START, snapshots=seed % 2 == 1), seed)
+    # a checkpoint in the middle becomes a second base image
+    middle = cut_merge(nn, (BASE_TXID + last) // 2, tmp_path / "middle")
+    for path in (middle, middle.with_name(f"{middle.name}.md5")):
+        path.rename(nn / "current" / path.name)
+    with open_archive(str(tmp_path / "archive")) as archive:
+        added = add_directory(archive, nn, AddOptions(restore_target=0))
+        assert len(added.images) == 2
+        view = view_of(archive.catalogue(), MAIN)
+        assert set().union(*moments(view)) == set(range(BASE_TXID, last + 1))
+        wanted = range(BASE_TXID + 1, last + 1)
+        for txid in chosen(wanted, scaled(len(wanted), quick=4), "moments"):
+            with fetched(archive, plan_restore(view, txid), tmp_path / f"s{txid}") as source:
+                made = restore(source, tmp_path / f"r{txid}", RestoreOptions())
+            assert made.image.read_bytes() == cut_merge(nn, txid, tmp_path / f"m{txid}").read_bytes()
+
+
+@pytest.mark.parametrize("seed", range(SEED, SEED + scaled(50, quick=1)))
+def test_each_deletion_can_be_undone(seed: int, tmp_path: Path) -> None:
+    nn, ops = storage(tmp_path / "nn"), random_ops(seed, TRANSACTIONS, start=START)
+    last = written(nn, list(ops), seed)
+    with open_archive(str(tmp_path / "archive")) as archive:
+        add_directory(archive, nn)
+    kept = Saved(cut_merge(nn, last, tmp_path / "kept").read_bytes())
+    deletions = [op for op in ops if isinstance(op, DeleteOp)]
+    for op in chosen(deletions, scaled(len(deletions), quick=2), "undo"):
+        before = Saved(cut_merge(nn, op.txid - 1, tmp_path / f"b{op.txid}").read_bytes())
+        words = ("--archive", tmp_path / "archive", "--without", op.txid, "--out", tmp_path / f"w{op.txid}", "--json")
+        answer = run_cli("archive", "restore", *map(str, words))
+        assert answer.code == 0, answer.err
+        back, changes = saved(tmp_path / f"w{op.txid}", last + 1), json.loads(answer.out)["changes"]
+        removed = {inode.id for path, inode in before.paths.items() if covers(op.path, path)}
+        # all of it is back, at its path unless a later rename moved it, and nothing written later is lost
+        assert removed <= set(back.inodes)
+        assert set(kept.inodes) <= set(back.inodes)
+        later = [each for each in ops if each.txid > op.txid and isinstance(each, RenameOp | RenameOldOp)]
+        if not any(covers(each.src, op.path) for each in later):
+            assert back[op.path].id == before[op.path].id
+        touched = {each[name] for each in changes for name in ("path", "newPath") if each[name]}
+        for path, inode in kept.paths.items():
+            if not any(covers(each, path) for each in touched):
+                assert independent(back, back[path], touched, path) == independent(kept, inode, touched, path)
+
+
+def independent(image: Saved, inode: pb.INode, touched: set[str], path: str) -> object:
+    """What an undone deletion elsewhere must not change; a directory's time shows its last change."""
+    holds_change = any((each.rpartition("/")[0] or "/") == path for each in touched)
+    blocks = image.blocks(path) if inode.HasField("file") else None
+    return inode.id, image.owner(path), blocks, None if holds_change else image.mtime(path)
+
+
+def covers(path: str, other: str) -> bool:
+    return other == path or other.startswith(f"{path.rstrip('/')}/")
