@@ -147,20 +147,25 @@ class Archive:
         self, known: Catalogue, add: Sequence[Record] = (), remove: Sequence[str] = (), branches: Sequence[Branch] = ()
     ) -> Catalogue:
         """Publish a change to `known` and return the catalogue with it."""
-        # each commit has all branches, so that a damaged one costs none
+        # each commit has all branches, and a new one is in two commits, so that a damaged commit costs none
         known_branches = (*known.branches.values(), *branches)
-        self._put(*encode_commit(Commit(known.sequence + 1, _now(), tuple(add), tuple(remove), known_branches)))
+        changes: list[tuple[Sequence[Record], Sequence[str]]] = [((), ())] if branches else []
+        for number, (added, removed) in enumerate([*changes, (add, remove)], known.sequence + 1):
+            self._put(*encode_commit(Commit(number, _now(), tuple(added), tuple(removed), known_branches)))
         found = self.catalogue()
         if len(found.commits) < _COMPACT_AFTER or found.damaged or self.immutable:
             return found
-        removed = lasting_removals(found)
-        whole = Commit(
-            found.sequence + 1, _now(), found.records, removed, tuple(found.branches.values()), found.commits
-        )
-        self._put(*encode_commit(whole))
-        for name in whole.replaces:
-            self.store.remove(name)
+        self._compact(found)
         return self.catalogue()
+
+    def _compact(self, known: Catalogue) -> None:
+        """Replace all commits by one, and one with the branches alone."""
+        every, at = tuple(known.branches.values()), _now()
+        records, removed = known.records, tuple(sorted(known.removed))
+        self._put(*encode_commit(Commit(known.sequence + 1, at, (), (), every)))
+        self._put(*encode_commit(Commit(known.sequence + 2, at, records, removed, every, known.commits)))
+        for name in known.commits:
+            self.store.remove(name)
 
     # ---- objects -----------------------------------------------------------------------------------------------
 

@@ -152,12 +152,8 @@ def _lost_moments(catalogue: Catalogue, damaged: set[str]) -> list[tuple[str, in
     lost = []
     for branch in sorted(catalogue.branches):
         view = view_of(catalogue, branch)
-        whole = BranchView(
-            view.branch,
-            tuple(each for each in view.images if each.name not in damaged),
-            tuple(each for each in view.pieces if each.record.name not in damaged),
-        )
-        lost += [(branch, each.start, each.stop - 1) for each in _subtract(moments(view), moments(whole))]
+        whole = moments(view.without(damaged))
+        lost += [(branch, each.start, each.stop - 1) for each in _subtract(moments(view), whole)]
     return lost
 
 

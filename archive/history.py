@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from archive.catalogue import EDITS, MAIN, Catalogue, EditsRecord, ImageRecord
@@ -24,10 +24,13 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
-    """How the state after transaction `txid` is made: `base`, and the transactions after it in `pieces`."""
+    """How the state after transaction `txid` is made: `base`, and the transactions after it in `pieces`.
+
+    `view` is what the plan was chosen from.
+    """
 
     txid: int
-    branch: str
+    view: BranchView
     base: ImageRecord
     pieces: tuple[Piece, ...]
 
@@ -43,6 +46,11 @@ class BranchView:
     branch: str
     images: tuple[ImageRecord, ...]
     pieces: tuple[Piece, ...]
+
+    def without(self, names: Collection[str]) -> BranchView:
+        """Return what is left without these objects."""
+        images = tuple(each for each in self.images if each.name not in names)
+        return BranchView(self.branch, images, tuple(each for each in self.pieces if each.record.name not in names))
 
     @property
     def last_txid(self) -> int:
@@ -116,7 +124,7 @@ def plan_restore(view: BranchView, txid: int) -> RestorePlan:
     for base in bases:
         pieces, gap = chain(view.pieces, base.txid + 1, txid)
         if gap is None:
-            return RestorePlan(txid, view.branch, base, tuple(pieces))
+            return RestorePlan(txid, view, base, tuple(pieces))
         missing = missing or gap
     what = f"transaction {missing} is not in it" if missing else "its oldest image is newer"
     raise NoSuchMomentError(

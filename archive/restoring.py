@@ -11,7 +11,7 @@ import shutil
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import mkdtemp
@@ -20,7 +20,7 @@ from typing import NamedTuple
 from archive.archive import Archive, copy_content
 from archive.catalogue import EditsRecord
 from archive.errors import ArchiveDamagedError, ArchiveError, NoSuchMomentError
-from archive.history import BranchView, RestorePlan
+from archive.history import BranchView, RestorePlan, plan_restore
 from archive.path_filter import may_contain
 from archive.undoing import Undo, UndoChange
 from engine.observer import Observer
@@ -46,7 +46,8 @@ _CURRENT = "current"
 class Source:
     """What a restore replays: an image, and the segments after it that reach `txid`.
 
-    `version` is the text of the VERSION file that belongs to the image.
+    `version` is the text of the VERSION file that belongs to the image, `damaged` has the names of objects that others
+    replace.
     """
 
     image: Path
@@ -54,6 +55,7 @@ class Source:
     segments: tuple[EditLogSegment, ...]
     txid: int
     version: bytes
+    damaged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,19 +106,32 @@ class LaterDeletions(NamedTuple):
 
 @contextmanager
 def fetched(archive: Archive, plan: RestorePlan, folder: Path) -> Iterator[Source]:
-    """Fetch what a plan needs into `folder`.
+    """Fetch what a plan needs into `folder`; other objects in place of damaged ones, where they lead to the moment.
 
     Raises:
-        ArchiveDamagedError: an object is missing or damaged.
+        ArchiveDamagedError: an object is missing or damaged, and the moment needs it.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    damaged: list[str] = []
+    while True:
+        try:
+            source = _fetch_all(archive, plan, folder)
+            break
+        except ArchiveDamagedError as fault:
+            damaged.append(fault.file)
+            try:
+                plan = plan_restore(plan.view.without(damaged), plan.txid)
+            except NoSuchMomentError:
+                raise fault from None
+    yield replace(source, damaged=tuple(damaged))
+
+
+def _fetch_all(archive: Archive, plan: RestorePlan, folder: Path) -> Source:
     image = folder / image_name(plan.base.txid)
     _fetch(archive, plan.base.name, image, plan.base.md5)
     md5_path(image).write_bytes(format_md5(bytes.fromhex(plan.base.md5), image.name))
-    segments = []
-    for piece in plan.pieces:
-        segments.append(fetch_segment(archive, piece.record, folder, piece.last))
-    yield Source(image, plan.base.txid, tuple(segments), plan.txid, plan.base.version.encode())
+    segments = tuple(fetch_segment(archive, piece.record, folder, piece.last) for piece in plan.pieces)
+    return Source(image, plan.base.txid, segments, plan.txid, plan.base.version.encode())
 
 
 def fetch_segment(archive: Archive, record: EditsRecord, folder: Path, last: int | None = None) -> EditLogSegment:

@@ -101,7 +101,10 @@ def command(
             plan = _extended(view, plan.base.txid, wanted)
         with ProgressObserver(show=not as_json) as observer, fetched(archive, plan, folder / "source") as source:
             made = restore(source, out, options, observer)
+            damaged = source.damaged
         loss = later_losses(made.image, later_ops(archive, view, wanted, folder))
+    for name in damaged:
+        echo(f"warning: {name} is damaged and was not needed; run `checkpointer archive check`", err=True)
     if as_json:
         echo_json(_content(made, loss, out, view.branch))
     else:

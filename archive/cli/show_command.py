@@ -28,9 +28,9 @@ def command(moment: str, location: str, key_file: Path | None, branch: str | Non
         plan = plan_restore(view, resolve_moment(archive, view, moment, folder))
     if as_json:
         pieces = [{**asdict(each.record), "usedUpTo": each.last} for each in plan.pieces]
-        echo_json({"txid": plan.txid, "branch": plan.branch, "base": asdict(plan.base), "edits": pieces})
+        echo_json({"txid": plan.txid, "branch": plan.view.branch, "base": asdict(plan.base), "edits": pieces})
         return
-    echo(f"transaction {plan.txid} of branch {plan.branch}")
+    echo(f"transaction {plan.txid} of branch {plan.view.branch}")
     echo(f"base image: transaction {plan.base.txid}, {plan.base.stored:,} bytes, {plan.base.name}")
     for each in plan.pieces:
         echo(f"edits {each.record.first} to {each.last}: {each.record.stored:,} bytes, {each.record.name}")

@@ -1,0 +1,161 @@
+"""A flipped bit in an archive is found, its file is named, and only moments that need the file are lost."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from archive.adding import AddOptions, add_directory
+from archive.archive import IDENTITY, Archive, open_archive
+from archive.catalogue import COMMITS, MAIN
+from archive.checking import check_archive
+from archive.errors import ArchiveDamagedError, NoSuchMomentError
+from archive.history import moments, plan_restore, view_of
+from archive.restoring import RestoreOptions, fetched, restore
+from hadoop_common.names import image_name
+from image_format.md5_file import md5_path
+from tests.archive.random_history import random_ops
+from tests.archive.storage import segment, storage
+from tests.archive.test_random_history import START, cut_merge
+from tests.cli_runner import run_cli
+from tests.depth import SEED, chosen, scaled
+from tests.engine.image_builder import BASE_TXID
+
+Moment = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """An archive with two base images in `main` and a branch after the second one.
+
+    Attributes:
+        root: the archive.
+        sources: storage directory of each branch.
+        moments: all that can be restored.
+    """
+
+    folder: Path
+    root: Path
+    sources: dict[str, Path]
+    moments: set[Moment]
+    images: dict[Moment, bytes] = field(default_factory=dict)
+
+    def copy_to(self, folder: Path) -> Path:
+        shutil.copytree(self.root, folder / "archive")
+        return folder / "archive"
+
+    def image(self, moment: Moment) -> bytes:
+        """What a merge makes of the moment."""
+        branch, txid = moment
+        if moment not in self.images:
+            current = self.sources[branch] / "current"
+            is_first = txid == BASE_TXID
+            made = (
+                current / image_name(txid) if is_first else cut_merge(current.parent, txid, self.folder / str(moment))
+            )
+            self.images[moment] = made.read_bytes()
+        return self.images[moment]
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    folder = tmp_path_factory.mktemp("damage")
+    nn, back, root = storage(folder / "nn"), folder / "back", folder / "archive"
+    ops, options = random_ops(SEED, 30, start=START), AddOptions(restore_target=0)
+    with open_archive(str(root)) as archive:
+        first = segment(nn, BASE_TXID, *ops[:10])
+        add_directory(archive, nn, options)
+        second = segment(nn, first, *ops[10:20])
+        base = cut_merge(nn, second, folder / "second")
+        for path in (base, md5_path(base)):
+            path.rename(nn / "current" / path.name)
+        add_directory(archive, nn, options)
+        shutil.copytree(nn, back)
+        segment(nn, second, *ops[20:])
+        add_directory(archive, nn, options)
+        segment(back, second, *ops[20:25])
+        branch = add_directory(archive, back, options).branch
+        assert branch != MAIN
+        return Scene(folder, root, {MAIN: nn, branch: back}, all_moments(archive))
+
+
+def all_moments(archive: Archive) -> set[Moment]:
+    catalogue = archive.catalogue()
+    return {(name, txid) for name in catalogue.branches for each in moments(view_of(catalogue, name)) for txid in each}
+
+
+def restorable(archive: Archive, moment: Moment, folder: Path) -> bytes | str:
+    """The image of a moment; the name of the damaged file if it cannot be restored."""
+    branch, txid = moment
+    try:
+        plan = plan_restore(view_of(archive.catalogue(), branch), txid)
+        with fetched(archive, plan, folder / "source") as source:
+            return restore(source, folder / "made", RestoreOptions()).image.read_bytes()
+    except ArchiveDamagedError as fault:
+        return fault.file
+    except NoSuchMomentError:
+        # a damaged commit does not say what it had
+        return archive.catalogue().damaged[0]
+
+
+@pytest.mark.parametrize("part", ["images", "edits", COMMITS, IDENTITY])
+def test_a_flipped_bit_costs_only_what_needs_it(part: str, scene: Scene, tmp_path: Path) -> None:
+    root = scene.copy_to(tmp_path)
+    draw = random.Random(f"{SEED} {part}")
+    files = [root / part] if part == IDENTITY else sorted((root / part).iterdir())
+    for number in range(scaled(100, quick=1)):
+        path = draw.choice(files)
+        name, whole = str(path.relative_to(root)), path.read_bytes()
+        flipped = bytearray(whole)
+        flipped[draw.randrange(len(whole))] ^= 1 << draw.randrange(8)
+        path.write_bytes(flipped)
+        with open_archive(str(root)) as archive:
+            report = check_archive(archive)
+            assert name in report.damaged
+            if part in ("images", "edits"):
+                assert list(report.damaged) == [name]
+            lost = {(branch, txid) for branch, first, last in report.lost for txid in range(first, last + 1)}
+            for place, moment in enumerate(chosen(sorted(scene.moments), scaled(4, quick=2), f"{part} {number}")):
+                found = restorable(archive, moment, tmp_path / f"{number}-{place}")
+                if moment in lost:
+                    assert found == name
+                else:
+                    assert found in (scene.image(moment), name if part == COMMITS else None)
+        path.write_bytes(whole)
+    with open_archive(str(root)) as archive:
+        assert check_archive(archive).sound
+
+
+def damage_and_repair(path: Path, scene: Scene) -> None:
+    root, whole = path.parent if path.name == IDENTITY else path.parents[1], path.read_bytes()
+    content = bytearray(whole)
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    refused = run_cli("archive", "add", scene.sources[MAIN], "--archive", root)
+    assert (refused.code, "archive check --repair" in refused.err) == (3, True)
+    repaired = run_cli("archive", "check", "--archive", root, "--repair")
+    assert (repaired.code, path.name in repaired.out) == (3, True)
+    with open_archive(str(root)) as archive:
+        assert check_archive(archive).sound
+        assert all_moments(archive) == scene.moments
+
+
+def test_what_describes_the_objects_is_rebuilt_from_them(scene: Scene, tmp_path: Path) -> None:
+    root = scene.copy_to(tmp_path)
+    damage_and_repair(root / IDENTITY, scene)
+    for number, path in enumerate(sorted((root / COMMITS).iterdir())):
+        damage_and_repair(scene.copy_to(tmp_path / str(number)) / COMMITS / path.name, scene)
+
+
+def test_a_branch_outlives_the_commit_that_replaces_all(scene: Scene, tmp_path: Path) -> None:
+    root = scene.copy_to(tmp_path)
+    with mock.patch("archive.archive._COMPACT_AFTER", 3), open_archive(str(root)) as archive:
+        archive.publish(archive.catalogue())
+        commits = sorted((root / COMMITS).iterdir())
+        assert len(commits) == 2
+    damage_and_repair(commits[1], scene)
