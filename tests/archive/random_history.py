@@ -5,32 +5,74 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 
+from engine.merge import merge
+from hadoop_common.names import image_name
+from image_format.reader import ImageFile
+from image_tools.compare.images import ImageComparison
 from journal.ops import AddBlockOp, AllowSnapshotOp, Block, CreateSnapshotOp, EditOp, SetOwnerOp
+from journal.segment_file import EditLogSegment, list_segments, read_transactions
+from tests.archive.storage import segment
+from tests.engine.image_builder import BASE_TXID
 from tests.engine.op_makers import add, close, delete, mkdir, rename, rename_old, set_permissions, times
 
 FIRST_INODE = 16386
-MINUTE = 60_000
+START = 1_700_000_000_000
+_MINUTE = 60_000
 _NAMES = "abcd"
 _DEPTH = 4
 
 
-def random_ops(seed: int, count: int, *, start: int = 0, snapshots: bool = False) -> list[EditOp]:
+def random_ops(
+    seed: int, count: int, *, start: int = START, step: int = _MINUTE, snapshots: bool = False
+) -> list[EditOp]:
     """Return `count` operations for a namespace that is empty but for the root.
 
     Args:
-        start: time of the first operation in ms since the epoch; each is a minute after the one before.
+        start, step: time of the first operation in ms since the epoch, and ms from each to the next one.
         snapshots: whether some directories get snapshots.
     """
-    return list(islice(_RandomHistory(seed, start, snapshots=snapshots).ops(), count))
+    return list(islice(_RandomHistory(seed, start, step, snapshots=snapshots).ops(), count))
+
+
+def written(nn: Path, ops: list[EditOp], seed: int) -> int:
+    """Write operations as several segments of random length; return the last transaction."""
+    lengths, last = random.Random(seed), BASE_TXID
+    while ops:
+        size = lengths.randrange(5, 40)
+        last, ops = segment(nn, last, *ops[:size], markers=lengths.random() < 0.8), ops[size:]
+    return last
+
+
+def cut_merge(nn: Path, txid: int, folder: Path) -> Path:
+    """The image of a merge of the first image and the edits up to `txid`."""
+    folder.mkdir()
+    segments = [
+        EditLogSegment(each.first, min(each.last or txid, txid), each.path)
+        for each in list_segments(nn / "current")
+        if each.first <= txid
+    ]
+    image = nn / "current" / image_name(BASE_TXID)
+    merge(image, read_transactions(segments, BASE_TXID + 1), [folder])
+    return folder / image_name(txid)
+
+
+def have_same_meaning(one: Path, other: Path) -> bool:
+    """Whether two images are equal, apart from numbers of strings and the order of records."""
+    if one.read_bytes() == other.read_bytes():
+        return True
+    with ImageFile.open(one) as ours, ImageFile.open(other) as theirs:
+        return next(ImageComparison(ours, theirs).differences(), None) is None
 
 
 class _RandomHistory:
     """A model of the namespace: whether each path is a directory."""
 
-    def __init__(self, seed: int, start: int, *, snapshots: bool) -> None:
+    def __init__(self, seed: int, start: int, step: int, *, snapshots: bool) -> None:
         self._random = random.Random(seed)
         self._now = start
+        self._step = step
         self._snapshots = snapshots
         self._is_folder = {"": True}
         self._snapshotted: set[str] = set()
@@ -39,7 +81,7 @@ class _RandomHistory:
     def ops(self) -> Iterator[EditOp]:
         kinds = (self._make, self._write, self._write, self._delete, self._move, self._move, self._attributes)
         while True:
-            self._now += MINUTE
+            self._now += self._step
             yield from self._random.choice((*kinds, self._snapshot) if self._snapshots else kinds)()
 
     def _new(self) -> int:

@@ -19,9 +19,8 @@ from archive.history import moments, plan_restore, view_of
 from archive.restoring import RestoreOptions, fetched, restore
 from hadoop_common.names import image_name
 from image_format.md5_file import md5_path
-from tests.archive.random_history import random_ops
+from tests.archive.random_history import cut_merge, random_ops
 from tests.archive.storage import segment, storage
-from tests.archive.test_random_history import START, cut_merge
 from tests.cli_runner import run_cli
 from tests.depth import SEED, chosen, scaled
 from tests.engine.image_builder import BASE_TXID
@@ -66,7 +65,7 @@ class Scene:
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
     folder = tmp_path_factory.mktemp("damage")
     nn, back, root = storage(folder / "nn"), folder / "back", folder / "archive"
-    ops, options = random_ops(SEED, 30, start=START), AddOptions(restore_target=0)
+    ops, options = random_ops(SEED, 30), AddOptions(restore_target=0)
     with open_archive(str(root)) as archive:
         first = segment(nn, BASE_TXID, *ops[:10])
         add_directory(archive, nn, options)

@@ -1,0 +1,126 @@
+"""A process that adds, prunes or repairs is killed at random system calls: every archived moment can be restored."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from archive.adding import AddOptions, add_directory
+from archive.archive import open_archive
+from archive.catalogue import MAIN
+from archive.checking import check_archive
+from archive.history import moments, plan_restore, view_of
+from archive.restoring import RestoreOptions, fetched, restore
+from hadoop_common.names import image_name
+from image_format.md5_file import md5_path
+from tests.archive.random_history import cut_merge, have_same_meaning, random_ops
+from tests.archive.storage import segment, storage
+from tests.cli_runner import run_cli
+from tests.depth import SEED, scaled
+from tests.engine.image_builder import BASE_TXID
+
+KILLS = 20
+DAY = 86_400_000
+MAX_STEPS = 60
+_CHANGES = {"open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod"}
+
+
+def add(root: Path, nn: Path) -> None:
+    with open_archive(str(root)) as archive:
+        add_directory(archive, nn, AddOptions(restore_target=0))
+
+
+def prune(root: Path, nn: Path) -> None:
+    run_cli("archive", "prune", "--archive", root, "--keep", "all for 5d, weekly for 60d")
+
+
+def repair(root: Path, nn: Path) -> None:
+    with open_archive(str(root)) as archive:
+        check_archive(archive, repair=True)
+
+
+def is_killed(action: Callable[[Path, Path], None], root: Path, nn: Path, steps: int) -> bool:
+    """Run an action in a child that is killed before its system call number `steps` on a file of the archive."""
+    if (pid := os.fork()) == 0:
+        try:
+            _die_after(root, steps)
+            action(root, nn)
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(pid, 0)
+    return os.WIFSIGNALED(status)
+
+
+def _die_after(root: Path, steps: int) -> None:
+    left, fsync = [steps], os.fsync
+
+    def step() -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def watch(event: str, arguments: tuple[object, ...]) -> None:
+        if event in _CHANGES and str(arguments[0]).startswith(str(root)):
+            step()
+
+    def synced(number: int) -> None:
+        step()
+        fsync(number)
+
+    sys.addaudithook(watch)
+    mock.patch("os.fsync", synced).start()
+
+
+def all_moments(root: Path) -> set[int]:
+    with open_archive(str(root)) as archive:
+        return set().union(*moments(view_of(archive.catalogue(), MAIN)))
+
+
+@pytest.mark.parametrize("seed", range(SEED, SEED + scaled(25, quick=1)))
+def test_kills_cost_no_moment(seed: int, tmp_path: Path) -> None:
+    draw, root, nn = random.Random(seed), tmp_path / "archive", storage(tmp_path / "nn")
+    ops = random_ops(seed, 200, start=time.time_ns() // 1_000_000 - 30 * DAY, step=DAY // 4)
+    add(root, nn)
+    last, kills, wanted = BASE_TXID, 0, scaled(KILLS, quick=5)
+    while kills < wanted:
+        action = draw.choice((add, add, prune, repair))
+        if action is add and ops:
+            size = draw.randrange(1, 8)
+            last, ops = segment(nn, last, *ops[:size]), ops[size:]
+            if draw.random() < 0.3 and not (nn / "current" / image_name(last)).exists():
+                image = cut_merge(nn, last, tmp_path / f"image-{last}")
+                for path in (md5_path(image), image):
+                    path.rename(nn / "current" / path.name)
+        expected = all_moments(root)
+        if action is prune:
+            shutil.copytree(root, tmp_path / f"copy-{kills}", dirs_exist_ok=True)
+            prune(tmp_path / f"copy-{kills}", nn)
+            expected = all_moments(tmp_path / f"copy-{kills}")
+            shutil.rmtree(tmp_path / f"copy-{kills}")
+        if not is_killed(action, root, nn, draw.randrange(1, MAX_STEPS)):
+            continue
+        kills += 1
+        assert expected <= all_moments(root)
+        with open_archive(str(root)) as archive:
+            assert check_archive(archive).damaged == {}
+            txid = draw.choice(sorted(expected))
+            scratch = tmp_path / f"kill-{kills}"
+            with fetched(archive, plan_restore(view_of(archive.catalogue(), MAIN), txid), scratch / "source") as source:
+                made = restore(source, scratch / "made", RestoreOptions())
+        if txid > BASE_TXID:
+            assert have_same_meaning(made.image, cut_merge(nn, txid, scratch / "merged"))
+    add(root, nn)
+    assert last in all_moments(root)
+    repair(root, nn)
+    with open_archive(str(root)) as archive:
+        report = check_archive(archive)
+    assert (report.sound, report.garbage) == (True, [])
