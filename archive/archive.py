@@ -161,7 +161,7 @@ class Archive:
     def _compact(self, known: Catalogue) -> None:
         """Replace all commits by one, and one with the branches alone."""
         every, at = tuple(known.branches.values()), _now()
-        records, removed = known.records, tuple(sorted(known.removed))
+        records, removed = known.records, lasting_removals(known)
         self._put(*encode_commit(Commit(known.sequence + 1, at, (), (), every)))
         self._put(*encode_commit(Commit(known.sequence + 2, at, records, removed, every, known.commits)))
         for name in known.commits:

@@ -17,7 +17,7 @@ from archive.cli.options import (
     scratch_folder,
     scratch_option,
 )
-from archive.errors import NoSuchMomentError
+from archive.errors import ArchiveDamagedError, NoSuchMomentError
 from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
 
 
@@ -66,6 +66,8 @@ def command(
             txid = random.randrange(chosen.start, chosen.stop)
         plan = plan_restore(view, txid)
         with fetched(archive, plan, folder / "source") as source:
+            for name in source.damaged:
+                raise ArchiveDamagedError(name, "the object is damaged; other objects lead to this moment")
             made = restore(source, folder / "restored", RestoreOptions(settings=settings))
         with WarmNamespace(settings) as namespace:
             namespace.load(made.image)
