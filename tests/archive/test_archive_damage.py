@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
@@ -19,7 +19,7 @@ from archive.history import moments, plan_restore, view_of
 from archive.restoring import RestoreOptions, fetched, restore
 from hadoop_common.names import image_name
 from image_format.md5_file import md5_path
-from tests.archive.random_history import cut_merge, random_ops
+from tests.archive.random_history import cut_merge, have_same_meaning, random_ops
 from tests.archive.storage import segment, storage
 from tests.cli_runner import run_cli
 from tests.depth import SEED, chosen, scaled
@@ -42,23 +42,18 @@ class Scene:
     root: Path
     sources: dict[str, Path]
     moments: set[Moment]
-    images: dict[Moment, bytes] = field(default_factory=dict)
 
     def copy_to(self, folder: Path) -> Path:
         shutil.copytree(self.root, folder / "archive")
         return folder / "archive"
 
-    def image(self, moment: Moment) -> bytes:
+    def merged(self, moment: Moment) -> Path:
         """What a merge makes of the moment."""
         branch, txid = moment
-        if moment not in self.images:
-            current = self.sources[branch] / "current"
-            is_first = txid == BASE_TXID
-            made = (
-                current / image_name(txid) if is_first else cut_merge(current.parent, txid, self.folder / str(moment))
-            )
-            self.images[moment] = made.read_bytes()
-        return self.images[moment]
+        if txid == BASE_TXID:
+            return self.sources[branch] / "current" / image_name(txid)
+        folder = self.folder / f"{branch}-{txid}"
+        return folder / image_name(txid) if folder.exists() else cut_merge(self.sources[branch], txid, folder)
 
 
 @pytest.fixture(scope="module")
@@ -88,13 +83,13 @@ def all_moments(archive: Archive) -> set[Moment]:
     return {(name, txid) for name in catalogue.branches for each in moments(view_of(catalogue, name)) for txid in each}
 
 
-def restorable(archive: Archive, moment: Moment, folder: Path) -> bytes | str:
+def restorable(archive: Archive, moment: Moment, folder: Path) -> Path | str:
     """The image of a moment; the name of the damaged file if it cannot be restored."""
     branch, txid = moment
     try:
         plan = plan_restore(view_of(archive.catalogue(), branch), txid)
         with fetched(archive, plan, folder / "source") as source:
-            return restore(source, folder / "made", RestoreOptions()).image.read_bytes()
+            return restore(source, folder / "made", RestoreOptions()).image
     except ArchiveDamagedError as fault:
         return fault.file
     except NoSuchMomentError:
@@ -121,10 +116,11 @@ def test_a_flipped_bit_costs_only_what_needs_it(part: str, scene: Scene, tmp_pat
             lost = {(branch, txid) for branch, first, last in report.lost for txid in range(first, last + 1)}
             for place, moment in enumerate(chosen(sorted(scene.moments), scaled(4, quick=2), f"{part} {number}")):
                 found = restorable(archive, moment, tmp_path / f"{number}-{place}")
-                if moment in lost:
+                if moment in lost or isinstance(found, str):
                     assert found == name
+                    assert moment in lost or part in (COMMITS, IDENTITY)
                 else:
-                    assert found in (scene.image(moment), name if part == COMMITS else None)
+                    assert have_same_meaning(found, scene.merged(moment))
         path.write_bytes(whole)
     with open_archive(str(root)) as archive:
         assert check_archive(archive).sound
@@ -158,3 +154,16 @@ def test_a_branch_outlives_the_commit_that_replaces_all(scene: Scene, tmp_path: 
         commits = sorted((root / COMMITS).iterdir())
         assert len(commits) == 2
     damage_and_repair(commits[1], scene)
+
+
+def test_an_older_image_replaces_a_damaged_one(scene: Scene, tmp_path: Path) -> None:
+    root = scene.copy_to(tmp_path)
+    newest = max((root / "images").iterdir())
+    newest.write_bytes(newest.read_bytes()[:-1])
+    last = max(scene.moments)
+    words = ("--archive", root, "--txid", str(last[1]), "--branch", last[0])
+    made = run_cli("archive", "restore", *words, "--out", tmp_path / "out")
+    assert (made.code, f"{newest.name} is damaged" in made.err) == (0, True)
+    assert have_same_meaning(tmp_path / "out" / "current" / image_name(last[1]), scene.merged(last))
+    drill = run_cli("archive", "drill", *words)
+    assert (drill.code, newest.name in drill.err) == (3, True)
