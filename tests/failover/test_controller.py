@@ -103,7 +103,7 @@ def scene() -> Iterator[Scene]:
 
 @pytest.fixture
 def impatient() -> Iterator[Scene]:
-    """One whose controller soon gives up waiting for an answer."""
+    """One whose controller waits a short time for an answer."""
     with namenode() as node, namenode() as other:
         yield Scene(node, other, settings({"nn1": node.port, "nn2": other.port}, more=IMPATIENT))
 
