@@ -19,15 +19,18 @@ _LAST_DAY = 47482
 """2100-01-01; Python formats later times."""
 
 
-def inode_paths(image: ImageFile, allocator: ArrayAllocator) -> Paths:
+def inode_paths(image: ImageFile, allocator: ArrayAllocator, arrays: IndexArrays | None = None) -> Paths:
     """Return the paths of all inodes of an image; `allocator` allocates large arrays.
+
+    Args:
+        arrays: of the image, if they were scanned before.
 
     Raises:
         RecordError: INODE, INODE_DIR or INODE_REFERENCE is damaged.
         ImageStorageError: not enough disk space.
     """
     image.decompress(("INODE", "INODE_DIR", "INODE_REFERENCE"))
-    arrays = IndexArrays.scan(image, allocator)
+    arrays = arrays or IndexArrays.scan(image, allocator)
     parents = place_inodes(image, arrays, allocator)
     chain = chain_directories(image, arrays, parents, allocator)
     paths = allocator.zeros(int(chain.bounds[-1]), np.uint8)

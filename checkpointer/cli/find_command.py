@@ -1,0 +1,136 @@
+"""`checkpointer find`: search an image by the attributes of its inodes."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from checkpointer.cli.namespace_source import NamespaceSource, opened_namespace, source_options
+from hadoop_common.quantities import parse_size
+from image_format.memory_limit import MemoryLimit
+from image_tools.cli.memory_options import memory_options
+from image_tools.cli.text_file import check_output, emit
+from image_tools.search.criteria import KINDS, Criteria, NumberRange
+
+_SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+
+
+def _size(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r} {error}; such as 1048576 or 64m", context, parameter) from error
+
+
+def _moment(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+    """Parse an age such as 90d, or a time; return ms since 1970."""
+    if text is None:
+        return None
+    if text[:-1].isdecimal() and text[-1] in _SECONDS:
+        return int((time.time() - int(text[:-1]) * _SECONDS[text[-1]]) * 1000)
+    from archive.cli.options import parse_time
+
+    return parse_time(text)
+
+
+_TIME = "an age such as 90d (m, h, d, w), or a time such as 2026-11-28T14:03:00"
+
+
+@click.command("find")
+@source_options
+@click.argument("paths", metavar="PATH…", nargs=-1, required=True)
+@click.option("--name", default="", metavar="GLOB", help="Local names that match, such as '*.tmp'.")
+@click.option("--type", "kind", type=click.Choice(sorted(KINDS)), help="Kind of the inode.")
+@click.option("--owner", default="", metavar="USER", help="Owner.")
+@click.option("--group", default="", metavar="GROUP", help="Group.")
+@click.option("--min-size", metavar="SIZE", callback=_size, help="Files of at least SIZE, such as 64m.")
+@click.option("--max-size", metavar="SIZE", callback=_size, help="Files of at most SIZE.")
+@click.option("--modified-before", metavar="T", callback=_moment, help=f"Modification time up to T: {_TIME}.")
+@click.option("--modified-after", metavar="T", callback=_moment, help="Modification time from T on.")
+@click.option("--accessed-before", metavar="T", callback=_moment, help="Access time up to T (not of directories).")
+@click.option("--accessed-after", metavar="T", callback=_moment, help="Access time from T on.")
+@click.option("--min-replication", type=click.IntRange(0), metavar="N", help="Files with at least N replicas.")
+@click.option("--max-replication", type=click.IntRange(0), metavar="N", help="Files with at most N replicas.")
+@click.option("--storage-policy", default="", metavar="NAME", help="Storage policy set on the inode itself, as COLD.")
+@click.option("--acl", is_flag=True, help="Inodes with ACL entries.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["lines", "json", "parquet"]),
+    default="lines",
+    show_default=True,
+    help="Paths, a JSON object a line, or Parquet (needs --output and pyarrow).",
+)
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write (default: stdout).")
+@click.option("--force", is_flag=True, help="Replace the output file.")
+@memory_options("the arrays of the tree", configured=False)
+def command(
+    source: NamespaceSource,
+    paths: tuple[str, ...],
+    name: str,
+    kind: str | None,
+    owner: str,
+    group: str,
+    min_size: int | None,
+    max_size: int | None,
+    modified_before: int | None,
+    modified_after: int | None,
+    accessed_before: int | None,
+    accessed_after: int | None,
+    min_replication: int | None,
+    max_replication: int | None,
+    storage_policy: str,
+    acl: bool,
+    form: str,
+    output: Path | None,
+    force: bool,
+    memory: int | None,
+    spill_dir: Path | None,
+) -> None:
+    """Print the inodes at each PATH and below that match all options, without a question to the NameNode.
+
+    --conf reads the newest image of this node, which is as old as its last checkpoint; standard error names it. The
+    order is that of the image. Snapshots are not searched. JSON and Parquet have path, type, owner, group, mode,
+    length, replication, blockSize, blocks, mtime and atime (ms since 1970), and storagePolicy. Values that a kind does
+    not have are 0 or null.
+
+    Exit code 0, also if nothing matches; 1 if a PATH does not exist.
+
+    \b
+    Examples:
+      checkpointer find --conf /etc/hadoop/conf /data --type file --max-size 1m --accessed-before 180d
+      checkpointer find --image fsimage_0000000000000000042 / --name '*.tmp' --owner etl --format json
+      checkpointer find --archive /backup/hdfs --as-of 2026-11-28T14:00:00 /data/warehouse
+    """
+    if form == "parquet" and output is None:
+        raise click.UsageError("--format parquet needs --output.")
+    from image_tools.search.rows import json_lines, path_lines, write_parquet
+    from image_tools.search.scan import NamespaceScan
+
+    criteria = Criteria(
+        name=name,
+        kind=kind or "",
+        owner=owner,
+        group=group,
+        size=NumberRange(min_size, max_size),
+        modified=NumberRange(modified_after, modified_before),
+        accessed=NumberRange(accessed_after, accessed_before),
+        replication=NumberRange(min_replication, max_replication),
+        policy=storage_policy.upper(),
+        acl=acl,
+    )
+    with opened_namespace(source, spill_dir) as image:
+        check_output(output, image.path, force=force)
+        scan = NamespaceScan(image, MemoryLimit(memory, spill_dir).allocator())
+        found = scan.find(paths, criteria)
+        if form == "parquet" and output is not None:
+            try:
+                write_parquet(scan, found, output)
+            except ImportError as error:
+                raise click.UsageError("--format parquet needs pyarrow: pip install pyarrow.") from error
+        else:
+            emit(json_lines(scan, found) if form == "json" else path_lines(scan, found), output)

@@ -1,0 +1,49 @@
+"""`checkpointer ls`: list directories of an image."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from checkpointer.cli.namespace_source import NamespaceSource, opened_namespace, source_options
+from hadoop_common.cli.output import echo, json_option
+from image_format.memory_limit import MemoryLimit
+from image_tools.cli.memory_options import memory_options
+
+
+@click.command("ls")
+@source_options
+@click.argument("paths", metavar="PATH…", nargs=-1, required=True)
+@click.option("-d", "--directory", is_flag=True, help="The directory itself instead of its children.")
+@memory_options("the index", configured=False)
+@json_option
+def command(
+    source: NamespaceSource,
+    paths: tuple[str, ...],
+    directory: bool,
+    memory: int | None,
+    spill_dir: Path | None,
+    as_json: bool,
+) -> None:
+    """List the children of each PATH, as `hdfs dfs -ls`, in name order.
+
+    --json prints an object for each inode, a line each. A path may lead into a snapshot, as /a/.snapshot/s1. --conf
+    reads the newest image of this node; standard error names it.
+
+    Exit code 1 if a PATH does not exist.
+
+    \b
+    Example: checkpointer ls --conf /etc/hadoop/conf /data
+    """
+    import json
+
+    from image_tools.browse import ImageBrowser
+    from image_tools.search.listing import attributes, listed, ls_line
+
+    with opened_namespace(source, spill_dir) as image:
+        browser = ImageBrowser(image, MemoryLimit(memory, spill_dir).allocator())
+        for path in paths:
+            for each in listed(browser, path, itself=directory):
+                row = attributes(browser, each)
+                echo(json.dumps(row, ensure_ascii=False) if as_json else ls_line(row))

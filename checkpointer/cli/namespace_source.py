@@ -1,0 +1,125 @@
+"""Options of `find`, `du`, `ls` and `top`: which image they read, from a file, a configuration or an archive."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from hadoop_common.cli.output import EXISTING_FILE, conf_option, echo, load_configuration
+from hadoop_common.errors import StorageError
+from image_tools.cli.image_file import IMAGE, newest_in
+
+if TYPE_CHECKING:
+    from image_format.reader import ImageFile
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceSource:
+    """Where the namespace comes from: exactly one of an image, a configuration's directories, or an archive.
+
+    Attributes:
+        moment: transaction or time in the archive, "" for the newest transaction.
+    """
+
+    image: Path | None
+    conf_dir: Path | None
+    archive: str | None
+    key_file: Path | None
+    moment: str
+
+
+def source_options(function: F) -> F:
+    """Add --image, --conf, --archive, --as-of and --key-file, which arrive as `source`."""
+
+    @functools.wraps(function)
+    def with_source(
+        *arguments: Any,
+        image: Path | None,
+        conf_dir: Path | None,
+        archive: str | None,
+        key_file: Path | None,
+        as_of: str,
+        **options: Any,
+    ) -> Any:
+        if (image is not None and archive is not None) or (image is None and archive is None and conf_dir is None):
+            raise click.UsageError("Name the namespace with one of --conf, --image and --archive.")
+        if archive is None and (as_of or key_file):
+            raise click.UsageError("--as-of and --key-file go with --archive.")
+        return function(*arguments, source=NamespaceSource(image, conf_dir, archive, key_file, as_of), **options)
+
+    command: Callable[..., Any] = with_source
+    for option in (
+        click.option("--key-file", type=EXISTING_FILE, metavar="FILE", help="Key of an encrypted archive."),
+        click.option("--as-of", default="", metavar="T", help="Time or transaction in the archive (default: its end)."),
+        click.option(
+            "--archive", metavar="DIR_OR_URL", help="Archive whose namespace is restored to a temporary folder."
+        ),
+        click.option("--image", type=IMAGE, metavar="FSIMAGE", help="An image, or a directory with images."),
+        conf_option(required=False),
+    ):
+        command = option(command)
+    return command  # type: ignore[return-value]
+
+
+@contextmanager
+def opened_namespace(source: NamespaceSource, scratch: Path | None) -> Iterator[ImageFile]:
+    """Open the image of a source; with --conf that is the newest one in the directories of this node's role.
+
+    Args:
+        scratch: folder for temporary files, None for the system's.
+
+    Raises:
+        HdfsError: there is no image, or the moment cannot be restored.
+    """
+    from image_tools.cli.image_file import open_image
+
+    if source.archive is None:
+        path = source.image or _newest_image(source)
+        with open_image(path, verify_md5=False, spool_dir=scratch) as image:
+            yield image
+        return
+    with _restored(source, scratch) as path, open_image(path, verify_md5=False, spool_dir=scratch) as image:
+        yield image
+
+
+def _newest_image(source: NamespaceSource) -> Path:
+    from site_config.checkpoint_config import CheckpointConfig
+    from site_config.report import likely_role
+
+    assert source.conf_dir is not None
+    configuration = load_configuration(source.conf_dir)
+    config = CheckpointConfig.from_configuration(configuration, likely_role(configuration), namenodes=False)
+    found, faults = [], []
+    for directory in config.image_directories:
+        try:
+            found.append(newest_in(directory))
+        except StorageError as error:
+            faults.append(error)
+    if not found:
+        raise faults[0]
+    newest = max(found, key=lambda path: path.name)
+    echo(f"reading {newest}", err=True)
+    return newest
+
+
+@contextmanager
+def _restored(source: NamespaceSource, scratch: Path | None) -> Iterator[Path]:
+    """Restore the moment of an archive to a temporary folder, and yield its image."""
+    from archive.cli.options import chosen_view, configured_settings, opened, resolve_moment, scratch_folder
+    from archive.history import plan_restore
+    from archive.restoring import RestoreOptions, fetched, restore
+
+    options = RestoreOptions(frozenset(), True, configured_settings(source.conf_dir))
+    with opened(source.archive or "", source.key_file) as archive, scratch_folder(scratch) as folder:
+        view = chosen_view(archive, None)
+        txid = resolve_moment(archive, view, source.moment, folder) if source.moment else view.last_txid
+        with fetched(archive, plan_restore(view, txid), folder / "source") as parts:
+            yield restore(parts, folder / "restored", options).image

@@ -1,0 +1,123 @@
+"""Predicates of a search; each is decided for a batch of inodes at once, except those that need a record."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from image_format.inode_columns import InodeColumns
+from image_format.kernels.inode import DIRECTORY, FILE, SYMLINK
+from image_tools.dump.values import SerialNames
+
+Mask = npt.NDArray[np.bool_]
+
+KINDS = {"file": FILE, "directory": DIRECTORY, "symlink": SYMLINK}
+_MODE_BITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class NumberRange:
+    """Numbers from `least` to `most`, both included; None is no limit."""
+
+    least: int | None = None
+    most: int | None = None
+
+    def narrow(self, mask: Mask, numbers: npt.NDArray[np.int64]) -> None:
+        """Clear the entries of `mask` whose number is outside."""
+        if self.least is not None:
+            mask &= numbers >= self.least
+        if self.most is not None:
+            mask &= numbers <= self.most
+
+    def __bool__(self) -> bool:
+        return self.least is not None or self.most is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Criteria:
+    """What a search looks for; unset fields match every inode.
+
+    Attributes:
+        name: glob for the local name, in which `*` and `?` match any characters.
+        kind: a key of `KINDS`.
+        size: of files, in bytes; other kinds do not match a limit. `modified`, `accessed`: in ms since 1970;
+            directories have no access time.
+        replication: of files.
+        policy: name of the storage policy that is set on the inode itself.
+        acl: whether the inode has entries beyond its mode.
+    """
+
+    name: str = ""
+    kind: str = ""
+    owner: str = ""
+    group: str = ""
+    size: NumberRange = NumberRange()
+    modified: NumberRange = NumberRange()
+    accessed: NumberRange = NumberRange()
+    replication: NumberRange = NumberRange()
+    policy: str = ""
+    acl: bool = False
+
+    @property
+    def needs_records(self) -> bool:
+        """Whether the records of the remaining inodes must be decoded."""
+        return self.acl or bool(self.policy)
+
+
+class CriteriaMatcher:
+    """Decision of criteria for batches of one image; `names` decodes owners and groups."""
+
+    def __init__(self, criteria: Criteria, names: SerialNames) -> None:
+        self._criteria = criteria
+        self._names = names
+        self._owned: dict[int, bool] = {}
+        glob = fnmatch.translate(criteria.name).encode("utf-8", "surrogateescape")
+        self._name = re.compile(glob, re.DOTALL) if criteria.name else None
+
+    def mask(self, columns: InodeColumns) -> Mask:
+        """Return which inodes may match, by all columns except the name.
+
+        Raises:
+            RecordError: the string table lacks an owner or a group.
+        """
+        wanted = self._criteria
+        mask = np.ones(columns.kind.size, np.bool_)
+        if wanted.kind:
+            mask &= columns.kind == KINDS[wanted.kind]
+        if wanted.size or wanted.replication:
+            mask &= columns.kind == FILE
+        if wanted.accessed:
+            mask &= columns.kind != DIRECTORY
+        wanted.size.narrow(mask, columns.length)
+        wanted.replication.narrow(mask, columns.replication)
+        wanted.modified.narrow(mask, columns.mtime)
+        wanted.accessed.narrow(mask, columns.atime)
+        if wanted.owner or wanted.group:
+            pairs, which = np.unique(columns.permission >> _MODE_BITS, return_inverse=True)
+            owned = np.fromiter(map(self._is_owned, pairs.tolist()), np.bool_, pairs.size)
+            mask &= owned[which]
+        return mask
+
+    def named(self, buffer: npt.NDArray[np.uint8], columns: InodeColumns) -> Mask:
+        """Return whose names in the INODE section `buffer` match."""
+        if self._name is None:
+            return np.ones(columns.kind.size, np.bool_)
+        match, content = self._name.match, buffer.data
+        ends = (columns.name_start + columns.name_size).tolist()
+        found = (
+            match(content, start, end) is not None for start, end in zip(columns.name_start.tolist(), ends, strict=True)
+        )
+        return np.fromiter(found, np.bool_, columns.kind.size)
+
+    def _is_owned(self, pair: int) -> bool:
+        """Return whether serials of an owner and a group are those that are wanted."""
+        known = self._owned.get(pair)
+        if known is None:
+            owner = self._names.owner((pair << _MODE_BITS) % (1 << 64))
+            by_user = not self._criteria.owner or owner.user == self._criteria.owner
+            known = self._owned[pair] = by_user and (not self._criteria.group or owner.group == self._criteria.group)
+        return known

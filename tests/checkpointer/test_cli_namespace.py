@@ -1,0 +1,96 @@
+"""`find`, `du`, `ls` and `top`: their sources, their output and their exit codes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from image_tools.dump.values import mode_symbols
+from tests.archive.storage import segment, storage
+from tests.checkpointer.schemas import valid
+from tests.cli_runner import run_cli
+from tests.engine.image_builder import BASE_TXID
+from tests.engine.op_makers import mkdir
+from tests.image_format.image_support import RECORDED
+from tests.image_tools.test_image_compare import image_in
+
+CASE = RECORDED / "hadoop-2.7.3" / "acl-xattr"
+IMAGE = ("--image", CASE / "after")
+
+
+def rows_of(*words: str | Path) -> list[dict[str, object]]:
+    answer = run_cli("find", *words, "--format", "json")
+    assert answer.code == 0, answer
+    return [valid("find.json")(json.loads(line)) for line in answer.out.splitlines()]
+
+
+def test_find_prints_paths_and_objects() -> None:
+    rows = rows_of(*IMAGE, "/")
+    assert rows[0]["path"] == "/"
+    assert run_cli("find", *IMAGE, "/").out.splitlines() == [row["path"] for row in rows]
+    with_acl = run_cli("find", *IMAGE, "/", "--acl").out.splitlines()
+    assert 0 < len(with_acl) < len(rows)
+    old = run_cli("find", *IMAGE, "/", "--type", "file", "--modified-before", "1d", "--modified-after", "2000-01-01")
+    assert old.code == 0
+
+
+def test_ls_and_du_and_top_agree(tmp_path: Path) -> None:
+    rows = {str(row["path"]): row for row in rows_of(*IMAGE, "/")}
+    listed = [json.loads(line) for line in run_cli("ls", *IMAGE, "/", "--json").out.splitlines()]
+    children = sorted(path for path in rows if path.rpartition("/")[0] == "" and path != "/")
+    assert [valid("ls.json")(row)["path"] for row in listed] == children
+    line = run_cli("ls", *IMAGE, "-d", "/").out
+    assert line.startswith(f"d{mode_symbols(int(str(rows['/']['mode']), 8))}")
+    sums = valid("du.json")(json.loads(run_cli("du", *IMAGE, "-s", "/", "--json").out))["paths"][0]
+    files = [row for row in rows.values() if row["type"] == "file"]
+    assert sums["files"] + sums["directories"] == len(rows)
+    assert sums["length"] == sum(int(str(row["length"])) for row in files)
+    top = valid("top.json")(json.loads(run_cli("top", *IMAGE, "--of", "owners", "--json").out))["rows"]
+    assert sum(row["files"] for row in top) == len(files)
+    assert run_cli("top", *IMAGE, "--of", "directories", "--by", "files").code == 0
+    assert run_cli("du", *IMAGE, "-h", "/").code == 0
+
+
+def test_the_newest_image_of_a_configuration(tmp_path: Path) -> None:
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    shutil.copytree(CASE / "after", tmp_path / "secondary" / "current")
+    (conf / "hdfs-site.xml").write_text(
+        "<configuration><property><name>dfs.namenode.checkpoint.dir</name>"
+        f"<value>{tmp_path}/secondary</value></property></configuration>"
+    )
+    answer = run_cli("find", "--conf", conf, "/")
+    assert answer.out == run_cli("find", *IMAGE, "/").out
+    assert image_in(CASE / "after").name in answer.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "error"),
+    [
+        (("find", "/"), 2, "--conf, --image and --archive"),
+        (("find", *IMAGE, "/", "--as-of", "7"), 2, "go with --archive"),
+        (("find", *IMAGE, "/missing"), 1, "/missing does not exist"),
+        (("ls", *IMAGE, "/missing"), 1, "/missing does not exist"),
+        (("find", *IMAGE, "/", "--format", "parquet"), 2, "--output"),
+        (("find", *IMAGE, "/", "--min-size", "x"), 2, "is not a size"),
+        (("find", *IMAGE, "/", "--modified-before", "x"), 2, "is not a time"),
+        (("top", *IMAGE, "--by", "files"), 2, "needs --of"),
+    ],
+)
+def test_a_wrong_request_has_one_clear_error(words: tuple[str | Path, ...], code: int, error: str) -> None:
+    answer = run_cli(*words)
+    assert (answer.code, answer.out) == (code, "")
+    assert error in answer.err
+
+
+def test_a_past_moment_of_an_archive(tmp_path: Path) -> None:
+    nn = storage(tmp_path / "nn")
+    last = segment(nn, BASE_TXID, mkdir("/later", 16386))
+    words = ("--archive", tmp_path / "archive")
+    assert run_cli("archive", "add", nn, *words).code == 0
+    assert "/later" in run_cli("find", *words, "/").out.splitlines()
+    assert "/later" in run_cli("find", *words, "--as-of", str(last), "/").out.splitlines()
+    assert "/later" not in run_cli("find", *words, "--as-of", str(BASE_TXID), "/").out.splitlines()
