@@ -21,7 +21,7 @@ from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.index import Ids, ImageIndex
 from image_format.inode_features import to_signed
 from image_format.inode_table import NO_ROW
-from image_format.kernels.inode import DROPPED
+from image_format.kernels.inode import DROPPED, SYMLINK
 from image_format.kernels.scan import find_id
 from image_format.kernels.tables import UNKNOWN
 from image_format.name_order import name_key
@@ -282,7 +282,12 @@ class LiveBrowser:
     def inode_at(self, inode_id: int, snapshot: int) -> pb.INode | None:
         """Return an inode with its attributes at a snapshot; a file with diffs has one block with the length then."""
         inode, diffs = self.inode(inode_id), self.diffs(inode_id)
-        if inode is None or diffs is None:
+        if inode is None:
+            table = self.namespace.table
+            row = table.row_of.get(inode_id)
+            # a deleted list keeps a copy of a symlink that was deleted since
+            return table.message(row) if row is not None and table.kind[row] == SYMLINK else None
+        if diffs is None:
             return inode
         encoder = self.namespace.history.diffs.encoder
         if isinstance(diffs, FileDiffs):

@@ -4,7 +4,7 @@ A walk counts directories one after the other, and pauses after a bounded number
 It continues like a NameNode that released its lock: what was counted stays counted, a directory that was removed in
 between counts no further, and the rest is counted as it is by then.
 
-A NameNode also counts inodes that only snapshots have: those in the deleted lists of the directories below.
+A NameNode also counts the inodes in the deleted lists of the directories below, which only snapshots have.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from engine.namespace.diffs import DirectoryDiffs, Node
+from engine.namespace.diffs import DirectoryDiffs, Node, row_of
 from engine.namespace.references import WithName
 from image_format.index import Ids
 from image_format.inode_columns import read_inode_columns
 from image_format.inode_features import to_signed
-from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import DIRECTORY
 from image_format.kernels.scan import find_ids
 from image_format.name_order import name_key
@@ -63,8 +62,7 @@ class ContentWalk:
         if place.snapshot is not None:
             return ContentTotals(self._past(inode_id, place.snapshot))
         found = self._present(inode_id)
-        # the deleted subtrees add directories with diffs of their own to the list, which are not counted
-        deleted = self._only_in_snapshots(inode_id, self._with_diffs) if self._with_diffs else NO_TOTALS
+        deleted = self._only_in_snapshots()
         return ContentTotals(found.plus(deleted), deleted)
 
     # ---- the present tree ----------------------------------------------------------------------------------
@@ -168,16 +166,17 @@ class ContentWalk:
             self._count(1 + len(names))
         return totals
 
-    def _only_in_snapshots(self, top: int, with_diffs: list[int]) -> SubtreeTotals:
-        """Return the sums of the inodes in the deleted lists of directories that are not in the present subtree."""
-        totals, counted = NO_TOTALS, set[int]()
-        for directory_id in tuple(with_diffs):
-            for node in self._deleted(directory_id):
-                inode_id = int(self._browser.namespace.table.id[node if isinstance(node, int) else node.row])
-                if inode_id in counted or self._is_below(top, inode_id):
-                    continue
-                counted.add(inode_id)
-                totals = totals.plus(self._of_deleted(inode_id, node))
+    def _only_in_snapshots(self) -> SubtreeTotals:
+        """Return the sums of all entries of the deleted lists of the directories that were counted.
+
+        As in a NameNode (DirectoryWithSnapshotFeature.computeContentSummary4Snapshot), a moved inode counts at each of
+        its places, and permissions are not checked.
+        """
+        self._enter, totals = None, NO_TOTALS
+        # a deleted directory may have snapshot diffs of its own, so the list grows
+        while self._with_diffs:
+            for node in self._deleted(self._with_diffs.pop()):
+                totals = totals.plus(self._of_deleted(node))
         return totals
 
     def _deleted(self, directory_id: int) -> list[Node]:
@@ -186,29 +185,18 @@ class ContentWalk:
             return []
         return [node for diff in diffs.items for node in diff.deleted.values()]
 
-    def _is_below(self, top: int, inode_id: int) -> bool:
-        """Return whether an inode is at or below `top` in the present tree."""
-        namespace = self._browser.namespace
-        row, above = namespace.table.row_of.get(inode_id), namespace.history.lookup.load_detached(top)
-        assert row is not None
-        return (
-            above != NO_ROW
-            and namespace.history.lookup.in_current_state(row)
-            and namespace.tree.is_ancestor(above, row)
-        )
-
-    def _of_deleted(self, inode_id: int, node: Node) -> SubtreeTotals:
+    def _of_deleted(self, node: Node) -> SubtreeTotals:
+        inode_id = int(self._browser.namespace.table.id[row_of(node)])
         if isinstance(node, WithName):
-            # it was moved out of the subtree: only the space of what the snapshot has is counted
             inode = self._browser.inode_at(inode_id, node.last_snapshot)
             if inode is None:
                 return NO_TOTALS
             is_directory = inode.HasField("directory")
-            found = self._past(inode_id, node.last_snapshot) if is_directory else self._of_leaf(inode)
-            return NO_TOTALS._replace(space=found.space)
+            return self._past(inode_id, node.last_snapshot) if is_directory else self._of_leaf(inode)
         inode = self._browser.inode(inode_id)
         if inode is None:
-            return NO_TOTALS
+            # a copy of a symlink that was deleted since
+            return SubtreeTotals(1, 0, 0, 0)
         return self._present(inode_id) if inode.HasField("directory") else self._of_leaf(inode)
 
 

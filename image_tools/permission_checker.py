@@ -49,20 +49,17 @@ class PermissionChecker:
     superuser: bool
 
     def check_traverse(self, places: Sequence[Place], path: Sequence[bytes], names: SerialNames) -> None:
-        """Check that every place before the last is a directory that the caller may enter.
+        """Check that the caller may enter every directory before the last place.
 
         Args:
             path: names of the components; `places` begins with the root, which has none.
 
         Raises:
-            ReadRefusedError: one is not.
+            ReadRefusedError: one is closed to the caller.
         """
         for number, place in enumerate(places[:-1]):
-            if not isinstance(place, LocatedInode):
-                continue
-            if not place.inode.HasField("directory"):
-                raise ReadRefusedError(ACCESS_CONTROL, f"{path_text(path[:number])} (is not a directory)")
-            self.check(place.inode, path[:number], Access.EXECUTE, names)
+            if isinstance(place, LocatedInode) and place.inode.HasField("directory"):
+                self.check(place.inode, path[:number], Access.EXECUTE, names)
 
     def check(self, inode: pb.INode, path: Sequence[bytes], access: Access, names: SerialNames) -> None:
         """Check an access to the inode at a path; raise ReadRefusedError if it is denied."""
