@@ -71,6 +71,8 @@ def console_blueprint(sources: ConsoleSources, access: AccessControl, guard: Cha
     def show(name: str, make: Callable[[bool], NodePage]) -> Response:
         administrator, still = readers.is_administrator(), request.args.get("refresh") == "off"
         text = cache.get((name, administrator, still), lambda: _page(name, make, administrator, still))
+        if text is None:
+            abort(HTTPStatus.SERVICE_UNAVAILABLE, "the state is still being read: is a disk or a mount stuck?")
         return _answer(text)
 
     def _page(name: str, make: Callable[[bool], NodePage], administrator: bool, still: bool) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -40,27 +41,59 @@ class ConsoleSources:
 
 
 class BriefCache(Generic[T]):
-    """Values that are made again after `seconds`; callers of one key wait for one maker.
+    """Values that are made again after `seconds`, each by one caller at a time.
+
+    The other callers of a key get its last value while it is younger than `stale` seconds. Without such a value they
+    wait for the maker, at most `patience` seconds, and share its error.
 
     Args:
         most: keys that are kept.
     """
 
-    def __init__(self, seconds: float, *, most: int = 16, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        seconds: float,
+        *,
+        stale: float = 10.0,
+        patience: float = 5.0,
+        most: int = 16,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._seconds = seconds
+        self._stale = stale
+        self._patience = patience
         self._most = most
         self._clock = clock
         self._lock = threading.Lock()
         self._values: dict[object, tuple[float, T]] = {}
+        self._making: dict[object, Future[T]] = {}
 
-    def get(self, key: object, make: Callable[[], T]) -> T:
-        """Return the value of `key`, from `make` if the last one is too old."""
+    def get(self, key: object, make: Callable[[], T]) -> T | None:
+        """Return the value of `key`, from `make` if the last one is too old; None if another caller has not made it."""
         with self._lock:
-            known = self._values.get(key)
-            if known is not None and self._clock() - known[0] < self._seconds:
-                return known[1]
+            known, making = self._values.get(key), self._making.get(key)
+            if known is not None:
+                age = self._clock() - known[0]
+                if age < self._seconds or (making is not None and age < self._stale):
+                    return known[1]
+            if making is None:
+                mine = self._making[key] = Future()
+        if making is not None:
+            return making.result() if wait((making,), self._patience).done else None
+        return self._make(key, make, mine)
+
+    def _make(self, key: object, make: Callable[[], T], future: Future[T]) -> T:
+        try:
             value = make()
+        except BaseException as fault:
+            with self._lock:
+                del self._making[key]
+            future.set_exception(fault)
+            raise
+        with self._lock:
+            del self._making[key]
             if len(self._values) >= self._most:
                 self._values.clear()
             self._values[key] = (self._clock(), value)
-            return value
+        future.set_result(value)
+        return value

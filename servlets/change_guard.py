@@ -2,8 +2,9 @@
 
 A page in an operator's browser can send requests to any server that the browser reaches. So a browser's request needs a
 header that only a page of this server can set. It must also address this server by its own name, which defeats foreign
-names that resolve to this host. GET changes nothing, and PUT /imagetransfer is Hadoop's: browsers ask for permission
-before they send PUT to other servers.
+names that resolve to this host. A request that a proxy forwards has the proxy's address, so it may not change anything.
+GET changes nothing, and PUT /imagetransfer is Hadoop's: browsers ask for permission before they send PUT to other
+servers.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ CSRF_HEADER = "X-XSRF-HEADER"
 
 _SAFE = ("GET", "HEAD", "OPTIONS", "PUT")
 _BROWSERS = re.compile(r"Mozilla|Opera")
-_FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "Via")
+_FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Via")
 _TELLTALES = ("Origin", "Referer", "Sec-Fetch-Site")
 
 
@@ -42,6 +43,10 @@ class ChangeGuard:
         """Return why a request is refused; "" if it is accepted."""
         if request.method in _SAFE:
             return ""
+        if _is_forwarded(request):
+            return self._refuse(
+                "forwarded", "changes are not accepted through a proxy: send the request to this server directly"
+            )
         if not self._is_near(request.remote_addr or "", request.environ.get("SERVER_NAME", "")):
             return self._refuse(
                 "not local",
@@ -57,7 +62,7 @@ class ChangeGuard:
 
     def is_operator(self, request: Request) -> bool:
         """Return whether a request comes from a host that may request changes, directly and for a name of this host."""
-        if any(name in request.headers for name in _FORWARDED) or not self._is_own_name(request.host):
+        if _is_forwarded(request) or not self._is_own_name(request.host):
             return False
         return self._is_near(request.remote_addr or "", request.environ.get("SERVER_NAME", ""))
 
@@ -91,3 +96,7 @@ class ChangeGuard:
     def _refuse(self, reason: str, sentence: str) -> str:
         self._refusals.count(reason)
         return sentence
+
+
+def _is_forwarded(request: Request) -> bool:
+    return any(name in request.headers for name in _FORWARDED)

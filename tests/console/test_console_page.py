@@ -212,6 +212,38 @@ def test_nothing_is_computed_while_nobody_looks_and_once_a_second_for_all() -> N
     assert cache.get("k", lambda: len(asked)) == 1
 
 
+def test_a_page_that_is_stuck_holds_up_no_other_and_shows_its_last_state_for_a_while() -> None:
+    clock, begun, may_end = [0.0], threading.Event(), threading.Event()
+    cache: BriefCache[str] = BriefCache(1.0, stale=10.0, patience=0.0, clock=lambda: clock[0])
+
+    def stuck() -> str:
+        begun.set()
+        may_end.wait(60)
+        raise OSError("stale file handle")
+
+    assert cache.get("/", lambda: "old") == "old"
+    clock[0] = 5.0
+    failed: list[str] = []
+
+    def ask() -> None:
+        try:
+            cache.get("/", stuck)
+        except OSError as fault:
+            failed.append(str(fault))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    begun.wait(60)
+    assert cache.get("/console/charts", lambda: "charts") == "charts"
+    assert cache.get("/", lambda: "never made") == "old"
+    clock[0] = 20.0
+    assert cache.get("/", lambda: "never made") is None
+    may_end.set()
+    thread.join(60)
+    assert failed == ["stale file handle"]
+    assert cache.get("/", lambda: "new") == "new"
+
+
 def test_checks_run_in_the_background_once() -> None:
     ran, may_end = [], threading.Event()
 

@@ -82,6 +82,14 @@ def test_pages_of_others_change_nothing(ask, changes, refusals, headers):
     assert refusals.counts() == {"foreign page": 1}
 
 
+@pytest.mark.parametrize("name", ["X-Forwarded-For", "X-Real-IP", "Forwarded", "Via"])
+def test_a_proxy_on_this_host_changes_nothing(ask, changes, refusals, name):
+    answer = ask(**{**OWN_PAGE, name: "192.0.2.7"})
+    assert (answer.status_code, changes) == (403, [])
+    assert "through a proxy" in answer.text
+    assert refusals.counts() == {"forwarded": 1}
+
+
 @pytest.mark.parametrize("method", ["GET", "PUT"])
 def test_what_changes_nothing_or_is_hadoops_is_asked_from_anywhere(ask, method):
     assert ask(method, peer="192.0.2.7", Origin="http://evil.example").status_code == 200
