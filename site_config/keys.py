@@ -265,8 +265,8 @@ NAMESPACE_SERVE = ConfigKey(
     "checkpointer.namespace.serve",
     "false",
     SWITCH,
-    "Whether a standby or backup answers reads of the namespace from its memory, over read-only WebHDFS and "
-    "ClientProtocol. Specific to the checkpointer.",
+    "Whether a standby or backup answers reads of the namespace from its memory, over read-only WebHDFS. Specific to "
+    "the checkpointer.",
 )
 PERMISSIONS = ConfigKey(
     "dfs.permissions.enabled", "true", SWITCH, "Whether permissions are checked for reads that a daemon answers."
