@@ -16,6 +16,8 @@ from image_tools.search.criteria import KINDS
 from image_tools.search.scan import FoundInodes, NamespaceScan
 
 _KIND_NAMES = {number: name for name, number in KINDS.items()}
+# paths that are checked and written at once
+_LINES = 1 << 10
 _FIELDS = (
     ("path", "string"),
     ("type", "string"),
@@ -33,11 +35,16 @@ _FIELDS = (
 
 
 def path_lines(scan: NamespaceScan, batches: Iterable[FoundInodes]) -> Iterator[bytes]:
-    """Yield a line for each inode: its path, with characters that are not printable escaped."""
+    """Yield lines, one for each inode: its path, with characters that are not printable escaped."""
     for found in batches:
-        for number, slot in enumerate(found.slots.tolist()):
-            path = scan.path(slot, found.columns, number)
-            yield escaped(java_text(path)).encode() + b"\n"
+        paths = list(scan.paths(found))
+        for first in range(0, len(paths), _LINES):
+            chunk = paths[first : first + _LINES]
+            text = b"\n".join(chunk).decode("utf-8", "replace")
+            if text.count("\n") < len(chunk) and text.replace("\n", "").isprintable():
+                yield text.encode() + b"\n"
+            else:
+                yield b"".join(escaped(java_text(path)).encode() + b"\n" for path in chunk)
 
 
 def json_lines(scan: NamespaceScan, batches: Iterable[FoundInodes]) -> Iterator[str]:
@@ -69,10 +76,10 @@ def write_parquet(scan: NamespaceScan, batches: Iterable[FoundInodes], output: P
 
 def _rows(scan: NamespaceScan, found: FoundInodes) -> Iterator[dict[str, Any]]:
     columns = found.columns
-    for number, slot in enumerate(found.slots.tolist()):
+    for number, (slot, path) in enumerate(zip(found.slots.tolist(), scan.paths(found), strict=True)):
         owner = scan.names.owner(int(columns.permission[number]) % (1 << 64))
         values = (
-            java_text(scan.path(slot, columns, number)),
+            java_text(path),
             _KIND_NAMES[int(columns.kind[number])],
             None if owner.user is None else java_text(owner.user),
             None if owner.group is None else java_text(owner.group),

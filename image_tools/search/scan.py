@@ -83,6 +83,20 @@ class NamespaceScan:
         """Return the path of the inode in `slot`, which has the number `number` in `columns`."""
         return path_of(self._paths, slot, self._name(columns, number))
 
+    def paths(self, found: FoundInodes) -> Iterator[bytes]:
+        """Yield the path of each inode."""
+        content = self._buffer.data
+        prefixes: dict[int, bytes] = {}
+        columns = found.columns
+        ends = (columns.name_start + columns.name_size).tolist()
+        places = zip(self._paths.parents[found.slots].tolist(), columns.name_start.tolist(), ends, strict=True)
+        for row, start, end in places:
+            prefix = prefixes.get(row)
+            if prefix is None:
+                # only the root has no parent
+                prefix = prefixes[row] = b"/" if row < 0 else self.directory(row).rstrip(b"/") + b"/"
+            yield prefix + bytes(content[start:end])
+
     def directory(self, row: int) -> bytes:
         """Return the path of the directory in a row."""
         bounds = self._paths.bounds
