@@ -224,7 +224,7 @@ RESTART = {
     "leader",
     *("web", "rpc_bind_address", "shared_edits", "engine"),
     *("control_hosts", "port_limits", "stop_timeout"),
-    *("serve_namespace", "permissions", "supergroup"),
+    *("serve_namespace", "permissions", "supergroup", "shadow"),
     *("image_directories", "edits_directories", "storage_permission"),
     *(f"merge_settings.{name}" for name in ("allow_unknown_layout", "layout_version", "memory")),
 }
