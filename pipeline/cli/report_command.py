@@ -35,6 +35,12 @@ def _size(ctx: click.Context, param: click.Parameter, value: str | None) -> int 
     return size
 
 
+def _section_ids(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Split lists of sections."""
+    choice = click.Choice(tuple(SECTIONS))
+    return tuple(choice.convert(name.strip(), param, ctx) for value in values for name in value.split(","))
+
+
 @dataclass(frozen=True, slots=True)
 class _Options:
     """Options of the command line other than paths."""
@@ -43,6 +49,8 @@ class _Options:
     top: int
     small: int | None
     cold_days: int
+    replication: int
+    max_items: int
     only: tuple[str, ...]
     as_of: datetime | None
 
@@ -76,7 +84,13 @@ class _SparkOptions:
     "--cluster", default="", metavar="NAME", help="Name of the cluster (default: the id in the directory of IMAGE)."
 )
 @click.option(
-    "--only", multiple=True, type=click.Choice(tuple(SECTIONS)), help="Show only this section. May be repeated."
+    "--only",
+    "--sections",
+    "only",
+    multiple=True,
+    metavar="A,B",
+    callback=_section_ids,
+    help="Show only these sections. May be repeated.",
 )
 @click.option("--depth", type=click.IntRange(0, 100), default=3, show_default=True, help="Levels of directories.")
 @click.option("--top", type=click.IntRange(1, 1000), default=20, show_default=True, help="Number of rows in a table.")
@@ -94,6 +108,21 @@ class _SparkOptions:
     default=365,
     show_default=True,
     help="Files unused for DAYS are cold.",
+)
+@click.option(
+    "--replication",
+    type=click.IntRange(1, 32_767),
+    default=3,
+    show_default=True,
+    help="The cluster's dfs.replication; the report counts files with another factor.",
+)
+@click.option(
+    "--max-directory-items",
+    "max_items",
+    type=click.IntRange(1, 6_400_000),
+    default=1 << 20,
+    show_default=True,
+    help="The cluster's dfs.namenode.fs-limits.max-directory-items.",
 )
 @click.option(
     "--as-of", type=click.DateTime(), help="Measure ages at this time, UTC (default: the image's modification time)."
@@ -127,6 +156,8 @@ def command(
     top: int,
     small: int | None,
     cold_days: int,
+    replication: int,
+    max_items: int,
     as_of: datetime | None,
     kind: str,
     out: tuple[Path, ...],
@@ -137,7 +168,8 @@ def command(
 ) -> None:
     """Report on IMAGE: an fsimage, a storage directory (its newest image), or a lake (its newest image, or LAKE@TXID).
 
-    \b Sections: space, owners, files, small-files, cold, snapshots, findings (of `image verify`). --before adds growth,
+    \b Sections: space, owners, files, small-files, cold, cleanup (empty and temporary), permissions (world-writable),
+    snapshots, findings (of `image verify`). --before adds growth,
     --edits adds operations and the causes of growth and small files.
 
     One run writes any number of copies: text to standard output (--format summary prints only the totals and what to
@@ -157,7 +189,8 @@ def command(
     _check_sections(only, {"--before": before, "--edits": edits})
     outputs = plan_outputs(kind, out, force=force)
     small_job = _check_inputs(image, before, edits)
-    chosen = _Options(depth, top, small, cold_days, only, None if as_of is None else as_of.replace(tzinfo=UTC))
+    reference = None if as_of is None else as_of.replace(tzinfo=UTC)
+    chosen = _Options(depth, top, small, cold_days, replication, max_items, only, reference)
     with ProgressObserver(show=True) as progress, progress.ticking():
         sources, engine = _Inputs(image, before, edits, cluster), _SparkOptions(master, driver_memory, small_job)
         report = _make(sources, chosen, progress, engine)
@@ -195,7 +228,8 @@ def _make(sources: _Inputs, chosen: _Options, progress: ProgressObserver, engine
 
         def options(image_time: datetime | None) -> ReportOptions:
             as_of = chosen.as_of or image_time or generated
-            return ReportOptions(as_of, chosen.depth, chosen.top, chosen.small, chosen.cold_days, chosen.only)
+            limits = (chosen.small, chosen.cold_days, chosen.replication, chosen.max_items)
+            return ReportOptions(as_of, chosen.depth, chosen.top, *limits, chosen.only)
 
         request = ReportRequest(sources.image, sources.before, sources.edits, sources.cluster)
         return make_report(context, request, options, generated=generated, progress=progress)

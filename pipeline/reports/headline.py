@@ -14,7 +14,7 @@ from pipeline.reports.model import Cell, NamespaceReport, ReportSection, ReportT
 TOTALS = "totals"
 """The table with the facts; text and page show it only at the top."""
 
-_MIN_SMALL, _MIN_COLD, _MIN_IN_SNAPSHOTS, _MIN_GROWTH = 50.0, 25.0, 10.0, 5.0
+_MIN_SMALL, _MIN_COLD, _MIN_TEMPORARY, _MIN_IN_SNAPSHOTS, _MIN_GROWTH = 50.0, 25.0, 10.0, 10.0, 5.0
 """Percentages from which a finding is reported."""
 
 ValueFormatter: TypeAlias = Callable[[Cell, ValueKind], str]
@@ -52,7 +52,7 @@ def headline(report: NamespaceReport, say: ValueFormatter = cell_text) -> Headli
     """Return the headline from the tables of totals that the report contains."""
     tables = {table.name: (section, table) for section in report.sections for table in section.tables}
     facts = single_row(tables[TOTALS][1]) if TOTALS in tables else ()
-    makers = (_damage, _quotas, _small, _cold, _held, _growth)
+    makers = (_damage, _quotas, _directory_items, _small, _cold, _temporary, _held, _growth)
     findings = [finding for maker in makers for finding in maker(tables, say)]
     return Headline(facts, tuple(sorted(findings, key=lambda finding: finding.level)))
 
@@ -108,6 +108,17 @@ def _quotas(tables: _Tables, say: ValueFormatter) -> Iterator[Attention]:
         yield _finding("fault" if record["level"] == "used up" else "warning", text, tables["quota_levels"][0])
 
 
+def _directory_items(tables: _Tables, say: ValueFormatter) -> Iterator[Attention]:
+    """Yield a finding if a directory approaches or has reached the limit of children."""
+    for record in _records(tables, "directory_items"):
+        if number := record["near_limit"]:
+            noun = "directory has" if number == 1 else "directories have"
+            text = f"{say(number, 'count')} {noun} at least 90 % of the children that a NameNode allows"
+            text += f", the fullest {say(record['most_children'], 'count')}."
+            level: Literal["fault", "warning"] = "fault" if record["at_limit"] else "warning"
+            yield _finding(level, text, tables["directory_items"][0])
+
+
 def _small(tables: _Tables, say: ValueFormatter) -> Iterator[Attention]:
     for record in _records(tables, "small_files"):
         if (part := _share(record["small_files"], record["files"])) >= _MIN_SMALL:
@@ -121,6 +132,13 @@ def _cold(tables: _Tables, say: ValueFormatter) -> Iterator[Attention]:
         if (part := _share(record["cold_raw"], record["raw"])) >= _MIN_COLD:
             text = f"{say(record['cold_raw'], 'bytes')} are cold, {say(part, 'percent')} of all space."
             yield _finding("warning", text, tables["cold"][0])
+
+
+def _temporary(tables: _Tables, say: ValueFormatter) -> Iterator[Attention]:
+    for record in _records(tables, "temporary"):
+        if (part := record["share"] or 0.0) >= _MIN_TEMPORARY:
+            text = f"{say(record['raw'], 'bytes')} are in trash and other temporary directories, "
+            yield _finding("warning", text + f"{say(part, 'percent')} of all space.", tables["temporary"][0])
 
 
 def _held(tables: _Tables, say: ValueFormatter) -> Iterator[Attention]:

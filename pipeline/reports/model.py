@@ -23,6 +23,8 @@ SECTIONS = {
     "files": "",
     "small-files": "",
     "cold": "",
+    "cleanup": "",
+    "permissions": "",
     "growth": "before",
     "operations": "edits",
     "snapshots": "file",

@@ -26,6 +26,8 @@ class ReportOptions:
         top: maximum rows of a table.
         small: bytes below which a file is small; None for an eighth of its block size.
         cold_days: days without use after which a file is cold.
+        replication: the cluster's default, dfs.replication.
+        max_items: the cluster's limit of children, dfs.namenode.fs-limits.max-directory-items.
         only: ids of sections; empty for all.
     """
 
@@ -34,6 +36,8 @@ class ReportOptions:
     top: int = 20
     small: int | None = None
     cold_days: int = 365
+    replication: int = 3
+    max_items: int = 1 << 20
     only: tuple[str, ...] = ()
 
     def wants(self, section: str) -> bool:
@@ -41,7 +45,7 @@ class ReportOptions:
         return not self.only or section in self.only
 
     def rules(self) -> Rules:
-        return Rules(self.as_of, self.small, self.cold_days)
+        return Rules(self.as_of, self.small, self.cold_days, self.replication)
 
     def edit_rules(self) -> EditRules:
         return EditRules(self.depth, self.small or _DEFAULT_BLOCK // SMALL_PART, self.top + 1)

@@ -69,7 +69,10 @@ def _measure(row: Row) -> Counter[str]:
         found += Counter(small_files=1, small_length=row["length"], small_blocks=row["block_count"])
     if used <= AS_OF - timedelta(days=COLD_DAYS):
         found += Counter(cold_files=1, cold_length=row["length"], cold_raw=_raw(row))
-    return found + Counter(read_files=row["atime"] > row["mtime"])
+    if row["replication"] not in {0, 3}:
+        found += Counter(unlike_files=1, unlike_raw=_raw(row))
+    marks = {"empty_files": row["length"] == 0, "writable_files": bool(row["permission"] & 2)}
+    return found + Counter(read_files=row["atime"] > row["mtime"], **marks)
 
 
 @pytest.mark.recorded

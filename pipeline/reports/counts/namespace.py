@@ -18,6 +18,7 @@ FACT_COLUMNS = (
     "type",
     "owner",
     "group",
+    "permission",
     "length",
     "mtime",
     "atime",
@@ -29,7 +30,7 @@ FACT_COLUMNS = (
 )
 """Columns of `inodes` that are counted, without names and paths, the bulk of an image."""
 
-DIRECTORY_COLUMNS = ("id", "parent", "path", "owner", "storage_policy", "ns_quota", "ds_quota")
+DIRECTORY_COLUMNS = ("id", "parent", "path", "owner", "permission", "storage_policy", "ns_quota", "ds_quota")
 """Columns of `inodes` that the counts need of directories."""
 
 BOTH_COLUMNS = tuple(dict.fromkeys((*FACT_COLUMNS, *DIRECTORY_COLUMNS)))
@@ -37,8 +38,25 @@ BOTH_COLUMNS = tuple(dict.fromkeys((*FACT_COLUMNS, *DIRECTORY_COLUMNS)))
 MEASURES = ("files", "directories", "symlinks", "length", "raw", "blocks")
 """Sums: counts, bytes of files, bytes on DataNodes, blocks."""
 
-PARTS = ("small_files", "small_length", "small_blocks", "cold_files", "cold_length", "cold_raw", "read_files")
-"""Sums of small files, of cold files, and of files whose access time is later than the modification time."""
+PARTS = (
+    "small_files",
+    "small_length",
+    "small_blocks",
+    "cold_files",
+    "cold_length",
+    "cold_raw",
+    "read_files",
+    "empty_files",
+    "writable_files",
+    "unlike_files",
+    "unlike_raw",
+)
+"""Sums of small files, of cold files, of files whose access time is later than the modification time, of files of
+length 0, of files that everybody may write, and of files with another replication factor than the default.
+"""
+
+EVERYBODY_WRITES, STICKY = 0o2, 0o1000
+"""Bits of a permission; see FsPermission."""
 
 DIMENSIONS = ("owner", "group", "size_class", "mtime_class", "use_class", "replication", "ec_policy")
 CLASSES = frozenset({"size_class", "mtime_class", "use_class"})
@@ -54,7 +72,7 @@ SMALL_PART = 8
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Limits for small and cold files.
+    """Limits for small and cold files, and the default replication factor.
 
     Attributes:
         as_of: reference time for ages.
@@ -65,6 +83,7 @@ class Rules:
     as_of: datetime
     small: int | None = None
     cold_days: int = 365
+    replication: int = 3
 
 
 class NamespaceCounts:
@@ -149,7 +168,10 @@ def _measured(batch: pa.RecordBatch, rules: Rules) -> pa.Table:
     is_small = is_file & (length * SMALL_PART < block_size if rules.small is None else length < rules.small)
     is_cold = is_file & (used <= days_before(rules.as_of, rules.cold_days)) & (used != NO_TIME)
     is_read = is_file & (atime > mtime) & (mtime != NO_TIME)
-    raw = np.where(is_file, raw_space(length, numbers(batch["replication"]), batch["ec_policy"]), 0)
+    replication = numbers(batch["replication"])
+    raw = np.where(is_file, raw_space(length, replication, batch["ec_policy"]), 0)
+    is_writable = is_file & (numbers(batch["permission"]) & EVERYBODY_WRITES > 0)
+    is_unlike = is_file & (replication > 0) & (replication != rules.replication)
     blocks = numbers(batch["block_count"])
     columns = {
         **{name: batch[name] for name in ("parent", "owner", "group", "replication", "ec_policy")},
@@ -169,6 +191,10 @@ def _measured(batch: pa.RecordBatch, rules: Rules) -> pa.Table:
         "cold_length": np.where(is_cold, length, 0),
         "cold_raw": np.where(is_cold, raw, 0),
         "read_files": _ones(is_read),
+        "empty_files": _ones(is_file & (length == 0)),
+        "writable_files": _ones(is_writable),
+        "unlike_files": _ones(is_unlike),
+        "unlike_raw": np.where(is_unlike, raw, 0),
         "block_size": np.where(is_small, block_size, 0),
     }
     return pa.table(columns)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pipeline.reports.counts.classes import AGE_LABELS, SIZE_LABELS
+from pipeline.reports.counts.grouping import Order, first, more_than_none
 from pipeline.reports.counts.tree import EFFECTIVE_POLICY
 from pipeline.reports.model import Bin, Histogram, ReportSection, ReportTable
-from pipeline.reports.rows import Record, bytes_, count, first_rows, percent, share, text
+from pipeline.reports.rows import Record, bytes_, count, first_rows, path, percent, records, share, table, text
 from pipeline.reports.sections.dimensions import classes, of_dimension
 from pipeline.reports.work import ReportData
 
@@ -16,6 +17,8 @@ _FILES = (
     bytes_("raw", "Space with replicas"),
     count("blocks", "Blocks"),
 )
+_UNLIKE = (count("unlike_files", "Files"), bytes_("unlike_raw", "Space with replicas"))
+_MOST_UNLIKE: Order = [("unlike_raw", "descending"), ("unlike_files", "descending"), ("path", "ascending")]
 _UNSET = {EFFECTIVE_POLICY: "(NameNode's default)", "ec_policy": "(replicated)", "replication": "(none)"}
 _PLAIN = (
     ("replication", "by_replication", "By replication factor", "Replication"),
@@ -32,11 +35,12 @@ def section(work: ReportData) -> ReportSection:
         _table(work, "by_size", "By size", "Size", sizes),
         _table(work, "by_age", "By age", "Last modified", ages),
     ]
-    for dimension, name, title, first in _PLAIN:
-        records = of_dimension(work, dimension)
-        for record in records:
+    for dimension, name, title, heading in _PLAIN:
+        rows = of_dimension(work, dimension)
+        for record in rows:
             record["value"] = record["value"] or _UNSET[dimension]
-        tables.append(_table(work, name, title, first, records))
+        tables.append(_table(work, name, title, heading, rows))
+    tables += _unlike_default(work)
     return ReportSection(
         "files",
         "File statistics",
@@ -56,12 +60,24 @@ def section(work: ReportData) -> ReportSection:
     )
 
 
-def _table(work: ReportData, name: str, title: str, first: str, records: list[Record]) -> ReportTable:
-    for record in records:
+def _unlike_default(work: ReportData) -> list[ReportTable]:
+    """Make tables of the files with another replication factor than the default."""
+    default, most = work.options.replication, work.options.top
+    text = f"The default is {default} (dfs.replication); --replication sets it. Erasure-coded files do not count."
+    rows = records(first(more_than_none(work.image.by_directory, "unlike_files"), _MOST_UNLIKE, most + 1))
+    title = "Replication factor unlike the default"
+    return [
+        table("unlike_default", title, _UNLIKE, [work.image.total], text),
+        first_rows("unlike_default_by_directory", f"{title}, by directory", (path(), *_UNLIKE), rows, most=most),
+    ]
+
+
+def _table(work: ReportData, name: str, title: str, heading: str, rows: list[Record]) -> ReportTable:
+    for record in rows:
         record["share"] = share(record["files"], work.image.total["files"])
-    heads = (text("value", first), *_FILES)
-    return first_rows(name, title, heads, records, most=max(work.options.top, len(SIZE_LABELS)))
+    heads = (text("value", heading), *_FILES)
+    return first_rows(name, title, heads, rows, most=max(work.options.top, len(SIZE_LABELS)))
 
 
-def _bins(records: list[Record], measure: str) -> tuple[Bin, ...]:
-    return tuple(Bin(record["value"], record[measure]) for record in records)
+def _bins(rows: list[Record], measure: str) -> tuple[Bin, ...]:
+    return tuple(Bin(record["value"], record[measure]) for record in rows)

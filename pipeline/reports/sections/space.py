@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from pipeline.reports.counts.directories import children, near_limit
 from pipeline.reports.counts.grouping import Order, first
 from pipeline.reports.counts.tree import HEAP_BYTES, quota_levels
 from pipeline.reports.model import ReportSection, ReportTable, Treemap, TreemapNode
@@ -23,6 +24,12 @@ _QUOTAS = (
     bytes_("raw", "Space with replicas"),
     percent("space_used", "Used"),
 )
+_NEAR_LIMIT = (
+    count("near_limit", "At 90 % or more"),
+    count("at_limit", "At the limit"),
+    count("most_children", "Most children"),
+)
+_FULLEST = (path(), count("children", "Children"), percent("children_used", "Used"))
 _LEVELS = (text("level", "Level"), count("quotas", "Quotas"), path(), text("kind", "Quota of"), percent("used", "Used"))
 
 
@@ -42,6 +49,7 @@ def section(work: ReportData) -> ReportSection:
             "directories", "Largest directories, as a tree", _TREE, _as_tree(largest[:most]) + largest[most:], most=most
         ),
         first_rows("names", "Directories with most names", _TREE, fullest, most=most),
+        *_fullest(work),
         *_quotas(work),
     ]
     return ReportSection(
@@ -57,6 +65,22 @@ def section(work: ReportData) -> ReportSection:
             ),
         ),
     )
+
+
+def _fullest(work: ReportData) -> list[ReportTable]:
+    """Make tables of the directories near the limit of children."""
+    limit, most = work.options.max_items, work.options.top
+    rows = children(work.image)
+    fullest = records(first(rows, [("children", "descending"), ("path", "ascending")], most + 1))
+    for record in fullest:
+        record["children_used"] = share(record["children"], limit)
+    text = f"The limit is {limit:,} (dfs.namenode.fs-limits.max-directory-items); --max-directory-items sets it."
+    return [
+        table(
+            "directory_items", "Directories near the limit of children", _NEAR_LIMIT, [near_limit(rows, limit)], text
+        ),
+        first_rows("fullest_directories", "Directories with most children", _FULLEST, fullest, most=most),
+    ]
 
 
 def _quotas(work: ReportData) -> list[ReportTable]:

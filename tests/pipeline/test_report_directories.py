@@ -1,0 +1,179 @@
+"""Empty, temporary, full and world-writable directories, and the tables of random trees against plain sums."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from pipeline.reports.counts.directories import (
+    TEMPORARY,
+    children,
+    near_limit,
+    temporary_trees,
+    with_empty,
+    writable_by_everybody,
+)
+from pipeline.reports.counts.namespace import Rules
+from pipeline.reports.headline import headline
+from pipeline.reports.model import NamespaceReport, ReportSection
+from pipeline.reports.sections import make_section
+from pipeline.reports.work import ReportData, ReportOptions
+from tests.pipeline.report_frames import AS_OF, ROOT, counted, directory, file, keyed
+
+Row = dict[str, Any]
+
+
+def _random_rows(chance: random.Random) -> list[Row]:
+    """Return a tree in which every kind of row occurs, in random order."""
+    rows = [directory(ROOT, None, "/", permission=0o755)]
+    for number in range(chance.randrange(60)):
+        parent = chance.choice(rows)
+        name = chance.choice([*TEMPORARY, f"d{number}", "x.Trash", "_temporary2"])
+        path = f"{parent['path'].rstrip('/')}/{name}"
+        if path not in {row["path"] for row in rows}:
+            mode = chance.choice([0o755, 0o777, 0o1777, 0o702])
+            rows.append(directory(2 + number, parent["id"], path, permission=mode, owner=chance.choice("ab")))
+    files = []
+    for number in range(chance.randrange(120)):
+        parent = chance.choice(rows)
+        path, inode = f"{parent['path'].rstrip('/')}/f{number}", 100 + number
+        if chance.random() < 0.1:
+            files.append({**directory(inode, parent["id"], path, permission=0o777), "type": "SYMLINK"})
+            continue
+        more = {"permission": chance.choice([0o644, 0o666]), "replication": chance.choice([1, 3, 3, 10])}
+        files.append(file(inode, parent["id"], path, chance.choice([0, 0, 7, 1 << 30]), **more))
+    rows += files
+    chance.shuffle(rows)
+    return rows
+
+
+def _below(rows: list[Row], path: str) -> list[Row]:
+    return [row for row in rows if row["path"].startswith(path.rstrip("/") + "/") and row["path"] != path]
+
+
+def _tables(rows: list[Row], section: str, **options: Any) -> dict[str, list[Row]]:
+    made = _section(rows, section, **options)
+    return {
+        table.name: [dict(zip([each.name for each in table.columns], row, strict=True)) for row in table.rows]
+        for table in made.tables
+    }
+
+
+def _section(rows: list[Row], section: str, **options: Any) -> ReportSection:
+    chosen = ReportOptions(AS_OF, **{"top": 1000, **options})
+    return make_section(section, ReportData(chosen, counted(rows, chosen.rules())))
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_tables_of_a_random_tree_are_plain_sums(seed: int) -> None:
+    rows = _random_rows(random.Random(seed))
+    image = counted(rows, Rules(AS_OF))
+    inner = {row["id"]: [child for child in rows if child["parent"] == row["id"]] for row in rows}
+    directories = [row for row in rows if row["type"] == "DIRECTORY"]
+    files = [row for row in rows if row["type"] == "FILE"]
+
+    empty = {}
+    for each in directories:
+        found = inner[each["id"]]
+        number = sum(row["type"] == "FILE" and row["length"] == 0 for row in found)
+        hollow = sum(row["type"] == "DIRECTORY" and not inner[row["id"]] for row in found)
+        if number or hollow:
+            empty[each["path"]] = (number, hollow)
+    rows_of_empty = with_empty(image).to_pylist()
+    assert {row["path"]: (row["empty_files"], row["empty_directories"]) for row in rows_of_empty} == empty
+
+    temporary = {}
+    for each in directories:
+        parts = each["path"].split("/")
+        if parts[-1] in TEMPORARY and not set(parts[:-1]) & set(TEMPORARY):
+            below = [row for row in _below(rows, each["path"]) if row["type"] == "FILE"]
+            raw = sum(row["length"] * row["replication"] for row in below)
+            temporary[each["path"]] = (parts[-1], each["owner"], len(below), raw)
+    found_trees = temporary_trees(image).to_pylist()
+    assert {row["path"]: (row["name"], row["owner"], row["files"], row["raw"]) for row in found_trees} == temporary
+
+    expected = {each["path"]: len(inner[each["id"]]) for each in directories if inner[each["id"]]}
+    assert {row["path"]: row["children"] for row in children(image).to_pylist()} == expected
+    writable = {row["path"]: (row["permission"], len(_below(rows, row["path"]))) for row in directories}
+    open_rows = writable_by_everybody(image).to_pylist()
+    assert {row["path"]: (row["permission"], row["names"]) for row in open_rows} == {
+        path: found for path, found in writable.items() if found[0] & 2
+    }
+    assert image.total["writable_files"] == sum(row["permission"] == 0o666 for row in files)
+    unlike = [row["length"] * row["replication"] for row in files if row["replication"] != 3]
+    assert (image.total["unlike_files"], image.total["unlike_raw"]) == (len(unlike), sum(unlike))
+
+
+ROWS = [
+    directory(ROOT, None, "/"),
+    directory(2, ROOT, "/tmp", permission=0o1777),
+    directory(3, ROOT, "/open", permission=0o777),
+    directory(4, 3, "/open/.Trash"),
+    directory(5, 4, "/open/.Trash/_temporary"),
+    directory(6, 3, "/open/hollow"),
+    file(10, 5, "/open/.Trash/_temporary/part", 100, permission=0o666),
+    file(11, 3, "/open/empty", 0, replication=2),
+    file(12, 3, "/open/data", 300, replication=2),
+]
+
+
+def test_the_section_cleanup() -> None:
+    tables = _tables(ROWS, "cleanup")
+    assert tables["empty"] == [{"empty_files": 1, "empty_directories": 2}]
+    assert tables["empty_by_directory"] == [
+        {"path": "/open", "empty_files": 1, "empty_directories": 1},
+        {"path": "/", "empty_files": 0, "empty_directories": 1},
+    ]
+    assert tables["temporary"] == [{"raw": 300, "share": 33.33, "length": 100, "files": 1}]
+    assert [row["name"] for row in tables["temporary_by_name"]] == [".Trash"]
+    assert keyed(tables["temporary_trees"], "path")["/open/.Trash"]["directories"] == 1
+    report = NamespaceReport("t", "i", 1, None, AS_OF, (_section(ROWS, "cleanup"),))
+    assert [finding.text for finding in headline(report).findings] == [
+        "300 B are in trash and other temporary directories, 33.3 % of all space."
+    ]
+
+
+def test_the_section_permissions() -> None:
+    tables = _tables(ROWS, "permissions")
+    total = {"writable_files": 1, "writable_directories": 2, "without_sticky_bit": 1}
+    assert tables["world_writable"] == [total]
+    assert [(row["path"], row["mode"]) for row in tables["writable_directories"]] == [
+        ("/open", "0777"),
+        ("/tmp", "1777"),
+    ]
+    assert tables["writable_files_by_directory"] == [
+        {"path": "/open/.Trash/_temporary", "writable_files": 1, "files": 1}
+    ]
+    # A short list leaves the total as it is.
+    short = _section(ROWS, "permissions", top=1)
+    assert [len(table.rows) for table in short.tables] == [1, 1, 1]
+    assert short.tables[0].rows == ((1, 2, 1),)
+
+
+def test_files_unlike_the_default() -> None:
+    assert _tables(ROWS, "files")["unlike_default"] == [{"unlike_files": 2, "unlike_raw": 600}]
+    other = _tables(ROWS, "files", replication=2)
+    assert other["unlike_default_by_directory"] == [
+        {"path": "/open/.Trash/_temporary", "unlike_files": 1, "unlike_raw": 300}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("limit", "near", "full", "levels"), [(5, 0, 0, []), (4, 1, 1, ["fault"]), (3, 1, 1, ["fault"])]
+)
+def test_directories_near_the_limit_of_children(limit: int, near: int, full: int, levels: list[str]) -> None:
+    rows = children(counted(ROWS))
+    assert near_limit(rows, limit) == {"near_limit": near, "at_limit": full, "most_children": 4}
+    section = _section(ROWS, "space", max_items=limit)
+    report = NamespaceReport("t", "i", 1, None, AS_OF, (section,))
+    assert [finding.level for finding in headline(report).findings] == levels
+
+
+def test_ninety_per_cent_of_the_children_is_a_warning() -> None:
+    rows = [directory(ROOT, None, "/"), *(file(10 + each, ROOT, f"/f{each}", 1) for each in range(9))]
+    report = NamespaceReport("t", "i", 1, None, AS_OF, (_section(rows, "space", max_items=10),))
+    assert [(finding.level, finding.text) for finding in headline(report).findings] == [
+        ("warning", "1 directory has at least 90 % of the children that a NameNode allows, the fullest 9.")
+    ]
