@@ -6,15 +6,20 @@ Functions here decide without I/O; `checkpointer.daemon.history_file` stores the
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import operator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from node_state.state import as_json, from_json
 
 KEPT_DAYS: Final = 90
 _DAY: Final = 86_400.0
 _MAX_TEXT: Final = 500
+# seconds since the epoch, in the year 5138
+_MAX_TIME: Final = 1e11
+_MAX_NUMBER: Final = 2**63
 
 CHECKPOINT: Final = "checkpoint"
 UPLOAD: Final = "upload"
@@ -93,24 +98,48 @@ def known(before: HistoryMark, after: HistoryMark) -> HistoryMark:
 
 
 def as_line(entry: HistoryEntry) -> bytes:
-    """Return the line of an entry with its end; fields with their defaults are left out."""
+    """Return the line of an entry with its end; fields with their defaults are left out.
+
+    Raises:
+        TypeError: a value is neither of JSON nor an integer of another library.
+    """
     values = {name: value for name, value in as_json(entry).items() if value not in (None, "", {})}
     if "text" in values:
         values["text"] = values["text"][:_MAX_TEXT]
-    return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
+    text = json.dumps(values, ensure_ascii=False, separators=(",", ":"), default=operator.index)
+    return text.encode("utf-8", "replace") + b"\n"
 
 
 def read_lines(lines: Iterable[bytes]) -> Iterator[HistoryEntry]:
-    """Yield the entries of complete lines; a torn or foreign line is left out."""
-    for line in lines:
-        try:
-            yield from_json(HistoryEntry, json.loads(line))
-        except ValueError:
-            continue
+    """Yield the entries of complete lines; a torn, foreign or damaged line is left out."""
+    return (entry for line in lines if (entry := read_line(line)) is not None)
 
 
-def recent(entries: Iterable[HistoryEntry], now: float, days: float = KEPT_DAYS) -> list[HistoryEntry]:
-    """Return the entries of the last `days`, each once, the oldest first."""
-    since = now - days * _DAY
-    lines = {as_line(each): each for each in entries if each.at >= since}
-    return sorted(lines.values(), key=lambda each: each.at)
+def read_line(line: bytes) -> HistoryEntry | None:
+    """Return the entry of a complete line, None for a torn, foreign or damaged one."""
+    try:
+        return as_entry(json.loads(line))
+    except (ValueError, RecursionError):
+        return None
+
+
+def as_entry(values: Any) -> HistoryEntry | None:
+    """Convert JSON to an entry; None if it is not one, or if a number in it cannot be real."""
+    try:
+        entry = from_json(HistoryEntry, values)
+    except ValueError:
+        return None
+    numbers = (entry.txid, entry.transactions, entry.size, entry.latency, *entry.seconds.values())
+    real = 0 <= entry.at < _MAX_TIME and all(abs(each) < _MAX_NUMBER for each in numbers if each is not None)
+    return entry if real else None
+
+
+def recent(entries: Sequence[HistoryEntry], now: float, days: float = KEPT_DAYS) -> Sequence[HistoryEntry]:
+    """Return the entries of the last `days`, without those of the future; `entries` has the oldest first."""
+    # a clock may have been set back a little
+    first, end = bisect_left(entries, now - days * _DAY, key=_time), bisect_right(entries, now + _DAY, key=_time)
+    return entries[first:end]
+
+
+def _time(entry: HistoryEntry) -> float:
+    return entry.at

@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -47,6 +48,9 @@ def counter(name: str, documentation: str) -> int:
     value: int = made
     return value
 
+
+# types that JSON has as they are
+_PLAIN = {str, int, float, bool, type(None)}
 
 # of a part whose fields JSON has among those of the whole
 _FLAT = {"flat": True}
@@ -375,12 +379,12 @@ def as_json(value: Any) -> Any:
     """Convert a state or a part of it to JSON values."""
     if dataclasses.is_dataclass(value):
         told: dict[str, Any] = {}
-        for each in dataclasses.fields(value):
+        for each in _json_fields(type(value)):  # type: ignore[arg-type]
             content = getattr(value, each.name)
-            if each.metadata == _FLAT:
+            if each.is_flat:
                 told |= as_json(content)
             else:
-                told[_camel(each.name)] = as_json(content)
+                told[each.key] = content if type(content) in _PLAIN else as_json(content)
         return told
     if isinstance(value, Mapping):
         return {key: as_json(each) for key, each in value.items()}
@@ -399,16 +403,41 @@ def from_json(kind: type[T], told: Any) -> T:
     """
     if not isinstance(told, Mapping):
         raise ValueError(f"{told!r:.80} is not a {kind.__name__}")  # noqa: TRY004 - a wrong JSON type is an invalid value
-    hints = get_type_hints(kind)
     values: dict[str, Any] = {}
-    for each in dataclasses.fields(kind):  # type: ignore[arg-type]
-        if each.metadata == _FLAT:
-            values[each.name] = from_json(hints[each.name], told)
-        elif (name := _camel(each.name)) in told:
-            values[each.name] = _value(hints[each.name], told[name], name)
-        elif each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING:
-            raise ValueError(f"{name} is missing")
+    for each in _json_fields(kind):  # type: ignore[arg-type]
+        if each.is_flat:
+            values[each.name] = from_json(each.hint, told)
+        elif each.key in told:
+            values[each.name] = _value(each.hint, told[each.key], each.key)
+        elif each.is_required:
+            raise ValueError(f"{each.key} is missing")
     return kind(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class _JsonField:
+    """A field of a state: its key in JSON, its type, and whether JSON has its fields among those of the whole."""
+
+    name: str
+    key: str
+    hint: Any
+    is_flat: bool
+    is_required: bool
+
+
+@cache
+def _json_fields(kind: type) -> tuple[_JsonField, ...]:
+    hints, missing = get_type_hints(kind), dataclasses.MISSING
+    return tuple(
+        _JsonField(
+            each.name,
+            _camel(each.name),
+            hints[each.name],
+            each.metadata == _FLAT,
+            each.default is missing and each.default_factory is missing,
+        )
+        for each in dataclasses.fields(kind)
+    )
 
 
 def _value(hint: Any, told: Any, name: str) -> Any:

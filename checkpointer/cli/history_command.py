@@ -11,7 +11,7 @@ from checkpointer.cli.operator_login import log_in_as_operator
 from checkpointer.daemon.daemon_address import candidate_urls
 from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, load_configuration, terminal_width
 from hadoop_common.text_layout import table_lines
-from node_state.history import KEPT_DAYS
+from node_state.history import KEPT_DAYS, as_entry
 from node_state.history_text import history_row
 from site_config.checkpoint_config import Role
 
@@ -51,7 +51,7 @@ def command(conf_dir: Path, role: str | None, days: float, as_json: bool) -> Non
     if as_json:
         echo_json(found)
         return
-    rows = [history_row(each) for each in found["entries"]]
+    rows = [history_row(entry) for each in found["entries"] if (entry := as_entry(each)) is not None]
     if not rows:
         echo(f"nothing happened in the last {days:g} days")
     for line in table_lines(_COLUMNS, rows, right=[False, False, True, False], width=terminal_width()):

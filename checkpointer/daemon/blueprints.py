@@ -29,7 +29,6 @@ from hadoop_common.names import ImageKind, image_name
 from hadoop_common.storage_info import StorageInfo
 from node_state.beans import NodeFacts, daemon_beans
 from node_state.metrics import MetricsSnapshot, metrics_blueprint
-from node_state.state import as_json
 from servlets.change_guard import ChangeGuard
 from servlets.http_authenticator import restrict
 from servlets.image_admission import TransferOptions
@@ -103,7 +102,7 @@ def daemon_blueprints(
         ),
     ]
     images = image_transfer_blueprint(RoleImages(role), options=transfer_options(config), limits=limits)
-    history = HistoryPanels(lambda: as_json(service.history.entries()))
+    history = HistoryPanels(service.history.entries)
     pages: dict[str, tuple[str, PageSource]] = {"charts": ("History", history.page)}
     if questions is not None:
         pages["cluster"] = ("Cluster", ClusterPage({config.nameservice or "cluster": questions.peers}).page)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib.metadata
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from flask import Blueprint, Response, jsonify, request
@@ -14,12 +15,16 @@ from checkpointer.daemon.upload_forecast import UploadForecast
 from checkpointer.roles.role import CheckpointRole
 from hadoop_common.errors import HdfsError
 from hadoop_common.quantities import parse_float
+from hadoop_common.recurring_fault import RecurringFault
 from node_state.history import KEPT_DAYS, RESTART, HistoryEntry, HistoryMark, events_between, known, recent
 from node_state.state import as_json
 
+_LOG = logging.getLogger(__name__)
+_HINT = "Report this with the daemon's log; checkpoints are not affected."
+
 
 class DaemonHistory:
-    """The history of one role; `wall` gives seconds since the epoch. Its methods do not raise."""
+    """The history of one role; `wall` gives seconds since the epoch. `note` and `observe` do not raise."""
 
     def __init__(self, role: CheckpointRole, forecast: UploadForecast, wall: Callable[[], float] = time.time) -> None:
         self._role = role
@@ -27,12 +32,17 @@ class DaemonHistory:
         self._wall = wall
         self._file = HistoryFile(role.image_folders)
         self._mark = HistoryMark()
+        self._started_at = wall()
         self._started = False
+        self._fault = RecurringFault(_LOG, "the history is complete again")
 
     def note(self, entry: HistoryEntry) -> None:
         """Append an entry."""
-        self._begin()
-        self._file.append(entry)
+        try:
+            self._begin()
+            self._file.append(entry)
+        except Exception as bug:
+            self._failed(bug)
 
     def observe(self, image_txid: int | None) -> None:
         """Compare the present state with that of the last poll, and append the events; called by one thread at a time.
@@ -40,22 +50,28 @@ class DaemonHistory:
         Args:
             image_txid: of the newest image here, None while it is unknown.
         """
-        self._begin()
-        now = HistoryMark(self._active(), self._layout(), image_txid)
-        for event in events_between(self._mark, now, self._wall()):
-            self._file.append(event)
-        self._mark = known(self._mark, now)
+        try:
+            self._begin()
+            now = HistoryMark(self._active(), self._layout(), image_txid)
+            for event in events_between(self._mark, now, self._wall()):
+                self._file.append(event)
+            self._mark = known(self._mark, now)
+        except Exception as bug:
+            self._failed(bug)
 
-    def entries(self, days: float = KEPT_DAYS) -> list[HistoryEntry]:
+    def _failed(self, bug: Exception) -> None:
+        self._fault.occurred(f"the history is incomplete: {type(bug).__name__}: {bug}", hint=_HINT, bug=bug)
+
+    def entries(self, days: float = KEPT_DAYS) -> Sequence[HistoryEntry]:
         """Return the entries of the last `days`, the oldest first."""
         return recent(self._file.entries(), self._wall(), days)
 
     def _begin(self) -> None:
         """Append the start of the process before its first entry."""
         if not self._started:
-            self._started = True
             text = f"hdfs-checkpointer {importlib.metadata.version('hdfs-checkpointer')} started as {self._role.name}"
-            self._file.append(HistoryEntry(at=self._wall(), kind=RESTART, text=text))
+            # a secondary's directories may be formatted only later
+            self._started = self._file.append(HistoryEntry(at=self._started_at, kind=RESTART, text=text))
 
     def _active(self) -> str | None:
         addresses = [target.address for target in self._role.targets]
@@ -70,7 +86,7 @@ class DaemonHistory:
         return info.layout_version, info.c_time
 
 
-def history_json(entries: list[HistoryEntry]) -> dict[str, Any]:
+def history_json(entries: Sequence[HistoryEntry]) -> dict[str, Any]:
     """Return the answer of GET /history."""
     return {"entries": as_json(entries)}
 

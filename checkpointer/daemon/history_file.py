@@ -10,14 +10,15 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
 from hadoop_common.recurring_fault import RecurringFault
-from node_state.history import HistoryEntry, as_line, read_lines
+from node_state.history import HistoryEntry, as_line, read_line
 
 _LOG = logging.getLogger(__name__)
 
@@ -26,38 +27,93 @@ _OLDER: Final = f"{NAME}.1"
 MAX_BYTES: Final = 4 << 20
 
 
+@dataclass(slots=True)
+class _ReadPart:
+    """What was read of a file: its complete lines up to `end`, without those that are no entries."""
+
+    end: int = 0
+    entries: dict[bytes, HistoryEntry] = field(default_factory=dict)
+
+
 class HistoryFile:
-    """The files in the storage directories above `folders()`, which returns their `current` folders."""
+    """The files in the storage directories above `folders()`, which returns their `current` folders.
+
+    Reading parses only lines that were appended since the last time, and never delays an append.
+    """
 
     def __init__(self, folders: Callable[[], Iterable[Path]], max_bytes: int = MAX_BYTES) -> None:
         self._folders = folders
         self._max_bytes = max_bytes
-        self._lock = threading.Lock()
+        self._writing = threading.Lock()
         self._faults: dict[Path, RecurringFault] = {}
-        # what was read last, by the identity of the files
-        self._read: tuple[object, list[HistoryEntry]] | None = None
+        self._reading = threading.Lock()
+        # by the identity of a file, which a file keeps when it becomes the older one
+        self._parts: dict[tuple[int, int], _ReadPart] = {}
+        self._sorted: list[HistoryEntry] = []
 
-    def append(self, entry: HistoryEntry) -> None:
-        """Append an entry in each directory."""
-        with self._lock:
+    def append(self, entry: HistoryEntry) -> bool:
+        """Append an entry in each directory; return whether one has it.
+
+        Raises:
+            TypeError: the entry has a value that JSON cannot represent.
+        """
+        line, written = as_line(entry), False
+        with self._writing:
             for root in self._roots():
                 path = root / NAME
                 fault = self._faults.setdefault(root, RecurringFault(_LOG, f"{path} can be written again"))
                 try:
-                    self._append(root, as_line(entry))
+                    self._append(root, line)
                 except OSError as error:
                     fault.occurred(f"{path} cannot be written: {error_text(error)}", level=logging.WARNING)
                 else:
+                    written = True
                     fault.ended()
+        return written
 
-    def entries(self) -> list[HistoryEntry]:
-        """Return all entries of all directories, with duplicates; files that cannot be read are left out."""
-        with self._lock:
-            paths = [root / name for root in self._roots() for name in (_OLDER, NAME)]
-            identity = tuple(map(_identity, paths))
-            if self._read is None or self._read[0] != identity:
-                self._read = identity, [entry for path in paths for entry in _entries(path)]
-            return list(self._read[1])
+    def entries(self) -> Sequence[HistoryEntry]:
+        """Return the entries of all directories, each once, the oldest first; files that cannot be read are left out.
+
+        The caller must not change the result.
+        """
+        with self._reading:
+            # the newer file first: it may become the older one now
+            paths = [root / name for name in (NAME, _OLDER) for root in self._roots()]
+            before = self._parts
+            self._parts, changed = {}, False
+            for path in paths:
+                changed |= self._read(path, before)
+            if changed or self._parts.keys() != before.keys():
+                found: dict[bytes, HistoryEntry] = {}
+                for part in reversed(self._parts.values()):
+                    found |= part.entries
+                self._sorted = sorted(found.values(), key=lambda each: each.at)
+            return self._sorted
+
+    def _read(self, path: Path, before: Mapping[tuple[int, int], _ReadPart]) -> bool:
+        """Read what was appended to a file; return whether there was something."""
+        try:
+            with path.open("rb") as file:
+                status = os.fstat(file.fileno())
+                identity = status.st_dev, status.st_ino
+                part = self._parts.get(identity) or before.get(identity) or _ReadPart()
+                is_replaced = status.st_size < part.end
+                part = self._parts[identity] = _ReadPart() if is_replaced else part
+                file.seek(part.end)
+                # a torn end is read once it is complete
+                new, _, _ = file.read().rpartition(b"\n")
+        except OSError:
+            return False
+        if not new:
+            return is_replaced
+        part.end += len(new) + 1
+        others = [each.entries for each in self._parts.values()]
+        for line in new.split(b"\n"):
+            known = next((each[line] for each in others if line in each), None)
+            entry = known or read_line(line)
+            if entry is not None:
+                part.entries[line] = entry
+        return True
 
     def _roots(self) -> list[Path]:
         try:
@@ -76,18 +132,3 @@ class HistoryFile:
             file.write(line)
         if size + len(line) >= self._max_bytes:
             path.replace(root / _OLDER)
-
-
-def _identity(path: Path) -> tuple[str, int, int]:
-    try:
-        found = path.stat()
-    except OSError:
-        return str(path), -1, -1
-    return str(path), found.st_size, found.st_mtime_ns
-
-
-def _entries(path: Path) -> list[HistoryEntry]:
-    try:
-        return list(read_lines(path.read_bytes().splitlines()))
-    except OSError:
-        return []

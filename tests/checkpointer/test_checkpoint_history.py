@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from flask.testing import FlaskClient
 from hypothesis import given
 from hypothesis import strategies as st
 
+from checkpointer.daemon import history_file
 from checkpointer.daemon.blueprints import daemon_blueprints, transfer_options
 from checkpointer.daemon.history_file import MAX_BYTES, NAME, HistoryFile
 from checkpointer.daemon.service import CheckpointService
@@ -23,13 +27,16 @@ from node_state.history import (
     KEPT_DAYS,
     HistoryEntry,
     HistoryMark,
+    as_entry,
     as_line,
     events_between,
+    read_line,
     read_lines,
     recent,
 )
 from servlets.application import create_application
 from servlets.image_transfer import ServingLimits
+from servlets.status import TriggerState
 from tests.checkpointer.schemas import valid
 from tests.checkpointer.service_support import START, TRANSACTIONS, Clock, FakeRole, standby_config
 from tests.console.console_support import FAR
@@ -61,6 +68,12 @@ def service_of(role: FakeRole, clock: Clock) -> CheckpointService:
     return CheckpointService(role, standby_config(), clock=clock, wall=clock.wall)
 
 
+def client_of(role: FakeRole, service: CheckpointService) -> FlaskClient:
+    config = standby_config()
+    limits = ServingLimits(transfer_options(config), role.counter)
+    return create_application(*daemon_blueprints(role, service, config, limits, AccessControl())).test_client()
+
+
 def kinds(service: CheckpointService) -> list[str]:
     return [entry.kind for entry in service.history.entries()]
 
@@ -71,7 +84,7 @@ def kinds(service: CheckpointService) -> list[str]:
         at=st.floats(0, 1e10),
         kind=st.text(min_size=1),
         text=st.text(max_size=400),
-        txid=st.none() | st.integers(),
+        txid=st.none() | st.integers(-(2**63) + 1, 2**63 - 1),
     )
 )
 def test_an_entry_survives_its_line(entry: HistoryEntry) -> None:
@@ -116,9 +129,95 @@ def test_several_directories_have_it_once_and_a_broken_one_disturbs_nothing(
     file = HistoryFile(lambda: [root / "current" for root in roots])
     file.append(ENTRY)
     file.append(replace(ENTRY, txid=8))
-    assert [entry.txid for entry in recent(file.entries(), START)] == [7, 8]
+    assert [entry.txid for entry in file.entries()] == [7, 8]
     assert len([line for line in caplog.messages if "cannot be written" in line]) == 1
-    assert recent([ENTRY, ENTRY, replace(ENTRY, at=START - KEPT_DAYS * 86_400 - 1)], START) == [ENTRY]
+
+
+def test_entries_of_the_last_days_are_shown_and_none_of_the_future() -> None:
+    at = (START - KEPT_DAYS * 86_400 - 1, START, START + 3600, START + 9 * 86_400)
+    assert [entry.at for entry in recent([replace(ENTRY, at=each) for each in at], START)] == [START, START + 3600]
+
+
+@pytest.mark.parametrize(
+    "damage", ['"at":1e30', '"at":NaN', '"at":1e999', '"size":1' + "0" * 400, '"latency":Infinity']
+)
+@pytest.mark.parameters(5)
+def test_a_damaged_number_costs_only_its_line(tmp_path: Path, damage: str) -> None:
+    role, clock = StoredRole(tmp_path), Clock()
+    service = service_of(role, clock)
+    line = b'{"kind":"checkpoint","at":1700000000.0,' + damage.encode() + b"}\n"
+    (tmp_path / NAME).write_bytes(line + as_line(ENTRY))
+    client = client_of(role, service)
+    assert client.get("/").status_code == client.get("/console/charts").status_code == 200
+    told = client.get("/history").json
+    assert told is not None
+    assert [each["txid"] for each in told["entries"]] == [7]
+    assert as_entry(json.loads(line)) is None
+
+
+def test_a_page_parses_only_what_was_appended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    roots = [tmp_path / "a", tmp_path / "b"]
+    for root in roots:
+        (root / "current").mkdir(parents=True)
+    file = HistoryFile(lambda: [root / "current" for root in roots], max_bytes=1000)
+    parsed: list[bytes] = []
+    monkeypatch.setattr(history_file, "read_line", lambda line: (parsed.append(line), read_line(line))[1])
+    for number in range(30):
+        entry = replace(ENTRY, at=START + number, txid=number)
+        file.append(entry)
+        assert file.entries()[-1] == entry
+        assert file.entries() is file.entries()
+        # across rotations and for both directories together
+        assert len(parsed) == number + 1
+    assert len(file.entries()) < 20
+    (roots[0] / NAME).write_bytes(b"")
+    (roots[1] / NAME).unlink()
+    assert len(file.entries()) < 10
+
+
+def test_an_append_does_not_wait_for_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "current").mkdir()
+    file = HistoryFile(lambda: [tmp_path / "current"])
+    file.append(ENTRY)
+
+    def read(line: bytes) -> HistoryEntry | None:
+        thread = threading.Thread(target=file.append, args=[replace(ENTRY, txid=8)])
+        thread.start()
+        thread.join(30)
+        assert not thread.is_alive()
+        return read_line(line)
+
+    monkeypatch.setattr(history_file, "read_line", read)
+    assert file.entries() == [ENTRY]
+    monkeypatch.undo()
+    assert [entry.txid for entry in file.entries()] == [7, 8]
+
+
+def test_a_history_that_fails_disturbs_no_checkpoint(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    role, clock = StoredRole(tmp_path), Clock()
+    service = service_of(role, clock)
+    role.journal = TRANSACTIONS
+    role.uploads = [Upload("http://nn1:9870", "SUCCESS", txid=object())]  # type: ignore[arg-type]
+    assert service.poll().state is TriggerState.DONE
+    role.storage_info = lambda: 1 / 0  # type: ignore[method-assign, assignment, return-value]
+    service.poll()
+    service.history.note(replace(ENTRY, txid=np.int64(9)))  # type: ignore[arg-type]
+    assert service.history.entries()[-1].txid == 9
+    assert len([line for line in caplog.messages if "history is incomplete: TypeError" in line]) == 1
+
+
+def test_the_start_is_kept_once_a_directory_is_formatted(tmp_path: Path) -> None:
+    role, clock = StoredRole(tmp_path), Clock()
+    folders, role.folders = role.folders, []
+    service = service_of(role, clock)
+    service.history.note(ENTRY)
+    role.folders = folders
+    clock.now += 60
+    service.history.note(replace(ENTRY, at=clock.wall()))
+    assert [(entry.kind, entry.at) for entry in service.history.entries()] == [
+        ("restart", START),
+        ("checkpoint", START + 60),
+    ]
 
 
 def test_events_are_what_two_polls_tell_apart() -> None:
@@ -168,9 +267,7 @@ def test_a_daemon_keeps_its_history_over_a_restart(tmp_path: Path) -> None:
 def test_the_page_and_the_answer_show_it(tmp_path: Path) -> None:
     role, clock = StoredRole(tmp_path), Clock()
     service = service_of(role, clock)
-    config = standby_config()
-    limits = ServingLimits(transfer_options(config), role.counter)
-    client = create_application(*daemon_blueprints(role, service, config, limits, AccessControl())).test_client()
+    client = client_of(role, service)
     assert "Nothing has happened yet" in client.get("/console/charts").text
     for number in range(1, 200):
         role.journal = number * TRANSACTIONS

@@ -44,7 +44,7 @@ def _history() -> list[HistoryEntry]:
 def main(folder: Path) -> None:
     """Write one PNG of each kind."""
     folder.mkdir(parents=True, exist_ok=True)
-    history = HistoryPanels(lambda: as_json(_history()))
+    history = HistoryPanels(_history)
     sources = ConsoleSources(
         lambda: as_json(daemon_state()), panels=history.overview, pages={"charts": ("History", history.page)}
     )
