@@ -5,8 +5,12 @@
   const updated = document.getElementById("updated");
   const pause = document.getElementById("pause");
   const state = updated.parentElement;
+  const patience = 10_000;
+  const clock = () => new Date().toLocaleTimeString();
   let paused = false;
   let shown = "";
+  let since = clock();
+  let problem = "";
 
   const result = document.getElementById("result");
 
@@ -31,23 +35,24 @@
     if (!form.dataset.confirm) return;
     event.preventDefault();
     if (confirm(form.dataset.confirm)) send(form);
+    else document.activeElement.blur();
   });
   offer();
 
-  const clock = () => new Date().toLocaleTimeString();
-
+  // returns why the page is not replaced
   const replace = (text) => {
     const next = new DOMParser().parseFromString(text, "text/html");
-    const fresh = next.querySelector("main");
+    const fresh = next.querySelector("main#content");
     const main = document.querySelector("main");
-    const typing = document.activeElement && document.activeElement.closest("form");
-    if (!fresh || fresh.innerHTML === shown || typing) return;
+    if (!fresh) throw new Error("another page than the console");
+    document.title = next.title;
+    if (fresh.innerHTML === shown) return "";
+    if (document.activeElement && document.activeElement.closest("form")) return `Not updated since ${since}: a form is in use`;
     shown = fresh.innerHTML;
     const opened = [...main.querySelectorAll("details[open]")].map((each) => each.id);
     const focused = document.activeElement && main.contains(document.activeElement) ? place(document.activeElement) : "";
     main.replaceChildren(...fresh.childNodes);
     offer();
-    document.title = next.title;
     for (const id of opened) {
       const details = document.getElementById(id);
       if (details) details.open = true;
@@ -56,6 +61,14 @@
       const again = main.querySelector(focused);
       if (again) again.focus({ preventScroll: true });
     }
+    return "";
+  };
+
+  const report = (found) => {
+    if (!found) since = clock();
+    if (found !== problem) updated.textContent = found || `Updated again since ${since}`;
+    problem = found;
+    state.classList.toggle("stale", found !== "");
   };
 
   // a selector that finds the same element in the new content
@@ -69,16 +82,17 @@
 
   const poll = async () => {
     if (!paused && !document.hidden) {
+      let found = "";
       try {
-        const answer = await fetch(location.pathname + location.search, { credentials: "same-origin", cache: "no-store" });
+        const signal = AbortSignal.timeout(patience);
+        const answer = await fetch(location.pathname + location.search, { credentials: "same-origin", cache: "no-store", signal });
         if (!answer.ok) throw new Error(`HTTP ${answer.status}`);
-        replace(await answer.text());
-        if (state.classList.contains("stale")) updated.textContent = `Answers again since ${clock()}`;
-        state.classList.remove("stale");
+        const text = await answer.text();
+        if (!paused) found = replace(text);
       } catch (fault) {
-        if (!state.classList.contains("stale")) updated.textContent = `No answer since ${clock()}`;
-        state.classList.add("stale");
+        found = `No answer since ${since}: ${fault.message}`;
       }
+      if (!paused) report(found);
     }
     setTimeout(poll, seconds * 1000);
   };
@@ -88,6 +102,8 @@
     paused = !paused;
     pause.textContent = paused ? "Resume updates" : "Pause updates";
     updated.textContent = paused ? `Paused at ${clock()}` : "";
+    problem = "";
+    state.classList.remove("stale");
   });
   setTimeout(poll, seconds * 1000);
 })();

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from hadoop_common.errors import StorageError
 from tests.axe import MissingAxeError, axe
@@ -154,13 +154,44 @@ def test_updates_keep_the_readers_place_and_can_be_paused(chromium: Browser, dae
         expect(page.locator("#attention")).to_contain_text("jn1:8485")
         assert page.locator("#all-details").evaluate("each => each.open")
         expect(page.locator("#all summary")).to_be_focused()
-        page.get_by_role("button", name="Pause updates").click()
+        held: list[Route] = []
+
+        def hold(route: Route) -> None:
+            if held:
+                route.continue_()
+            held.append(route)
+
+        page.route(daemon.url, hold)
         daemon.role.lost.clear()
-        # any answer that was under way has arrived with this one
+        with page.expect_request(daemon.url):
+            pass
+        page.get_by_role("button", name="Pause updates").click()
+        with page.expect_response(daemon.url):
+            held[0].continue_()
+        # the answer that was under way has arrived with this one
         page.evaluate("fetch(location.href).then((answer) => answer.text())")
         expect(page.locator("#attention")).to_contain_text("jn1:8485")
         page.get_by_role("button", name="Resume updates").click()
         expect(page.locator("#attention")).to_contain_text("Nothing needs an operator")
+
+
+@pytest.mark.deep
+def test_a_page_that_is_not_updated_says_so(chromium: Browser, daemon: ShownDaemon) -> None:
+    with context_of(chromium) as context:
+        page = open_page(context, daemon.url).page
+        updated = page.locator("#updated")
+        page.route(daemon.url, lambda route: route.fulfill(body="<main>Log in</main>", content_type="text/html"))
+        expect(updated).to_contain_text("another page than the console")
+        page.unroute(daemon.url)
+        expect(updated).to_contain_text("Updated again since")
+        page.get_by_label("Reason").first.fill("maintenance")
+        expect(updated).to_contain_text("a form is in use")
+        page.evaluate("document.activeElement.blur()")
+        expect(updated).to_contain_text("Updated again since")
+        page.on("dialog", lambda dialog: dialog.dismiss())
+        page.get_by_role("button", name="Checkpoint now").click()
+        daemon.role.lost.add("jn1:8485")
+        expect(page.locator("#attention")).to_contain_text("jn1:8485")
 
 
 @pytest.mark.deep
