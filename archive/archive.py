@@ -163,8 +163,10 @@ class Archive:
         every, at = tuple(known.branches.values()), _now()
         records, removed = known.records, lasting_removals(known)
         self._put(*encode_commit(Commit(known.sequence + 1, at, (), (), every)))
-        self._put(*encode_commit(Commit(known.sequence + 2, at, records, removed, every, known.commits)))
-        for name in known.commits:
+        # leftovers of a killed replacement count again once the commit that names them is removed
+        replaced = (*sorted(known.replaced), *known.commits)
+        self._put(*encode_commit(Commit(known.sequence + 2, at, records, removed, every, replaced)))
+        for name in replaced:
             self.store.remove(name)
 
     # ---- objects -----------------------------------------------------------------------------------------------

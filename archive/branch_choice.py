@@ -6,6 +6,7 @@ Only an identifying transaction, or an equal image, proves that both are one his
 from __future__ import annotations
 
 import hashlib
+import logging
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, zip_longest
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from archive.archive import Archive
 from archive.catalogue import MAIN, Branch, Catalogue, branch_after
+from archive.errors import ArchiveDamagedError
 from archive.history import BranchView, Piece, view_of
 from archive.restoring import fetch_segment
 from engine.txn_runs import is_identifying
@@ -20,6 +22,8 @@ from hadoop_common.names import parse_image
 from image_format.md5_file import read_md5_file
 from journal.operation import EditOp
 from journal.segment_file import EditLogSegment, map_file, read_ops
+
+_LOG = logging.getLogger(__name__)
 
 
 class SegmentDigests:
@@ -96,12 +100,28 @@ class BranchChoice:
                 number -= 1
                 if pieces[number].last >= segment.first:
                     overlapping.append(pieces[number])
-            for piece in reversed(overlapping):
-                found, differs = self._overlap(piece, segment)
+            compared: list[range] = []
+            # a part within a longer one that could be read proves no more
+            for piece in sorted(overlapping, key=lambda each: each.record.first - each.last):
+                own = range(piece.record.first, piece.last + 1)
+                if any(each.start <= own.start and own.stop <= each.stop for each in compared):
+                    continue
+                try:
+                    found, differs = self._overlap(piece, segment)
+                except ArchiveDamagedError as fault:
+                    self._note_unread(piece, fault)
+                    continue
+                compared.append(own)
                 proven = max(proven, found)
                 if differs:
                     return proven, True
         return proven, False
+
+    def _note_unread(self, piece: Piece, fault: ArchiveDamagedError) -> None:
+        """Report an object that proves nothing; raise `fault` if another writer has removed it since."""
+        if piece.record.name not in self._archive.catalogue().names:
+            raise fault
+        _LOG.warning("the edits were not compared with a damaged object of the archive: %s", fault.message)
 
     def _overlap(self, piece: Piece, segment: EditLogSegment) -> tuple[int, bool]:
         """Compare an archived part with a segment; return the last proven transaction, and whether they differ."""

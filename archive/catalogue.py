@@ -126,7 +126,7 @@ class Catalogue:
         commits: names of those that are not replaced.
         damaged: names of commits that cannot be read.
         removed: names of removed objects.
-        replaced: names of replaced commits.
+        replaced: names of replaced commits that still exist; a kill leaves them.
     """
 
     images: tuple[ImageRecord, ...] = ()
@@ -174,7 +174,7 @@ def join_commits(commits: Mapping[str, Commit], damaged: Sequence[str] = ()) -> 
         commits=tuple(sorted(present)),
         damaged=tuple(sorted(name for name in damaged if name not in replaced)),
         removed=removed,
-        replaced=frozenset(replaced),
+        replaced=frozenset(replaced.intersection((*commits, *damaged))),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from archive.archive import IDENTITY, Archive, copy_content
 from archive.catalogue import COMMITS, EDITS, IMAGES, Catalogue, EditsRecord, ImageRecord, Record
 from archive.errors import ArchiveDamagedError, ArchiveError, NoSuchMomentError
-from archive.history import BranchView, histories, missing_edits, moments, plan_restore, view_of
+from archive.history import BranchView, chain, histories, missing_edits, moments, plan_restore, view_of
 from archive.restoring import RestoreOptions, fetched, restore
 from engine.settings import MergeSettings
 from hadoop_common.errors import HdfsError
@@ -37,6 +37,7 @@ class CheckReport:
         garbage: objects and unfinished objects that no commit lists.
         removed: of them, those that the repair removed.
         adopted: objects of damaged commits that the repair listed again.
+        unlisted: missing objects that the repair has unlisted, since others have their moments.
         rewritten: damaged files that the repair made from other objects.
         images: of a deep check, for each archived image whether replay of the edits before it gives the same one.
     """
@@ -49,6 +50,7 @@ class CheckReport:
     garbage: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     adopted: list[str] = field(default_factory=list)
+    unlisted: list[str] = field(default_factory=list)
     rewritten: list[str] = field(default_factory=list)
     images: dict[str, str] = field(default_factory=dict)
 
@@ -64,7 +66,8 @@ def check_archive(
     """Compare every object with its digest, and list what damage costs.
 
     Args:
-        repair: remove garbage, and list the objects of damaged commits again. Objects are never changed.
+        repair: remove garbage, list the objects of damaged commits again, and unlist missing ones that others replace.
+            Objects are never changed.
         min_age: of garbage that is removed, in seconds: another process may be about to list a younger object.
         progress: called with the bytes read so far.
     """
@@ -193,12 +196,33 @@ def _repair(archive: Archive, catalogue: Catalogue, report: CheckReport, min_age
             for name in catalogue.damaged:
                 archive.store.remove(name)
                 report.removed.append(name)
+    now = archive.catalogue()
+    if not now.damaged and (unlisted := _replaceable(archive, now)):
+        archive.publish(now, remove=unlisted)
+        report.unlisted = unlisted
     if archive.immutable:
         return
     for name in report.garbage:
         if name not in report.adopted and name != IDENTITY and _is_old(archive, name, min_age):
             archive.store.remove(name)
             report.removed.append(name)
+
+
+def _replaceable(archive: Archive, catalogue: Catalogue) -> list[str]:
+    """Return the missing objects whose moments others have; a commit that removed them was damaged."""
+    stored = {*archive.store.sizes(IMAGES), *archive.store.sizes(EDITS)}
+    missing = {each.name for each in catalogue.records} - stored
+    found = []
+    for record in catalogue.records:
+        if record.name in missing and record.branch in catalogue.branches:
+            view = view_of(catalogue, record.branch).without(missing)
+            if isinstance(record, ImageRecord):
+                covered = any(record.txid in each for each in moments(view))
+            else:
+                covered = chain(view.pieces, record.first, record.last)[1] is None
+            if covered:
+                found.append(record.name)
+    return found
 
 
 def _is_old(archive: Archive, name: str, min_age: float) -> bool:

@@ -71,6 +71,8 @@ def command(
             echo(f"{'removed' if name in report.removed else 'not listed'}: {name}")
         for name in report.adopted:
             echo(f"listed again: {name}")
+        for name in report.unlisted:
+            echo(f"no longer listed: {name}")
         for name in report.rewritten:
             echo(f"written again: {name}")
         echo("every archived moment can be restored" if report.sound else "next: restore damaged objects from a copy")

@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 
-from archive.adding import AddOptions, FoundFiles, find_files
+from archive.adding import AddOptions
 from archive.archive import Archive, open_archive
 from archive.branch_choice import BranchChoice
 from archive.catalogue import MAIN
@@ -18,56 +18,13 @@ from archive.following import ArchiveFollower
 from archive.history import chain, plan_restore, view_of
 from archive.object_store import FolderStore
 from archive.restoring import RestoreOptions, fetch_segment, fetched, restore
-from hadoop_common.names import inprogress_name, segment_name
-from journal.operation import EditOp
-from journal.ops import EndLogSegmentOp, StartLogSegmentOp
+from hadoop_common.names import segment_name
 from journal.segment_file import map_file, read_ops
-from journal.segment_output import write_ops
+from tests.archive.open_segment import FIRST, Writer, found, op_of, parts
 from tests.archive.storage import saved, segment, storage
 from tests.depth import chosen, scaled
-from tests.engine.image_builder import BASE_TXID, HADOOP3, numbered
+from tests.engine.image_builder import BASE_TXID
 from tests.engine.op_makers import mkdir
-
-FIRST = BASE_TXID + 1
-
-
-class Writer:
-    """A NameNode's open segment: `write` appends operations, `finish` finalizes it."""
-
-    def __init__(self, directory: Path, after: int = BASE_TXID) -> None:
-        self.current = directory / "current"
-        self.after = after
-        self.ops: list[EditOp] = [StartLogSegmentOp(txid=0)]
-        self._write()
-
-    @property
-    def path(self) -> Path:
-        return self.current / inprogress_name(self.after + 1)
-
-    @property
-    def last(self) -> int:
-        return self.after + len(self.ops)
-
-    def write(self, *ops: EditOp) -> int:
-        self.ops += ops
-        self._write()
-        return self.last
-
-    def finish(self) -> int:
-        self.write(EndLogSegmentOp(txid=0))
-        content = self.path.read_bytes().rstrip(b"\xff")
-        (self.current / segment_name(self.after + 1, self.last)).write_bytes(content)
-        self.path.unlink()
-        return self.last
-
-    def _write(self) -> None:
-        numbered(self.ops, self.after)
-        whole = self.current / "whole"
-        write_ops(whole, self.ops, HADOOP3)
-        # the same file grows in place, in front of preallocated bytes
-        with self.path.open("rb+" if self.path.exists() else "wb") as out:
-            out.write(whole.read_bytes() + b"\xff" * 4096)
-        whole.unlink()
 
 
 @pytest.fixture
@@ -79,18 +36,6 @@ def archive(tmp_path: Path) -> Iterator[Archive]:
 @pytest.fixture
 def nn(tmp_path: Path) -> Path:
     return storage(tmp_path / "nn")
-
-
-def found(nn: Path) -> FoundFiles:
-    return find_files(nn, in_progress=True)
-
-
-def parts(archive: Archive) -> list[tuple[int, int, bool]]:
-    return [(each.first, each.last, each.finalized) for each in archive.catalogue().edits]
-
-
-def op_of(txid: int) -> EditOp:
-    return mkdir(f"/d{txid}", 16385 + txid)
 
 
 def test_an_open_segment_is_archived_as_it_grows_and_written_few_times(

@@ -28,8 +28,8 @@ from node_state.state import ArchiveState
 from servlets.status import TriggerState
 from site_config.archive_settings import ArchiveSettings, parse_rules
 from site_config.checkpoint_config import CheckpointConfig
+from tests.archive.open_segment import Writer
 from tests.archive.storage import segment, storage
-from tests.archive.test_following import Writer
 from tests.checkpointer.service_support import Clock, FakeRole, standby_config
 from tests.cli_runner import run_cli
 from tests.engine.image_builder import BASE_TXID, HADOOP3, ImageBuilder

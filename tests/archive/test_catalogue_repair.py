@@ -1,0 +1,112 @@
+"""What a kill, damaged commits and missing objects leave in the catalogue, and that archiving continues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from archive.adding import AddOptions, add_directory
+from archive.archive import Archive, open_archive
+from archive.catalogue import COMMITS, MAIN
+from archive.checking import check_archive
+from archive.following import ArchiveFollower
+from archive.object_store import FolderStore
+from tests.archive.open_segment import FIRST, Writer, found, op_of, parts
+from tests.archive.storage import segment, storage
+
+
+class _KilledError(BaseException):
+    """Stands for the end of the process."""
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Iterator[Archive]:
+    with open_archive(str(tmp_path / "archive")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def nn(tmp_path: Path) -> Path:
+    return storage(tmp_path / "nn")
+
+
+def follow_growth(archive: Archive, nn: Path, writer: Writer, rounds: int) -> int:
+    """Archive an open segment while it grows; returns its last transaction."""
+    follower = ArchiveFollower(archive, AddOptions())
+    follower.follow(found(nn))
+    for _ in range(rounds):
+        writer.write(op_of(writer.last))
+        follower.follow(found(nn))
+    return writer.last
+
+
+def test_commits_that_a_killed_replacement_left_never_count_again(archive: Archive, nn: Path) -> None:
+    writer, remove = Writer(nn), FolderStore.remove
+
+    def killed(store: FolderStore, name: str) -> None:
+        if name.startswith(COMMITS):
+            raise _KilledError
+        remove(store, name)
+
+    with mock.patch("archive.archive._COMPACT_AFTER", 8):
+        with mock.patch.object(FolderStore, "remove", killed), pytest.raises(_KilledError):
+            follow_growth(archive, nn, writer, 20)
+        assert len(archive.catalogue().replaced) == 8
+        follow_growth(archive, nn, writer, 8)
+        assert archive.catalogue().replaced == frozenset()
+        writer.finish()
+        assert ArchiveFollower(archive, AddOptions()).follow(found(nn)).last_txid == writer.last
+    assert parts(archive) == [(FIRST, writer.last, True)]
+    assert (check_archive(archive).damaged, check_archive(archive).garbage) == ({}, [])
+
+
+def test_a_repair_unlists_what_a_damaged_commit_had_removed(archive: Archive, nn: Path, tmp_path: Path) -> None:
+    writer = Writer(nn)
+    follow_growth(archive, nn, writer, 5)
+    writer.finish()
+    assert ArchiveFollower(archive, AddOptions()).follow(found(nn)).last_txid == writer.last
+    newest = max((tmp_path / "archive" / COMMITS).iterdir())
+    newest.write_bytes(newest.read_bytes()[:-1])
+    report = check_archive(archive, repair=True)
+    assert (len(report.adopted), len(report.unlisted) > 0) == (1, True)
+    assert check_archive(archive).damaged == {}
+    assert parts(archive) == [(FIRST, writer.last, True)]
+    segment(nn, writer.last, op_of(90))
+    assert add_directory(archive, nn).branch == MAIN
+
+
+def test_a_repair_keeps_missing_objects_that_nothing_replaces(archive: Archive, nn: Path, tmp_path: Path) -> None:
+    last = segment(nn, FIRST - 1, op_of(1))
+    add_directory(archive, nn)
+    segment(nn, last, op_of(2))
+    lost = add_directory(archive, nn).edits[0]
+    (tmp_path / "archive" / lost.name).unlink()
+    assert check_archive(archive, repair=True).unlisted == []
+    report = check_archive(archive)
+    assert (list(report.damaged), report.lost) == ([lost.name], [(MAIN, lost.first, lost.last)])
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_damaged_part_does_not_stop_archiving(
+    missing: bool, nn: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    archive = Archive(FolderStore(tmp_path / "archive"), immutable=True)
+    writer = Writer(nn)
+    follow_growth(archive, nn, writer, 4)
+    damaged = tmp_path / "archive" / archive.catalogue().edits[-1].name
+    content = bytearray(damaged.read_bytes())
+    content[10] ^= 1
+    damaged.write_bytes(content)
+    if missing:
+        damaged.unlink()
+    writer.finish()
+    last = segment(nn, writer.last, op_of(50))
+    added = add_directory(archive, nn)
+    assert (added.branch, added.last_txid) == (MAIN, last)
+    assert damaged.name in caplog.text
+    # the finalized segment stands for its parts
+    with mock.patch("archive.branch_choice.fetch_segment", side_effect=AssertionError("a part is read again")):
+        assert add_directory(archive, nn).edits == ()
