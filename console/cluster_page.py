@@ -17,7 +17,11 @@ SECONDS: Final = 5.0
 _COLUMNS: Final = ("Node", "Kind", "State", "Image", "Transaction", "Detail")
 _TITLES: Final = {"namenode": "NameNode", "journalnode": "JournalNode", "daemon": "Daemon"}
 _LOST_STEP: Final = "Check that host, and that the address is the node's."
-_SECTIONS: Final = {"namenode": "namenode-down", "journalnode": "a-journalnode-lost-its-disk", "daemon": "run"}
+_TWO_STEP: Final = (
+    "Check the failover controllers and the fencing: `checkpointer zkfc status`, `checkpointer zkfc check`."
+)
+_SECTIONS: Final = {"namenode": "namenode-down", "journalnode": "a-journalnode-does-not-answer", "daemon": "run"}
+_NORMAL_STATES: Final = ("active", "standby", "observer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +39,17 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class PeerAnswer:
-    """What a peer answered: its /status, or its beans by their names; `error` is why there is neither."""
+    """What a peer answered: its /status, or its beans by their names; `error` is why there is neither.
+
+    Attributes:
+        odd: whether it answered something else.
+    """
 
     peer: Peer
     status: Mapping[str, Any] | None = None
     beans: Mapping[str, Mapping[str, Any]] | None = None
     error: str = ""
+    odd: bool = False
 
 
 class ClusterPage:
@@ -61,13 +70,23 @@ class ClusterPage:
         for number, (name, work) in enumerate(self._work.items()):
             result = work.result()
             text = result.fault or ("The nodes are being asked." if result.at is None else "")
-            answers = result.value or ()
+            answers = [_readable(each, now) for each in result.value or ()]
             rows = tuple(_row(each, now) for each in answers)
             panels.append(Panel(f"cluster-{number}", name, text=text, columns=_COLUMNS, rows=rows))
             attention += [replace(each, title=f"{name}: {each.title}") for each in cluster_attention(answers, now)]
         level = max((each.level for each in attention), key=_ORDER.index, default=Level.GOOD)
         names = ", ".join(self._work)
         return NodePage("Cluster", names, "", level, attention=tuple(attention), panels=tuple(panels))
+
+
+def _readable(answer: PeerAnswer, now: float) -> PeerAnswer:
+    """Return `answer`, or a fault if its content is not a node's state: a peer may be of any release, or not a node."""
+    try:
+        _row(answer, now)
+        tuple(cluster_attention((answer,), now))
+    except Exception as fault:
+        return PeerAnswer(answer.peer, error=f"its answer is not the state of a node ({fault!r})", odd=True)
+    return answer
 
 
 _ORDER: Final = (Level.NEUTRAL, Level.GOOD, Level.WARNING, Level.FAULT)
@@ -85,12 +104,16 @@ def cluster_attention(answers: Sequence[PeerAnswer], now: float) -> Iterator[Att
             "Check the failover controllers and the logs of the NameNodes.",
             "no-namenode-becomes-active",
         )
+    if len(active) > 1:
+        names = ", ".join(map(_host, active))
+        title = "More than one NameNode is active"
+        yield Attention(Level.FAULT, title, f"{names} report to be active", _TWO_STEP, "no-namenode-becomes-active")
     for each in answers:
         if each.status is not None:
             for found in page_of(each.status, now).attention:
                 yield replace(found, title=f"{found.title} ({_host(each)})")
         elif each.error and not each.peer.optional:
-            title = f"{_TITLES[each.peer.kind]} {_host(each)} cannot be reached"
+            title = f"{_TITLES[each.peer.kind]} {_host(each)} cannot be {'read' if each.odd else 'reached'}"
             yield Attention(Level.FAULT, title, each.error, _LOST_STEP, _SECTIONS[each.peer.kind])
 
 
@@ -111,9 +134,24 @@ def _row(answer: PeerAnswer, now: float) -> tuple[PageCell, ...]:
         behind = f"{count_text(since)} transactions since" if since is not None else ""
         detail = ", ".join(part for part in (made, behind) if part)
         newest = names.get("LastWrittenTransactionId")
-        return node, cell(kind), cell(_ha_state(answer), Level.GOOD), cell(None), _txid(newest), cell(detail)
+        return node, cell(kind), _beans_state(answer), cell(None), _txid(newest), cell(detail)
     level = Level.NEUTRAL if answer.peer.optional else Level.FAULT
-    return node, cell(kind), cell("does not answer", level), cell(None), cell(None), cell(answer.error)
+    return (
+        node,
+        cell(kind),
+        cell("answers something unknown" if answer.odd else "does not answer", level),
+        cell(None),
+        cell(None),
+        cell(answer.error),
+    )
+
+
+def _beans_state(answer: PeerAnswer) -> PageCell:
+    beans, state = answer.beans or {}, _ha_state(answer)
+    if (beans.get("FSNamesystemState") or {}).get("FSState") == "safeMode":
+        return cell(f"{state}, safe mode", Level.WARNING)
+    known = state in _NORMAL_STATES if answer.peer.kind == "namenode" else any(beans.values())
+    return cell(state, Level.GOOD if known else Level.NEUTRAL)
 
 
 def _ha_state(answer: PeerAnswer) -> str:

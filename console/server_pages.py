@@ -37,9 +37,9 @@ def journal_node_page(status: Mapping[str, Any], now: float) -> NodePage:
     ]
     formatted = [each for each in journals.values() if each.get("formatted")]
     if not formatted and not failing:
-        step = "A NameNode formats it, or `checkpointer journalnode format`."
+        step = "If a journal was here before, check that its disk is mounted. A NameNode formats a new journal."
         missing = "no journal is formatted here"
-        attention.append(Attention(Level.WARNING, "No journal", missing, step, "a-journalnode-lost-its-disk"))
+        attention.append(Attention(Level.WARNING, "No journal", missing, step, "a-journalnode-does-not-answer"))
     columns = ("Journal", "Formatted", "Newest transaction", "Committed", "Behind", "Epoch", "Last batch", "Directory")
     rows = tuple(_journal_row(name, each, now) for name, each in journals.items())
     return NodePage(

@@ -46,7 +46,7 @@ _OTHERS: Final = (
         f"{_PREFIX}journal_node_up == 0",
         "5m",
         "warn",
-        "a-journalnode-lost-its-disk",
+        "a-journalnode-does-not-answer",
         "JournalNode {{ $labels.node }} does not answer",
     ),
     (

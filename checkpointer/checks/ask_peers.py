@@ -23,7 +23,7 @@ from site_config.keys import CONSOLE_PEERS, DEFAULTS
 _SECONDS: Final = 4.0
 _MAX_PEERS: Final = 64
 _BEANS: Final = "/jmx?qry=Hadoop:service=NameNode,name={}"
-_NAMENODE_BEANS: Final = ("NameNodeStatus", "FSNamesystem")
+_NAMENODE_BEANS: Final = ("NameNodeStatus", "FSNamesystem", "FSNamesystemState")
 
 
 def peers_of(configuration: Configuration, role: Role) -> list[Peer]:

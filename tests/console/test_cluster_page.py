@@ -9,13 +9,15 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import pytest
 import requests
 from flask import Blueprint, jsonify
 
 from checkpointer.checks.ask_peers import ask_peers, peers_of
 from console.cluster_page import ClusterPage, Peer, PeerAnswer
-from console.model import Level
+from console.model import Level, PageCell
 from hadoop_common.configuration import Configuration
 from node_state.state import as_json
 from servlets.application import create_application
@@ -101,6 +103,51 @@ def test_a_row_for_each_node_and_the_faults_of_all() -> None:
 def test_two_namenodes_of_which_none_is_active() -> None:
     answers = [PeerAnswer(Peer(f"http://nn{n}:9870", "namenode"), beans=beans("standby", 5)) for n in (1, 2)]
     assert [each.section for each in page_with(answers).page().attention] == ["no-namenode-becomes-active"]
+
+
+def test_two_active_namenodes_are_a_fault() -> None:
+    answers = [PeerAnswer(Peer(f"http://nn{n}:9870", "namenode"), beans=beans("active", 5)) for n in (1, 2)]
+    assert [each.title for each in page_with(answers).page().attention] == ["ns1: More than one NameNode is active"]
+
+
+@pytest.mark.parametrize(
+    ("found", "text", "level"),
+    [
+        (beans("observer", 5), "observer", Level.GOOD),
+        (beans("initializing", 5), "initializing", Level.NEUTRAL),
+        ({"NameNodeStatus": {}, "FSNamesystem": {}}, "answers", Level.NEUTRAL),
+        (beans("active", 5) | {"FSNamesystemState": {"FSState": "safeMode"}}, "active, safe mode", Level.WARNING),
+        (beans("active", 5) | {"FSNamesystemState": {"FSState": "Operational"}}, "active", Level.GOOD),
+    ],
+)
+@pytest.mark.parameters(5)
+def test_only_a_namenode_that_serves_is_well(found: dict[str, Any], text: str, level: Level) -> None:
+    (panel,) = page_with([PeerAnswer(Peer("http://nn1:9870", "namenode"), beans=found)]).page().panels
+    assert panel.rows[0][2] == PageCell(text, level)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"phase": "idle"},
+        {"election": "x"},
+        {"phase": "idle", "role": "standby", "targets": [{}]},
+        {"journals": {"a": None}},
+    ],
+)
+@pytest.mark.parameters(4)
+def test_an_odd_answer_spoils_only_its_own_row(odd: dict[str, Any]) -> None:
+    answers = [
+        PeerAnswer(Peer("http://odd:9868", "daemon"), status=odd),
+        PeerAnswer(Peer("http://nn1:9870", "namenode"), beans={"FSNamesystem": {"LastCheckpointTime": "never"}}),
+        PeerAnswer(Peer("http://here:9868", "daemon"), status=as_json(daemon_state())),
+    ]
+    found = page_with(answers).page()
+    first, second, third = found.panels[0].rows
+    assert "not the state of a node" in first[5].text
+    assert "not the state of a node" in second[5].text
+    assert third[2].text == "needs attention"
+    assert "ns1: Daemon odd:9868 cannot be read" in [each.title for each in found.attention]
 
 
 def test_peers_are_asked_at_once_and_silence_is_told() -> None:

@@ -86,7 +86,7 @@ def test_a_checkpoint_begins_runs_fails_and_heals_before_the_readers_eyes(
     [
         ("directory", "A storage directory is not used", "disk-full-or-broken"),
         ("upload", "A NameNode does not get the image", "the-namenode-refuses-an-image-403-409-410-417"),
-        ("journalnode", "A JournalNode does not answer", "a-journalnode-lost-its-disk"),
+        ("journalnode", "A JournalNode does not answer", "a-journalnode-does-not-answer"),
     ],
 )
 @pytest.mark.parameters(1)

@@ -57,7 +57,7 @@ def test_what_needs_attention_leads_to_its_section_of_the_runbook() -> None:
     links = re.findall(r'href="docs/operations\.md#([\w-]+)">Runbook<span', page)
     assert links == [
         "disk-full-or-broken",
-        "a-journalnode-lost-its-disk",
+        "a-journalnode-does-not-answer",
         "the-namenode-refuses-an-image-403-409-410-417",
     ]
     client = client_of(daemon_state())
@@ -295,6 +295,13 @@ def test_documents_link_to_each_other_and_to_nothing_else() -> None:
     missing = [link for link in links if not link.startswith("#") and document(link.partition("#")[0]) is None]
     assert missing == []
     assert document("../pyproject.toml") is None
+
+
+def test_a_journal_node_without_a_journal_is_not_formatted_before_its_mount_is_checked() -> None:
+    (found,) = page_of({"journals": {}, "failing": {}}, 0.0).attention
+    assert "mounted" in found.next_step
+    assert "journalnode format" not in found.next_step
+    assert found.section == "a-journalnode-does-not-answer"
 
 
 def test_page_of_counts_a_majority_that_is_lost() -> None:
