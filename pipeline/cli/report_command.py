@@ -139,8 +139,8 @@ class _SparkOptions:
     "--out",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Write a copy: NAME.html, NAME.json, or the folder NAME.csv or NAME.parquet with a file for each table. "
-    "May be repeated.",
+    help="Write a copy: NAME.html, NAME.json, NAME.prom, or the folder NAME.csv or NAME.parquet with a file for each "
+    "table. May be repeated.",
 )
 @click.option("--force", is_flag=True, help="Replace existing files at --out.")
 @click.option("--master", help="Spark's master, e.g. local[4] or spark://host:7077 (default: all cores here).")

@@ -19,9 +19,9 @@ from pipeline.errors import OutputError
 if TYPE_CHECKING:
     from pipeline.reports.model import NamespaceReport
 
-FORMATS = ("terminal", "summary", "csv", "parquet", "json", "html")
+FORMATS = ("terminal", "summary", "csv", "parquet", "json", "html", "prometheus")
 _FOLDERS = ("csv", "parquet")
-_ENDINGS = {".html": "html", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
+_ENDINGS = {".html": "html", ".json": "json", ".csv": "csv", ".parquet": "parquet", ".prom": "prometheus"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def _print(report: NamespaceReport, kind: str) -> None:
             echo(line)
         return
     printed.set(True)
-    click.echo(_as_text(report, kind))
+    click.echo(_as_text(report, kind), nl=kind != "prometheus")
 
 
 def _write(report: NamespaceReport, kind: str, path: Path) -> str:
@@ -111,6 +111,10 @@ def _as_text(report: NamespaceReport, kind: str) -> str:
         from pipeline.reports.html import render
 
         return render(report)
+    if kind == "prometheus":
+        from pipeline.reports.writers.prometheus import metrics_text
+
+        return metrics_text(report)
     from pipeline.reports.headline import headline
     from pipeline.reports.model import as_json
 

@@ -14,6 +14,9 @@ from pipeline.reports.model import Cell, NamespaceReport, ReportSection, ReportT
 TOTALS = "totals"
 """The table with the facts; text and page show it only at the top."""
 
+CHANGES = "growth"
+"""The table with the changes since the older image; text and page show it at the top too."""
+
 _MIN_SMALL, _MIN_COLD, _MIN_TEMPORARY, _MIN_IN_SNAPSHOTS, _MIN_GROWTH = 50.0, 25.0, 10.0, 10.0, 5.0
 """Percentages from which a finding is reported."""
 
@@ -42,10 +45,15 @@ class Attention:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The part above the sections; faults precede warnings."""
+    """The part above the sections; faults precede warnings.
+
+    Attributes:
+        changes: differences from the older image, empty without one.
+    """
 
     facts: tuple[Fact, ...]
     findings: tuple[Attention, ...]
+    changes: tuple[Fact, ...] = ()
 
 
 def headline(report: NamespaceReport, say: ValueFormatter = cell_text) -> Headline:
@@ -54,7 +62,8 @@ def headline(report: NamespaceReport, say: ValueFormatter = cell_text) -> Headli
     facts = single_row(tables[TOTALS][1]) if TOTALS in tables else ()
     makers = (_damage, _quotas, _directory_items, _small, _cold, _temporary, _held, _growth)
     findings = [finding for maker in makers for finding in maker(tables, say)]
-    return Headline(facts, tuple(sorted(findings, key=lambda finding: finding.level)))
+    changes = single_row(tables[CHANGES][1]) if CHANGES in tables else ()
+    return Headline(facts, tuple(sorted(findings, key=lambda finding: finding.level)), changes)
 
 
 def single_row(table: ReportTable) -> tuple[Fact, ...]:

@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from pipeline.reports.counts.edits import EditCounts, EditRules, count_bucket, merge_buckets
 from pipeline.reports.counts.grouping import pack, unpack
@@ -95,6 +97,11 @@ def counted_edits(rows: Sequence[dict[str, Any]], rules: EditRules, tasks: int =
         for number, content in counts.buckets(len(buckets)):
             buckets[number].append(content)
     return merge_buckets(unpack(pack(count_bucket(parts, rules)) for parts in buckets.values()), rules.limit)
+
+
+def samples_of(metrics: str) -> list[Sample]:
+    """Parse a text of Prometheus."""
+    return [sample for family in text_string_to_metric_families(metrics) for sample in family.samples]
 
 
 def keyed(rows: Sequence[dict[str, Any]], key: str) -> dict[Any, dict[str, Any]]:

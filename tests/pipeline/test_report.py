@@ -186,7 +186,7 @@ class TestCommand:
         assert "Owners and groups" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
     def test_one_run_writes_all_copies(self, tmp_path: Path) -> None:
-        names = ("report.html", "report.json", "tables.csv", "tables.parquet")
+        names = ("report.html", "report.json", "report.prom", "tables.csv", "tables.parquet")
         outs = [part for name in names for part in ("--out", str(tmp_path / name))]
         outcome = _run("--format", "summary", *outs)
         assert outcome.code == 0, outcome.err
@@ -195,6 +195,7 @@ class TestCommand:
         assert "Owners and groups" in (tmp_path / "report.html").read_text(encoding="utf-8")
         content = json.loads((tmp_path / "report.json").read_text())
         assert [section["id"] for section in content["sections"]] == ["owners", "small-files"]
+        assert "hdfs_report_small_files_small_files" in (tmp_path / "report.prom").read_text()
         assert (tmp_path / "tables.csv" / "by_owner.csv").exists()
         assert (tmp_path / "tables.parquet" / "by_owner.parquet").exists()
 

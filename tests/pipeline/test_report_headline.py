@@ -23,8 +23,10 @@ from pipeline.reports.html.values import cell_text as page_text
 from pipeline.reports.model import NamespaceReport, as_json
 from pipeline.reports.model import cell_text as plain_text
 from pipeline.reports.work import ReportOptions
+from pipeline.reports.writers.prometheus import metrics_text
 from pipeline.reports.writers.terminal import report_lines, summary_lines
 from tests.engine.image_builder import ROOT, ImageBuilder, delimited
+from tests.pipeline.report_frames import samples_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -193,7 +195,16 @@ def test_a_headline_is_the_sum_of_everything(spark: SparkSession, tmp_path: Path
         found = headline(report, say)
         assert sorted((each.section, each.text) for each in found.findings) == sorted(_expected(before, after, say))
         assert {fact.title: fact.value for fact in found.facts} == _expected_facts(after)
+        earlier, later = _expected_facts(before), _expected_facts(after)
+        changes = {fact.title.removesuffix(", change"): fact.value for fact in found.changes}
+        assert (changes.pop("Before"), changes.pop("After")) == tuple(_raw(each) for each in (before, after))
+        assert changes == {title: later[title] - earlier[title] for title in changes}
 
+    metrics = {sample.name: sample.value for sample in samples_of(metrics_text(report)) if not sample.labels["cluster"]}
+    assert metrics["hdfs_report_files"] == len(after.files)
+    assert metrics["hdfs_report_raw_bytes"] == _raw(after)
+    assert metrics["hdfs_report_growth_raw_bytes"] == _raw(after) - _raw(before)
+    assert metrics["hdfs_report_small_files_small_files"] == sum(file.small for file in after.files)
     page = render(report).replace("<wbr>", "").replace("&#39;", "'")
     for section, text in _expected(before, after, page_text):
         assert text in page, section
@@ -202,6 +213,10 @@ def test_a_headline_is_the_sum_of_everything(spark: SparkSession, tmp_path: Path
     for section, text in _expected(before, after, plain_text):
         assert any(line.endswith(f"{text} ({section})") for line in lines), (text, lines)
     _check_tables(report, after)
+
+
+def _raw(made: _Namespace) -> int:
+    return sum(file.raw for file in made.files)
 
 
 def _expected_facts(made: _Namespace) -> dict[str, Any]:

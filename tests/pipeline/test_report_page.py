@@ -213,6 +213,8 @@ def test_cold_held_grown_and_damaged_are_named() -> None:
     wrong = ReportTable("findings", "Findings", heads, kinds)
     names = {"space": whole, "cold": cold, "snapshots": held, "growth": grown, "findings": wrong}
     report = replace(EMPTY, sections=tuple(ReportSection(name, name, "", (table,)) for name, table in names.items()))
+    assert [(fact.title, fact.value) for fact in headline(report).changes] == [("Change", 60), ("Before", 940)]
+    assert "Changes since the older image" in render(report)
     findings = headline(report).findings
     assert [finding.section for finding in findings] == ["findings", "findings", "cold", "snapshots", "growth"]
     assert findings[0].text == "The image has 2 errors, most often NO_PARENT: An inode is in no directory."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hadoop_common.text_layout import table_lines, wrapped
-from pipeline.reports.headline import TOTALS, headline
+from pipeline.reports.headline import CHANGES, TOTALS, headline
 from pipeline.reports.model import RIGHT, NamespaceReport, ReportTable, cell_text
 
 
@@ -32,9 +32,13 @@ def summary_lines(report: NamespaceReport, width: int | None) -> Iterator[str]:
     """Yield the top of the report: its origin, the totals, and the findings that need attention."""
     yield f"{report.title}, cluster {report.cluster}" if report.cluster else report.title
     yield from wrapped("", f"{report.image}; {_written(report)}report of {report.generated:%Y-%m-%d %H:%M} UTC", width)
-    for table in (table for section in report.sections for table in section.tables if table.name == TOTALS):
+    tables = {table.name: table for section in report.sections for table in section.tables}
+    if TOTALS in tables:
         yield ""
-        yield from _table(table, width)
+        yield from _table(tables[TOTALS], width)
+    if headline(report).changes:
+        yield from ("", *wrapped("", f"Changes since {report.before}", width))
+        yield from _table(tables[CHANGES], width)
     findings = headline(report).findings
     yield from ("", "Needs attention:" if findings else "Needs attention: nothing found")
     for finding in findings:
