@@ -148,17 +148,27 @@ def _leader(leader: Mapping[str, Any]) -> str:
 
 
 def restart_cost(status: Mapping[str, Any]) -> PageFact | None:
-    """Return what a restart of a NameNode would replay now; None if it is unknown."""
+    """Return what a restart of the NameNode with the oldest known image would replay now; None without a NameNode."""
     journal, targets = status.get("journalTxid"), status.get("targets") or ()
-    uploaded = [each["txid"] for each in targets if (each.get("txid") or -1) >= 0]
-    image = max(uploaded) if uploaded else status.get("imageTxid")
-    if journal is None or image is None:
+    held = [(txid, each["address"]) for each in targets if (txid := _held_txid(each)) is not None]
+    if not targets or journal is None:
         return None
+    title = "A NameNode restart now"
+    if not held:
+        return PageFact(title, "unknown, since no NameNode got an image from this daemon since it started")
+    image, address = min(held)
     behind = max(0, journal - image)
     seconds = behind / REPLAY_PER_SECOND
     minutes = "under a minute" if seconds < 60 else f"about {duration(seconds)}"
     level = Level.WARNING if seconds > _LONG_REPLAY else Level.NEUTRAL
-    return PageFact("A NameNode restart now", f"would replay {behind:,} transactions, {minutes}", level)
+    where = f" at {address}" if len(targets) > 1 else ""
+    return PageFact(title, f"would replay {behind:,} transactions{where}, {minutes}", level)
+
+
+def _held_txid(target: Mapping[str, Any]) -> int | None:
+    """Return the newest image that a NameNode is known to have."""
+    txid = target.get("heldTxid")
+    return None if txid is None or txid < 0 else int(txid)
 
 
 # ---- panels ------------------------------------------------------------------------------------------------
@@ -191,9 +201,8 @@ def _panels(status: Mapping[str, Any], now: float) -> Iterator[Panel]:
 
 def _target_row(target: Mapping[str, Any], journal: int | None, now: float) -> tuple[PageCell, ...]:
     name = f"{target.get('namenodeId') or ''} {target['address']}".strip()
-    txid = target.get("txid")
-    known = txid is not None and txid >= 0
-    behind = journal - txid if known and journal is not None and txid is not None else None
+    txid = _held_txid(target)
+    behind = None if txid is None or journal is None else journal - txid
     result, error = target.get("result"), target.get("error") or ""
     level = (
         Level.FAULT if target.get("failures") else Level.GOOD if result == "SUCCESS" and not error else Level.NEUTRAL
@@ -208,7 +217,7 @@ def _target_row(target: Mapping[str, Any], journal: int | None, now: float) -> t
     return (
         cell(name),
         cell(target.get("state") or "unknown"),
-        cell(count_text(txid) if known else "unknown"),
+        cell(count_text(txid)),
         cell(None if behind is None else count_text(max(0, behind))),
         cell(words.get(str(result), str(result)), level),
         cell(ago_text(target.get("at"), now)),

@@ -105,11 +105,15 @@ class RecurringFault:
             self._logged = line
         self._log.log(level, "%s", with_next(text, hint), exc_info=bug, extra=fields)
 
-    def ended(self) -> None:
-        """Record a success of the operation; logged if it failed before."""
-        if lasted := self._clear():
-            seconds, times = lasted
-            self._log.info("%s after %s, %d %s", self._success, duration(seconds), times, self._unit)
+    def ended(self) -> str:
+        """Record a success of the operation; return the logged sentence if it failed before, else ""."""
+        lasted = self._clear()
+        if lasted is None:
+            return ""
+        seconds, times = lasted
+        sentence = f"{self._success} after {duration(seconds)}, {times} {self._unit}"
+        self._log.info("%s", sentence)
+        return sentence
 
     def forget(self) -> None:
         """Record that the operation is no longer attempted; whether it would succeed is unknown."""

@@ -24,6 +24,7 @@ _MAX_NUMBER: Final = 2**63
 CHECKPOINT: Final = "checkpoint"
 UPLOAD: Final = "upload"
 FAILURE: Final = "failure"
+RECOVERY: Final = "recovery"
 RESTART: Final = "restart"
 FAILOVER: Final = "failover"
 UPGRADE: Final = "upgrade"

@@ -62,6 +62,7 @@ class TargetState:
 
     Attributes:
         txid: newest image that it has or does not need, -1 before the first; `rollback_txid`: of rollback images.
+        held_txid: newest image that it is known to have, -1 if none is known.
         result: SUCCESS, OLD_TRANSACTION_ID_FAILURE, NOT_ACTIVE_NAMENODE_FAILURE, failed, standby or never.
         error: why it lacks that image, "" if it has the image.
         at: time of the last offer.
@@ -76,6 +77,7 @@ class TargetState:
     address: str
     txid: int = gauge("upload_txid", "Newest image that a NameNode accepted or does not need.", -1)
     rollback_txid: int = -1
+    held_txid: int = -1
     result: str = "never"
     error: str = ""
     at: float | None = None

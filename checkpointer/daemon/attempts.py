@@ -35,7 +35,7 @@ from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import as_hdfs_error
 from hadoop_common.names import ImageKind
 from hadoop_common.quantities import duration
-from hadoop_common.recurring_fault import RecurringFault
+from hadoop_common.recurring_fault import RecurringFault, without_numbers
 from hadoop_rpc.errors import RpcError
 from servlets.status import TriggerResult, TriggerState
 
@@ -101,6 +101,8 @@ class CheckpointAttempts:
     wall: Callable[[], float]
     # leadership at the start of the attempt
     _basis: LeaseBasis | None = field(init=False, default=None)
+    # texts of the failures that the history has, by operation
+    _recorded: dict[RecurringFault, set[str]] = field(init=False, default_factory=dict)
     # when the image in progress got its name
     _renamed_at: float | None = field(init=False, default=None)
     progress: Progress | None = field(init=False, default=None)
@@ -201,8 +203,8 @@ class CheckpointAttempts:
     def _read_progress(self) -> Progress:
         progress = self.progress = self.role.progress()
         self.record.looked()
-        self.faults.namenode.ended()
-        self.faults.reading.ended()
+        self._succeeded(self.faults.namenode)
+        self._succeeded(self.faults.reading)
         if problem := self.role.space_shortage():
             problem = f"the next checkpoint will fail: {problem}"
             self.faults.space.occurred(problem, hint=SPACE_HINT, level=logging.WARNING)
@@ -213,7 +215,7 @@ class CheckpointAttempts:
 
     def _keep_up(self) -> None:
         self.role.keep_up(self.cancelled)
-        self.faults.fetch.ended()
+        self._succeeded(self.faults.fetch)
         self.archive.offer(self.role)
 
     def _held_back(self, progress: Progress) -> str:
@@ -242,7 +244,7 @@ class CheckpointAttempts:
         self.record.saved(result, reason.value, latency)
         self.archive.measured(result)
         _log_checkpoint(result, reason, latency)
-        self.faults.checkpoint.ended()
+        self._succeeded(self.faults.checkpoint)
         self.schedule.reset_retries()
         return result
 
@@ -293,7 +295,7 @@ class CheckpointAttempts:
             self._log_upload(upload)
         self.archive.offer(self.role)
         if made:
-            self.faults.offer.ended()
+            self._succeeded(self.faults.offer)
         else:
             self.faults.offer.forget()
         return made
@@ -331,10 +333,24 @@ class CheckpointAttempts:
         level = logging.ERROR if due else logging.WARNING
         operation.occurred(f"{what}: {error.message}", hint=error.hint, level=level, bug=bug, **fields)
         if due:
-            self.record.failed(error.message)
+            self.record.failed(error.message, is_new=self._is_new(operation, error.message))
         if operation is faults.checkpoint:
             self.schedule.failed(operation.count, force=force)
         return TriggerResult(TriggerState.FAILED, error.message, {"hint": error.hint, "exitCode": error.exit_code})
+
+    def _is_new(self, operation: RecurringFault, text: str) -> bool:
+        """Return whether this is the first failure with this text since the operation last succeeded or was dropped."""
+        if operation.count == 1 or operation not in self._recorded:
+            self._recorded[operation] = set()
+        known, text = self._recorded[operation], without_numbers(text)
+        is_new = text not in known
+        known.add(text)
+        return is_new
+
+    def _succeeded(self, operation: RecurringFault) -> None:
+        sentence = operation.ended()
+        if self._recorded.pop(operation, None) and sentence:
+            self.record.recovered(sentence)
 
 
 def describe_fault(fault: Exception) -> tuple[HdfsError, Exception | None]:

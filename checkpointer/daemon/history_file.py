@@ -29,7 +29,7 @@ MAX_BYTES: Final = 4 << 20
 
 @dataclass(slots=True)
 class _ReadPart:
-    """What was read of a file: its complete lines up to `end`, without those that are no entries."""
+    """The entries of a file's complete lines up to `end`, by their lines."""
 
     end: int = 0
     entries: dict[bytes, HistoryEntry] = field(default_factory=dict)

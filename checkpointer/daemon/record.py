@@ -11,7 +11,7 @@ from typing import Any
 from checkpointer.roles.role import Upload
 from checkpointer.transfer import UploadResult
 from engine.merge import MergeResult
-from node_state.history import CHECKPOINT, FAILURE, UPLOAD, HistoryEntry
+from node_state.history import CHECKPOINT, FAILURE, RECOVERY, UPLOAD, HistoryEntry
 from node_state.state import CheckpointRecord
 
 _FETCH = "fetch"
@@ -132,9 +132,15 @@ class RecordStore:
         """Record what became of an image that was offered."""
         self._update(lambda record: {"last_outcome": outcome})
 
-    def failed(self, message: str) -> None:
-        self._history(HistoryEntry(at=self._wall(), kind=FAILURE, text=message))
+    def failed(self, message: str, *, is_new: bool = True) -> None:
+        """Record a failed attempt; the history gets only a new failure, not its repetitions."""
+        if is_new:
+            self._history(HistoryEntry(at=self._wall(), kind=FAILURE, text=message))
         self._update(lambda record: {"failures": record.failures + 1, **self._error(message)})
+
+    def recovered(self, sentence: str) -> None:
+        """Record that an operation succeeds again after a failure that the history has."""
+        self._history(HistoryEntry(at=self._wall(), kind=RECOVERY, text=sentence))
 
     def job_failed(self, message: str) -> None:
         """Record a fault of a job, which is not counted as a failed checkpoint."""

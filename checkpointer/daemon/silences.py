@@ -19,7 +19,7 @@ from typing import Final
 from flask import Blueprint, Response, jsonify, request
 
 from hadoop_common.durable import write_atomically
-from hadoop_common.errors import HdfsError
+from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import error_text
 from node_state.alarm_kinds import ALARM_KINDS
 from node_state.state import AlarmSilence, as_json, from_json
@@ -30,22 +30,33 @@ _LOG = logging.getLogger(__name__)
 NAME: Final = "checkpointer-silences.json"
 _MAX_MINUTES: Final = 30 * 24 * 60.0
 _MAX_TEXT: Final = 200
+_HINT: Final = "Silence the alarm again after the first checkpoint has formatted the storage directories."
 
 
 class AlarmSilences:
-    """The silences by kind, in a file next to each folder of `folders()`; `wall` gives seconds since the epoch."""
+    """The silences by kind, in a file next to each folder of `folders()`; `wall` gives seconds since the epoch.
+
+    Writing never delays a reader.
+    """
 
     def __init__(self, folders: Callable[[], Iterable[Path]], wall: Callable[[], float] = time.time) -> None:
         self._folders = folders
         self._wall = wall
-        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._publishing = threading.Lock()
+        # None until a directory was read
         self._silences: dict[str, AlarmSilence] | None = None
 
     def current(self) -> Mapping[str, AlarmSilence]:
         """Return the silences that have not ended."""
-        with self._lock:
-            now = self._wall()
-            return {kind: each for kind, each in self._loaded().items() if each.until > now}
+        known = self._silences
+        if known is None and (paths := self._paths()):
+            known = _latest(map(_read, paths))
+            with self._publishing:
+                # a silence that was made during the reading has priority
+                self._silences = known = known if self._silences is None else self._silences
+        now = self._wall()
+        return {kind: each for kind, each in (known or {}).items() if each.until > now}
 
     def silence(self, kind: str, by: str, minutes: float, reason: str) -> AlarmSilence:
         """Silence a kind of alarm for `minutes` from now; 0 ends its silence.
@@ -53,46 +64,53 @@ class AlarmSilences:
         Raises:
             HdfsError, OSError: no directory keeps it.
         """
-        with self._lock:
-            now = self._wall()
+        with self._writing:
+            now, paths = self._wall(), self._paths()
             made = AlarmSilence(by=by, since=now, until=now + 60 * minutes, reason=reason)
-            # the end of a silence is kept too: another directory may still have its beginning
-            silences = {**self._loaded(), kind: made}
-            self._store(silences)
-            self._silences = silences
+            # A directory that was away may have silences of its own. The end of a silence is kept too: another
+            # directory may still have its beginning.
+            silences = {**_latest([self._silences or {}, *map(_read, paths)]), kind: made}
+            _store(paths, silences)
+            with self._publishing:
+                self._silences = silences
         _LOG.info("alarms of the kind %s are silenced by %s for %g minutes: %s", kind, by, minutes, reason)
         return made
-
-    def _loaded(self) -> dict[str, AlarmSilence]:
-        """Return the latest silence of each kind in any directory."""
-        if self._silences is None:
-            found: dict[str, AlarmSilence] = {}
-            for path in self._paths():
-                for kind, silence in _read(path).items():
-                    if kind not in found or silence.since > found[kind].since:
-                        found[kind] = silence
-            self._silences = found
-        return self._silences
-
-    def _store(self, silences: Mapping[str, AlarmSilence]) -> None:
-        text = json.dumps({kind: as_json(each) for kind, each in silences.items()}) + "\n"
-        stored = 0
-        faults: list[HdfsError | OSError] = []
-        for path in self._paths():
-            try:
-                write_atomically(path, text.encode())
-                stored += 1
-            except (HdfsError, OSError) as fault:
-                faults.append(fault)
-                _LOG.warning("%s cannot be written: %s", path, error_text(fault))
-        if not stored and faults:
-            raise faults[0]
 
     def _paths(self) -> list[Path]:
         try:
             return list(dict.fromkeys(folder.parent / NAME for folder in self._folders()))
         except (HdfsError, OSError):
             return []
+
+
+def _latest(found: Iterable[Mapping[str, AlarmSilence]]) -> dict[str, AlarmSilence]:
+    """Return the latest silence of each kind."""
+    latest: dict[str, AlarmSilence] = {}
+    for silences in found:
+        for kind, silence in silences.items():
+            if kind not in latest or silence.since > latest[kind].since:
+                latest[kind] = silence
+    return latest
+
+
+def _store(paths: Iterable[Path], silences: Mapping[str, AlarmSilence]) -> None:
+    """Write the file of each directory.
+
+    Raises:
+        HdfsError, OSError: no directory keeps it.
+    """
+    text = json.dumps({kind: as_json(each) for kind, each in silences.items()}) + "\n"
+    stored = 0
+    faults: list[HdfsError | OSError] = []
+    for path in paths:
+        try:
+            write_atomically(path, text.encode())
+            stored += 1
+        except (HdfsError, OSError) as fault:
+            faults.append(fault)
+            _LOG.warning("%s cannot be written: %s", path, error_text(fault))
+    if not stored:
+        raise faults[0] if faults else StorageError("no storage directory can keep the silence", hint=_HINT)
 
 
 def _read(path: Path) -> dict[str, AlarmSilence]:

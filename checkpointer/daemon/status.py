@@ -223,6 +223,7 @@ def _target(target: UploadTarget, forecast: UploadForecast) -> TargetState:
         sent_bytes=target.sent,
         total_bytes=target.total,
         txid=target.txid,
+        held_txid=target.held,
         rollback_txid=target.settled.get(ImageKind.ROLLBACK, -1),
         result=target.result,
         error=target.error,

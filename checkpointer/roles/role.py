@@ -77,6 +77,7 @@ class UploadTarget:
     Attributes:
         settled: by kind, the newest image that need not be offered any more.
         refused: by kind, the newest image that the NameNode refused and does not have.
+        held: newest checkpoint that the NameNode is known to have, -1 if none is known.
         result: of the last offer; "never" before the first, "standby" if the NameNode reported that it is not active.
         error: why the NameNode did not accept the last image, "" if it has that image.
         at: time of the last offer, in seconds since the epoch.
@@ -99,6 +100,7 @@ class UploadTarget:
     uploaded: float | None = None
     sent: int | None = None
     total: int | None = None
+    held: int = -1
 
     @property
     def txid(self) -> int:
@@ -126,7 +128,11 @@ class UploadTarget:
 
     def holds(self, txid: int, kind: ImageKind) -> UploadTarget:
         """Return the target after an image was fetched from it."""
-        return replace(self, settled={**self.settled, kind: txid}, refused=_without(self.refused, kind))
+        refused = _without(self.refused, kind)
+        return replace(self, settled={**self.settled, kind: txid}, refused=refused, held=self._held(txid, kind))
+
+    def _held(self, txid: int, kind: ImageKind) -> int:
+        return self.held if kind.rollback else max(self.held, txid)
 
     def answered(
         self,
@@ -161,6 +167,7 @@ class UploadTarget:
             not_before=now + quiet_period if inactive else now,
             primary=self.primary if kind.rollback or self._still_primary(refusal, now) else result not in _REJECTIONS,
             uploaded=now if taken and not kind.rollback else self.uploaded,
+            held=self._held(txid, kind) if has else self.held,
         )
 
     def _still_primary(self, refusal: str, now: float) -> bool:

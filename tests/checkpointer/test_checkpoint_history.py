@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from checkpointer.daemon import history_file
 from checkpointer.daemon.blueprints import daemon_blueprints, transfer_options
+from checkpointer.daemon.history import history_json
 from checkpointer.daemon.history_file import MAX_BYTES, NAME, HistoryFile
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.roles.role import Upload
@@ -25,6 +26,7 @@ from node_state.history import (
     CHECKPOINT,
     FAILURE,
     KEPT_DAYS,
+    RECOVERY,
     HistoryEntry,
     HistoryMark,
     as_entry,
@@ -254,14 +256,35 @@ def test_a_daemon_keeps_its_history_over_a_restart(tmp_path: Path) -> None:
         "upload",
         "failure",
         "checkpoint",
+        "recovery",
         "upload",
         "restart",
-        *kinds(again)[7:],
+        *kinds(again)[8:],
     ]
     assert "set-back" in kinds(again)
     first = next(entry for entry in again.history.entries() if entry.kind == CHECKPOINT)
     assert (first.txid, first.transactions, first.reason, first.seconds["replay"]) == (50, 50, "txns", 2.0)
     assert next(e for e in again.history.entries() if e.kind == FAILURE).text == "disk full"
+
+
+def test_a_lasting_failure_has_a_line_at_its_beginning_and_at_its_end(tmp_path: Path) -> None:
+    role, clock = StoredRole(tmp_path), Clock()
+    service = service_of(role, clock)
+    faults = ["nn1:8020: no answer in 20 s", "nn1:8020: connection refused"]
+    for number in range(200):
+        role.read_fault = StorageError(faults[number % 7 == 6])
+        clock.now += 60
+        service.poll()
+    role.read_fault = None
+    service.poll()
+    role.read_fault = StorageError(faults[0])
+    clock.now += 1e4
+    service.poll()
+    found = [(entry.kind, entry.text) for entry in service.history.entries() if entry.kind in (FAILURE, RECOVERY)]
+    again = "storage and journal can be read again after 3 h 19 min, 200 polls"
+    assert found == [("failure", faults[0]), ("failure", faults[1]), ("recovery", again), ("failure", faults[0])]
+    assert service.status()["failures"] > 100
+    valid("history.json")(history_json(service.history.entries()))
 
 
 def test_the_page_and_the_answer_show_it(tmp_path: Path) -> None:

@@ -527,6 +527,7 @@ def test_status_lists_targets(service: CheckpointService, role: FakeRole) -> Non
             "address": "http://nn1:9870",
             "txid": 5,
             "rollbackTxid": -1,
+            "heldTxid": -1,
             "result": "SUCCESS",
             "error": "",
             "at": 7.0,

@@ -187,6 +187,15 @@ def test_a_rollback_image_is_an_affair_of_its_own(tmp_path: Path, image: Path) -
 # ---- answers and faults ------------------------------------------------------------------------------------
 
 
+def test_a_refused_image_does_not_become_the_held_one() -> None:
+    times = {"at": 1.0, "now": 1.0, "quiet_period": 9.0}
+    first = UploadTarget("a").answered(5, ImageKind.IMAGE, UploadResult.SUCCESS, **times)
+    refused = first.answered(7, ImageKind.IMAGE, UploadResult.OLD_TRANSACTION_ID_FAILURE, **times, refusal="too recent")
+    assert (first.held, refused.txid, refused.held) == (5, 7, 5)
+    assert refused.holds(9, ImageKind.ROLLBACK).held == 5
+    assert refused.holds(9, ImageKind.IMAGE).held == 9
+
+
 @pytest.mark.parametrize(
     ("status", "result", "settled"),
     [(409, "OLD_TRANSACTION_ID_FAILURE", True), (417, "NOT_ACTIVE_NAMENODE_FAILURE", False)],
@@ -199,6 +208,7 @@ def test_an_early_refusal_stops_the_sending(big: Path, status: int, result: str,
         assert (upload.result, upload.error) == (result, "")
         assert upload.size < BIG
         assert (subject.targets[0].txid == NEW_TXID) is settled
+        assert subject.targets[0].held == -1
         assert not subject.targets[0].primary
 
 

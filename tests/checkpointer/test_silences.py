@@ -11,6 +11,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from checkpointer.cli.run_command import _checks
+from checkpointer.daemon import silences
 from checkpointer.daemon.blueprints import ConsoleQuestions, daemon_blueprints, transfer_options
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.daemon.silences import NAME, AlarmSilences
@@ -104,6 +105,38 @@ def test_strangers_and_foreign_pages_may_not(role: StoredRole, service: Checkpoi
         assert client.get(path).status_code in (404, 405)
     own = {"User-Agent": "Mozilla/5.0", "X-XSRF-HEADER": "console", "Origin": "http://localhost"}
     assert client.post(LATE, headers=own).status_code == 200
+
+
+def test_a_disk_that_does_not_answer_delays_no_reader(
+    role: StoredRole, service: CheckpointService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def write(path: Path, content: bytes) -> None:
+        thread = threading.Thread(target=lambda: seen.append(service.silences.current()))
+        thread.start()
+        thread.join(30)
+        assert not thread.is_alive()
+
+    monkeypatch.setattr(silences, "write_atomically", write)
+    service.silences.silence("late", "ann", 60, "known")
+    assert seen == [{}]
+    assert service.silences.current()["late"].by == "ann"
+
+
+def test_a_silence_without_a_directory_is_an_error_and_loses_no_other(
+    role: StoredRole, service: CheckpointService, clock: Clock
+) -> None:
+    AlarmSilences(role.image_folders, clock.wall).silence("space", "bob", 60, "known")
+    client, folders, role.folders = client_of(role, service), role.folders, []
+    answer = client.post(LATE)
+    assert answer.status_code == 500
+    assert "no storage directory can keep the silence" in answer.text
+    assert service.silences.current() == {}
+    role.folders = folders
+    assert client.post(LATE).status_code == 200
+    assert service.silences.current().keys() == {"late", "space"}
+    assert AlarmSilences(role.image_folders, clock.wall).current().keys() == {"late", "space"}
 
 
 def test_a_damaged_file_loses_silences_alone_and_the_newest_wins(

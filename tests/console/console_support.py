@@ -45,7 +45,9 @@ def daemon_state(now: float | None = None, **changes: Any) -> NodeState:
         storage_space={"/data/1": StorageSpace(free_bytes=10**11, total_bytes=10**12)},
         checkpoint_at=now - 1000,
         targets=(
-            TargetState(address="http://nn1:9870", namenode_id="nn1", state="active", txid=100, result="SUCCESS"),
+            TargetState(
+                address="http://nn1:9870", namenode_id="nn1", state="active", txid=100, held_txid=100, result="SUCCESS"
+            ),
             TargetState(address="http://nn2:9870", namenode_id="nn2", failures=4, result="failed", error="HTTP 413"),
         ),
         record=CheckpointRecord(

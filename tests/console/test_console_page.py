@@ -14,6 +14,7 @@ import pytest
 from console.background import BackgroundWork
 from console.blueprint import console_blueprint
 from console.check_page import CheckPage, CheckRow
+from console.daemon_page import restart_cost
 from console.model import without_paths
 from console.process_panels import watch_process
 from console.runbook import document
@@ -22,7 +23,7 @@ from console.sources import BriefCache, ConsoleSources
 from hadoop_common.access import AccessControl, AccessControlList, AccessPolicy, AccessRules, Caller, Resource
 from hadoop_common.configuration import Configuration
 from node_state.alarm_kinds import ALARM_KINDS
-from node_state.state import NodeState, as_json
+from node_state.state import NodeState, TargetState, as_json
 from servlets.application import create_application
 from site_config.shown_settings import shown_settings
 from tests.console.console_support import FAR, FULL, client_of, daemon_state
@@ -41,7 +42,7 @@ def test_the_page_of_a_daemon_answers_the_questions_of_the_night() -> None:
         "Checkpointer, role standby · CID-1",
         "Active NameNode nn1",
         "save: 400.0 MB of 1.0 GB, about 1 min 0 s left",
-        "would replay 6,000,030 transactions, about 1 min 0 s",
+        "would replay 6,000,030 transactions at http://nn1:9870, about 1 min 0 s",
         FULL,
         "Next: Free space on that disk.",
         "4 in a row, the last because: HTTP 413",
@@ -50,6 +51,29 @@ def test_the_page_of_a_daemon_answers_the_questions_of_the_night() -> None:
         "disk full (33 min 20 s ago)",
     ):
         assert shown in text.replace("Good: ", ""), shown
+
+
+def target(address: str, **values: Any) -> TargetState:
+    return TargetState(address=address, **values)
+
+
+@pytest.mark.parametrize(
+    ("targets", "shown"),
+    [
+        ((), None),
+        # a refused image is settled, but the NameNode does not have it
+        ((target("nn1", txid=90, result="OLD_TRANSACTION_ID_FAILURE", error="too recent"),), "unknown"),
+        ((target("nn1", txid=90, held_txid=0, error="too recent"),), "would replay 100 transactions, "),
+        ((target("nn1", held_txid=90), target("nn2", held_txid=40)), "would replay 60 transactions at nn2"),
+        ((target("nn1", held_txid=90), target("nn2", result="standby")), "would replay 10 transactions at nn1"),
+    ],
+)
+@pytest.mark.parameters(5)
+def test_a_restart_is_as_expensive_as_the_oldest_image(targets: tuple[TargetState, ...], shown: str | None) -> None:
+    state = NodeState(role="standby", image_txid=100, journal_txid=100, targets=targets)
+    fact = restart_cost(as_json(state))
+    assert (fact is None) is (shown is None)
+    assert fact is None or fact.text.startswith(shown or "")
 
 
 def test_what_needs_attention_leads_to_its_section_of_the_runbook() -> None:
