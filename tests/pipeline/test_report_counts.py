@@ -106,6 +106,9 @@ def test_counts_are_sums_over_all_inodes(view: Viewed, tmp_path: Path) -> None:
     del sums["total"]
     trees = {row["path"]: _positive(row, MEASURES) for row in image.rolled(1000).to_pylist()}
     assert trees == {path: _positive(found, MEASURES) for path, found in sums.pop("tree", {}).items()}
+    for name in ("owner", "group"):
+        by_size = Counter((row[name], int(_class(row["length"], SIZE_BOUNDS))) for row in rows if row["type"] == "FILE")
+        assert {(of, size): n for of, sizes in image.sizes(name).items() for size, n in sizes.items()} == by_size
     for name, expected in sums.items():
         known = OF_FILES if name == EFFECTIVE_POLICY else (*MEASURES, *PARTS)
         found = {row["value"]: _positive(row, known) for row in image.dimension(name, 1000)}

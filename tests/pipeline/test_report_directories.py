@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import Any
 
 import pytest
 
+from pipeline.reports.counts.classes import SIZE_BOUNDS
 from pipeline.reports.counts.directories import (
     TEMPORARY,
     children,
@@ -104,6 +106,17 @@ def test_tables_of_a_random_tree_are_plain_sums(seed: int) -> None:
     assert image.total["writable_files"] == sum(row["permission"] == 0o666 for row in files)
     unlike = [row["length"] * row["replication"] for row in files if row["replication"] != 3]
     assert (image.total["unlike_files"], image.total["unlike_raw"]) == (len(unlike), sum(unlike))
+
+    for name in ("owner", "group"):
+        by_size = Counter((row[name], sum(row["length"] >= bound for bound in SIZE_BOUNDS)) for row in files)
+        assert {(of, size): n for of, sizes in image.sizes(name).items() for size, n in sizes.items()} == by_size
+
+
+def test_sizes_by_owner() -> None:
+    tables = _tables(ROWS, "owners")
+    expected = {"empty": 1, "below_1_mib": 2, "below_32_mib": 0, "below_128_mib": 0, "below_4_gib": 0, "from_4_gib": 0}
+    assert tables["sizes_by_owner"][0] == {"value": "alice", **expected}
+    assert sum(keyed(tables["sizes_by_group"], "value")["users"][name] for name in expected) == 3
 
 
 ROWS = [

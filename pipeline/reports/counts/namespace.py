@@ -121,6 +121,7 @@ class NamespaceCounts:
         - `direct`: by `parent` (inode id) and `owner`, the `MEASURES` and `PARTS` of the direct children, and the
           largest `block_size` of small files;
         - `dimensions`: by `dimension` and `value` (text, null for none), `MEASURES` and `PARTS`;
+        - `sizes`: by `dimension` (owner or group), `value` and `size_class`, the files and their raw space;
         - `policies`: by `parent` and `policy`, `OF_FILES` of the files with a storage policy of their own;
         - `tree`: `DIRECTORY_COLUMNS` of directories.
         """
@@ -128,16 +129,29 @@ class NamespaceCounts:
         if "classes" in found:
             classes = grouped(found.pop("classes"), DIMENSIONS, _SUMS)
             found["dimensions"] = pa.concat_tables(_dimension(name, classes) for name in DIMENSIONS)
+            found["sizes"] = pa.concat_tables(_sizes(name, classes) for name in sorted(OF_ALL))
         return merge_counts(found)
 
 
 _SUMS = (*MEASURES, *PARTS)
 _OWN = ("parent", "policy", *OF_FILES)
 _LONGS = [(name, pa.int64()) for name in _SUMS]
-_KEYS = {"direct": ("parent", "owner"), "dimensions": ("dimension", "value"), "policies": ("parent", "policy")}
+_KEYS = {
+    "direct": ("parent", "owner"),
+    "dimensions": ("dimension", "value"),
+    "sizes": ("dimension", "value", "size_class"),
+    "policies": ("parent", "policy"),
+}
 _SCHEMAS = {
     "direct": pa.schema([("parent", pa.int64()), ("owner", pa.string()), *_LONGS, ("block_size", pa.int64())]),
     "dimensions": pa.schema([("dimension", pa.string()), ("value", pa.string()), *_LONGS]),
+    "sizes": pa.schema(
+        [
+            ("dimension", pa.string()),
+            ("value", pa.string()),
+            *((name, pa.int64()) for name in ("size_class", "files", "raw")),
+        ]
+    ),
     "policies": pa.schema(
         [("parent", pa.int64()), ("policy", pa.string()), *((name, pa.int64()) for name in OF_FILES)]
     ),
@@ -202,6 +216,13 @@ def _measured(batch: pa.RecordBatch, rules: Rules) -> pa.Table:
 
 def _ones(mask: Mask) -> Numbers:
     return mask.astype(np.int64)
+
+
+def _sizes(name: str, classes: pa.Table) -> pa.Table:
+    """Return the files by owner or group and size class."""
+    rows = grouped(more_than_none(classes, "files"), (name, "size_class"), ("files", "raw"))
+    columns = [rows[name].cast(pa.string()), *(rows[each] for each in ("size_class", "files", "raw"))]
+    return pa.table([pa.array([name] * rows.num_rows, pa.string()), *columns], _SCHEMAS["sizes"].names)
 
 
 def _dimension(name: str, classes: pa.Table) -> pa.Table:

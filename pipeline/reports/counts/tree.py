@@ -171,6 +171,14 @@ class ImageCounts:
         found: list[dict[str, Any]] = first(rows, _LARGEST, limit).to_pylist()
         return found
 
+    def sizes(self, name: str) -> dict[str | None, dict[int, int]]:
+        """Return the files by owner or group (`name`) and size class; see `classes.SIZE_LABELS`."""
+        every = self.tables["sizes"]
+        found: dict[str | None, dict[int, int]] = {}
+        for row in every.filter(pc.equal(every["dimension"], name)).to_pylist():
+            found.setdefault(row["value"], {})[row["size_class"]] = row["files"]
+        return found
+
     def _effective_policies(self) -> pa.Table:
         """Sum files by their own storage policy, or that of the nearest directory above with one.
 
