@@ -19,14 +19,13 @@ from archive.catalogue import IMAGES, Branch, EditsRecord, ImageRecord
 from archive.errors import ArchiveError, OtherHistoryError
 from archive.history import BranchView, covering_base, newest_moment, reach, removed_edits, view_of
 from archive.restoring import fetch_segment
-from archive.storing import read_part, store_image, store_part
+from archive.storing import position_after, read_part, store_image, store_part
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import VERSION, image_name, parse_image
 from hadoop_common.storage_info import parse_version
 from image_format.md5_file import md5_path
 from journal.operation import EditOp
-from journal.primitives import Buffer
-from journal.segment import HEADER_SIZE, SegmentCursor
+from journal.segment import HEADER_SIZE
 from journal.segment_file import EditLogSegment, list_segments, map_file, read_ops
 
 REPLAY_RATE = 500_000
@@ -256,20 +255,6 @@ class _Addition:
         below = [each for each in view.images if each.txid == plan.base.txid]
         same = any(_version_values(each.version) == _version_values(self._version) for each in below)
         return not same or plan.transactions / self._options.replay_rate > self._options.restore_target
-
-
-def position_after(segment: EditLogSegment, content: Buffer, txid: int) -> tuple[int, int]:
-    """Return the byte after transaction `txid` of a segment, and the transaction that begins there."""
-    cursor = SegmentCursor(
-        content,
-        file=str(segment.path),
-        first_txid=segment.first,
-        last_txid=segment.last,
-        from_txid=txid + 1,
-        in_progress=segment.in_progress,
-    )
-    cursor.skip()
-    return cursor.position, cursor.expected or segment.first
 
 
 def superseded_parts(edits: Sequence[EditsRecord]) -> list[str]:

@@ -17,10 +17,12 @@ from archive.catalogue import MAIN, Branch, Catalogue, branch_after
 from archive.errors import ArchiveDamagedError
 from archive.history import BranchView, Piece, view_of
 from archive.restoring import fetch_segment
+from archive.storing import position_after
 from engine.txn_runs import is_identifying
 from hadoop_common.names import parse_image
 from image_format.md5_file import read_md5_file
 from journal.operation import EditOp
+from journal.segment import HEADER_SIZE
 from journal.segment_file import EditLogSegment, map_file, read_ops
 
 _LOG = logging.getLogger(__name__)
@@ -74,21 +76,25 @@ class BranchChoice:
         """
         if not self._catalogue.records or not segments:
             return self._catalogue.branches[MAIN], False
-        furthest = (-1, MAIN)
+        # every history of a namespace begins with its image 0
+        furthest, equal = (0, MAIN), set()
         for name in sorted(self._catalogue.branches, key=lambda each: (each != MAIN, each)):
             view = view_of(self._catalogue, name)
-            proven, differs = self._compared(view, segments)
-            proven = max(proven, _equal_image(view, images))
-            if (proven or name == expected) and not differs:
-                return self._catalogue.branches[name], False
-            if proven > furthest[0]:
+            proven, differing = self._compared(view, segments)
+            proven = _newest(proven, _equal_image(view, images, differing))
+            if differing is None:
+                if proven is not None or name == expected:
+                    return self._catalogue.branches[name], False
+                equal.add(name)
+            if proven is not None and proven > furthest[0]:
                 furthest = (proven, name)
         fork, parent = furthest
-        return branch_after(parent, fork, _identity(segments, fork)), True
+        branch = branch_after(parent, fork, _identity(segments, fork))
+        return branch, branch.name not in equal
 
-    def _compared(self, view: BranchView, segments: Sequence[EditLogSegment]) -> tuple[int, bool]:
-        """Return the last transaction that is proven to be the same in both, and whether both differ after it."""
-        proven = 0
+    def _compared(self, view: BranchView, segments: Sequence[EditLogSegment]) -> tuple[int | None, int | None]:
+        """Return the last transaction that is proven to be the same in both, and the first one that differs."""
+        proven: int | None = None
         pieces = sorted(view.pieces, key=lambda each: (each.record.first, each.last))
         # the last transaction of all pieces up to each one
         reached = list(accumulate((each.last for each in pieces), max))
@@ -101,45 +107,50 @@ class BranchChoice:
                 if pieces[number].last >= segment.first:
                     overlapping.append(pieces[number])
             compared: list[range] = []
+            first_differing: int | None = None
             # a part within a longer one that could be read proves no more
             for piece in sorted(overlapping, key=lambda each: each.record.first - each.last):
                 own = range(piece.record.first, piece.last + 1)
                 if any(each.start <= own.start and own.stop <= each.stop for each in compared):
                     continue
                 try:
-                    found, differs = self._overlap(piece, segment)
+                    found, differing = self._overlap(piece, segment)
+                    compared.append(own)
                 except ArchiveDamagedError as fault:
                     self._note_unread(piece, fault)
-                    continue
-                compared.append(own)
-                proven = max(proven, found)
-                if differs:
-                    return proven, True
-        return proven, False
+                    found, differing = _unread(piece, segment)
+                proven = _newest(proven, found)
+                if differing is not None:
+                    first_differing = min(differing, first_differing or differing)
+            if first_differing is not None:
+                return (None if proven is None else min(proven, first_differing - 1)), first_differing
+        return proven, None
 
     def _note_unread(self, piece: Piece, fault: ArchiveDamagedError) -> None:
-        """Report an object that proves nothing; raise `fault` if another writer has removed it since."""
+        """Report an object that cannot be read; raise `fault` if another writer has removed it since."""
         if piece.record.name not in self._archive.catalogue().names:
             raise fault
         _LOG.warning("the edits were not compared with a damaged object of the archive: %s", fault.message)
 
-    def _overlap(self, piece: Piece, segment: EditLogSegment) -> tuple[int, bool]:
-        """Compare an archived part with a segment; return the last proven transaction, and whether they differ."""
+    def _overlap(self, piece: Piece, segment: EditLogSegment) -> tuple[int | None, int | None]:
+        """Compare an archived part with a segment, and return as `_compared`."""
         record = piece.record
         whole = record.first == segment.first and piece.last == record.last
         if whole and self._digests.of(segment, record.size) == record.md5:
-            return (record.last if record.last_time else 0), False
+            return (record.last if record.last_time else None), None
         archived = fetch_segment(self._archive, record, self._scratch, piece.last)
-        begin, proven, same = max(record.first, segment.first), 0, 0
+        begin = max(record.first, segment.first)
+        proven: int | None = None
+        same: int | None = None
         for ours, theirs in zip_longest(read_ops(archived, from_txid=begin), read_ops(segment, from_txid=begin)):
             if ours is None or theirs is None:
                 # one of them ends earlier, for instance because it was in progress
                 break
             if ours != theirs:
-                return (same if proven else 0), True
+                return (None if proven is None else same), begin if same is None else same + 1
             same = ours.txid
             proven = same if is_identifying(ours) else proven
-        return proven, False
+        return proven, None
 
 
 def _identity(segments: Sequence[EditLogSegment], fork: int) -> str:
@@ -162,12 +173,39 @@ def _ops_after(segments: Sequence[EditLogSegment], txid: int) -> Iterator[EditOp
             yield from read_ops(segment, from_txid=txid + 1)
 
 
-def _equal_image(view: BranchView, images: Sequence[Path]) -> int:
-    """Return the transaction of the newest image that is in the view too; 0 if there is none."""
-    known = {(each.txid, each.md5) for each in view.images}
-    found = 0
+def _equal_image(view: BranchView, images: Sequence[Path], before: int | None) -> int | None:
+    """Return the transaction of the newest image that is in the view too; None if there is none.
+
+    Args:
+        before: the first transaction that differs. A later image is left over from the other history.
+    """
+    known = {(each.txid, each.md5) for each in view.images if before is None or each.txid < before}
+    found: int | None = None
     for path in images:
         name = parse_image(path.name)
         if name is not None and not name.rollback and (name.txid, read_md5_file(path).hex()) in known:
-            found = max(found, name.txid)
+            found = _newest(found, name.txid)
     return found
+
+
+def _newest(one: int | None, other: int | None) -> int | None:
+    """Return the newer of two proven transactions, of which each may be missing."""
+    return max((each for each in (one, other) if each is not None), default=None)
+
+
+def _unread(piece: Piece, segment: EditLogSegment) -> tuple[int | None, int | None]:
+    """Compare a segment with an object that cannot be read, by its digest and its place; return as `_compared`."""
+    record = piece.record
+    if record.first < segment.first or piece.last != record.last:
+        return None, None
+    with map_file(segment.path) as content:
+        start, _ = position_after(segment, content, record.first - 1)
+        end, following = position_after(segment, content, record.last)
+        if following <= record.last:
+            # a finalized segment ends where its history ends it; one in progress grows further
+            return None, None if segment.in_progress else record.first
+        md5 = hashlib.md5(content[:HEADER_SIZE], usedforsecurity=False)
+        md5.update(content[start:end])
+    if md5.hexdigest() != record.md5:
+        return None, record.first
+    return (record.last if record.last_time else None), None

@@ -4,22 +4,32 @@ A round that finds another set of files compares them with the archive (`add_fil
 segment in progress after the last archived transaction, and publish what follows as a part. A new part absorbs the
 parts before it that are not larger, so there are few parts, and each transaction is written few times. If the archive
 is immutable, each part stays.
+
+A part never mixes two pasts. It is published only after the last transaction of the branch, by a file that still has
+the bytes before it. What another writer archived in between is compared first. After any difference, all files are
+compared.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from archive.adding import Added, AddOptions, FoundFiles, add_files, position_after
+from archive.adding import Added, AddOptions, FoundFiles, add_files
 from archive.archive import Archive
 from archive.branch_choice import SegmentDigests
 from archive.catalogue import Catalogue, EditsRecord
 from archive.errors import ArchiveError
-from archive.history import missing_edits, newest_moment, view_of
-from archive.storing import read_part, store_part
-from journal.segment import HEADER_SIZE
-from journal.segment_file import EditLogSegment, map_file
+from archive.history import Piece, missing_edits, newest_moment, view_of
+from archive.restoring import fetch_segment
+from archive.storing import position_after, read_part, store_part
+from journal.primitives import Buffer
+from journal.segment import HEADER_SIZE, SegmentCursor
+from journal.segment_file import EditLogSegment, map_file, read_ops
+
+# bytes before the next part that show whether the file is still the same: hundreds of transactions
+_TAIL = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +57,23 @@ class _Part:
     start: int
     end: int
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Next:
+    """Where the next part begins in the segment in progress: the byte, the transaction, and the bytes before."""
+
+    start: int = 0
+    first: int = 0
+    tail: bytes = b""
+
+    @classmethod
+    def at(cls, content: Buffer, start: int, first: int) -> _Next:
+        return cls(start, first, bytes(content[max(0, start - _TAIL) : start]))
+
+    def continues(self, content: Buffer) -> bool:
+        """Return whether the file still has what was archived; a file of another past may reuse its name and inode."""
+        return bytes(content[max(0, self.start - _TAIL) : self.start]) == self.tail
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +107,10 @@ class ArchiveFollower:
         self.options = replace(options, in_progress=True)
         self._digests = SegmentDigests()
         self._seen: _Seen | None = None
+        self._failed = False
         self._open: EditLogSegment | None = None
         self._parts: list[_Part] = []
-        self._next = (0, 0)
+        self._next = _Next()
         self._position: ArchivePosition | None = None
         self._catalogue: Catalogue | None = None
 
@@ -97,14 +125,13 @@ class ArchiveFollower:
         """
         seen, before = _Seen.of(found), self._seen
         # after a fault, all files are compared again
-        self._seen = None
-        if seen != before or self._position is None:
-            continues = before is not None and self._position is not None and before.files & seen.files
-            expected = self._position.branch if continues and self._position is not None else ""
-            self._compare(found, image_branch, expected)
-        elif self._open is not None:
-            self._grow(self._open)
-        self._seen = seen
+        failed, self._failed = self._failed, True
+        position = self._position
+        grown = not failed and seen == before and position is not None and self._grow(self._open, position.branch)
+        if not grown:
+            continues = before is not None and position is not None and before.files & seen.files
+            self._compare(found, image_branch, position.branch if continues and position is not None else "")
+        self._seen, self._failed = seen, False
         assert self._position is not None
         return self._position
 
@@ -115,7 +142,7 @@ class ArchiveFollower:
                 hint="Check that its file system is mounted; restart the daemon to begin a new archive there.",
             )
         added = add_files(self._archive, found, self.options, self._digests, image_branch, expected)
-        self._note(added.branch)
+        self._note(self._archive.catalogue(), added.branch)
         self._parts = []
         self._open = found.segments[-1] if found.segments and found.segments[-1].in_progress else None
         if self._open is not None:
@@ -126,45 +153,91 @@ class ArchiveFollower:
         own = [each for each in added.edits if not each.finalized and segment.first <= each.first]
         with map_file(segment.path) as content:
             if len(content) < HEADER_SIZE:
-                self._next = (HEADER_SIZE, segment.first)
+                self._next = _Next(HEADER_SIZE, segment.first)
                 return
-            self._next = position_after(segment, content, max(added.last_txid, segment.first - 1))
+            self._next = _Next.at(content, *position_after(segment, content, max(added.last_txid, segment.first - 1)))
             if own:
                 start, first = position_after(segment, content, own[-1].first - 1)
-                self._parts = [_Part(first, start, self._next[0], own[-1].name)]
+                self._parts = [_Part(first, start, self._next.start, own[-1].name)]
 
-    def _grow(self, segment: EditLogSegment) -> None:
-        assert self._position is not None
+    def _grow(self, segment: EditLogSegment | None, branch: str) -> bool:
+        """Archive what is new in the open segment; return False if it may be another past."""
+        if segment is None:
+            return True
         with map_file(segment.path) as content:
             if len(content) < HEADER_SIZE:
-                return
-            start, first = self._next
-            new = read_part(segment, content, start, first)
+                return True
+            if not self._next.continues(content):
+                return False
+            new = read_part(segment, content, self._next.start, self._next.first)
             if new is None:
-                return
+                return True
             catalogue = self._archive.writable_catalogue()
+            if branch not in catalogue.branches or not self._catch_up(segment, content, catalogue, branch):
+                return False
+            if self._next.first > new.first:
+                self._note(catalogue, branch)
+                new = read_part(segment, content, self._next.start, self._next.first)
+                if new is None:
+                    return True
+            start, first = self._next.start, self._next.first
             absorbed: list[_Part] = []
             while not self._archive.immutable and self._parts and self._is_small(self._parts[-1], new.end - start):
                 absorbed.append(self._parts.pop())
                 start, first = absorbed[-1].start, absorbed[-1].first
             part = read_part(segment, content, start, first) if absorbed else new
             assert part is not None
-            record = store_part(self._archive, content, part, self._position.branch, finalized=False)
+            record = store_part(self._archive, content, part, branch, finalized=False)
+            self._next = _Next.at(content, part.end, part.last + 1)
         self._publish(catalogue, record, [each.name for each in absorbed])
         self._parts.append(_Part(part.first, part.start, part.end, record.name))
-        self._next = (part.end, part.last + 1)
+        return True
+
+    def _catch_up(self, segment: EditLogSegment, content: Buffer, catalogue: Catalogue, branch: str) -> bool:
+        """Step over the transactions that others have archived; return False unless the segment has them too."""
+        view = view_of(catalogue, branch)
+        if view.last_txid == self._next.first - 1:
+            return True
+        # if there are none, what was archived is gone
+        others = [each for each in view.pieces if each.last >= self._next.first]
+        with TemporaryDirectory(prefix="checkpointer-archive-") as scratch:
+            for piece in sorted(others, key=lambda each: (each.record.first, each.last)):
+                archived = fetch_segment(self._archive, piece.record, Path(scratch), piece.last)
+                ours = SegmentCursor(content, file=str(segment.path), first_txid=segment.first, in_progress=True)
+                ours.advance(self._next.start, self._next.first)
+                for theirs in read_ops(archived, from_txid=self._next.first):
+                    if (own := next(ours, None)) is None:
+                        break
+                    if own != theirs:
+                        return False
+                assert ours.expected is not None
+                self._adopt(piece, branch, _Next.at(content, ours.position, ours.expected))
+        return bool(others)
+
+    def _adopt(self, piece: Piece, branch: str, following: _Next) -> None:
+        """Note a part of another writer, to absorb it as one of our own."""
+        covered = [each for each in self._parts if each.first >= piece.record.first]
+        starts = {self._next.first: self._next.start, **{each.first: each.start for each in covered}}
+        kept = self._parts[: len(self._parts) - len(covered)]
+        self._next = following
+        own = piece.record.branch == branch and not piece.record.finalized
+        if own and following.first > piece.record.last and piece.record.first in starts:
+            start = starts[piece.record.first]
+            self._parts = [*kept, _Part(piece.record.first, start, following.start, piece.record.name)]
+        else:
+            self._parts = []
 
     def _is_small(self, part: _Part, size: int) -> bool:
         return part.end - part.start <= size
 
     def _publish(self, catalogue: Catalogue, record: EditsRecord, absorbed: list[str]) -> None:
-        self._archive.publish(catalogue, [record], absorbed)
+        published = self._archive.publish(catalogue, [record], absorbed)
         for name in absorbed:
             self._archive.store.remove(name)
-        self._note(record.branch)
+        self._note(published, record.branch)
 
-    def _note(self, branch: str) -> None:
-        catalogue = self._catalogue = self._archive.catalogue()
+    def _note(self, catalogue: Catalogue, branch: str) -> None:
+        self._catalogue = catalogue
         view = view_of(catalogue, branch)
         missing = sum(map(len, missing_edits(catalogue, branch)))
         self._position = ArchivePosition(branch, view.last_txid, newest_moment(view), missing)

@@ -38,6 +38,20 @@ class EditsPart(NamedTuple):
     path_filter: bytes
 
 
+def position_after(segment: EditLogSegment, content: Buffer, txid: int) -> tuple[int, int]:
+    """Return the byte after transaction `txid` of a segment, and the transaction that begins there."""
+    cursor = SegmentCursor(
+        content,
+        file=str(segment.path),
+        first_txid=segment.first,
+        last_txid=segment.last,
+        from_txid=txid + 1,
+        in_progress=segment.in_progress,
+    )
+    cursor.skip()
+    return cursor.position, cursor.expected or segment.first
+
+
 def read_part(
     segment: EditLogSegment, content: Buffer, start: int = HEADER_SIZE, first: int | None = None
 ) -> EditsPart | None:

@@ -14,11 +14,11 @@ from tempfile import TemporaryDirectory
 
 from click import BadParameter
 
-from archive.adding import position_after
 from archive.archive import Archive
 from archive.cli.options import chosen_view, opened, resolve_moment
 from archive.history import BranchView, Piece, newest_moment, plan_restore
 from archive.restoring import RestoreOptions, fetch_segment, fetched, restore
+from archive.storing import position_after
 from engine.settings import MergeSettings
 from hadoop_common.configuration import Configuration
 from hadoop_common.names import image_name, segment_name

@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 
-from archive.adding import AddOptions
+from archive.adding import AddOptions, add_directory
 from archive.archive import Archive, open_archive
 from archive.branch_choice import BranchChoice
 from archive.catalogue import MAIN
@@ -19,11 +19,12 @@ from archive.history import chain, plan_restore, view_of
 from archive.object_store import FolderStore
 from archive.restoring import RestoreOptions, fetch_segment, fetched, restore
 from hadoop_common.names import segment_name
+from journal.operation import EditOp
 from journal.segment_file import map_file, read_ops
 from tests.archive.open_segment import FIRST, Writer, found, op_of, parts
 from tests.archive.storage import saved, segment, storage
 from tests.depth import chosen, scaled
-from tests.engine.image_builder import BASE_TXID
+from tests.engine.image_builder import BASE_TXID, HADOOP3, ImageBuilder
 from tests.engine.op_makers import mkdir
 
 
@@ -142,6 +143,102 @@ def test_a_history_that_was_set_back_is_a_branch_with_one_name(archive: Archive,
     with open_archive(str(tmp_path / "archive")) as other:
         assert ArchiveFollower(other, AddOptions()).follow(found(nn)).branch == position.branch
     assert follower.follow(found(nn)).last_txid == writer.last
+
+
+def ops_of(archive: Archive, branch: str, folder: Path) -> list[EditOp]:
+    """The archived operations of a branch."""
+    view = view_of(archive.catalogue(), branch)
+    pieces, gap = chain(view.pieces, FIRST, view.last_txid)
+    assert gap is None
+    return [op for each in pieces for op in read_ops(fetch_segment(archive, each.record, folder, each.last))]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_an_open_segment_that_begins_like_the_archived_one_is_compared_as_it_grows(
+    restarted: bool, archive: Archive, nn: Path, tmp_path: Path
+) -> None:
+    """The NameNode is set back to its first segment; at first, the new open segment has only its beginning."""
+    follower = ArchiveFollower(archive, AddOptions())
+    shared = segment(nn, BASE_TXID, op_of(1), op_of(2))
+    last = segment(nn, shared, *map(op_of, range(3, 8)))
+    follower.follow(found(nn))
+    lost = ops_of(archive, MAIN, tmp_path)
+    (nn / "current" / segment_name(shared + 1, last)).unlink()
+    writer = Writer(nn, shared)
+    if restarted:
+        follower = ArchiveFollower(archive, AddOptions())
+    assert follower.follow(found(nn)).branch == MAIN
+    for txid in range(100, 108):
+        writer.write(mkdir(f"/new{txid}", 17000 + txid))
+        position = follower.follow(found(nn))
+        assert (position.branch != MAIN, position.last_txid) == (True, writer.last)
+    assert ops_of(archive, MAIN, tmp_path) == lost
+    assert ops_of(archive, position.branch, tmp_path) == lost[: shared - BASE_TXID] + writer.ops
+
+
+def test_another_segment_in_the_same_file_is_compared(archive: Archive, nn: Path, tmp_path: Path) -> None:
+    """A file system may give the inode of the deleted file to the one that the NameNode creates."""
+    follower, writer = ArchiveFollower(archive, AddOptions()), Writer(nn)
+    writer.write(op_of(1), mkdir("/old", 17000, 6000))
+    follower.follow(found(nn))
+    lost = ops_of(archive, MAIN, tmp_path)
+    writer.ops = [*lost[:2], mkdir("/new", 17000, 7000), mkdir("/add", 17001, 7000)]
+    writer.write()
+    position = follower.follow(found(nn))
+    assert ops_of(archive, MAIN, tmp_path) == lost
+    assert ops_of(archive, position.branch, tmp_path) == writer.ops
+
+
+def test_what_another_writer_archived_is_compared_before_more_is_added(
+    archive: Archive, nn: Path, tmp_path: Path
+) -> None:
+    other = storage(tmp_path / "other")
+    writers = [Writer(nn), Writer(other)]
+    followers = [ArchiveFollower(archive, AddOptions()) for _ in writers]
+    for writer, follower in zip(writers, followers, strict=True):
+        writer.write(op_of(1))
+        follower.follow(found(writer.current.parent))
+    writers[0].write(mkdir("/one", 17000, 6000))
+    writers[1].write(mkdir("/two", 17000, 7000), op_of(17001))
+    assert followers[0].follow(found(nn)).branch == MAIN
+    position = followers[1].follow(found(other))
+    assert ops_of(archive, MAIN, tmp_path) == writers[0].ops
+    assert (position.branch != MAIN, ops_of(archive, position.branch, tmp_path)) == (True, writers[1].ops)
+
+
+def test_an_image_left_over_from_a_lost_past_proves_nothing_after_the_first_difference(
+    archive: Archive, nn: Path
+) -> None:
+    shared = segment(nn, BASE_TXID, op_of(1), op_of(2))
+    last = segment(nn, shared, *map(op_of, range(3, 8)))
+    builder = ImageBuilder(HADOOP3)
+    builder.info.transactionId = last
+    builder.save(nn / "current")
+    add_directory(archive, nn, AddOptions(restore_target=0))
+    assert [each.txid for each in archive.catalogue().images] == [BASE_TXID, last]
+    (nn / "current" / segment_name(shared + 1, last)).unlink()
+    segment(nn, shared, mkdir("/new", 17000, 7000))
+    added = add_directory(archive, nn)
+    assert (added.forked, archive.catalogue().branches[added.branch].fork) == (True, shared)
+
+
+@pytest.mark.parametrize("grown", [False, True])
+def test_a_damaged_part_does_not_take_another_history(grown: bool, archive: Archive, nn: Path, tmp_path: Path) -> None:
+    """Its digest still shows whether a segment is the same, and a shorter finalized segment is not."""
+    shared = segment(nn, BASE_TXID, op_of(1))
+    follower, writer = ArchiveFollower(archive, AddOptions()), Writer(nn, shared)
+    writer.write(*map(op_of, (2, 3, 4)))
+    assert follower.follow(found(nn)).last_txid == writer.last
+    damaged = tmp_path / "archive" / archive.catalogue().edits[-1].name
+    damaged.write_bytes(bytes(64))
+    assert ArchiveFollower(archive, AddOptions()).follow(found(nn)).branch == MAIN
+    writer.path.unlink()
+    writer = Writer(nn, shared)
+    writer.write(mkdir("/new", 17000, 7000))
+    if grown:
+        writer.write(*map(op_of, (500, 501, 502)))
+    writer.finish()
+    assert ArchiveFollower(archive, AddOptions()).follow(found(nn)).branch != MAIN
 
 
 def test_edits_that_were_purged_before_are_missing(archive: Archive, nn: Path) -> None:
