@@ -27,19 +27,20 @@ _PREFIX: Final = "hdfs_checkpointer_"
 _OTHERS: Final = (
     (
         "CheckpointerGone",
-        f"max_over_time({_PREFIX}up[1h]) unless {_PREFIX}up",
+        # as long as Prometheus has the address, and not at an address that never had a checkpointer
+        f"up == 0 and on (job, instance) max_over_time({_PREFIX}up[14d])",
         "5m",
         "page",
         "run",
         "The checkpointer no longer answers",
     ),
     (
-        "CheckpointerNotReady",
-        f"{_PREFIX}ready == 0 unless on (job, instance) ({_PREFIX}alarms > 0)",
+        "CheckpointerCannotRead",
+        f"{_PREFIX}unreadable == 1 and on (job, instance) {_PREFIX}ready == 0",
         "15m",
         "page",
         "namenode-down",
-        "The checkpointer is not ready: storage or journal cannot be read",
+        "The checkpointer cannot read storage or journal",
     ),
     (
         "CheckpointerJournalNodeLost",

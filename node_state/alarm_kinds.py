@@ -5,11 +5,22 @@ An alarm without a kind counts as `OTHER`, so that a new alarm appears everywher
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 OTHER: Final = "other"
 ROLE: Final = "edits"
+
+# a number as a word of its own, with its unit; numbers of paths and addresses are names
+_QUANTITY: Final = re.compile(
+    r"(?<![^\s(])\d+(?:,\d{3})*(?:\.\d+)?(?![\w/-]|[.:]\d)(?: (?:h|min|s|bytes?|[kMGTP]?i?B)\b)?"
+)
+# a transaction id in the name of a file
+_LONG_NUMBER: Final = re.compile(r"\d{6,}")
+_SEVERAL: Final = re.compile(r"#(?: #)+")
+_PLURAL: Final = re.compile(r"# ([a-z]+?)s\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +60,13 @@ ALARM_KINDS: Final = {kind.name: kind for kind in _KINDS}
 def kind_named(name: str) -> AlarmKind:
     """Return the kind called `name`, else that of other alarms."""
     return ALARM_KINDS.get(name, ALARM_KINDS[OTHER])
+
+
+def alarm_key(text: str) -> str:
+    """Return an alarm without its quantities, so that the key stays while counts, times and sizes change."""
+    return _PLURAL.sub(r"# \1", _SEVERAL.sub("#", _LONG_NUMBER.sub("#", _QUANTITY.sub("#", text))))
+
+
+def alarm_keys(kinds: Mapping[str, str], kind: str) -> set[str]:
+    """Return the keys of the alarms of a kind; `kinds` has the kind of each alarm."""
+    return {alarm_key(text) for text, each in kinds.items() if each == kind}

@@ -75,6 +75,8 @@ class CheckpointerCollector(Collector):
             _PREFIX, "Version and role of the checkpointer.", {"version": now.version, "role": state.role}
         )
         yield _gauge("up", "1 while the checkpointer answers.", [((), 1.0)])
+        unreadable = float(state.error is not None)
+        yield _gauge("unreadable", "1 while storage or journal cannot be read, 0 while both can.", [((), unreadable)])
         yield _gauge("alarms", "Conditions that need an operator now; /status lists them.", [((), len(state.alarms))])
         raised = [state.alarm_kinds.get(each, OTHER) for each in state.alarms]
         kinds = dict.fromkeys((*ALARM_KINDS, *raised))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
@@ -210,12 +210,21 @@ class LeaderState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmSilence:
-    """Who silenced a kind of alarm, from when until when, and why."""
+    """Who silenced a kind of alarm, from when until when, and why.
+
+    Attributes:
+        alarms: keys (`alarm_key`) of the alarms at that time. Only they are silenced; without any, the whole kind is.
+    """
 
     by: str
     since: float
     until: float
     reason: str
+    alarms: tuple[str, ...] = ()
+
+    def covers(self, raised: Collection[str]) -> bool:
+        """Return whether all alarms with these keys are silenced."""
+        return not self.alarms or all(each in self.alarms for each in raised)
 
     def __str__(self) -> str:
         until = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(self.until))

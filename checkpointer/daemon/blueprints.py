@@ -88,7 +88,7 @@ def daemon_blueprints(
         ),
         jmx_blueprint(lambda: daemon_beans(service.state(), facts)),
         history_blueprint(service.history),
-        silences_blueprint(service.silences),
+        silences_blueprint(service.silences, lambda: service.state().alarm_kinds),
         actions.blueprint(),
         metrics_blueprint(
             lambda: MetricsSnapshot(

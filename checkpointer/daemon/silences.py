@@ -21,7 +21,7 @@ from flask import Blueprint, Response, jsonify, request
 from hadoop_common.durable import write_atomically
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import error_text
-from node_state.alarm_kinds import ALARM_KINDS
+from node_state.alarm_kinds import ALARM_KINDS, alarm_keys
 from node_state.state import AlarmSilence, as_json, from_json
 from servlets.http_authenticator import request_caller
 
@@ -58,15 +58,18 @@ class AlarmSilences:
         now = self._wall()
         return {kind: each for kind, each in (known or {}).items() if each.until > now}
 
-    def silence(self, kind: str, by: str, minutes: float, reason: str) -> AlarmSilence:
+    def silence(self, kind: str, by: str, minutes: float, reason: str, *, alarms: Iterable[str] = ()) -> AlarmSilence:
         """Silence a kind of alarm for `minutes` from now; 0 ends its silence.
+
+        Args:
+            alarms: keys of the alarms of this kind now (`AlarmSilence`).
 
         Raises:
             HdfsError, OSError: no directory keeps it.
         """
         with self._writing:
             now, paths = self._wall(), self._paths()
-            made = AlarmSilence(by=by, since=now, until=now + 60 * minutes, reason=reason)
+            made = AlarmSilence(by=by, since=now, until=now + 60 * minutes, reason=reason, alarms=tuple(sorted(alarms)))
             # A directory that was away may have silences of its own. The end of a silence is kept too: another
             # directory may still have its beginning.
             silences = {**_latest([self._silences or {}, *map(_read, paths)]), kind: made}
@@ -124,8 +127,11 @@ def _read(path: Path) -> dict[str, AlarmSilence]:
         return {}
 
 
-def silences_blueprint(silences: AlarmSilences) -> Blueprint:
-    """Make the blueprint of POST /silence?kind=KIND&minutes=60&reason=TEXT&by=NAME; 0 minutes end the silence."""
+def silences_blueprint(silences: AlarmSilences, raised: Callable[[], Mapping[str, str]]) -> Blueprint:
+    """Make the blueprint of POST /silence?kind=KIND&minutes=60&reason=TEXT&by=NAME; 0 minutes end the silence.
+
+    `raised` returns the present alarms with their kinds.
+    """
     blueprint = Blueprint("silences", __name__)
 
     @blueprint.post("/silence")
@@ -144,7 +150,7 @@ def silences_blueprint(silences: AlarmSilences) -> Blueprint:
         caller = request_caller()
         proven = caller.principal if caller is not None else ""
         by = proven or _short(request.args.get("by", "")) or (request.remote_addr or "unknown")
-        silences.silence(kind, by, minutes, reason)
+        silences.silence(kind, by, minutes, reason, alarms=alarm_keys(raised(), kind))
         what = f"silenced for {minutes:g} minutes" if minutes else "no longer silenced"
         return _answer(HTTPStatus.OK, f"alarms of the kind {kind} are {what}")
 

@@ -15,7 +15,7 @@ from hadoop_common.errors import HdfsError
 from hadoop_common.names import ImageKind
 from hadoop_common.quantities import duration
 from hadoop_common.recurring_fault import Alarm
-from node_state.alarm_kinds import ROLE, kind_named
+from node_state.alarm_kinds import ROLE, alarm_keys, kind_named
 from node_state.state import (
     AlarmSilence,
     CheckpointBlock,
@@ -107,6 +107,7 @@ def daemon_state(
     if status.switched_off:
         problems = []
     all_alarms = (*alarms, *_unused(role), *_healed_alarm(record), *archive.alarms(), *lake.alarms(), *status.notices)
+    kinds = {str(each): kind_named(getattr(each, "kind", "")).name for each in all_alarms}
     return NodeState(
         role=role.name,
         ready=not problems,
@@ -118,8 +119,8 @@ def daemon_state(
         error=status.fault,
         alarms=tuple(map(str, all_alarms)),
         next_steps={str(each): each.hint for each in all_alarms if isinstance(each, Alarm) and each.hint},
-        alarm_kinds={str(each): kind_named(getattr(each, "kind", "")).name for each in all_alarms},
-        silences=silences,
+        alarm_kinds=kinds,
+        silences={kind: each for kind, each in silences.items() if each.covers(alarm_keys(kinds, kind))},
         cluster_id=_cluster_id(role),
         storage=storage,
         storage_space={path: found for path, each in storage.items() if (found := _space(path, each)) is not None},

@@ -17,6 +17,7 @@ from checkpointer.daemon.service import CheckpointService
 from checkpointer.daemon.silences import NAME, AlarmSilences
 from console.check_page import CheckRow
 from hadoop_common.access import AccessControl
+from node_state.alarm_kinds import alarm_key
 from node_state.history import HistoryEntry
 from servlets.application import create_application
 from servlets.http_server import HttpServer
@@ -69,7 +70,9 @@ def test_a_silence_lasts_over_a_restart_and_ends(role: StoredRole, service: Chec
     again = client_of(role, service_of(role, clock))
     status = again.get("/status").json
     assert status is not None
-    assert status["silences"] == {"late": {"by": "ann", "since": START, "until": START + 3600, "reason": "we know"}}
+    silence = status["silences"].pop("late")
+    assert silence.pop("alarms")[0].startswith("no checkpoint for #, # transaction are in no image")
+    assert silence == {"by": "ann", "since": START, "until": START + 3600, "reason": "we know"}
     assert status["ready"] is False
     assert 'hdfs_checkpointer_alarm_silenced{kind="late"} 1.0' in again.get("/metrics").text
     assert "Silenced by ann until 2023-11-14 23:13 UTC: we know" in text_of(again.get("/").text)
@@ -77,6 +80,44 @@ def test_a_silence_lasts_over_a_restart_and_ends(role: StoredRole, service: Chec
     status = again.get("/status").json
     assert status is not None
     assert status["silences"] == {}
+
+
+def test_a_new_alarm_of_the_kind_is_not_silenced(role: StoredRole, service: CheckpointService) -> None:
+    client = client_of(role, service)
+    # before anything happens, a silence covers the whole kind
+    client.post("/silence?kind=edits&reason=maintenance")
+    dropped = {"/data/2": "No space left on device"}
+    role.storage = lambda: dropped  # type: ignore[method-assign]
+    role.raised = ["a gap"]
+    client.post("/silence?kind=directory&reason=ordered")
+    assert service.state().silences.keys() == {"edits", "directory"}
+    dropped["/data/1"] = "No space left on device"
+    assert service.state().silences.keys() == {"edits"}
+    assert 'hdfs_checkpointer_alarm_silenced{kind="directory"} 0.0' in client.get("/metrics").text
+    del dropped["/data/1"]
+    assert service.state().silences.keys() == {"edits", "directory"}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        (
+            "no checkpoint for 59 min 3 s, 1 transaction is",
+            "no checkpoint for 26 h 0 min, 12,345 transactions is",
+            True,
+        ),
+        ("fails (2 attempts in a row, in 40 s)", "fails (31 attempts in a row, in 3 min 4 s)", True),
+        ("needs 900.0 MB, 12 bytes are free", "needs 1.1 GB, 3.0 kB are free", True),
+        ("http://nn1:9870 lacks txid 7: 5 failed", "http://nn1:9870 lacks txid 120: 6 failed", True),
+        ("/data/1/fsimage_0000000000000000007 differs", "/data/1/fsimage_0000000000000000009 differs", True),
+        ("directory /data/1 is full", "directory /data/2 is full", False),
+        ("10.0.0.1:9870 refuses", "10.0.0.2:9870 refuses", False),
+        ("http://nn1:9870 refuses", "http://nn2:9870 refuses", False),
+    ],
+)
+@pytest.mark.parameters(8)
+def test_an_alarm_stays_the_same_while_its_quantities_change(first: str, second: str, same: bool) -> None:
+    assert (alarm_key(first) == alarm_key(second)) is same
 
 
 def test_an_operator_ends_it(role: StoredRole, service: CheckpointService) -> None:

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,11 @@ def states() -> dict[str, tuple[NodeState, list[str]]]:
     quiet = NodeState(role="standby", alarms=("late",), alarm_kinds={"late": "late"}, silences={"late": silence})
     found["silenced"] = quiet, []
     found["unnamed"] = NodeState(role="standby", alarms=("odd",)), ["CheckpointerAlarmOther"]
-    found["unready"] = NodeState(role="standby", ready=False), ["CheckpointerNotReady"]
+    # neither another alarm nor its silence hides that nothing can be read
+    unread = NodeState(role="standby", ready=False, error="no answer")
+    found["unread"] = unread, ["CheckpointerCannotRead"]
+    found["unread and silenced"] = replace(quiet, ready=False, error="no answer"), ["CheckpointerCannotRead"]
+    found["switched off"] = replace(unread, ready=True, enabled=False), []
     lost = RoleDetails(journal_nodes=(JournalNodeState(address="jn1", answers=False, fault="down"),))
     found["journalnode"] = NodeState(role="standby", details=lost), ["CheckpointerJournalNodeLost"]
     return found
@@ -88,8 +93,13 @@ def states() -> dict[str, tuple[NodeState, list[str]]]:
 @PROMTOOL
 def test_the_rules_fire_for_each_alarm_and_for_nothing_else(tmp_path: Path) -> None:
     cases = [case(name, series(state), firing) for name, (state, firing) in states().items()]
-    gone = [{"series": 'hdfs_checkpointer_up{job="c",instance="i"}', "values": "1+0x10 _x50"}]
-    cases.append(case("gone", gone, ["CheckpointerGone"]))
+    labels = '{job="c",instance="i"}'
+    gone = [
+        {"series": f"hdfs_checkpointer_up{labels}", "values": "1+0x10 _x1500"},
+        {"series": f"up{labels}", "values": "1+0x10 0+0x1500"},
+        {"series": 'up{job="c",instance="other"}', "values": "0+0x1500"},
+    ]
+    cases += [case(f"gone for {at} minutes", gone, ["CheckpointerGone"], at) for at in (30, 1500)]
     controller = [{"series": 'hdfs_zkfc_ready{job="z",instance="i"}', "values": f"0+0x{MINUTES}"}]
     cases.append(case("controller", controller, ["FailoverControllerNotReady"]))
     fired = {
