@@ -8,17 +8,19 @@ The segment in progress is archived in parts. A finalized segment supersedes the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from archive.archive import Archive
 from archive.branch_choice import BranchChoice, SegmentDigests
 from archive.catalogue import IMAGES, Branch, EditsRecord, ImageRecord
 from archive.errors import ArchiveError, OtherHistoryError
-from archive.history import BranchView, covering_base, newest_moment, reach, removed_edits, view_of
+from archive.history import BranchView, covering_base, newest_moment, reach, removed_edits, superseded_parts, view_of
 from archive.restoring import fetch_segment
+from archive.scratch import scratch_folder
 from archive.storing import position_after, read_part, store_image, store_part
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import VERSION, image_name, parse_image
@@ -148,8 +150,10 @@ def add_files(
         HdfsError: a file is damaged; what was published before stays.
     """
     archive.adopt(parse_version(found.version.encode(), VERSION))
-    with TemporaryDirectory(prefix="checkpointer-archive-") as scratch:
-        addition = _Addition(archive, options, found.version, Path(scratch), digests or SegmentDigests())
+    with ExitStack() as resources:
+        # few additions fetch an object
+        scratch = cache(lambda: resources.enter_context(scratch_folder()))
+        addition = _Addition(archive, options, found.version, scratch, digests or SegmentDigests())
         return addition.run(found, image_branch, expected)
 
 
@@ -157,7 +161,7 @@ class _Addition:
     """One run of `add_files`."""
 
     def __init__(
-        self, archive: Archive, options: AddOptions, version: str, scratch: Path, digests: SegmentDigests
+        self, archive: Archive, options: AddOptions, version: str, scratch: Callable[[], Path], digests: SegmentDigests
     ) -> None:
         self._archive = archive
         self._options = options
@@ -255,24 +259,6 @@ class _Addition:
         below = [each for each in view.images if each.txid == plan.base.txid]
         same = any(_version_values(each.version) == _version_values(self._version) for each in below)
         return not same or plan.transactions / self._options.replay_rate > self._options.restore_target
-
-
-def superseded_parts(edits: Sequence[EditsRecord]) -> list[str]:
-    """Return the names of parts that lie within a finalized segment or a longer part of their branch."""
-    names = []
-    for branch in {each.branch for each in edits if not each.finalized}:
-        own = sorted(
-            (each for each in edits if each.branch == branch),
-            key=lambda each: (each.first, -each.last, not each.finalized),
-        )
-        reached, ends = 0, [0]
-        for each in own:
-            reached = max(reached, each.last)
-            ends.append(reached)
-        for number, each in enumerate(own):
-            if not each.finalized and each.last <= ends[number]:
-                names.append(each.name)
-    return names
 
 
 def _version_values(text: str) -> frozenset[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, zip_longest
 from pathlib import Path
 
@@ -57,10 +57,12 @@ class BranchChoice:
     """Compares files with the branches of an archive.
 
     Args:
-        scratch: folder for fetched objects.
+        scratch: returns the folder for fetched objects.
     """
 
-    def __init__(self, archive: Archive, catalogue: Catalogue, scratch: Path, digests: SegmentDigests) -> None:
+    def __init__(
+        self, archive: Archive, catalogue: Catalogue, scratch: Callable[[], Path], digests: SegmentDigests
+    ) -> None:
         self._archive = archive
         self._catalogue = catalogue
         self._scratch = scratch
@@ -138,7 +140,7 @@ class BranchChoice:
         whole = record.first == segment.first and piece.last == record.last
         if whole and self._digests.of(segment, record.size) == record.md5:
             return (record.last if record.last_time else None), None
-        archived = fetch_segment(self._archive, record, self._scratch, piece.last)
+        archived = fetch_segment(self._archive, record, self._scratch(), piece.last)
         begin = max(record.first, segment.first)
         proven: int | None = None
         same: int | None = None

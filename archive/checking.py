@@ -13,7 +13,7 @@ from archive.archive import IDENTITY, Archive, copy_content
 from archive.catalogue import COMMITS, EDITS, IMAGES, Catalogue, EditsRecord, ImageRecord, Record
 from archive.errors import ArchiveDamagedError, ArchiveError, NoSuchMomentError
 from archive.history import BranchView, chain, histories, missing_edits, moments, plan_restore, view_of
-from archive.restoring import RestoreOptions, fetched, restore
+from archive.restoring import RestoreOptions, chosen_view, fetched, restore
 from engine.settings import MergeSettings
 from hadoop_common.errors import HdfsError
 from hadoop_common.names import VERSION
@@ -115,9 +115,8 @@ def check_images(archive: Archive, folder: Path, settings: MergeSettings, report
     Args:
         folder: for scratch files.
     """
-    catalogue = archive.catalogue()
-    for image in catalogue.images:
-        view = view_of(catalogue, image.branch)
+    for image in archive.catalogue().images:
+        view = chosen_view(archive, image.branch)
         older = [each for each in view.images if each.txid < image.txid]
         if not older or image.name in report.damaged:
             continue

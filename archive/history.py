@@ -190,6 +190,31 @@ def removed_edits(catalogue: Catalogue) -> set[tuple[int, int]]:
     return {(int(each[1]), int(each[2])) for each in found if each is not None}
 
 
+def superseded_parts(edits: Sequence[EditsRecord]) -> list[str]:
+    """Return the names of parts that lie within a finalized segment or a longer part of their branch."""
+    names = []
+    for branch in {each.branch for each in edits if not each.finalized}:
+        own = sorted(
+            (each for each in edits if each.branch == branch),
+            key=lambda each: (each.first, -each.last, not each.finalized),
+        )
+        reached, ends = 0, [0]
+        for each in own:
+            reached = max(reached, each.last)
+            ends.append(reached)
+        for number, each in enumerate(own):
+            if not each.finalized and each.last <= ends[number]:
+                names.append(each.name)
+    return names
+
+
+def growing_parts(view: BranchView) -> list[str]:
+    """Return the names of the parts that a later part or the finalized segment will supersede: they disappear soon."""
+    parts = [each.record.name for each in view.pieces if not each.record.finalized]
+    superseded = superseded_parts([each.record for each in view.pieces]) if parts else []
+    return [name for name in parts if name not in superseded]
+
+
 def missing_edits(catalogue: Catalogue, branch: str) -> list[range]:
     """Return the transactions between the first and the last one of a branch that were never archived, in order.
 

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 from archive.errors import ArchiveError
+from archive.scratch import scratch_folder
 from hadoop_common.durable import fsync_directory, make_with_mode, remove_durably, removed_on_fault, sync_output
 from hadoop_common.file_faults import error_text
 
@@ -147,6 +146,7 @@ class FsspecStore:
         self._url = url
         self._fs = file_system
         self._root = root.rstrip("/")
+        self._resources = ExitStack()
         self._scratch: Path | None = None
 
     @property
@@ -219,7 +219,7 @@ class FsspecStore:
 
     def scratch(self) -> Path:
         if self._scratch is None:
-            self._scratch = Path(tempfile.mkdtemp(prefix="checkpointer-archive-"))
+            self._scratch = self._resources.enter_context(scratch_folder())
         return self._scratch / secrets.token_hex(8)
 
     def incoming(self) -> list[str]:
@@ -227,9 +227,8 @@ class FsspecStore:
 
     def close(self) -> None:
         """Remove the scratch folder."""
-        if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
-            self._scratch = None
+        self._resources.close()
+        self._scratch = None
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from archive.archive import Archive, copy_content
 from archive.catalogue import EditsRecord
 from archive.errors import ArchiveDamagedError, ArchiveError, NoSuchMomentError
-from archive.history import BranchView, RestorePlan, plan_restore
+from archive.history import BranchView, RestorePlan, growing_parts, only_history, plan_restore, view_of
 from archive.path_filter import may_contain
 from archive.undoing import Undo, UndoChange
 from engine.observer import Observer
@@ -102,6 +102,22 @@ class LaterDeletions(NamedTuple):
     first_time: int
     last_time: int
     later_transactions: int
+
+
+def chosen_view(archive: Archive, branch: str | None) -> BranchView:
+    """Return the requested branch, or the only one; its growing parts are pinned.
+
+    Raises:
+        NoSuchMomentError: the archive does not have the branch, or has several histories.
+    """
+    catalogue = archive.catalogue()
+    while True:
+        view = view_of(catalogue, branch or only_history(catalogue))
+        exist = archive.pin(growing_parts(view))
+        before, catalogue = catalogue, catalogue if exist else archive.catalogue()
+        if catalogue.commits == before.commits:
+            # either all parts exist, or they are lost
+            return view
 
 
 @contextmanager

@@ -15,9 +15,9 @@ from tempfile import TemporaryDirectory
 from click import BadParameter
 
 from archive.archive import Archive
-from archive.cli.options import chosen_view, opened, resolve_moment
+from archive.cli.options import opened, resolve_moment
 from archive.history import BranchView, Piece, newest_moment, plan_restore
-from archive.restoring import RestoreOptions, fetch_segment, fetched, restore
+from archive.restoring import RestoreOptions, chosen_view, fetch_segment, fetched, restore
 from archive.storing import position_after
 from engine.settings import MergeSettings
 from hadoop_common.configuration import Configuration

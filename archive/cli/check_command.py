@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from archive.cli.options import archive_options, configured_settings, scratch_folder, scratch_option
+from archive.cli.options import archive_options, configured_settings, scratch_option
+from archive.scratch import scratch_folder
 from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.errors import EXIT_BAD_IMAGE

@@ -11,15 +11,14 @@ from archive.archive import Archive
 from archive.cli.options import (
     archive_options,
     branch_option,
-    chosen_view,
     configured_settings,
     opened,
     resolve_moment,
-    scratch_folder,
     scratch_option,
 )
 from archive.history import BranchView, plan_restore
-from archive.restoring import RestoreOptions, fetched, restore
+from archive.restoring import RestoreOptions, chosen_view, fetched, restore
+from archive.scratch import scratch_folder
 from engine.settings import MergeSettings
 from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
 from journal.op_times import clean_path, covers

@@ -9,12 +9,10 @@ import click
 
 from archive.cli.options import (
     branch_option,
-    chosen_view,
     configured_archive,
     configured_archive_options,
     configured_settings,
     opened,
-    scratch_folder,
     scratch_option,
 )
 from archive.errors import ArchiveDamagedError, NoSuchMomentError
@@ -48,22 +46,22 @@ def command(
       checkpointer archive drill --conf /etc/hadoop/conf
     """
     from archive.history import histories, moments, plan_restore, view_of
-    from archive.restoring import RestoreOptions, fetched, restore
+    from archive.restoring import RestoreOptions, chosen_view, fetched, restore
+    from archive.scratch import scratch_folder
     from engine.warm_namespace import WarmNamespace
 
     settings = configured_settings(conf_dir)
     where, key_file = configured_archive(location, key_file, conf_dir)
     with opened(where, key_file) as archive, scratch_folder(scratch_dir) as folder:
-        if txid is not None:
-            view = chosen_view(archive, branch)
-        else:
+        if txid is None:
             catalogue = archive.catalogue()
-            views = [view_of(catalogue, name) for name in ([branch] if branch else histories(catalogue))]
-            found = [(each, view) for view in views for each in moments(view)]
+            names = [branch] if branch else histories(catalogue)
+            found = [(each, name) for name in names for each in moments(view_of(catalogue, name))]
             if not found:
                 raise NoSuchMomentError("the archive has no image yet", hint="Run `checkpointer archive add` first.")
-            chosen, view = random.choices(found, [len(each) for each, _ in found])[0]
+            chosen, branch = random.choices(found, [len(each) for each, _ in found])[0]
             txid = random.randrange(chosen.start, chosen.stop)
+        view = chosen_view(archive, branch)
         plan = plan_restore(view, txid)
         with fetched(archive, plan, folder / "source") as source:
             for name in source.damaged:

@@ -9,9 +9,10 @@ from typing import Any
 import click
 
 from archive.audit import AuditLine, join_audit, read_audit
-from archive.cli.options import archive_options, branch_option, chosen_view, opened, parse_time, scratch_folder
+from archive.cli.options import archive_options, branch_option, opened, parse_time
 from archive.path_log import LogEntry, path_log
-from archive.restoring import format_time
+from archive.restoring import chosen_view, format_time
+from archive.scratch import scratch_folder
 from hadoop_common.cli.output import echo, echo_json, json_option
 
 

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import click
 
 from archive.archive import Archive, open_archive
-from archive.history import BranchView, only_history, view_of
+from archive.history import BranchView
 from archive.restoring import txid_at
 from engine.settings import MergeSettings
 from hadoop_common.cli.output import EXISTING_FILE, load_configuration
@@ -67,24 +66,11 @@ scratch_option = click.option(
 
 
 @contextmanager
-def scratch_folder(parent: Path | None) -> Iterator[Path]:
-    """A temporary folder."""
-    with TemporaryDirectory(prefix="checkpointer-archive-", dir=parent) as folder:
-        yield Path(folder)
-
-
-@contextmanager
 def opened(location: str, key_file: Path | None, *, immutable: bool = False) -> Iterator[Archive]:
     """Open an archive that exists."""
     with open_archive(location, key_file, immutable=immutable) as archive:
         archive.require()
         yield archive
-
-
-def chosen_view(archive: Archive, branch: str | None) -> BranchView:
-    """Return the requested branch, or the only one."""
-    catalogue = archive.catalogue()
-    return view_of(catalogue, branch or only_history(catalogue))
 
 
 def configured_settings(conf_dir: Path | None) -> MergeSettings:

@@ -10,18 +10,10 @@ from typing import Any
 import click
 
 from archive.archive import Archive
-from archive.cli.options import (
-    archive_options,
-    branch_option,
-    chosen_view,
-    configured_settings,
-    opened,
-    parse_time,
-    scratch_folder,
-    scratch_option,
-)
+from archive.cli.options import archive_options, branch_option, configured_settings, opened, parse_time, scratch_option
 from archive.history import BranchView, RestorePlan, plan_restore
-from archive.restoring import LaterDeletions, Restored, RestoreOptions, format_time
+from archive.restoring import LaterDeletions, Restored, RestoreOptions, chosen_view, format_time
+from archive.scratch import scratch_folder
 from archive.undoing import UndoChange
 from hadoop_common.cli.output import PRIVATE_UMASK, conf_option, echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
@@ -102,6 +94,8 @@ def command(
         with ProgressObserver(show=not as_json) as observer, fetched(archive, plan, folder / "source") as source:
             made = restore(source, out, options, observer)
             damaged = source.damaged
+        # the archive has grown since
+        view = chosen_view(archive, view.branch)
         loss = later_losses(made.image, later_ops(archive, view, wanted, folder))
     for name in damaged:
         echo(f"warning: {name} is damaged and was not needed; run `checkpointer archive check`", err=True)

@@ -113,9 +113,10 @@ def _newest_image(source: NamespaceSource) -> Path:
 @contextmanager
 def _restored(source: NamespaceSource, scratch: Path | None) -> Iterator[Path]:
     """Restore the moment of an archive to a temporary folder, and yield its image."""
-    from archive.cli.options import chosen_view, configured_settings, opened, resolve_moment, scratch_folder
+    from archive.cli.options import configured_settings, opened, resolve_moment
     from archive.history import plan_restore
-    from archive.restoring import RestoreOptions, fetched, restore
+    from archive.restoring import RestoreOptions, chosen_view, fetched, restore
+    from archive.scratch import scratch_folder
 
     options = RestoreOptions(frozenset(), True, configured_settings(source.conf_dir))
     with opened(source.archive or "", source.key_file) as archive, scratch_folder(scratch) as folder:

@@ -42,9 +42,10 @@ def restored_image(state: PastState) -> Iterator[PastImage]:
         ArchiveError: the archive cannot be read, or does not reach the moment.
         click.BadParameter: the moment is neither a txid nor a time.
     """
-    from archive.cli.options import chosen_view, configured_settings, opened, resolve_moment, scratch_folder
+    from archive.cli.options import configured_settings, opened, resolve_moment
     from archive.history import plan_restore
-    from archive.restoring import RestoreOptions, fetched, restore
+    from archive.restoring import RestoreOptions, chosen_view, fetched, restore
+    from archive.scratch import scratch_folder
     from journal.op_times import op_time
     from journal.segment_file import read_ops
 

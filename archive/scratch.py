@@ -1,0 +1,80 @@
+"""Temporary folders that do not outlive their process: restored images contain the keys of delegation tokens.
+
+A signal that ends a process removes its folders first. The next process of the same user removes those of a killed one:
+each process holds a lock (flock) on its folders, which ends with the process.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import gettempdir, mkdtemp
+from types import FrameType
+from typing import NoReturn
+
+_PREFIX = "checkpointer-scratch-"
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
+    """A temporary folder in `parent`, by default the system's; it is removed at the end."""
+    root = Path(gettempdir()) if parent is None else parent
+    _sweep(root)
+    folder, lock = _locked_folder(root)
+    try:
+        with _exit_at_signals():
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def _locked_folder(root: Path) -> tuple[Path, int]:
+    while True:
+        folder = Path(mkdtemp(prefix=_PREFIX, dir=root))
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        # a file system without locks keeps the folder of a killed process
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if folder.exists():
+            return folder, lock
+        # another process has taken it for a leftover
+        os.close(lock)
+
+
+def _sweep(root: Path) -> None:
+    """Remove the folders of killed processes of this user."""
+    for folder in root.glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                if os.fstat(lock).st_uid == os.geteuid():
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)
+
+
+@contextmanager
+def _exit_at_signals() -> Iterator[None]:
+    """Raise SystemExit at a signal that would end the process without cleaning up."""
+    main = threading.current_thread() is threading.main_thread()
+    replaced = [each for each in _SIGNALS if main and signal.getsignal(each) is signal.SIG_DFL]
+    for each in replaced:
+        signal.signal(each, _exit)
+    try:
+        yield
+    finally:
+        for each in replaced:
+            signal.signal(each, signal.SIG_DFL)
+
+
+def _exit(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)

@@ -1,0 +1,93 @@
+"""Commands read an archive while a daemon replaces the parts of the open segment each second."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from archive.adding import AddOptions, later_ops
+from archive.archive import Archive
+from archive.encryption import ArchiveKey
+from archive.following import ArchiveFollower
+from archive.history import plan_restore
+from archive.object_store import FolderStore
+from archive.restoring import Restored, chosen_view, fetched, restore
+from tests.archive.open_segment import FIRST, Writer, found, op_of
+from tests.archive.storage import storage
+from tests.cli_runner import run_cli
+
+
+class Growth:
+    """An archive of an open segment; a call appends a transaction and archives it."""
+
+    def __init__(self, folder: Path, key: ArchiveKey | None = None) -> None:
+        self.archive = Archive(FolderStore(folder / "archive"), key)
+        self._nn = storage(folder / "nn")
+        self.writer = Writer(self._nn)
+        daemon = Archive(FolderStore(folder / "archive"), key)
+        self._follower = ArchiveFollower(daemon, AddOptions())
+        self._follower.follow(found(self._nn))
+        self.grow(5)
+
+    def grow(self, rounds: int) -> None:
+        for _ in range(rounds):
+            self.writer.write(op_of(self.writer.last))
+            self._follower.follow(found(self._nn))
+
+    def first(self, function: Callable[..., object]) -> Callable[..., object]:
+        """`function` after the archive has grown."""
+
+        def late(*arguments: object, **named: object) -> object:
+            self.grow(3)
+            return function(*arguments, **named)
+
+        return late
+
+
+@pytest.mark.parametrize("key", [None, ArchiveKey(bytes(range(32)))], ids=["plain", "encrypted"])
+def test_a_plan_outlives_the_parts_that_it_needs(key: ArchiveKey | None, tmp_path: Path) -> None:
+    growth = Growth(tmp_path, key)
+    view, last = chosen_view(growth.archive, None), growth.writer.last
+    before = growth.archive.catalogue().names
+    growth.grow(3)
+    assert before - growth.archive.catalogue().names
+    with fetched(growth.archive, plan_restore(view, last), tmp_path / "source") as source:
+        assert (source.txid, source.damaged) == (last, ())
+    ops = later_ops(growth.archive, view, FIRST, tmp_path)
+    assert [op.txid for op in ops] == list(range(FIRST + 1, last + 1))
+
+
+def test_parts_that_disappear_between_the_catalogue_and_their_copy_are_replaced(tmp_path: Path) -> None:
+    growth, real, calls = Growth(tmp_path), Archive.pin, 0
+
+    def pin(archive: Archive, names: Iterable[str]) -> bool:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            growth.grow(3)
+        return real(archive, names)
+
+    with mock.patch.object(Archive, "pin", pin):
+        view = chosen_view(growth.archive, None)
+    assert (calls, view.last_txid) == (2, growth.writer.last)
+
+
+def test_parts_that_are_lost_do_not_keep_a_command_from_its_start(tmp_path: Path) -> None:
+    growth = Growth(tmp_path)
+    for each in growth.archive.catalogue().edits:
+        (tmp_path / "archive" / each.name).unlink()
+    assert chosen_view(growth.archive, None).last_txid == growth.writer.last
+
+
+def test_a_restore_counts_what_came_while_it_ran(tmp_path: Path) -> None:
+    growth = Growth(tmp_path)
+    wanted = growth.writer.last - 1
+    late: Callable[..., Restored] = growth.first(restore)  # type: ignore[assignment]
+    with mock.patch("archive.restoring.restore", late):
+        words = ("--archive", tmp_path / "archive", "--txid", str(wanted), "--out", tmp_path / "out", "--json")
+        answer = run_cli("archive", "restore", *words)
+    assert (answer.code, json.loads(answer.out)["later"]["transactions"]) == (0, growth.writer.last - wanted)

@@ -1,0 +1,58 @@
+"""Temporary folders disappear at a signal, and after a kill with the next command."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from archive.adding import add_directory
+from archive.archive import open_archive
+from archive.scratch import scratch_folder
+from tests.archive.open_segment import FIRST, op_of
+from tests.archive.storage import segment, storage
+
+_ENDING = """
+import os, sys
+from pathlib import Path
+from archive.scratch import scratch_folder
+with scratch_folder(Path(sys.argv[1])) as folder:
+    (folder / "image").write_bytes(b"keys of tokens")
+    os.kill(os.getpid(), int(sys.argv[2]))
+"""
+
+
+def end_by(number: signal.Signals, folder: Path) -> int:
+    """Return the exit code of a process that a signal ends while it uses a temporary folder."""
+    return subprocess.run([sys.executable, "-c", _ENDING, folder, str(number.value)], check=False).returncode
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
+    assert end_by(number, tmp_path) == 128 + number
+    assert list(tmp_path.iterdir()) == []
+    assert signal.getsignal(number) is signal.SIG_DFL
+
+
+def test_what_a_kill_leaves_is_removed_and_a_folder_in_use_stays(tmp_path: Path) -> None:
+    with scratch_folder(tmp_path) as used:
+        end_by(signal.SIGKILL, tmp_path)
+        assert len(list(tmp_path.iterdir())) == 2
+        with scratch_folder(tmp_path) as own:
+            assert {*tmp_path.iterdir()} == {used, own}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_addition_that_fetches_nothing_makes_no_folder(tmp_path: Path) -> None:
+    nn = storage(tmp_path / "nn")
+    with (
+        open_archive(str(tmp_path / "archive")) as archive,
+        mock.patch("archive.scratch.mkdtemp", side_effect=AssertionError("a folder is made")),
+    ):
+        add_directory(archive, nn)
+        last = segment(nn, FIRST - 1, op_of(1))
+        assert add_directory(archive, nn).last_txid == last
