@@ -12,8 +12,9 @@ T = TypeVar("T")
 UNKNOWN: Final = "-"
 RUNBOOK: Final = "operations.md"
 
-# an absolute path or a file URI, but not the path of an http URL
-_PATH = re.compile(r"(?<![\w:/.-])(?:file:)?/{1,3}[^\s/,;:)\"'][^\s,;:)\"']*")
+# an absolute path, also after a file's or host's name and a colon, or a file URI, but not the path of an http URL
+_PATH = re.compile(r"(?<![\w/.-])(?:file:/{1,3}|(?<!:)/{1,3}|/(?!/))[^\s/<,;:)\"'][^\s<,;:)\"']*")
+_SVG_TEXT = re.compile(r">[^<]+<")
 
 
 class Level(StrEnum):
@@ -138,5 +139,7 @@ def without_paths(value: T) -> T:
     if is_dataclass(content) and not isinstance(content, type):
         kept = ("svg", "links", "link", "id", "section", "kind")
         changed = {f.name: without_paths(getattr(content, f.name)) for f in fields(content) if f.name not in kept}
+        if isinstance(content, Panel):
+            changed["svg"] = tuple(_SVG_TEXT.sub(lambda found: without_paths(found[0]), each) for each in content.svg)
         return cast(T, replace(content, **changed))
     return value

@@ -35,9 +35,13 @@ class _Settings:
 _SETTINGS: Final = _Settings()
 
 
-def watch_process(settings: Iterable[Setting]) -> None:
-    """Note the configuration of this process (name, value, file) and keep its warnings from now on."""
+def watch_settings(settings: Iterable[Setting]) -> None:
+    """Note the configuration of this process (name, value, file)."""
     _SETTINGS.note(settings)
+
+
+def watch_log() -> None:
+    """Keep the warnings of this process from now on; called as soon as logging is set up."""
     if _WARNINGS not in logging.getLogger().handlers:
         logging.getLogger().addHandler(_WARNINGS)
 

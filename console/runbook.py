@@ -32,9 +32,13 @@ def document(name: str) -> Document | None:
     """Return the document `name`, such as operations.md; None if there is none."""
     if not _NAME.fullmatch(name):
         return None
-    folders = (_PACKAGED,) if _PACKAGED.is_dir() else (_SOURCE / "docs", _SOURCE)
-    path = next((folder / name for folder in folders if (folder / name).is_file()), None)
+    path = _path_of(name)
     return None if path is None else _rendered(path.read_text(encoding="utf-8"))
+
+
+def _path_of(name: str) -> Path | None:
+    folders = (_PACKAGED,) if _PACKAGED.is_dir() else (_SOURCE / "docs", _SOURCE)
+    return next((folder / name for folder in folders if (folder / name).is_file()), None)
 
 
 def anchor(title: str) -> str:
@@ -62,13 +66,13 @@ def _rendered(text: str) -> Document:
 
 
 def _adapt_links(tokens: Sequence[Any]) -> None:
-    """Keep links to documents and anchors; any other link would lead away from the daemon and becomes text."""
+    """Keep links to anchors and to documents here; any other link would lead away from the daemon and becomes text."""
     leads_away = False
     for token in tokens:
         if token.type == "link_open":
             address = str(token.attrGet("href") or "")
             path = address.partition("#")[0].removeprefix("../")
-            leads_away = bool(path) and not _NAME.fullmatch(path)
+            leads_away = bool(path) and not (_NAME.fullmatch(path) and _path_of(path))
             if leads_away:
                 token.tag, token.attrs = "span", {}
             else:

@@ -28,8 +28,11 @@ class WarningLog(logging.Handler):
         self._lines: deque[LogLine] = deque(maxlen=_KEPT)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep the record as text."""
-        self._lines.append(LogLine(record.created, record.levelname, record.getMessage()[:_MAX_LENGTH]))
+        """Keep the record as text; one with wrong arguments is reported as `logging` does."""
+        try:
+            self._lines.append(LogLine(record.created, record.levelname, record.getMessage()[:_MAX_LENGTH]))
+        except Exception:
+            self.handleError(record)
 
     def lines(self) -> list[LogLine]:
         """Return the lines, the newest first."""

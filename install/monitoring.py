@@ -97,7 +97,8 @@ def _rule(name: str, expression: str, lasting: str, severity: str, section: str,
     yield f"    labels: {{severity: {severity}}}"
     yield "    annotations:"
     yield f"      summary: {json.dumps(f'{summary} ({{{{ $labels.instance }}}})')}"
-    yield f"      runbook: {json.dumps(f'http://{{{{ $labels.instance }}}}/docs/{_RUNBOOK}#{section}')}"
+    scheme = "{{ with $labels.scheme }}{{ . }}{{ else }}http{{ end }}"
+    yield f"      runbook: {json.dumps(f'{scheme}://{{{{ $labels.instance }}}}/docs/{_RUNBOOK}#{section}')}"
 
 
 def families() -> list[Metric]:

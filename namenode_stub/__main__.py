@@ -13,7 +13,7 @@ import click
 import requests
 import urllib3
 
-from console.process_panels import watch_process
+from console.process_panels import watch_log, watch_settings
 from hadoop_common.addresses import host_port
 from hadoop_common.cli.output import EXISTING_FOLDER, load_configuration
 from hadoop_common.cluster_http import send_request
@@ -128,8 +128,9 @@ def run(conf_dir: Path, standby: bool) -> None:
         Example: namenode-stub run --conf /etc/hadoop/conf
     """
     log_to_stderr(logging.INFO)
+    watch_log()
     config = _config(conf_dir)
-    watch_process(shown_settings(_load(conf_dir)))
+    watch_settings(shown_settings(_load(conf_dir)))
     stub = NameNodeStub(config, standby=standby)
     with Control(config.stop_timeout) as control, stub:
         while not stub.shutdown_requested.is_set() and control.wait(_POLL_SECONDS) is None:

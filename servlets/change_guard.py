@@ -32,15 +32,25 @@ _TELLTALES = ("Origin", "Referer", "Sec-Fetch-Site")
 
 
 class ChangeGuard:
-    """Decisions for an application; `networks` may request changes, and so may this host under its own address."""
+    """Decisions for an application; `networks` may request changes, and so may this host under its own address.
 
-    def __init__(self, networks: Iterable[Network] = LOOPBACK, refusals: Refusals | None = None) -> None:
+    Args:
+        only_as: if given, every request must address this server by an address or name of this host, or by this name.
+    """
+
+    def __init__(
+        self, networks: Iterable[Network] = LOOPBACK, refusals: Refusals | None = None, *, only_as: str | None = None
+    ) -> None:
         self._networks = tuple(networks)
         self._refusals = refusals or Refusals()
-        self._names = {"localhost", socket.gethostname().lower(), socket.getfqdn().lower()}
+        self._only_own_names = only_as is not None
+        self._names = {"localhost", socket.gethostname().lower(), socket.getfqdn().lower(), (only_as or "").lower()}
+        self._names.discard("")
 
     def refusal(self, request: Request) -> str:
         """Return why a request is refused; "" if it is accepted."""
+        if self._only_own_names and not self._is_own_name(request.host):
+            return self._refuse("foreign name", "this server is reached only by an address or a name of its host")
         if request.method in _SAFE:
             return ""
         if _is_forwarded(request):

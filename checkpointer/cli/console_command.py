@@ -35,7 +35,8 @@ def command(conf_dirs: tuple[Path, ...], host: str, port: int, verbose: bool, lo
     """Serve a read-only page over several clusters: NameNodes, JournalNodes, daemons and failover controllers.
 
     The nodes are those that each configuration names, and of checkpointer.console.peers. They are asked only while
-    somebody looks. There is no authentication: every client that reaches the address can read the page. SIGTERM and
+    somebody looks. There is no authentication: every client that reaches the address can read the page,
+    under an address or name of this host. SIGTERM and
     SIGINT stop the server.
 
     \b
@@ -49,13 +50,16 @@ def command(conf_dirs: tuple[Path, ...], host: str, port: int, verbose: bool, lo
     from hadoop_common.access import AccessControl
     from hadoop_common.process_control import Control
     from servlets.application import create_application
+    from servlets.change_guard import ChangeGuard
     from servlets.http_server import HttpServer
     from site_config.keys import STOP_TIMEOUT
 
     clusters = dict(_cluster(conf_dir) for conf_dir in conf_dirs)
     log_in_as_operator(load_configuration(conf_dirs[0]))
     blueprint = console_blueprint(ConsoleSources(ClusterPage(clusters).page, private_panels=tuple), AccessControl())
-    with Control(STOP_TIMEOUT.fallback) as control, HttpServer(create_application(blueprint), host, port) as server:
+    # the pages are read with this login, so a foreign page must not read them under a name that resolves to this host
+    application = create_application(blueprint, guard=ChangeGuard(only_as=host))
+    with Control(STOP_TIMEOUT.fallback) as control, HttpServer(application, host, port) as server:
         echo(f"the console is at {server.url}/")
         while not control.stopping():
             control.wait(_POLL_SECONDS)

@@ -30,16 +30,18 @@ def command(conf_dir: Path, verbose: bool, log_config: Path | None) -> None:
     """
     os.umask(PRIVATE_UMASK)
     set_up_logging(verbose, log_config)
-    from console.process_panels import watch_process
+    from console.process_panels import watch_log, watch_settings
     from hadoop_common.process_control import Control
     from journal_node.config import JournalNodeConfig
     from journal_node.process import run_journal_node
     from site_config.shown_settings import shown_settings
 
+    watch_log()
+
     def configuration() -> JournalNodeConfig:
         read = log_warnings(load_configuration(conf_dir))
         config = JournalNodeConfig.from_configuration(read)
-        watch_process(shown_settings(read))
+        watch_settings(shown_settings(read))
         return config
 
     config = configuration()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from console.process_panels import watch_process
+from console.process_panels import watch_log, watch_settings
 from hadoop_common.cli.output import PRIVATE_UMASK, conf_option, load_configuration
 from hadoop_common.cli.service_logging import log_warnings, logging_options, set_up_logging
 from hadoop_common.sd_notify import Notifier, watchdog_interval
@@ -74,12 +74,13 @@ def command(
     """
     os.umask(PRIVATE_UMASK)
     set_up_logging(verbose, log_config)
+    watch_log()
     chosen = Role(role) if role else likely_role(load_configuration(conf_dir))
 
     def configuration() -> CheckpointConfig:
         read = log_warnings(load_configuration(conf_dir))
         config = CheckpointConfig.from_configuration(read, chosen)
-        watch_process(shown_settings(read))
+        watch_settings(shown_settings(read))
         if shadow:
             config = config.in_shadow()
         limit = with_options(config.merge_settings.memory, memory, spill_dir)
@@ -140,7 +141,14 @@ def _verify(conf_dir: Path, role: Role) -> list[CheckRow]:
     words = ["check", "--conf", str(conf_dir), "--role", role.value, "--only", "storage", "--deep", "--json"]
     command = ["nice", sys.executable, "-m", "checkpointer", *words, "--timeout", f"{_VERIFY_SECONDS:g}"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=2 * _VERIFY_SECONDS)
-    found = json.loads(ran.stdout)
+    try:
+        found = json.loads(ran.stdout)
+    except ValueError:
+        found = {}
+    if "checks" not in found:
+        why = found.get("error") or ran.stderr.strip().rpartition("\n")[2] or "no message"
+        summary = f"the verification ended with exit code {ran.returncode} and no result: {why}"
+        return [CheckRow("storage", "UNKNOWN", summary, (), f"Run `checkpointer {' '.join(words)}`.")]
     return [
         CheckRow(each["name"], each["state"], each["summary"], each["details"], each["hint"])
         for each in found["checks"]

@@ -29,14 +29,15 @@ def command(conf_dir: Path, verbose: bool, log_config: Path | None) -> None:
     """
     os.umask(PRIVATE_UMASK)
     set_up_logging(verbose, log_config)
-    from console.process_panels import watch_process
+    from console.process_panels import watch_log, watch_settings
     from failover.cli.logged_in import load_and_log_in
     from failover.server import run_controller
     from hadoop_common.process_control import Control
     from site_config.shown_settings import shown_settings
 
+    watch_log()
     settings = load_and_log_in(conf_dir)
-    watch_process(shown_settings(log_warnings(settings.configuration)))
+    watch_settings(shown_settings(log_warnings(settings.configuration)))
     with Control(settings.stop_timeout) as control:
         run_controller(
             settings,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import threading
 from pathlib import Path
 
 import pytest
 from flask.testing import FlaskClient
 
-from checkpointer.cli.run_command import _checks
+from checkpointer.cli.run_command import _checks, _verify
 from checkpointer.daemon import silences
 from checkpointer.daemon.blueprints import ConsoleQuestions, daemon_blueprints, transfer_options
 from checkpointer.daemon.service import CheckpointService
@@ -57,6 +58,29 @@ def client_of(role: StoredRole, service: CheckpointService) -> FlaskClient:
     questions = ConsoleQuestions(checks=list, peers=list, verify=lambda: verified)
     blueprints = daemon_blueprints(role, service, config, limits, AccessControl(), questions=questions)
     return create_application(*blueprints).test_client()
+
+
+@pytest.mark.parametrize(
+    ("code", "out", "err", "why"),
+    [
+        (-9, "", "", "exit code -9 and no result: no message"),
+        (1, "", "Traceback\nMemoryError\n", "exit code 1 and no result: MemoryError"),
+        (
+            2,
+            '{"error": "hdfs-site.xml is no XML", "code": 2}',
+            "",
+            "exit code 2 and no result: hdfs-site.xml is no XML",
+        ),
+    ],
+)
+@pytest.mark.parameters(3)
+def test_a_verification_without_a_result_says_why(
+    code: int, out: str, err: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: subprocess.CompletedProcess((), code, out, err))
+    (row,) = _verify(tmp_path, Role.STANDBY)
+    assert (row.state, row.summary) == ("UNKNOWN", f"the verification ended with {why}")
+    assert f"check --conf {tmp_path}" in row.hint
 
 
 def test_a_silence_lasts_over_a_restart_and_ends(role: StoredRole, service: CheckpointService, clock: Clock) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import importlib
 import logging
 import re
 import threading
@@ -10,18 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from console.background import BackgroundWork
 from console.blueprint import console_blueprint
 from console.check_page import CheckPage, CheckRow
 from console.daemon_page import restart_cost
-from console.model import without_paths
-from console.process_panels import watch_process
+from console.model import Panel, without_paths
+from console.process_panels import process_panels, watch_log, watch_settings
 from console.runbook import document
 from console.server_pages import page_of
 from console.sources import BriefCache, ConsoleSources
+from console.warning_log import WarningLog
 from hadoop_common.access import AccessControl, AccessControlList, AccessPolicy, AccessRules, Caller, Resource
 from hadoop_common.configuration import Configuration
+from hatch_build import console_documents
 from node_state.alarm_kinds import ALARM_KINDS
 from node_state.state import NodeState, TargetState, as_json
 from servlets.application import create_application
@@ -148,11 +152,12 @@ def test_each_program_has_a_page(status: dict[str, Any], shown: str) -> None:
 
 
 def test_log_configuration_and_paths_are_for_administrators_only() -> None:
-    watch_process(
+    watch_settings(
         shown_settings(
             Configuration.from_mapping({"dfs.nameservices": "ns1", "dfs.x.password": "p4ss", "io.file": "1"}, {})
         )
     )
+    watch_log()
     logging.getLogger("tests.console").warning("a warning about %s", "/data/1")
     client = client_of(daemon_state())
     near = text_of(client.get("/").text)
@@ -169,6 +174,30 @@ def test_log_configuration_and_paths_are_for_administrators_only() -> None:
         assert "/data/" not in page
         assert "storage directory (path) is not used: No space left on device" in page
         assert "http://nn1:9870" in page
+
+
+def test_a_record_that_cannot_be_shown_does_not_fail_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    log = WarningLog()
+    log.handle(logging.LogRecord("x", logging.WARNING, "x.py", 1, "%d files", ("some",), None))
+    assert log.lines() == []
+
+
+@pytest.mark.parametrize("command", ["checkpointer.cli.run_command", "checkpointer.cli.journalnode_run_command"])
+@pytest.mark.parameters(2)
+def test_warnings_of_the_configuration_are_kept(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module(command)
+    monkeypatch.setattr(module, "set_up_logging", lambda *_: None)
+    monkeypatch.setattr(module.os, "umask", lambda _: 0)
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+
+    def warn(_: Path) -> None:
+        logging.getLogger("tests.console").warning("deprecated key of %s", command)
+        raise OSError("no configuration")
+
+    monkeypatch.setattr(module, "load_configuration", warn)
+    CliRunner().invoke(module.command, ["--conf", str(tmp_path)])
+    assert f"deprecated key of {command}" in [row[2].text for row in process_panels()[0].rows]
 
 
 def test_with_kerberos_the_lists_decide() -> None:
@@ -308,6 +337,12 @@ def test_work_that_fails_is_told_and_repeated_only_later() -> None:
 def test_paths_are_hidden_and_addresses_are_not() -> None:
     found = without_paths(("file:/data/a: full", "see /a/b, /c", "http://nn1:9870/x", "5 / 6", "and/or"))
     assert found == ("(path): full", "see (path), (path)", "http://nn1:9870/x", "5 / 6", "and/or")
+    colons = ("hdfs-site.xml:/etc/x: bad", "nn1:/data/x", "hdfs://ns1/x", "file:///data/a")
+    assert without_paths(colons) == ("hdfs-site.xml:(path): bad", "nn1:(path)", "hdfs://ns1/x", "(path)")
+    chart = '<svg aria-label="x"><path d="M1 2/3"/><title>nn1:/data/1 and &#39;/data/2&#39; full</title></svg>'
+    (shown,) = without_paths(Panel("a", "A", svg=(chart,))).svg
+    assert "/data" not in shown
+    assert shown.startswith('<svg aria-label="x"><path d="M1 2/3"/><title>nn1:(path) and ')
 
 
 def test_documents_link_to_each_other_and_to_nothing_else() -> None:
@@ -319,6 +354,16 @@ def test_documents_link_to_each_other_and_to_nothing_else() -> None:
     missing = [link for link in links if not link.startswith("#") and document(link.partition("#")[0]) is None]
     assert missing == []
     assert document("../pyproject.toml") is None
+
+
+def test_packaged_documents_link_to_packaged_documents_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for source, place in console_documents(ROOT).items():
+        (tmp_path / Path(place).name).symlink_to(source)
+    monkeypatch.setattr("console.runbook._PACKAGED", tmp_path)
+    found = document.__wrapped__("README.md")
+    assert found is not None
+    assert 'href="operations.md"' in found.body
+    assert 'href="CONTRIBUTING.md"' not in found.body
 
 
 def test_a_journal_node_without_a_journal_is_not_formatted_before_its_mount_is_checked() -> None:

@@ -42,6 +42,7 @@ def test_every_rule_names_metrics_that_exist_and_a_section_of_the_runbook() -> N
     assert runbook is not None
     sections = re.findall(r"#([\w-]+)\"", text)
     assert len(sections) == len(alert_names())
+    assert text.count("{{ with $labels.scheme }}{{ . }}{{ else }}http{{ end }}://") == len(sections)
     assert [each for each in sections if f'id="{each}"' not in runbook.body] == []
 
 

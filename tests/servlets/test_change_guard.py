@@ -116,6 +116,22 @@ def test_changes_are_asked_for_from_this_host_and_named_networks(ask, refusals, 
     assert refusals.counts() == ({} if allowed else {"not local": 1})
 
 
+@pytest.mark.parametrize(
+    ("host", "allowed"),
+    [
+        ("127.0.0.1:9871", True),
+        ("localhost:9871", True),
+        ("Console.example:9871", True),
+        ("rebound.example:9871", False),
+    ],
+)
+@pytest.mark.parameters(4)
+def test_reading_under_a_foreign_name_can_be_refused(refusals, host, allowed):
+    application = create_application(guard=ChangeGuard(refusals=refusals, only_as="console.example"))
+    assert application.test_client().get("/", headers={"Host": host}).status_code == (404 if allowed else 403)
+    assert refusals.counts() == ({} if allowed else {"foreign name": 1})
+
+
 @pytest.mark.parametrize("text", ["", "10.0.0.1/8", "here", "10.0.0.0/8,,"])
 def test_networks_that_are_none(text):
     with pytest.raises(ValueError, match="addresses and networks"):
