@@ -67,12 +67,12 @@ class HistoryMark:
     Attributes:
         active: address of the active NameNode.
         layout: layout version and cTime of the storage.
-        image_txid: of the newest image here.
+        lost_past: when (seconds since the epoch) and why this node last set aside what it had of a lost past.
     """
 
     active: str | None = None
     layout: tuple[int, int] | None = None
-    image_txid: int | None = None
+    lost_past: tuple[float, str] | None = None
 
 
 def events_between(before: HistoryMark, after: HistoryMark, at: float) -> Iterator[HistoryEntry]:
@@ -84,17 +84,15 @@ def events_between(before: HistoryMark, after: HistoryMark, at: float) -> Iterat
         (old, then), (new, now) = before.layout, after.layout
         text = f"layout {old} became {new}, cTime {then} became {now}"
         yield HistoryEntry(at=at, kind=UPGRADE, text=text)
-    if before.image_txid is not None and after.image_txid is not None and after.image_txid < before.image_txid:
-        text = f"the newest image is at txid {after.image_txid} after {before.image_txid}: the past was set back"
-        yield HistoryEntry(at=at, kind=SET_BACK, text=text, txid=after.image_txid)
+    if after.lost_past and after.lost_past != before.lost_past:
+        # an older newest image alone shows nothing: a directory may have failed
+        yield HistoryEntry(at=at, kind=SET_BACK, text=f"the past was set back: {after.lost_past[1]}")
 
 
 def known(before: HistoryMark, after: HistoryMark) -> HistoryMark:
     """Return `after` with what it does not know from `before`."""
     return HistoryMark(
-        after.active or before.active,
-        after.layout or before.layout,
-        before.image_txid if after.image_txid is None else after.image_txid,
+        after.active or before.active, after.layout or before.layout, after.lost_past or before.lost_past
     )
 
 

@@ -12,6 +12,7 @@ from flask import Blueprint, Response, jsonify, request
 
 from checkpointer.daemon.history_file import HistoryFile
 from checkpointer.daemon.upload_forecast import UploadForecast
+from checkpointer.past.start_over import LostPast
 from checkpointer.roles.role import CheckpointRole
 from hadoop_common.errors import HdfsError
 from hadoop_common.quantities import parse_float
@@ -44,15 +45,11 @@ class DaemonHistory:
         except Exception as bug:
             self._failed(bug)
 
-    def observe(self, image_txid: int | None) -> None:
-        """Compare the present state with that of the last poll, and append the events; called by one thread at a time.
-
-        Args:
-            image_txid: of the newest image here, None while it is unknown.
-        """
+    def observe(self) -> None:
+        """Compare the present state with that of the last poll, and append the events; one thread at a time."""
         try:
             self._begin()
-            now = HistoryMark(self._active(), self._layout(), image_txid)
+            now = HistoryMark(self._active(), self._layout(), self._lost_past())
             for event in events_between(self._mark, now, self._wall()):
                 self._file.append(event)
             self._mark = known(self._mark, now)
@@ -84,6 +81,11 @@ class DaemonHistory:
         except (HdfsError, OSError):
             return None
         return info.layout_version, info.c_time
+
+    def _lost_past(self) -> tuple[float, str] | None:
+        # every real role has it in details of its own
+        lost: LostPast | None = getattr(self._role.details(), "lost_past", None)
+        return None if lost is None else (lost.at, lost.reason)
 
 
 def history_json(entries: Sequence[HistoryEntry]) -> dict[str, Any]:

@@ -239,8 +239,7 @@ class CheckpointService:
             if self._result.state is TriggerState.DONE:
                 self._observe()
             self._note_lateness()
-            progress = self._attempts.progress
-            self.history.observe(None if progress is None else progress.image_txid)
+            self.history.observe()
             return self._result
         finally:
             self._record.phase("idle")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from checkpointer.daemon.blueprints import daemon_blueprints, transfer_options
 from checkpointer.daemon.history import history_json
 from checkpointer.daemon.history_file import MAX_BYTES, NAME, HistoryFile
 from checkpointer.daemon.service import CheckpointService
+from checkpointer.past.start_over import LostPast
 from checkpointer.roles.role import Upload
 from hadoop_common.access import AccessControl
 from hadoop_common.errors import StorageError
@@ -36,6 +37,7 @@ from node_state.history import (
     read_lines,
     recent,
 )
+from node_state.state import RoleDetails
 from servlets.application import create_application
 from servlets.image_transfer import ServingLimits
 from servlets.status import TriggerState
@@ -49,6 +51,13 @@ ENTRY = HistoryEntry(
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredDetails(RoleDetails):
+    """Details as of a real role."""
+
+    lost_past: LostPast | None
+
+
 class StoredRole(FakeRole):
     """A role with a storage directory."""
 
@@ -57,12 +66,16 @@ class StoredRole(FakeRole):
         self.folders = [root / "current"]
         self.folders[0].mkdir(parents=True)
         self.info = super().storage_info()
+        self.lost: LostPast | None = None
 
     def image_folders(self) -> list[Path]:
         return self.folders
 
     def storage_info(self) -> StorageInfo:
         return self.info
+
+    def details(self) -> RoleDetails:
+        return StoredDetails(lost_past=self.lost)
 
 
 def service_of(role: FakeRole, clock: Clock) -> CheckpointService:
@@ -223,10 +236,10 @@ def test_the_start_is_kept_once_a_directory_is_formatted(tmp_path: Path) -> None
 
 
 def test_events_are_what_two_polls_tell_apart() -> None:
-    before = HistoryMark("nn1:9870", (-66, 0), 100)
+    before = HistoryMark("nn1:9870", (-66, 0), (5.0, "no edit 7"))
     assert list(events_between(before, before, 1.0)) == []
     assert list(events_between(before, HistoryMark(), 1.0)) == []
-    after = HistoryMark("nn2:9870", (-67, 5), 90)
+    after = HistoryMark("nn2:9870", (-67, 5), (6.0, "no edit 9"))
     assert [event.kind for event in events_between(before, after, 1.0)] == ["failover", "upgrade", "set-back"]
 
 
@@ -249,7 +262,11 @@ def test_a_daemon_keeps_its_history_over_a_restart(tmp_path: Path) -> None:
     role.info = replace(role.info, c_time=9)
     again.poll()
     role.image = 2
-    again.history.observe(2)
+    # a failed directory had the newest image
+    again.history.observe()
+    assert "set-back" not in kinds(again)
+    role.lost = LostPast("the NameNode has no edit 3", [], clock.wall())
+    again.history.observe()
     assert kinds(again) == [
         "restart",
         "checkpoint",
