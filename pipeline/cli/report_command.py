@@ -169,13 +169,13 @@ def command(
     """Report on IMAGE: an fsimage, a storage directory (its newest image), or a lake (its newest image, or LAKE@TXID).
 
     \b Sections: space, owners, files, small-files, cold, cleanup (empty and temporary), permissions (world-writable),
-    snapshots, findings (of `image verify`). --before adds growth,
+    attributes (ACLs, encryption zones), open-files, snapshots, findings (of `image verify`). --before adds growth,
     --edits adds operations and the causes of growth and small files.
 
     One run writes any number of copies: text to standard output (--format summary prints only the totals and what to
     act on), and files with --out. Standard output stays empty if an --out has the format of --format. With --before the
     report uses the edits between the two images, otherwise all given edits. Paths may be URIs of any file system that
-    Spark knows, such as hdfs:// and s3a://. A lake has neither snapshots nor findings.
+    Spark knows, such as hdfs:// and s3a://. A lake has no attributes, open files, snapshots and findings.
 
     \b
     Examples:

@@ -25,6 +25,8 @@ SECTIONS = {
     "cold": "",
     "cleanup": "",
     "permissions": "",
+    "attributes": "file",
+    "open-files": "file",
     "growth": "before",
     "operations": "edits",
     "snapshots": "file",

@@ -21,7 +21,9 @@ import pyarrow.parquet as pq
 
 from image_tools.verify.checker import verify_image
 from pipeline.host_image import HostImage
+from pipeline.kernels.features import ACL, DIRECTORY, XATTRS
 from pipeline.reports.counts.edits import EDIT_COLUMNS, EditCounts, EditRules, count_bucket, merge_buckets
+from pipeline.reports.counts.features import HOLDERS, attribute_counts, open_file_counts
 from pipeline.reports.counts.grouping import pack, unpack
 from pipeline.reports.counts.namespace import BOTH_COLUMNS, DIRECTORY_COLUMNS, FACT_COLUMNS, NamespaceCounts, Rules
 from pipeline.reports.counts.snapshots import BLOCK_COLUMNS, HELD, diff_counts, held_files
@@ -73,8 +75,9 @@ class InodesTask:
     rules: Rules
 
     def run(self) -> Packed:
-        """Return the tables of `NamespaceCounts`, and of inodes only in snapshots `held` of `held_files` and
-        `held_directories`: count.
+        """Return the tables of `NamespaceCounts` and `counts.features`.
+
+        If inodes are only in snapshots, also `held` of `held_files` and `held_directories`: count.
         """
         image = HostImage.open(self.file.in_task(), host_scratch())
         counts, outside, directories = NamespaceCounts(self.rules), [], 0
@@ -84,13 +87,32 @@ class InodesTask:
             ids, are_directories = batch.outside()
             outside.append(ids)
             directories += int(are_directories.sum())
-        tables = counts.tables()
+        tables = {**counts.tables(), **_features(image, self.part, self.rules)}
         if any(ids.size for ids in outside):
             blocks = READERS["blocks"].read(image, self.part, BLOCK_COLUMNS)
             held = [held_files(batch, np.concatenate(outside)) for batch in blocks]
             tables["held"] = pa.concat_tables([HELD.empty_table(), *held])
             tables["held_directories"] = pa.table({"count": [directories]})
         return pack(tables)
+
+
+def _features(image: HostImage, part: TablePart, rules: Rules) -> dict[str, pa.Table]:
+    """Return the tables of `counts.features`, and `holders`: feature (acl or xattr), type, inodes.
+
+    Only attributes of directories are decoded, because every file may have an attribute.
+    """
+    marks = sections.current_marks(image, part)
+    is_directory = marks & DIRECTORY > 0
+    rows = []
+    for feature, bit in (("acl", ACL), ("xattr", XATTRS)):
+        for kind, chosen in (("files", ~is_directory), ("directories", is_directory)):
+            rows.append({"feature": feature, "type": kind, "inodes": int(((marks & bit > 0) & chosen).sum())})
+    slots = np.flatnonzero((marks & XATTRS > 0) & is_directory) + part.cut(image.count).start
+    return {
+        "holders": pa.Table.from_pylist(rows, HOLDERS),
+        **attribute_counts(sections.xattrs_of(image, slots.tolist())),
+        **open_file_counts(sections.under_construction(image, part), rules),
+    }
 
 
 @dataclass(frozen=True, slots=True)

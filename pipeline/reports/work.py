@@ -45,7 +45,7 @@ class ReportOptions:
         return not self.only or section in self.only
 
     def rules(self) -> Rules:
-        return Rules(self.as_of, self.small, self.cold_days, self.replication)
+        return Rules(self.as_of, self.small, self.cold_days, self.replication, self.top + 1)
 
     def edit_rules(self) -> EditRules:
         return EditRules(self.depth, self.small or _DEFAULT_BLOCK // SMALL_PART, self.top + 1)

@@ -16,7 +16,9 @@ from pipeline.reports.counts.classes import AGE_DAYS, SIZE_BOUNDS
 from pipeline.reports.counts.grouping import unpack
 from pipeline.reports.counts.namespace import MEASURES, OF_FILES, PARTS, Rules
 from pipeline.reports.counts.tree import EFFECTIVE_POLICY, ImageCounts
+from pipeline.reports.sections import make_section
 from pipeline.reports.tasks import InodesTask
+from pipeline.reports.work import ReportData, ReportOptions
 from pipeline.source_files import SourceFile
 from pipeline.sources.table_reader import TablePart
 from tests.image_tools.dump_support import Viewed, recorded_views
@@ -113,6 +115,35 @@ def test_counts_are_sums_over_all_inodes(view: Viewed, tmp_path: Path) -> None:
         known = OF_FILES if name == EFFECTIVE_POLICY else (*MEASURES, *PARTS)
         found = {row["value"]: _positive(row, known) for row in image.dimension(name, 1000)}
         assert found == {value: _positive(counter, known) for value, counter in expected.items()}, name
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.id)
+def test_attributes_and_open_files_are_those_of_hadoops_viewer(view: Viewed, tmp_path: Path) -> None:
+    tables = OivTables(view.xml)
+    if not tables.release3:
+        return  # The viewer of Hadoop 2 shows neither.
+    kinds = {row["id"]: row["type"] for row in inode_rows(tables)}
+    rows = {name: tables.table(name) or [] for name in ("acls", "xattrs", "under_construction")}
+    image = _counts(view.image, tmp_path)
+    data = ReportData(ReportOptions(AS_OF, top=1000), image)
+    found = {table.name: table for name in ("attributes", "open-files") for table in make_section(name, data).tables}
+    holders: Counter[str] = Counter()
+    for feature, name in (("acl", "acls"), ("xattr", "xattrs")):
+        inodes = {row["inode_id"] for row in rows[name]} & set(kinds)
+        holders.update(f"{feature}_{'files' if kinds[each] == 'FILE' else 'directories'}" for each in inodes)
+    of_directories = [row for row in rows["xattrs"] if kinds.get(row["inode_id"]) == "DIRECTORY"]
+    names = Counter((row["namespace"], row["name"]) for row in of_directories)
+    zones = {row["path"] for row in of_directories if row["name"] == "hdfs.crypto.encryption.zone"}
+    (total,) = found["attributes"].rows
+    expected = [holders[f"{feature}_{kind}"] for feature in ("acl", "xattr") for kind in ("files", "directories")]
+    assert total == (*expected, len(zones))
+    assert {row[:2]: row[2] for row in found["attributes_of_directories"].rows} == names
+    assert {row[0] for row in found["encryption_zones"].rows} == zones
+    opened = {row["path"]: row["length"] for row in rows["under_construction"] if row["path"] is not None}
+    assert found["open_files"].rows == ((len(opened), sum(opened.values())),)
+    assert {row[0] for row in found["oldest_open_files"].rows} <= set(opened)
+    assert sum(int(str(row[1])) for row in found["open_by_age"].rows) == len(opened)
 
 
 def _positive(counter: Mapping[str, Any], names: Sequence[str] | None = None) -> dict[str, int]:

@@ -17,6 +17,7 @@ from pipeline.reports.counts.directories import (
     with_empty,
     writable_by_everybody,
 )
+from pipeline.reports.counts.features import open_file_counts
 from pipeline.reports.counts.namespace import Rules
 from pipeline.reports.headline import headline
 from pipeline.reports.model import NamespaceReport, ReportSection
@@ -190,3 +191,15 @@ def test_ninety_per_cent_of_the_children_is_a_warning() -> None:
     assert [(finding.level, finding.text) for finding in headline(report).findings] == [
         ("warning", "1 directory has at least 90 % of the children that a NameNode allows, the fullest 9.")
     ]
+
+
+def test_a_short_list_of_open_files_leaves_their_number() -> None:
+    days = (3, 40, 0, 41)
+    times = [(int(AS_OF.timestamp()) - each * 86_400 - 9) * 1_000_000 for each in days]
+    rows: list[Row] = [
+        {"path": f"/f{each}", "mtime": time, "length": 10} for each, time in zip(days, times, strict=True)
+    ]
+    found = open_file_counts([*rows, {"path": None, "mtime": 0, "length": 5}], Rules(AS_OF, limit=2))
+    assert found["open_files"]["path"].to_pylist() == ["/f41", "/f40"]
+    ages = {row["age_class"]: (row["files"], row["length"]) for row in found["open_ages"].to_pylist()}
+    assert ages == {0: (1, 10), 1: (1, 10), 3: (2, 20)}

@@ -72,18 +72,21 @@ SMALL_PART = 8
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Limits for small and cold files, and the default replication factor.
+    """Limits for small and cold files, the default replication factor, and the length of lists.
 
     Attributes:
         as_of: reference time for ages.
         small: bytes below which a file is small; None for an eighth of its block size.
         cold_days: days without use after which a file is cold.
+        replication: the cluster's default, dfs.replication.
+        limit: maximum rows of a list of files.
     """
 
     as_of: datetime
     small: int | None = None
     cold_days: int = 365
     replication: int = 3
+    limit: int = 21
 
 
 class NamespaceCounts:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from image_format.errors import BufferOrigin, RecordError
 from image_format.index import Bytes
@@ -22,6 +23,7 @@ _T = TypeVar("_T")
 _Row = dict[str, Any]
 FoundInode = tuple[int, pb.INode]
 """An inode's slot and its record."""
+Marks = npt.NDArray[np.uint8]
 PathOf = Callable[[int, bytes], str | None]
 """Returns the current path of the inode in a slot with a name."""
 _SERIALS = {AclType.USER: StringKind.USER, AclType.GROUP: StringKind.GROUP}
@@ -40,13 +42,27 @@ def inodes_with(
     Raises:
         RecordError: a record is damaged.
     """
-    marks = kernel.mark_features(buf, offsets, slots.start, slots.stop)
+    wanted = (feature_marks(buf, offsets, slots, place) & mark) != 0
+    wanted[[slot - slots.start for slot in also if slot in slots]] = True
+    yield from inodes_in((np.flatnonzero(wanted) + slots.start).tolist(), buf, offsets, place)
+
+
+def feature_marks(buf: Bytes, offsets: Packed, slots: range, place: BufferOrigin) -> Marks:
+    """Return the bits of `kernels.features` of each inode in `slots`.
+
+    Raises:
+        RecordError: a record is damaged.
+    """
+    marks: Marks = kernel.mark_features(buf, offsets, slots.start, slots.stop)
     damaged = np.flatnonzero(marks & kernel.DAMAGED)
     if damaged.size:
         raise place.error(RecordError, "damaged inode record", offsets.item(slots.start + int(damaged[0])))
-    wanted = (marks & mark) != 0
-    wanted[[slot - slots.start for slot in also if slot in slots]] = True
-    for slot in (np.flatnonzero(wanted) + slots.start).tolist():
+    return marks
+
+
+def inodes_in(slots: Iterable[int], buf: Bytes, offsets: Packed, place: BufferOrigin) -> Iterator[FoundInode]:
+    """Yield the inodes in these slots."""
+    for slot in slots:
         yield slot, parse_message(pb.INode, read_record(buf.data, offsets.item(slot), place), place)
 
 

@@ -25,7 +25,16 @@ from pipeline.sources.image_tables.directories import (
     quota_columns,
     snapshotting_columns,
 )
-from pipeline.sources.image_tables.inodes import FoundInode, acl_rows, inodes_with, open_file_rows, xattr_rows
+from pipeline.sources.image_tables.inodes import (
+    FoundInode,
+    Marks,
+    acl_rows,
+    feature_marks,
+    inodes_in,
+    inodes_with,
+    open_file_rows,
+    xattr_rows,
+)
 from pipeline.sources.image_tables.managers import cache_rows, token_rows
 from pipeline.sources.image_tables.snapshots import diff_cuts, diff_rows, reference_rows, snapshot_rows
 from pipeline.sources.image_tables.summary import summary_rows
@@ -135,6 +144,20 @@ def xattrs(host: HostImage, part: TablePart) -> _Rows:
     """Read the table `xattrs`."""
     found = _inodes(host, part, kernel.XATTRS)
     return xattr_rows(found, host.image.string_table(), host.path, host.image.place("INODE"))
+
+
+def current_marks(host: HostImage, part: TablePart) -> Marks:
+    """Return the bits of `kernels.features` of each inode of a part; 0 for inodes only in snapshots."""
+    slots = part.cut(host.count)
+    marks = feature_marks(host.index.inode_buffer, host.arrays.offsets, slots, host.image.place("INODE"))
+    return np.where(host.in_tree(slots), marks, 0)
+
+
+def xattrs_of(host: HostImage, slots: Sequence[int]) -> _Rows:
+    """Read the rows of the table `xattrs` of the inodes in these slots."""
+    place = host.image.place("INODE")
+    found = inodes_in(slots, host.index.inode_buffer, host.arrays.offsets, place)
+    return xattr_rows(found, host.image.string_table(), host.path, place)
 
 
 def under_construction(host: HostImage, part: TablePart) -> _Rows:
