@@ -86,7 +86,9 @@ def events_between(before: HistoryMark, after: HistoryMark, at: float) -> Iterat
         yield HistoryEntry(at=at, kind=UPGRADE, text=text)
     if after.lost_past and after.lost_past != before.lost_past:
         # an older newest image alone shows nothing: a directory may have failed
-        yield HistoryEntry(at=at, kind=SET_BACK, text=f"the past was set back: {after.lost_past[1]}")
+        yield HistoryEntry(
+            at=at, kind=SET_BACK, text=f"this node set its state aside and started over: {after.lost_past[1]}"
+        )
 
 
 def known(before: HistoryMark, after: HistoryMark) -> HistoryMark:

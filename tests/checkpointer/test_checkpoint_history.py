@@ -264,8 +264,10 @@ def test_a_daemon_keeps_its_history_over_a_restart(tmp_path: Path) -> None:
     role.image = 2
     # a failed directory had the newest image
     again.history.observe()
+    role.lost = LostPast("there is no image here", [], clock.wall())
+    again.history.observe()
     assert "set-back" not in kinds(again)
-    role.lost = LostPast("the NameNode has no edit 3", [], clock.wall())
+    role.lost = LostPast("the NameNode has no edit 3", [tmp_path / "lost_past"], clock.wall())
     again.history.observe()
     assert kinds(again) == [
         "restart",
