@@ -23,7 +23,7 @@ from pathlib import Path
 
 from checkpointer.daemon.history import DaemonHistory
 from checkpointer.daemon.upload_forecast import UploadForecast
-from checkpointer.past.provenance import held_images
+from checkpointer.past.provenance import held_images, image_md5, read_provenances
 from checkpointer.roles.common import CancellableObserver
 from checkpointer.roles.role import CheckpointRole
 from checkpointer.storage.disk_space import require_space
@@ -37,7 +37,7 @@ from hadoop_common.names import image_name
 from hadoop_common.recurring_fault import Alarm, with_next
 from hadoop_common.transfer import Throttle
 from node_state.comparisons import comparisons, last_compared, shadow_state, week_of, weekly_summary
-from node_state.history import CHECKPOINT, COMPARISON, DIFFERENT, EQUAL, HistoryEntry
+from node_state.history import COMPARISON, DIFFERENT, EQUAL, HistoryEntry
 from node_state.state import ShadowState
 from site_config.checkpoint_config import CheckpointConfig
 
@@ -198,7 +198,7 @@ class ShadowComparer:
             return False
         made, base = self._made_here(txid), self._base_before(txid)
         if made is None and base is None:
-            _LOG.info("our images descend from the image at txid %d, so the next one is compared first", txid)
+            _LOG.info("no image of ours leads to txid %d, so the next image is compared first", txid)
             return True
         folder = self._folder(txid)
         shutil.rmtree(folder, ignore_errors=True)
@@ -221,6 +221,8 @@ class ShadowComparer:
         if made is not None:
             for each in (name, name + _MD5):
                 os.link(made.parent / each, ours / each)
+            if not self._is_made(ours / name):
+                raise CheckpointError(f"{made} was replaced just now", hint="No action is needed: the daemon retries.")
         elif base is not None:
             require_space(root, base[1])
             self._merge(base, txid, ours)
@@ -280,11 +282,15 @@ class ShadowComparer:
         return next((path for path in paths if path.is_file()), None)
 
     def _made_here(self, txid: int) -> Path | None:
-        """Return our image at `txid` unless it was fetched."""
-        made = any(each.kind == CHECKPOINT and each.txid == txid for each in self._history.entries())
-        path = self._path(txid) if made else None
+        """Return the image at `txid` that this daemon made, None if the NameNode's replaced it."""
         # a link needs the same file system
-        return path if path is not None and path.parent == self._role.image_folders()[0] else None
+        path = self._role.image_folders()[0] / image_name(txid)
+        return path if path.is_file() and self._is_made(path) else None
+
+    def _is_made(self, image: Path) -> bool:
+        """Return whether this daemon made the bytes of an image; a fetched image has no runs."""
+        provenance = read_provenances(self._role.image_folders()).get(image_md5(image))
+        return provenance is not None and bool(provenance.runs)
 
     def _base_before(self, txid: int) -> tuple[int, Path] | None:
         """Return the newest image here before `txid`."""

@@ -12,7 +12,7 @@ import pytest
 from checkpointer.daemon.shadow import FOLDER, ShadowComparer
 from checkpointer.daemon.upload_forecast import UploadForecast
 from hadoop_common.configuration import Configuration, ConfigurationError
-from hadoop_common.names import md5_name
+from hadoop_common.names import image_name, md5_name
 from image_format.reader import ImageFile
 from image_tools.cli.diff_command import difference_line
 from image_tools.compare.images import ImageComparison
@@ -26,6 +26,8 @@ from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.secondary_support import Secondary, image_txids
 
 WEEK = 7 * 86_400.0
+# a base for each comparison
+KEPT = {"dfs__namenode__num__checkpoints__retained": "3"}
 # what reads, or only asks
 READING = {
     "getTransactionId",
@@ -49,7 +51,7 @@ class Shadow:
 
     def __init__(self, folder: Path, node: FakeNamenode) -> None:
         self.at = node.checkpointed_at
-        self.secondary = Secondary.of(folder, node, checkpointer__shadow="true")
+        self.secondary = Secondary.of(folder, node, checkpointer__shadow="true", **KEPT)
         config = self.secondary.config
         self._forecast = UploadForecast(config)
         self._addresses = config.namenode_http_addresses
@@ -161,6 +163,26 @@ def test_each_image_of_the_namenode_is_compared_and_a_damaged_one_is_an_alarm(
 
     assert {step for step in node.steps if not step.startswith(("segment-", "look-segment"))} <= READING
     assert shadow.secondary.role.targets[0].result == "never"
+
+
+def test_the_namenodes_image_is_never_compared_with_itself(node: FakeNamenode, shadow: Shadow) -> None:
+    secondary = shadow.secondary
+    end_segments(node)
+    made = secondary.checkpoint().details["txid"]
+    end_segments(node)
+    assert secondary.checkpoint().details["txid"] > made
+    # the present checkpointer is slow: it uploads the image at a transaction that ours passed
+    theirs, ours = node.image(made), secondary.folder / image_name(made)
+    before = ours.read_bytes()
+    node.take(made, before)
+    damage(node)
+    secondary.role.keep_up(lambda: False)
+    assert ours.read_bytes() == before
+    # a fetch after a failed merge replaces ours
+    for path in (theirs, theirs.with_name(md5_name(theirs.name))):
+        (secondary.folder / path.name).write_bytes(path.read_bytes())
+    state = shadow.compare()
+    assert (state.txid, str(state)) == (made, "0 of 1 equal")
 
 
 def test_a_failed_comparison_waits_before_it_fetches_the_image_again(node: FakeNamenode, shadow: Shadow) -> None:

@@ -50,6 +50,7 @@ from engine.merge import MergeResult, Observer
 from engine.txn_runs import ImageId, runs_of_segments
 from hadoop_common.addresses import host_port
 from hadoop_common.errors import HdfsError, StorageError
+from hadoop_common.names import image_name
 from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.transfer import TransferCounter
@@ -251,16 +252,16 @@ class SecondaryRole:
         if newest is None:
             return Progress(-1, txid, None)
         # A fetched image is no checkpoint: after a later fault it would seem to be a new one.
-        return Progress(newest.txid, txid, newest.written_at if self._is_ours(newest) else None)
+        return Progress(newest.txid, txid, newest.written_at if self._is_ours(newest.txid, newest.path) else None)
 
-    def _is_made_here(self, txid: int) -> bool:
-        """Return whether our newest image is at `txid` and was made here, so that shadow mode did not upload it."""
-        newest = self._storage.latest_image()
-        return newest is not None and newest.txid == txid and self._is_ours(newest)
+    def _made_here(self, txid: int) -> Path | None:
+        """Return the image at `txid` that was made here, which shadow mode neither uploads nor replaces."""
+        paths = (folder / image_name(txid) for folder in self._storage.image_folders())
+        return next((path for path in paths if path.is_file() and self._is_ours(txid, path)), None)
 
-    def _is_ours(self, image: ImageCopy) -> bool:
+    def _is_ours(self, txid: int, path: Path) -> bool:
         try:
-            return self._past.is_ours(ImageId(image.txid, image_md5(image.path)))
+            return self._past.is_ours(ImageId(txid, image_md5(path)))
         except HdfsError:
             return False
 
@@ -374,8 +375,8 @@ class SecondaryRole:
         Raises:
             HdfsError: see `Fetcher.image`.
         """
-        if self._config.shadow and not refetch and self._is_made_here(txid):
-            return self.latest_image()
+        if self._config.shadow and not refetch and (made := self._made_here(txid)) is not None:
+            return made
         image, fetched = self._fetcher.image(txid, info, witness, refetch=refetch, cancelled=cancelled)
         if fetched:
             self._past.fetched(ImageId(txid, image_md5(image)), life, witness)
@@ -404,7 +405,7 @@ class SecondaryRole:
             lambda: self._calls.call(NamenodeClient.transaction_id, cancelled),
             timeout=self._config.transfer_timeout,
             cancelled=cancelled,
-            lacks=lambda txid: self._config.shadow and self._is_made_here(txid),
+            lacks=lambda txid: self._config.shadow and self._made_here(txid) is not None,
         )
 
     def _forget_offers(self) -> None:
