@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from archive.errors import ArchiveError
 from archive.scratch import scratch_folder
+from hadoop_common.addresses import without_password
 from hadoop_common.durable import fsync_directory, make_with_mode, remove_durably, removed_on_fault, sync_output
 from hadoop_common.file_faults import error_text
 
@@ -32,7 +33,8 @@ class ObjectStore(Protocol):
     """A place of objects. Names are relative paths with `/`; every method raises ArchiveError."""
 
     @property
-    def location(self) -> str: ...
+    def location(self) -> str:
+        """Return the path or URL for messages, without a password."""
 
     def sizes(self, folder: str) -> dict[str, int]:
         """Return the size in bytes of each object in `folder`, by its name with the folder."""
@@ -143,7 +145,7 @@ class FsspecStore:
     """Objects in a file system of fsspec, such as `s3://bucket/folder`; objects are built in a local scratch folder."""
 
     def __init__(self, url: str, file_system: Any, root: str) -> None:
-        self._url = url
+        self._url = without_password(url)
         self._fs = file_system
         self._root = root.rstrip("/")
         self._resources = ExitStack()
@@ -192,13 +194,16 @@ class FsspecStore:
         aside = f"{self._root}/{INCOMING}/{secrets.token_hex(8)}"
         self._fs.makedirs(f"{self._root}/{INCOMING}", exist_ok=True)
         self._fs.put_file(str(source), aside)
+        size, refused = source.stat().st_size, None
         try:
             self._fs.mv(aside, target)
-        except OSError:
-            self._fs.invalidate_cache()
-            # another writer may have stored the same bytes since; its object stays
-            if not self._fs.exists(target):
-                raise
+        except OSError as fault:
+            refused = fault
+        self._fs.invalidate_cache()
+        # WebHDFS reports a rename that it refuses without an error; another writer may have stored the same bytes
+        if not self._fs.exists(target) or self._fs.info(target)["size"] != size:
+            raise refused or OSError(f"{aside} was not renamed to it")
+        if self._fs.exists(aside):
             self._fs.rm_file(aside)
 
     def remove(self, name: str) -> None:
@@ -250,19 +255,21 @@ def opened_store(location: str) -> Iterator[ObjectStore]:
 
 
 def _remote_store(location: str) -> FsspecStore:
+    shown = without_password(location)
     try:
         # an optional package
         from fsspec.core import url_to_fs
     except ImportError as fault:
         raise ArchiveError(
-            f"{location} needs fsspec, which is not installed",
+            f"{shown} needs fsspec, which is not installed",
             hint="pip install 'hdfs-checkpointer[archive]' and the package of its file system, such as s3fs.",
         ) from fault
     try:
         file_system, root = url_to_fs(location)
     except (ImportError, ValueError) as fault:
         raise ArchiveError(
-            f"{location} cannot be opened: {fault}", hint="Install the package that fsspec needs for this kind of URL."
+            without_password(f"{shown} cannot be opened: {fault}"),
+            hint="Install the package that fsspec needs for this kind of URL.",
         ) from fault
     return FsspecStore(location, file_system, root)
 
@@ -283,4 +290,4 @@ def _faults(place: Path | str, what: str) -> Iterator[None]:
     except KeyError:
         raise
     except OSError as fault:
-        raise ArchiveError(f"{place} {what}: {error_text(fault)}", hint=_HINT) from fault
+        raise ArchiveError(without_password(f"{place} {what}: {error_text(fault)}"), hint=_HINT) from fault

@@ -1,4 +1,4 @@
-"""Network addresses: as text, and recognition of this host's."""
+"""Network addresses: as text, without passwords, and recognition of this host's."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ import re
 import socket
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+
+_USER = re.compile(r"(?<=://)[^/:\s]*:[^/\s]*(?=@)")
+
+
+def without_password(text: str) -> str:
+    """Return a text with `***` for user and password in each URL."""
+    return _USER.sub("***", text)
 
 
 def host_port(host: str, port: int) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar, overload
 from urllib.parse import unquote, urlsplit
 
-from hadoop_common.configuration_errors import HIDDEN, ConfigurationError, ConfigurationFault, FaultCollector, is_secret
+from hadoop_common.configuration_errors import ConfigurationError, ConfigurationFault, FaultCollector, shown_value
 from hadoop_common.configuration_xml import Property, read_properties
 from hadoop_common.hadoop_keys import SET_BY_HDFS_DEFAULT, current_name
 from hadoop_common.substitution import has_variable, substitute, system_properties
@@ -158,7 +158,7 @@ class Configuration:
     def fault(self, key: str, problem: str, value: str | None = None) -> ConfigurationFault:
         """Return a fault of `key` with the file that sets it and, unless `value` is given, its current value."""
         shown = self._raw(current_name(key)) if value is None else value
-        return ConfigurationFault(self.source(key), problem, key, HIDDEN if shown and is_secret(key) else shown)
+        return ConfigurationFault(self.source(key), problem, key, shown and shown_value(key, shown))
 
     def _add(self, properties: Iterable[Property]) -> None:
         for each in properties:
@@ -188,7 +188,7 @@ class Configuration:
             ] = None
 
     def _shown(self, key: str, found: Property) -> str:
-        return f"{key}={HIDDEN if is_secret(key) else repr(found.value)}"
+        return f"{key}={shown_value(key, repr(found.value))}"
 
     def _raw(self, key: str) -> str | None:
         found = self._values.get(key)

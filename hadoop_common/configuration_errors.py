@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
+from hadoop_common.addresses import without_password
 from hadoop_common.errors import EXIT_USAGE, HdfsError
 
 T = TypeVar("T")
@@ -19,9 +20,9 @@ _SECRET = re.compile(
 )
 
 
-def is_secret(key: str) -> bool:
-    """Return whether the value of this key must not appear in messages or lists."""
-    return _SECRET.search(key) is not None
+def shown_value(key: str, value: str) -> str:
+    """Return the value of a key for messages and lists: secrets, and passwords in URLs, are hidden."""
+    return HIDDEN if _SECRET.search(key) else without_password(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ class ArchiveQuery:
         as_of: text of a transaction id or a time; "" for the newest moment.
         branch: the history; "" for the only one.
         key_file: key of an encrypted archive, a path on the driver; "" for none.
+        tokens: whether the restored image keeps delegation tokens and their keys.
         from_txid, to_txid: of edits, the first and last transaction.
     """
 
@@ -30,6 +31,7 @@ class ArchiveQuery:
     as_of: str = ""
     branch: str = ""
     key_file: str = ""
+    tokens: bool = False
     from_txid: int | None = None
     to_txid: int | None = None
 

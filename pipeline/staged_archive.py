@@ -20,6 +20,7 @@ from archive.history import BranchView, Piece, newest_moment, plan_restore
 from archive.restoring import RestoreOptions, chosen_view, fetch_segment, fetched, restore
 from archive.storing import position_after
 from engine.settings import MergeSettings
+from hadoop_common.addresses import without_password
 from hadoop_common.configuration import Configuration
 from hadoop_common.names import image_name, segment_name
 from image_format.md5_file import format_md5, md5_path, read_md5_file
@@ -51,7 +52,7 @@ def archived_files(query: ArchiveQuery, kind: SourceKind, folder: Path, values: 
     try:
         with opened(query.location, Path(query.key_file) if query.key_file else None) as archive:
             view = chosen_view(archive, query.branch or None)
-            prefix = sha256(f"{query.location}\0{view.branch}".encode()).hexdigest()[:16]
+            prefix = sha256(f"{query.location}\0{view.branch}\0{query.tokens}".encode()).hexdigest()[:16]
             own = folder / prefix
             own.mkdir(mode=0o700, parents=True, exist_ok=True)
             if kind is SourceKind.IMAGE:
@@ -66,7 +67,8 @@ def archived_files(query: ArchiveQuery, kind: SourceKind, folder: Path, values: 
         ) from None
     except OSError as fault:
         raise SourceFileError(
-            f"{query.location} cannot be copied to {folder}: {fault}", hint="Check the key file and spark.local.dir."
+            f"{without_password(query.location)} cannot be copied to {folder}: {fault}",
+            hint="Check the key file and spark.local.dir.",
         ) from None
 
 
@@ -78,8 +80,10 @@ def _restored(archive: Archive, view: BranchView, query: ArchiveQuery, folder: P
         if not path.exists():
             configuration = Configuration.from_mapping(values, os.environ)
             settings = MergeSettings(rules=replay_rules(configuration), max_op_size=max_op_size(configuration))
+            # Spark sends the image to every executor
+            options = RestoreOptions(strip_tokens=not query.tokens, settings=settings)
             with fetched(archive, plan, scratch / "source") as source:
-                made = restore(source, scratch / "made", RestoreOptions(settings=settings)).image
+                made = restore(source, scratch / "made", options).image
             md5_path(path).write_bytes(format_md5(read_md5_file(made), path.name))
             made.rename(path)
     return path
@@ -94,7 +98,7 @@ def _wanted_pieces(view: BranchView, query: ArchiveQuery, *, in_progress: bool) 
     ]
     if not pieces:
         raise SourceFileError(
-            f"{query.location} has none of the wanted transactions of branch {view.branch}",
+            f"{without_password(query.location)} has none of the wanted transactions of branch {view.branch}",
             hint="`checkpointer archive list` shows what it has.",
         )
     return pieces

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from hadoop_common.addresses import without_password
 from hadoop_common.config_key import SECONDS, SWITCH, ConfigKey, ValueType, bound, keys_in, text
 from hadoop_common.configuration import Configuration
 
@@ -112,3 +113,8 @@ class ArchiveSettings:
     immutable: bool = bound(IMMUTABLE)
     period: float = bound(PERIOD)
     lag_alarm: float = bound(LAG_ALARM)
+
+    @property
+    def location(self) -> str:
+        """The directory or URL for messages, without a password."""
+        return without_password(self.directory)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from hadoop_common.configuration import Configuration, FaultCollector
-from hadoop_common.configuration_errors import HIDDEN, is_secret
+from hadoop_common.configuration_errors import shown_value
 from site_config.catalogue import entry_of
 
 _UNSET = "(unset)"
@@ -26,9 +26,7 @@ def changed_keys(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str,
 
 
 def _shown(name: str, values: Mapping[str, str]) -> str:
-    if is_secret(name):
-        return HIDDEN
-    return values.get(name, "") or _default(name) or _UNSET
+    return shown_value(name, values.get(name, "") or _default(name) or _UNSET)
 
 
 def _default(name: str) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from hadoop_common.config_key import ABSENT, ConfigKey, KeyStatus
 from hadoop_common.configuration import Configuration, ConfigurationFault, FaultCollector
-from hadoop_common.configuration_errors import HIDDEN, is_secret
+from hadoop_common.configuration_errors import shown_value
 from site_config.addresses import Identity, identity, namenode_ids, nameservices, scoped_key
 from site_config.catalogue import CATALOGUE, PREFIXES, closest, entry_of
 from site_config.checkpoint_config import CheckpointConfig, Role, identity_of
@@ -165,7 +165,7 @@ def _unknown(settings: Configuration, name: str) -> KeySetting:
 def _value(settings: Configuration, name: str, default: str) -> str:
     # the reader of the key reports a circle of variables as a fault
     text = FaultCollector().take(lambda: settings.get(name, default), "(variables refer to each other)")
-    return HIDDEN if text and is_secret(name) else text
+    return shown_value(name, text) if text else ""
 
 
 def _setting_dict(setting: KeySetting) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hadoop_common.configuration import Configuration, FaultCollector
-from hadoop_common.configuration_errors import HIDDEN, is_secret
+from hadoop_common.configuration_errors import shown_value
 
 _SHOWN = (
     "checkpointer.",
@@ -24,6 +24,5 @@ def shown_settings(configuration: Configuration) -> list[tuple[str, str, str]]:
 
 
 def _value(configuration: Configuration, name: str) -> str:
-    if is_secret(name):
-        return HIDDEN
-    return FaultCollector().take(lambda: configuration.get(name, ""), "(variables refer to each other)")
+    text = FaultCollector().take(lambda: configuration.get(name, ""), "(variables refer to each other)")
+    return shown_value(name, text)

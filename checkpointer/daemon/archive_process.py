@@ -257,11 +257,11 @@ class ArchiveProcess:
         if report.complete:
             self._complete_at = self._wall()
         if report.branch != before.branch:
-            _LOG.info("archived as branch %s of %s", report.branch, self._config.archive.directory)
+            _LOG.info("archived as branch %s of %s", report.branch, self._config.archive.location)
 
     def _failed(self, error: str, hint: str) -> None:
         self._failures += 1
-        self._fault.occurred(f"the archive {self._config.archive.directory} is not filled: {error}", hint=hint)
+        self._fault.occurred(f"the archive {self._config.archive.location} is not filled: {error}", hint=hint)
 
     def alarms(self) -> list[str]:
         """Return an alarm if the archive is not filled, lags behind, or lacks what was purged."""
@@ -269,7 +269,7 @@ class ArchiveProcess:
             return []
         if self._fault.count:
             return [Alarm(self._fault.text, self._fault.hint, _KIND)]
-        where, report, limit = self._config.archive.directory, self._report, self._config.archive.lag_alarm
+        where, report, limit = self._config.archive.location, self._report, self._config.archive.lag_alarm
         if report.missing and report.restorable_txid < report.last_txid:
             text = (
                 f"the archive {where} lacks {report.missing} transactions, which were purged before they were "
@@ -296,7 +296,7 @@ class ArchiveProcess:
         report = self._report
         known = journal_txid is not None and report.restorable_txid >= 0
         return ArchiveState(
-            directory=self._config.archive.directory,
+            directory=self._config.archive.location,
             running=self._child is not None,
             branch=report.branch,
             archived_txid=report.last_txid,

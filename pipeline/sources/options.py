@@ -14,6 +14,8 @@ _OF_TABLES = {"owner", "provider"}
 _PATHS = "paths"
 _ARCHIVE = "archive"
 _OF_ARCHIVES = ("as_of", "branch", "key_file")
+_TOKEN_TABLES = {"tokens", "summary"}
+"""Tables with rows for delegation tokens; images restored for other tables have none."""
 _SWITCHES = {"true": True, "false": False}
 
 
@@ -60,6 +62,7 @@ class SourceOptions:
         of_archive = {name: self._given[name] for name in _OF_ARCHIVES if name in self._given}
         return ArchiveQuery(
             self._given[_ARCHIVE],
+            tokens=self.text("table", "").strip().lower() in _TOKEN_TABLES,
             from_txid=self.integer("from_txid", least=0),
             to_txid=self.integer("to_txid", least=0),
             **of_archive,

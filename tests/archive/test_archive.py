@@ -288,6 +288,29 @@ def test_an_upload_that_breaks_off_is_never_seen(tmp_path: Path) -> None:
     assert (store.read("edits/a"), store.incoming(), (tmp_path / "a").exists()) == (b"content", [], False)
 
 
+class RefusedRenames(SlowUploads):
+    """A file system whose renames can do nothing without an error, as WebHDFS."""
+
+    protocol = "refused"
+    refuses = True
+
+    def mv(self, path1: str, path2: str, **named: object) -> None:
+        if not self.refuses:
+            super().mv(path1, path2, **named)
+
+
+def test_a_rename_that_is_refused_without_an_error_is_one(tmp_path: Path) -> None:
+    files = RefusedRenames()
+    store = FsspecStore("refused://user:password@host/archive", files, "/refused")
+    (tmp_path / "a").write_bytes(b"content")
+    with pytest.raises(ArchiveError, match=r"refused://\*\*\*@host/archive/edits/a cannot be written: .*not renamed"):
+        store.put("edits/a", tmp_path / "a")
+    assert ((tmp_path / "a").exists(), store.location) == (True, "refused://***@host/archive")
+    files.refuses = False
+    store.put("edits/a", tmp_path / "a")
+    assert store.read("edits/a") == b"content"
+
+
 # ---- finding moments -----------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,32 @@
+"""Addresses as text."""
+
+from __future__ import annotations
+
+import pytest
+
+from hadoop_common.addresses import without_password
+from hadoop_common.configuration import Configuration
+from hadoop_common.configuration_errors import HIDDEN, shown_value
+from site_config.archive_settings import DIR
+from site_config.shown_settings import shown_settings
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("s3://key:sec@ret@bucket/hdfs", "s3://***@bucket/hdfs"),
+        ("simplecache::sftp://u:p@host:22/a: denied", "simplecache::sftp://***@host:22/a: denied"),
+        ("sftp://user@host/a", "sftp://user@host/a"),
+        ("s3://bucket/a:b@c", "s3://bucket/a:b@c"),
+        ("/backup/a:b@c", "/backup/a:b@c"),
+    ],
+)
+def test_passwords_in_urls_are_hidden(text: str, shown: str) -> None:
+    assert without_password(text) == shown
+    assert shown_value("checkpointer.archive.dir", text) == shown
+    assert shown_value("ssl.server.keystore.password", text) == HIDDEN
+
+
+def test_the_console_shows_the_archive_without_its_password() -> None:
+    settings = Configuration.from_mapping({DIR.name: "ftp://user:password@host/a"}, {})
+    assert shown_settings(settings)[0][1] == "ftp://***@host/a"
