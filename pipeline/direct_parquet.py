@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from hadoop_common.durable import fsync_directory, rename_durably, sync_output
 from pipeline.errors import OutputError
+from pipeline.job_results import collect_results
 from pipeline.sources.fsimage import FsImageDataSource, ImagePart
 from pipeline.task_errors import mark_typed_errors
 
@@ -61,7 +62,7 @@ def write_parquet(
         raise OutputError(f"cannot create a folder in {target.parent}: {fault.strerror}", hint=hint) from fault
     try:
         write = partial(_write_parts, source, str(folder), compression)
-        rows = context.parallelize(parts, len(parts)).mapPartitions(write).sum()
+        rows = sum(collect_results(context.parallelize(parts, len(parts)).mapPartitions(write), len(parts)))
         for left in folder.glob(f"{_UNFINISHED}*"):  # by attempts that were killed
             left.unlink()
         (folder / _SUCCESS).touch()
@@ -71,7 +72,7 @@ def write_parquet(
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    return int(rows)
+    return rows
 
 
 def _write_parts(source: FsImageDataSource, folder: str, compression: str, parts: Iterator[ImagePart]) -> Iterator[int]:

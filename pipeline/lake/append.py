@@ -14,12 +14,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline.errors import LakeConflictError
+from pipeline.job_results import collect_results
 from pipeline.lake.delta import LakeFile, LakeTable
 from pipeline.lake.inputs import LakeImage, LakeSegment, find_image, find_segments, in_batches
 from pipeline.lake.lake import ImageInLake, choose_cluster, edits_in, edits_table, image_table, images_in, images_table
-from pipeline.lake.ranges import TxidRange, holes
+from pipeline.lake.ranges import TxidRange, holes, subtract
+from pipeline.lake.set_back import COMPARED, check_edits, check_image
 from pipeline.lake.upkeep import join_files
 from pipeline.lake.writing import EditsJob, ImagePart, LakeFileWriter, write_edits, write_image_parts
 from pipeline.source_files import SourceFile, SourceKind, is_local, local_files
@@ -39,6 +42,8 @@ _PART_BYTES = 64 << 20
 """Bytes of edits in a task, which writes a file for each day in them."""
 _CROWDED_IMAGES = 32
 _LAST = "inodes"
+_COMPARED_SEGMENTS = 4
+_COMPARED_TXIDS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +86,7 @@ def append_image(
 
     Raises:
         SourceFileError: no image was found.
-        LakeError: the lake cannot be read or written.
+        LakeError: the lake cannot be read or written, or the NameNode was set back.
     """
     options = options or ImageOptions()
     found = find_image(context, image)
@@ -91,6 +96,7 @@ def append_image(
     if (cluster, found.txid) in {(each.cluster, each.txid) for each in known}:
         return None
     found = replace(found, cluster=cluster, time=found.time if options.time is None else options.time)
+    check_image(found, known)
     names = [name for name in IMAGE_TABLES if name in options.tables and name != _LAST] + [_LAST]
     tables = [image_table(root, name) for name in names]
     _write_image(context, found, tables)
@@ -113,8 +119,9 @@ def _write_image(context: SparkContext, image: LakeImage, tables: Sequence[LakeT
     by_table: dict[str, list[LakeFile]] = {}
     if parts:
         job = context.parallelize(parts, len(parts)).mapPartitions(write_image_parts)
-        for name, file in job.collect():
-            by_table.setdefault(name, []).append(file)
+        for name, file in collect_results(job, len(parts)):
+            if file is not None:
+                by_table.setdefault(name, []).append(file)
     for table in tables:
         if files := by_table.get(table.name):
             try:
@@ -164,7 +171,7 @@ def append_edits(context: SparkContext, edits: str, root: str, cluster: str = ""
 
     Raises:
         SourceFileError: `edits` does not exist.
-        LakeError: the lake cannot be read or written.
+        LakeError: the lake cannot be read or written, or the NameNode was set back.
     """
     segments, beside = find_segments(context, edits)
     table = edits_table(root)
@@ -173,6 +180,7 @@ def append_edits(context: SparkContext, edits: str, root: str, cluster: str = ""
     cluster = choose_cluster(cluster, beside, sorted(clusters))
     added: list[TxidRange] = []
     taken = present.get(cluster, [])
+    _check_history(context, table, cluster, segments, taken)
     while batches := in_batches(segments, taken):
         table.create()
         files = _write_batch(context, table, cluster, batches[0], segments)
@@ -189,6 +197,30 @@ def append_edits(context: SparkContext, edits: str, root: str, cluster: str = ""
     return AppendedEdits(cluster, added, holes(taken))
 
 
+def _check_history(
+    context: SparkContext, table: LakeTable, cluster: str, segments: Sequence[LakeSegment], taken: Sequence[TxidRange]
+) -> None:
+    """Compare the newest segments that the lake has, wholly or in part, with its transactions."""
+    known = [each for each in segments if subtract([each.txids], taken) != [each.txids]]
+    for segment in known[-_COMPARED_SEGMENTS:]:
+        last = min(segment.txids.last, segment.txids.first + _COMPARED_TXIDS - 1)
+        options = {"path": segment.path, "columns": ",".join(COMPARED), "to_txid": str(last)}
+        reader = EditsDataSource(options).edits_reader()
+        parts = reader.partitions_of(_staged(context, segment.path, SourceKind.EDITS))
+        given = pa.Table.from_batches(batch for part in parts for batch in reader.read(part)).select(list(COMPARED))
+        files = [
+            file
+            for file in table.files()
+            if file.partition["cluster"] == cluster
+            and file.txids is not None
+            and file.txids[0] <= last
+            and file.txids[1] >= segment.txids.first
+        ]
+        present = table.read(COMPARED, files)
+        near = pc.and_(pc.greater_equal(present["txid"], segment.txids.first), pc.less_equal(present["txid"], last))
+        check_edits(segment.path, given, present.filter(near))
+
+
 def _write_batch(
     context: SparkContext, table: LakeTable, cluster: str, batch: TxidRange, segments: Sequence[LakeSegment]
 ) -> list[LakeFile]:
@@ -203,7 +235,8 @@ def _write_batch(
     files = [file for each in mine for file in _staged(context, each.path, SourceKind.EDITS)]
     parts = list(reader.partitions_of(files))
     job = EditsJob(table.uri, cluster, reader, {each.name: each.modified for each in mine})
-    return list(context.parallelize(parts, len(parts)).mapPartitions(partial(write_edits, job)).collect())
+    written = context.parallelize(parts, len(parts)).mapPartitions(partial(write_edits, job))
+    return [file for files in collect_results(written, len(parts)) for file in files]
 
 
 def _staged(context: SparkContext, uri: str, kind: SourceKind) -> list[SourceFile]:

@@ -43,16 +43,15 @@ class ImagePart:
     partition: Mapping[str, str]
 
 
-def write_image_parts(parts: Iterable[ImagePart]) -> Iterator[tuple[str, LakeFile]]:
-    """Write each part as one file, or none without rows; yield its table and the file."""
+def write_image_parts(parts: Iterable[ImagePart]) -> Iterator[tuple[str, LakeFile | None]]:
+    """Write each part as one file; yield its table and the file, None without rows."""
     for item in parts:
         with mark_typed_errors():
             writer: LakeFileWriter | None = None
             for batch in item.reader.read(item.part):
                 writer = writer or LakeFileWriter(item.uri, item.partition, batch.schema)
                 writer.add(batch)
-            if writer is not None:
-                yield item.table, writer.close()
+            yield item.table, None if writer is None else writer.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +68,8 @@ class EditsJob:
     written: Mapping[str, int]
 
 
-def write_edits(job: EditsJob, parts: Iterable[InputPartition]) -> Iterator[LakeFile]:
-    """Write a file for each day (UTC) in each part."""
+def write_edits(job: EditsJob, parts: Iterable[InputPartition]) -> Iterator[list[LakeFile]]:
+    """Write a file for each day (UTC) in each part; yield the files of each part."""
     for part in parts:
         with mark_typed_errors():
             writers: dict[str, LakeFileWriter] = {}
@@ -79,8 +78,7 @@ def write_edits(job: EditsJob, parts: Iterable[InputPartition]) -> Iterator[Lake
                     if day not in writers:
                         writers[day] = LakeFileWriter(job.uri, {"cluster": job.cluster, "day": day}, batch.schema)
                     writers[day].add(rows)
-            for writer in writers.values():
-                yield writer.close()
+            yield [writer.close() for writer in writers.values()]
 
 
 def _by_day(batch: pa.RecordBatch, written: Mapping[str, int]) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -15,7 +15,7 @@ from engine.section_delta import COPY_CHUNK, Chunk, DirectoryDelta, InodeDelta
 from hadoop_common.errors import HdfsError
 from image_format.errors import ImageStorageError
 from image_format.index import ImageIndex
-from pipeline.errors import PipelineError
+from pipeline.job_results import complete
 from pipeline.merge import tasks
 from pipeline.merge.job import CheckpointJob
 from pipeline.merge.tasks import DirectoryPart, InodePart, Part, PartFile
@@ -59,10 +59,7 @@ class ParallelMerger:
             yield from self._job.stream(tasks.send_part, parts)
             return
         files = self._job.collect(partial(tasks.write_part, str(self._folder)), parts)
-        if len(files) != len(parts):
-            # PySpark mistakes the end of a connection for the end of the results.
-            raise PipelineError(f"Spark returned {len(files)} of {len(parts)} merged parts", hint=_AGAIN)
-        for part in files:
+        for part in complete(files, len(parts), _AGAIN):
             yield from _content(part)
 
 

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from image_tools.verify.checker import verify_image
 from pipeline.host_image import HostImage
+from pipeline.job_results import collect_results
 from pipeline.kernels.features import ACL, DIRECTORY, XATTRS
 from pipeline.reports.counts.edits import EDIT_COLUMNS, EditCounts, EditRules, count_bucket, merge_buckets
 from pipeline.reports.counts.features import HOLDERS, attribute_counts, open_file_counts
@@ -180,9 +181,12 @@ def run_tasks(
 
     Args:
         advance: called with the bytes that all completed tasks have read.
+
+    Raises:
+        PipelineError: see `job_results.complete`.
     """
     with _watched(context.accumulator(0), advance) as read:
-        parts = context.parallelize(tasks, len(tasks)).mapPartitions(partial(_run, read)).collect()
+        parts = collect_results(context.parallelize(tasks, len(tasks)).mapPartitions(partial(_run, read)), len(tasks))
     found: dict[str, list[Any]] = {task.name: [] for task in tasks}
     for name, result in parts:
         found[name].append(result)
@@ -260,13 +264,17 @@ class ParquetPart:
 def count_edits(
     context: SparkContext, parts: Sequence[BatchSource], wanted: TxidBounds, rules: EditRules
 ) -> dict[str, pa.Table]:
-    """Return the tables of `count_bucket` for the whole edits."""
+    """Return the tables of `count_bucket` for the whole edits.
+
+    Raises:
+        PipelineError: see `job_results.complete`.
+    """
     if not parts:
         return count_bucket((), rules)
     buckets = min(len(parts), context.defaultParallelism)
     counted = context.parallelize(parts, len(parts)).mapPartitions(partial(_count_parts, wanted, buckets))
     by_bucket = counted if len(parts) == 1 else counted.partitionBy(buckets, int)
-    found = by_bucket.mapPartitions(partial(_count_buckets, rules)).collect()
+    found = collect_results(by_bucket.mapPartitions(partial(_count_buckets, rules)), buckets)
     return merge_buckets(unpack(found), rules.limit)
 
 

@@ -128,7 +128,6 @@ def test_edits_lie_by_day_and_a_rerun_changes_nothing(edits: Path, lake: str) ->
     assert state(lake) == before
     segment(edits, 9, MIDNIGHT + 2)
     segment(edits, 14, MIDNIGHT + DAY)
-    write_segment(edits, numbered([ops.StartLogSegmentOp(), mkdir("/x", 1, MIDNIGHT)], 7))
     done = append_edits(NO_SPARK, str(edits), lake)
     assert (done.ranges, done.missing) == ([TxidRange(9, 11), TxidRange(14, 16)], [TxidRange(12, 13)])
     assert days(lake) == {**ALL_DAYS, "2023-12-09": [7, 8, 9, 10, 11], "2023-12-10": [14, 15, 16]}
@@ -137,6 +136,18 @@ def test_edits_lie_by_day_and_a_rerun_changes_nothing(edits: Path, lake: str) ->
         "edits": [{"cluster": "default", "first": 1, "last": 11}, {"cluster": "default", "first": 14, "last": 16}],
         "missing": [{"cluster": "default", "first": 12, "last": 13}],
     }
+
+
+def test_edits_of_a_namenode_that_was_set_back_are_refused(edits: Path, tmp_path: Path, lake: str) -> None:
+    append_edits(NO_SPARK, str(edits), lake)
+    before = state(lake)
+    segment(tmp_path / "new", 5, MIDNIGHT + 7, MIDNIGHT + 8)
+    segment(tmp_path / "new", 9, MIDNIGHT + 9)
+    with pytest.raises(LakeError, match=r"edits_0*5-0*8: transaction 6 differs .* was set back") as caught:
+        append_edits(NO_SPARK, str(tmp_path / "new"), lake)
+    assert "--cluster" in caught.value.hint
+    assert state(lake) == before
+    assert append_edits(NO_SPARK, str(tmp_path / "new"), lake, "new").ranges == [TxidRange(5, 11)]
 
 
 def test_a_day_that_is_over_becomes_one_file_with_the_same_transactions(edits: Path, lake: str) -> None:
@@ -211,6 +222,9 @@ def test_images_and_how_many_are_kept(no_spark: Any, tmp_path: Path, lake: str) 
     assert not list((Path(lake) / "inodes").glob("*/txid=92/*"))
     with pytest.raises(SourceFileError, match="fsimage"):
         append_image(no_spark, lake, lake)
+    os.utime(images / sources[0].name, (1002, 1002))
+    with pytest.raises(LakeError, match=r"newer than image 292 .* was set back"):
+        append_image(no_spark, str(images / sources[0].name), lake)
 
 
 def test_every_reader_of_delta_gets_equal_sums(spark: SparkSession, lake: str) -> None:

@@ -1,0 +1,33 @@
+"""Results of a Spark job, checked for completeness."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+
+T = TypeVar("T")
+
+
+def collect_results(job: RDD[T], tasks: int) -> list[T]:
+    """Return the results of a job, one of each task.
+
+    Raises:
+        PipelineError: see `complete`.
+    """
+    return complete(job.collect(), tasks)
+
+
+def complete(results: list[T], tasks: int, hint: str = "Repeat the command.") -> list[T]:
+    """Return the collected results of `tasks` tasks, of which each returns one.
+
+    Raises:
+        PipelineError: results are missing. PySpark mistakes the end of a connection, such as that to a killed JVM, for
+            the end of the results.
+    """
+    if len(results) != tasks:
+        raise PipelineError(f"Spark returned the results of {len(results)} of {tasks} tasks", hint=hint)
+    return results

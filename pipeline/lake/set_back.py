@@ -1,0 +1,48 @@
+"""Detects that a NameNode was set back: its new history has the transaction ids of the lost one.
+
+The lake keeps one history of each cluster, so an append of another is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from pipeline.errors import LakeError
+from pipeline.lake.inputs import LakeImage
+from pipeline.lake.lake import ImageInLake
+
+COMPARED = ("txid", "op", "inode_id", "time")
+"""Columns of edits that distinguish two histories: times are in milliseconds."""
+_HINT = "If the NameNode was set back, keep this lake and append to a new one, or here with another --cluster."
+
+
+def check_image(image: LakeImage, known: Iterable[ImageInLake]) -> None:
+    """Raise LakeError if an image of the same cluster is older than `image` but has a larger txid."""
+    time = datetime.fromtimestamp(image.time / 1000, UTC)
+    for each in known:
+        if each.cluster == image.cluster and each.txid > image.txid and each.time < time:
+            raise LakeError(
+                f"{image.path} of {time:%Y-%m-%dT%H:%M:%SZ} is newer than image {each.txid} of the lake"
+                f" ({each.time:%Y-%m-%dT%H:%M:%SZ}), but its transaction id is smaller: the NameNode was set back, or"
+                " the file's modification time is wrong",
+                hint=_HINT,
+            )
+
+
+def check_edits(name: str, given: pa.Table, present: pa.Table) -> None:
+    """Raise LakeError if transactions of a segment differ from those of the lake with the same txids.
+
+    Args:
+        name: the segment's.
+        given, present: the columns COMPARED; only transactions in both are compared.
+    """
+    known = {row["txid"]: row for row in present.to_pylist()}
+    for row in given.to_pylist():
+        if known.get(row["txid"], row) != row:
+            raise LakeError(
+                f"{name}: transaction {row['txid']} differs from the one in the lake: the NameNode was set back",
+                hint=_HINT,
+            )
