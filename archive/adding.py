@@ -250,7 +250,8 @@ class _Addition:
         if removed and any(each.txid > txid for each in view.images):
             # retention rules did not need it
             return False
-        if not any(each.first <= txid + 1 and txid <= (each.last or txid) for each in segments):
+        archived = max((each.last for each in view.pieces), default=-1)
+        if not any(each.first <= txid + 1 and txid <= (each.last or archived) for each in segments):
             # without a segment next to it, the history that the image belongs to is unknown
             return not self._catalogue.records
         plan = covering_base(view, txid)

@@ -100,9 +100,10 @@ class ArchiveFollower:
 
     Args:
         options: `in_progress` is always on.
+        begun: whether the archive was filled before, so that it must exist.
     """
 
-    def __init__(self, archive: Archive, options: AddOptions) -> None:
+    def __init__(self, archive: Archive, options: AddOptions, *, begun: bool = False) -> None:
         self._archive = archive
         self.options = replace(options, in_progress=True)
         self._digests = SegmentDigests()
@@ -112,7 +113,7 @@ class ArchiveFollower:
         self._parts: list[_Part] = []
         self._next = _Next()
         self._position: ArchivePosition | None = None
-        self._catalogue: Catalogue | None = None
+        self._begun = begun
 
     def follow(self, found: FoundFiles, image_branch: str = "") -> ArchivePosition:
         """Make one round.
@@ -135,12 +136,16 @@ class ArchiveFollower:
         assert self._position is not None
         return self._position
 
-    def _compare(self, found: FoundFiles, image_branch: str, expected: str) -> None:
-        if self._catalogue is not None and self._catalogue.records and self._archive.identity() is None:
+    def require_begun(self) -> None:
+        """Raise ArchiveError if an archive that was filled before is gone."""
+        if self._begun and self._archive.identity() is None:
             raise ArchiveError(
                 f"{self._archive.store.location} no longer has its archive",
-                hint="Check that its file system is mounted; restart the daemon to begin a new archive there.",
+                hint="Mount its file system. If the archive is lost, `checkpointer archive add` begins a new one.",
             )
+
+    def _compare(self, found: FoundFiles, image_branch: str, expected: str) -> None:
+        self.require_begun()
         added = add_files(self._archive, found, self.options, self._digests, image_branch, expected)
         self._note(self._archive.catalogue(), added.branch)
         self._parts = []
@@ -237,7 +242,7 @@ class ArchiveFollower:
         self._note(published, record.branch)
 
     def _note(self, catalogue: Catalogue, branch: str) -> None:
-        self._catalogue = catalogue
+        self._begun = self._begun or bool(catalogue.records)
         view = view_of(catalogue, branch)
         missing = sum(map(len, missing_edits(catalogue, branch)))
         self._position = ArchivePosition(branch, view.last_txid, newest_moment(view), missing)

@@ -27,6 +27,7 @@ from archive.errors import OtherHistoryError
 from archive.following import ArchiveFollower, ArchivePosition
 from archive.history import histories, view_of
 from archive.pruning import prune
+from checkpointer.archiving.begun_archives import BegunArchive
 from checkpointer.archiving.journal_spool import JournalSpool
 from checkpointer.archiving.messages import SCRATCH_PREFIX, ArchiveReport, ArchiveSource
 from checkpointer.roles.standby.open_source import open_edit_source
@@ -72,15 +73,20 @@ class Inbox:
 
 
 class Rounds:
-    """Rounds of archiving with one open archive: copies from a journal, additions, and removal by retention rules."""
+    """Rounds of archiving: copies from a journal, additions, and removal by retention rules.
+
+    After a failed round, the next one compares all files again. What is known of them and of the image stays.
+    """
 
     def __init__(self, archive: Archive, settings: ArchiveSettings, spool: JournalSpool | None) -> None:
         self._archive = archive
         self._settings = settings
         self._spool = spool
-        options = AddOptions(restore_target=settings.restore_target, forks=spool is None)
-        self._follower = ArchiveFollower(archive, options)
+        self._options = AddOptions(restore_target=settings.restore_target, forks=spool is None)
+        self._begun = BegunArchive(settings.directory)
+        self._follower: ArchiveFollower | None = None
         # the confirmed image, and the branch at that time: it belongs to no branch that begins later
+        self._confirmations = -1
         self._image: Path | None = None
         self._image_branch = ""
         self._branch = ""
@@ -93,33 +99,45 @@ class Rounds:
         Raises:
             HdfsError, OSError: the archive or the edits cannot be used.
         """
+        if source.confirmations != self._confirmations:
+            self._confirmations, self._image, self._image_branch = source.confirmations, source.image, self._branch
+        follower = self._follower
+        if follower is None:
+            begun = self._begun.noted(source.storage)
+            follower = self._follower = ArchiveFollower(self._archive, self._options, begun=begun)
         if source.replay_rate > 0:
-            self._follower.options = replace(self._follower.options, replay_rate=source.replay_rate)
-        if source.image is None and not self._branch and not self._archive.catalogue().records:
+            follower.options = replace(follower.options, replay_rate=source.replay_rate)
+        if self._image is None and not self._branch and not self._archive.catalogue().records:
+            follower.require_begun()
             # without an image, nothing would show later which history the first edits belong to
             return None
         version = (source.storage / VERSION).read_text()
         if self._spool is not None:
             self._update(self._spool, source, version)
         folders = source.edits if self._spool is None else (self._spool.folder,)
-        if source.image != self._image:
-            self._image, self._image_branch = source.image, self._branch
-        images = (source.image,) if source.image is not None and source.image.is_file() else ()
+        images = (self._image,) if self._image is not None and self._image.is_file() else ()
         found = FoundFiles(version, find_segments(folders, in_progress=True), images)
         try:
-            position = self._follower.follow(found, self._image_branch)
+            position = follower.follow(found, self._image_branch)
         except OtherHistoryError:
             assert self._spool is not None
             # everything is compared once more, to find out where the histories part
             self._spool.begin(self._spool.oldest())
-            self._follower.options = replace(self._follower.options, forks=True)
+            follower.options = replace(follower.options, forks=True)
             return self.make(source)
+        if not self._branch:
+            self._begun.note(source.storage)
         self._branch = position.branch
         if self._spool is not None:
             self._spool.archived(position.last_txid)
-            self._follower.options = replace(self._follower.options, forks=False)
+            follower.options = replace(follower.options, forks=False)
         self._prune()
         return position
+
+    def forget_image(self) -> None:
+        """Wait for the next confirmation of an image whose history is unknown: it may become that of a lost past."""
+        if not self._image_branch:
+            self._image = None
 
     def _update(self, spool: JournalSpool, source: ArchiveSource, version: str) -> None:
         if spool.next_txid is None:
@@ -160,23 +178,35 @@ class _Outcome:
 def work(config: CheckpointConfig, inbox: Inbox) -> None:
     """Archive until the daemon ends this process."""
     settings, outcome = config.archive, _Outcome()
+    rounds: Rounds | None = None
+    with ExitStack() as resources:
+        while not inbox.ended.wait(settings.period):
+            try:
+                rounds = rounds or resources.enter_context(_opened_rounds(config, inbox))
+                if inbox.source is None:
+                    continue
+                position = rounds.make(inbox.source)
+                # a round that only waits for an image does not show that a failure has ended
+                if position is not None or not outcome.failures:
+                    _report(outcome, _as_report(position))
+            except Exception as fault:
+                outcome.failures += 1
+                if outcome.failures > _TOLERATED:
+                    if rounds is not None:
+                        rounds.forget_image()
+                    _report(outcome, _failed(outcome.report, fault))
+                inbox.ended.wait(min(_MAX_WAIT_SECONDS, settings.period * 2.0 ** min(outcome.failures, 16)))
+
+
+@contextmanager
+def _opened_rounds(config: CheckpointConfig, inbox: Inbox) -> Iterator[Rounds]:
+    settings = config.archive
     key_file = Path(settings.key_file) if settings.key_file else None
-    while not inbox.ended.is_set():
-        try:
-            with ExitStack() as resources:
-                archive = resources.enter_context(
-                    open_archive(settings.directory, key_file, immutable=settings.immutable)
-                )
-                spool = resources.enter_context(_opened_spool(config, inbox))
-                rounds = Rounds(archive, settings, spool)
-                while not inbox.ended.wait(settings.period):
-                    if inbox.source is not None:
-                        _report(outcome, _as_report(rounds.make(inbox.source)))
-        except Exception as fault:
-            outcome.failures += 1
-            if outcome.failures > _TOLERATED:
-                _report(outcome, _failed(outcome.report, fault))
-            inbox.ended.wait(min(_MAX_WAIT_SECONDS, settings.period * 2.0 ** min(outcome.failures, 16)))
+    with (
+        open_archive(settings.directory, key_file, immutable=settings.immutable) as archive,
+        _opened_spool(config, inbox) as spool,
+    ):
+        yield Rounds(archive, settings, spool)
 
 
 def _report(outcome: _Outcome, report: ArchiveReport) -> None:

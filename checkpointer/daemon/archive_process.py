@@ -71,6 +71,7 @@ class ArchiveProcess:
         self._guard = threading.Lock()
         self._source: ArchiveSource | None = None
         self._confirmed: tuple[Path, bytes] | None = None
+        self._confirmations = 0
         self._replay_rate = 0.0
         self._report = ArchiveReport()
         self._complete_at: float | None = None
@@ -101,7 +102,9 @@ class ArchiveProcess:
             newest = role.latest_image()
             known = (newest, read_md5_file(newest))
             if known != self._confirmed and role.confirm_image() == newest:
-                self._confirmed = known
+                with self._guard:
+                    self._confirmed = known
+                    self._confirmations += 1
         except (HdfsError, OSError) as fault:
             # the next attempt tries again; uploads report what keeps an image from being confirmed
             _LOG.debug("the newest image is not archived yet: %s", error_text(fault))
@@ -132,6 +135,7 @@ class ArchiveProcess:
             edits=tuple(dict.fromkeys(each.path.parent for each in role.segments())),
             base_txid=0 if name is None else name.txid,
             image=image if image is not None and image.is_file() else None,
+            confirmations=self._confirmations,
             replay_rate=self._replay_rate,
         )
 
@@ -174,15 +178,16 @@ class ArchiveProcess:
                 end = self._run()
             except OSError as fault:
                 end = error_text(fault)
+            # a process that begins does not know which branch the image was confirmed for
+            self._forget_image()
             if self._restarts:
                 wait = 0.0
             elif not self._stopping.is_set():
-                # a process that begins does not know which branch the image was confirmed for
-                self._forget_image()
                 self._failed(f"its process ended: {end}", "The daemon starts it again; see the daemon's log.")
                 wait = 1.0 if self._clock() - began > _MAX_WAIT_SECONDS else min(_MAX_WAIT_SECONDS, max(1.0, 2 * wait))
 
     def _forget_image(self) -> None:
+        """Let the role confirm the image again."""
         with self._guard:
             self._confirmed = None
             if self._source is not None:
@@ -251,6 +256,8 @@ class ArchiveProcess:
     def _reported(self, report: ArchiveReport) -> None:
         before, self._report = self._report, report
         if report.error:
+            # its process may no longer use it
+            self._forget_image()
             self._failed(report.error, report.hint)
             return
         self._fault.ended()

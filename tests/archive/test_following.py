@@ -18,7 +18,7 @@ from archive.following import ArchiveFollower
 from archive.history import chain, plan_restore, view_of
 from archive.object_store import FolderStore
 from archive.restoring import RestoreOptions, fetch_segment, fetched, restore
-from hadoop_common.names import segment_name
+from hadoop_common.names import image_name, segment_name
 from journal.operation import EditOp
 from journal.segment_file import map_file, read_ops
 from tests.archive.open_segment import FIRST, Writer, found, op_of, parts
@@ -239,6 +239,36 @@ def test_a_damaged_part_does_not_take_another_history(grown: bool, archive: Arch
         writer.write(*map(op_of, (500, 501, 502)))
     writer.finish()
     assert ArchiveFollower(archive, AddOptions()).follow(found(nn)).branch != MAIN
+
+
+def test_an_image_that_the_open_segment_does_not_reach_waits(archive: Archive, nn: Path) -> None:
+    writer = Writer(nn)
+    add_directory(archive, nn, AddOptions(in_progress=True))
+    builder = ImageBuilder(HADOOP3)
+    builder.info.transactionId = writer.last + 2
+    builder.save(nn / "current")
+    wanted = AddOptions(in_progress=True, restore_target=0)
+    for txid, images in ((1, 1), (2, 2)):
+        writer.write(op_of(txid))
+        add_directory(archive, nn, wanted)
+        assert len(archive.catalogue().images) == images
+
+
+def test_an_idle_new_cluster_keeps_its_history(archive: Archive, tmp_path: Path) -> None:
+    """Nothing but its image 0 proves which history it is."""
+    builder = ImageBuilder(HADOOP3)
+    builder.info.transactionId = 0
+    nn = storage(tmp_path / "idle", builder)
+    last = segment(nn, 0)
+    assert add_directory(archive, nn).branch == MAIN
+    last = segment(nn, last)
+    added = add_directory(archive, nn)
+    assert (added.branch, added.restorable, len(added.edits)) == (MAIN, last, 1)
+    # without the image, a branch is begun once
+    (nn / "current" / image_name(0)).unlink()
+    branches = [add_directory(archive, nn) for _ in range(2)]
+    assert [each.forked for each in branches] == [True, False]
+    assert branches[0].branch == branches[1].branch != MAIN
 
 
 def test_edits_that_were_purged_before_are_missing(archive: Archive, nn: Path) -> None:

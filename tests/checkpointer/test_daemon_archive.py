@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from archive.archive import open_archive
 from archive.catalogue import MAIN
 from archive.history import newest_moment, view_of
 from checkpointer.archiving.messages import ArchiveReport, ArchiveSource
-from checkpointer.archiving.worker import Rounds
+from checkpointer.archiving.worker import Rounds, work
 from checkpointer.daemon.archive_process import ArchiveProcess
 from checkpointer.daemon.service import CheckpointService
 from engine.merge import Timings
@@ -138,8 +138,85 @@ def test_a_failure_is_an_alarm_until_the_archive_works_again(process: ArchivePro
     assert service.ready().ok
     assert status["failures"] == 0
     place.unlink()
-    wait_until("the archive", lambda: not process.alarms() and state_of(process).archived_txid == last)
+
+    def filled() -> bool:
+        # the image is confirmed again after a failure
+        service.poll()
+        return not process.alarms() and state_of(process).archived_txid == last
+
+    wait_until("the archive", filled)
     assert state_of(process).failures >= 1
+
+
+class Inbox:
+    """The messages of a daemon; it ends after `rounds` waits. `before` acts before each round."""
+
+    def __init__(self, source: ArchiveSource, rounds: int, before: Callable[[int], None]) -> None:
+        self.source, self.left, self.before, self.ended = source, rounds, before, self
+
+    def is_set(self) -> bool:
+        return self.left < 0
+
+    def wait(self, seconds: float) -> bool:
+        self.left -= 1
+        self.before(self.left)
+        return self.is_set()
+
+
+def test_a_mount_point_without_its_file_system_gets_no_archive(
+    nn: Path, place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Neither by the process that filled the archive nor by the next one."""
+    writer, away = Writer(nn), place.with_name("away")
+
+    def unmounted(left: int) -> None:
+        if left == 6:
+            place.rename(away)
+            place.mkdir()
+        if left == 3:
+            writer.finish()
+        if left > 3:
+            writer.write(number(100 - left))
+
+    work(config_of(place), Inbox(source_of(nn), 8, unmounted))  # type: ignore[arg-type]
+    work(config_of(place), Inbox(source_of(nn), 3, lambda left: None))  # type: ignore[arg-type]
+    assert not list(place.iterdir())
+    last = ArchiveReport.from_line(capfd.readouterr().out.splitlines()[-1])
+    assert (last.complete, last.error) == (False, f"{place} no longer has its archive")
+    place.rmdir()
+    away.rename(place)
+    work(config_of(place), Inbox(source_of(nn), 2, lambda left: None))  # type: ignore[arg-type]
+    last = ArchiveReport.from_line(capfd.readouterr().out.splitlines()[-1])
+    assert (last.complete, last.last_txid, last.error) == (True, writer.last, "")
+
+
+def test_a_failed_round_does_not_forget_the_history_of_the_image(nn: Path, place: Path) -> None:
+    """The image of a lost past is not stored in the history that replaces it."""
+    shared = segment(nn, BASE_TXID, number(1))
+    lost = segment(nn, shared, *map(number, range(2, 6)))
+    builder = ImageBuilder(HADOOP3)
+    builder.info.transactionId = lost
+    builder.save(nn / "current")
+    source = replace(source_of(nn), confirmations=1)
+    inbox = Inbox(source, 20, lambda left: None)
+
+    def events(left: int) -> None:
+        if left == 17:
+            inbox.source = replace(source, image=nn / "current" / image_name(lost), confirmations=2)
+        if left == 15:
+            # set back; the archive is out of reach for a while
+            (nn / "current" / segment_name(shared + 1, lost)).unlink()
+            segment(nn, shared, *(mkdir(f"/new{n}", 17000 + n, 7000) for n in range(8)))
+            place.rename(place.with_name("away"))
+        if left == 8:
+            place.with_name("away").rename(place)
+
+    inbox.before = events
+    work(config_of(place, **{"checkpointer.archive.restore-target": "0"}), inbox)  # type: ignore[arg-type]
+    with open_archive(str(place)) as archive:
+        catalogue = archive.catalogue()
+    assert [(each.txid, each.branch) for each in catalogue.images] == [(BASE_TXID, MAIN), (lost, MAIN)]
+    assert len(catalogue.branches) == 2
 
 
 def test_no_process_without_an_archive(nn: Path) -> None:

@@ -1,0 +1,41 @@
+"""The archives that a daemon has filled, by location: a file next to its storage directory's `current`.
+
+A location in it that has no archive has lost it, for instance because its file system is not mounted. A daemon must not
+begin another archive there. Only digests are kept, since a URL may hold a password.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Final
+
+from hadoop_common.durable import write_atomically
+
+NAME: Final = "checkpointer-archives"
+
+
+class BegunArchive:
+    """Whether this daemon has filled the archive at `location`; methods raise OSError or HdfsError.
+
+    All take `storage`, the `current` folder.
+    """
+
+    def __init__(self, location: str) -> None:
+        self._digest = hashlib.sha256(location.encode("utf-8", "surrogateescape")).hexdigest()
+
+    def noted(self, storage: Path) -> bool:
+        """Return whether it has been noted."""
+        return self._digest in _lines(storage)
+
+    def note(self, storage: Path) -> None:
+        """Note it durably."""
+        if self._digest not in (lines := _lines(storage)):
+            write_atomically(storage.parent / NAME, "".join(f"{each}\n" for each in [*lines, self._digest]).encode())
+
+
+def _lines(storage: Path) -> list[str]:
+    try:
+        return (storage.parent / NAME).read_text("ascii", "replace").split()
+    except FileNotFoundError:
+        return []
