@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fnmatch
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +44,7 @@ class Criteria:
     """What a search looks for; unset fields match every inode.
 
     Attributes:
-        name: glob for the local name, in which `*` and `?` match any characters.
+        name: glob for the local name; `*` matches any characters, `?` one, and `[...]` one of a set.
         kind: a key of `KINDS`.
         size: of files, in bytes; other kinds do not match a limit. `modified`, `accessed`: in ms since 1970;
             directories have no access time.
@@ -75,8 +77,7 @@ class CriteriaMatcher:
         self._criteria = criteria
         self._names = names
         self._owned: dict[int, bool] = {}
-        glob = fnmatch.translate(criteria.name).encode("utf-8", "surrogateescape")
-        self._name = re.compile(glob, re.DOTALL) if criteria.name else None
+        self._fits = _name_test(criteria.name) if criteria.name else None
 
     def mask(self, columns: InodeColumns) -> Mask:
         """Return which inodes may match, by all columns except the name.
@@ -104,13 +105,10 @@ class CriteriaMatcher:
 
     def named(self, buffer: npt.NDArray[np.uint8], columns: InodeColumns) -> Mask:
         """Return whose names in the INODE section `buffer` match."""
-        if self._name is None:
+        if self._fits is None:
             return np.ones(columns.kind.size, np.bool_)
-        match, content = self._name.match, buffer.data
         ends = (columns.name_start + columns.name_size).tolist()
-        found = (
-            match(content, start, end) is not None for start, end in zip(columns.name_start.tolist(), ends, strict=True)
-        )
+        found = map(self._fits, repeat(buffer.data), columns.name_start.tolist(), ends)
         return np.fromiter(found, np.bool_, columns.kind.size)
 
     def _is_owned(self, pair: int) -> bool:
@@ -121,3 +119,14 @@ class CriteriaMatcher:
             by_user = not self._criteria.owner or owner.user == self._criteria.owner
             known = self._owned[pair] = by_user and (not self._criteria.group or owner.group == self._criteria.group)
         return known
+
+
+def _name_test(glob: str) -> Callable[[memoryview, int, int], bool]:
+    """Return the test whether the UTF-8 name between two offsets matches; `?` and `[...]` stand for characters."""
+    pattern = fnmatch.translate(glob)
+    if {"?", "["}.isdisjoint(glob):
+        # such a glob matches the same names by bytes, without decoding each
+        by_bytes = re.compile(pattern.encode("utf-8", "surrogateescape")).match
+        return lambda content, start, end: by_bytes(content, start, end) is not None
+    by_characters = re.compile(pattern).match
+    return lambda content, start, end: by_characters(str(content[start:end], "utf-8", "surrogateescape")) is not None

@@ -7,11 +7,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from image_format.array_allocator import ArrayAllocator
+from image_format.inode_columns import InodeColumns
+from image_format.string_table import StringTable
 from image_tools.browse import ImageBrowser
-from image_tools.search.criteria import Criteria, NumberRange
+from image_tools.dump.values import SerialNames
+from image_tools.search.criteria import Criteria, CriteriaMatcher, NumberRange
 from image_tools.search.listing import attributes, listed, sized
 from image_tools.search.ranking import rank
 from image_tools.search.rows import json_lines, path_lines, write_parquet
@@ -87,6 +91,27 @@ def test_each_predicate_finds_what_a_walk_finds(image: Any) -> None:
     assert sized(browser, top)["length"] == sum(lengths)
     with pytest.raises(NoSuchPathError, match="/missing/path does not exist"):
         found(scan, "/missing/path")
+
+
+@pytest.mark.parametrize(
+    ("glob", "expected"),
+    [
+        ("?.txt", ["é.txt", "日.txt", "a.txt"]),
+        ("[äöé]*", ["é.txt", "ä"]),
+        ("[!a]", ["ä"]),
+        ("*.txt", ["é.txt", "日.txt", "a.txt"]),
+        ("é*", ["é.txt"]),
+    ],
+)
+def test_a_glob_matches_characters(glob: str, expected: list[str]) -> None:
+    names = ["é.txt", "日.txt", "a.txt", "ä", "ß.", "ab"]
+    sizes = np.array([len(each.encode()) for each in names], np.int64)
+    columns = InodeColumns(*(np.zeros_like(sizes) for _ in InodeColumns._fields))._replace(
+        name_start=np.cumsum(sizes) - sizes, name_size=sizes
+    )
+    matcher = CriteriaMatcher(Criteria(name=glob), SerialNames(StringTable(b"\0")))
+    mask = matcher.named(np.frombuffer("".join(names).encode(), np.uint8), columns)
+    assert [name for name, fits in zip(names, mask.tolist(), strict=True) if fits] == expected
 
 
 def test_a_storage_policy_of_files_and_directories() -> None:
