@@ -6,7 +6,7 @@ NameNode's. The daemon verifies every record of our image, and compares in a pro
 
 A comparison waits until our own newest image is as new as the NameNode's. The first image of a NameNode, from which
 our images descend, is not compared. Both images of the newest difference stay in `shadow` below the first storage
-directory; everything else there is temporary.
+directory; `shadow/comparing` is temporary.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from engine.errors import CheckpointCancelledError, CheckpointError
 from engine.loaded_image import next_layout
 from engine.merge import merge
 from hadoop_common.back_off import BackOff
+from hadoop_common.errors import EXIT_BAD_IMAGE
 from hadoop_common.names import image_name
 from hadoop_common.recurring_fault import Alarm, with_next
 from hadoop_common.transfer import Throttle
@@ -45,9 +46,14 @@ _LOG = logging.getLogger(__name__)
 
 FOLDER = "shadow"
 _OURS, _THEIRS = "ours", "namenode"
+_WORK = "comparing"
 _MD5 = ".md5"
 _SLICE_SECONDS = 0.5
 _DIFFERENT_EXIT = 1
+_RETRIED = (
+    "The daemon retries. If that fails again, make sure that the host has free memory and space for temporary files, "
+    "and run `checkpointer image verify` on the NameNode's newest image."
+)
 
 # Returns "" for two images of equal meaning, else the first difference and their number.
 Compare = Callable[[Path, Path, Callable[[], bool]], str]
@@ -67,16 +73,17 @@ def compare_by_commands(ours: Path, theirs: Path, cancelled: Callable[[], bool])
     """Verify our image, then compare both (`Compare`), in processes of their own.
 
     Raises:
-        CheckpointError: an image cannot be read.
+        CheckpointError: a process failed, such as for lack of memory, or the NameNode's image cannot be read.
         CheckpointCancelledError: `cancelled()` became true.
     """
     code, output, errors = _run(["verify", str(ours)], cancelled)
+    if code not in (0, EXIT_BAD_IMAGE):
+        raise CheckpointError(f"{ours} cannot be verified: {_failure(code, errors)}", hint=_RETRIED)
     if code:
         return f"our image does not pass `checkpointer image verify`: {_first_line(output or errors)}"
     code, output, errors = _run(["diff", str(ours), str(theirs), "--ignore-replay-times", "--limit", "1"], cancelled)
     if code not in (0, _DIFFERENT_EXIT) or not output:
-        problem = f"{ours} and {theirs} cannot be compared: {_first_line(errors)}"
-        raise CheckpointError(problem, hint=f"Run `checkpointer image verify {theirs}`; the daemon retries.")
+        raise CheckpointError(f"{ours} and {theirs} cannot be compared: {_failure(code, errors)}", hint=_RETRIED)
     return "" if code == 0 else f"{_first_line(output)}; {output.splitlines()[-1]}"
 
 
@@ -93,6 +100,10 @@ def _run(words: list[str], cancelled: Callable[[], bool]) -> tuple[int, str, str
                     raise CheckpointCancelledError("cancelled during a comparison") from None
             else:
                 return child.returncode, output, errors
+
+
+def _failure(code: int, errors: str) -> str:
+    return f"a signal {-code} ended the process" if code < 0 else _first_line(errors)
 
 
 def _first_line(text: str) -> str:
@@ -190,6 +201,9 @@ class ShadowComparer:
 
     def _compare_newest(self, address: str) -> bool:
         """Compare the newest image of a NameNode; return False if that must wait for an image of ours."""
+        if self._role.image_folders():
+            # a killed process leaves images, which could take the space of our next one
+            shutil.rmtree(self._folder(_WORK), ignore_errors=True)
         timeout = self._config.transfer_timeout
         txid = newest_image(address, timeout=timeout, cancel=self._stopped)
         if txid <= last_compared(self._history.entries()):
@@ -200,15 +214,25 @@ class ShadowComparer:
         if made is None and base is None:
             _LOG.info("no image of ours leads to txid %d, so the next image is compared first", txid)
             return True
-        folder = self._folder(txid)
-        shutil.rmtree(folder, ignore_errors=True)
+        work = self._folder(_WORK)
         try:
-            finding = self._compare_at(txid, address, folder, made, base)
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        self._note(txid, address, finding, folder)
+            finding = self._compare_at(txid, address, work, made, base)
+            self._keep_images(txid, work, different=bool(finding))
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+        self._note(txid, address, finding)
         return True
+
+    def _keep_images(self, txid: int, work: Path, *, different: bool) -> None:
+        """Move the images of a difference to their folder, and remove those of an older one."""
+        kept = self._folder(txid)
+        # of a comparison whose result was not noted
+        shutil.rmtree(kept, ignore_errors=True)
+        if different:
+            work.rename(kept)
+            for other in kept.parent.iterdir():
+                if other != kept:
+                    shutil.rmtree(other, ignore_errors=True)
 
     def _compare_at(
         self, txid: int, address: str, folder: Path, made: Path | None, base: tuple[int, Path] | None
@@ -253,7 +277,7 @@ class ShadowComparer:
             hint = "The daemon retries; if that fails, check the edits that the daemon follows."
             raise CheckpointError(f"the edits end at txid {result.txid}, expected {txid}", hint=hint)
 
-    def _note(self, txid: int, address: str, finding: str, folder: Path) -> None:
+    def _note(self, txid: int, address: str, finding: str) -> None:
         reason = DIFFERENT if finding else EQUAL
         entry = HistoryEntry(
             at=self._wall(), kind=COMPARISON, text=finding or EQUAL, txid=txid, target=address, reason=reason
@@ -261,20 +285,16 @@ class ShadowComparer:
         self._history.note(entry)
         fields = {"txid": txid, "target": address, "result": reason}
         if not finding:
-            shutil.rmtree(folder, ignore_errors=True)
             _LOG.info("the image at txid %d of %s equals ours, %s", txid, address, self.state(), extra=fields)
             return
-        for other in folder.parent.iterdir():
-            if other != folder:
-                shutil.rmtree(other, ignore_errors=True)
         text = f"the image at txid {txid} of {address} differs from ours: {finding}"
-        _LOG.error("%s", with_next(text, difference_hint(folder)), extra=fields)
+        _LOG.error("%s", with_next(text, difference_hint(self._folder(txid))), extra=fields)
 
     # ---- our images ----------------------------------------------------------------------------------------
 
-    def _folder(self, txid: int) -> Path:
-        """Return the folder for both images at `txid`."""
-        return self._role.image_folders()[0].parent / FOLDER / str(txid)
+    def _folder(self, name: int | str) -> Path:
+        """Return the folder for both images of a difference at the txid `name`, or of the running comparison."""
+        return self._role.image_folders()[0].parent / FOLDER / str(name)
 
     def _path(self, txid: int) -> Path | None:
         """Return our image at `txid` in the first storage directory that has it."""

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.daemon.shadow import FOLDER, ShadowComparer
+import checkpointer.daemon.shadow as shadow_module
+from checkpointer.daemon.shadow import FOLDER, ShadowComparer, compare_by_commands
 from checkpointer.daemon.upload_forecast import UploadForecast
+from engine.errors import CheckpointError
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.names import image_name, md5_name
 from image_format.reader import ImageFile
@@ -185,6 +187,31 @@ def test_the_namenodes_image_is_never_compared_with_itself(node: FakeNamenode, s
     assert (state.txid, str(state)) == (made, "0 of 1 equal")
 
 
+def test_a_killed_comparison_leaves_nothing(
+    node: FakeNamenode, shadow: Shadow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end_segments(node)
+    shadow.secondary.checkpoint()
+    node.save_namespace()
+    damage(node)
+    shadow.secondary.checkpoint()
+    different = str(shadow.compare().txid)
+    end_segments(node)
+    made = shadow.secondary.checkpoint().details["txid"]
+    node.take(made, (shadow.secondary.folder / image_name(made)).read_bytes())
+    node.checkpointed_at += 1
+    node.faults["image"] = 500
+    with monkeypatch.context() as killed, pytest.raises(Exception, match="500"):
+        killed.setattr("shutil.rmtree", lambda *_, **__: None)
+        shadow.compare()
+    assert len(shadow.kept) == 2
+    node.faults["look-image"] = 500
+    shadow.at += shadow.secondary.config.period
+    with pytest.raises(Exception, match="500"):
+        shadow.compare()
+    assert shadow.kept == [different]
+
+
 def test_a_failed_comparison_waits_before_it_fetches_the_image_again(node: FakeNamenode, shadow: Shadow) -> None:
     end_segments(node)
     shadow.secondary.checkpoint()
@@ -199,6 +226,20 @@ def test_a_failed_comparison_waits_before_it_fetches_the_image_again(node: FakeN
     del node.faults["look-image"]
     shadow.at += shadow.secondary.config.period
     assert str(shadow.compare()) == "1 of 1 equal"
+
+
+@pytest.mark.parametrize("codes", [(1,), (6,), (-9,), (0, 3), (0, -9), (0, 6)])
+def test_a_process_that_fails_is_no_difference(codes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter(codes)
+    monkeypatch.setattr(shadow_module, "_run", lambda *_: (next(answers), "opening\n", "not enough memory\n"))
+    with pytest.raises(CheckpointError, match=r"not enough memory|signal 9"):
+        compare_by_commands(Path("ours"), Path("theirs"), lambda: False)
+    assert list(answers) == []
+
+
+def test_a_damaged_image_of_ours_is_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shadow_module, "_run", lambda *_: (3, "error digest\n", ""))
+    assert "error digest" in compare_by_commands(Path("ours"), Path("theirs"), lambda: False)
 
 
 def test_status_and_summary_count_the_comparisons_of_a_week() -> None:
