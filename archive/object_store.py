@@ -182,7 +182,6 @@ class FsspecStore:
         with _faults(f"{self._url}/{name}", "cannot be written"):
             self._fs.invalidate_cache()
             if not self._fs.exists(target):
-                self._fs.makedirs(str(PurePosixPath(target).parent), exist_ok=True)
                 self._upload(source, target)
         source.unlink(missing_ok=True)
 
@@ -192,7 +191,8 @@ class FsspecStore:
             self._fs.put_file(str(source), target)
             return
         aside = f"{self._root}/{INCOMING}/{secrets.token_hex(8)}"
-        self._fs.makedirs(f"{self._root}/{INCOMING}", exist_ok=True)
+        for folder in (str(PurePosixPath(target).parent), str(PurePosixPath(aside).parent)):
+            self._fs.makedirs(folder, exist_ok=True)
         self._fs.put_file(str(source), aside)
         size, refused = source.stat().st_size, None
         try:
