@@ -1,13 +1,15 @@
 """Read access to a warm namespace: the base image with the changes since, without a copy of either.
 
-Only inodes that edits touched have a row. The others are read from the base image and get no row, so reading a
-directory takes no memory that stays. Snapshots are an exception: inodes with snapshot diffs are loaded, as in replay.
+Only inodes that edits touched have a row. The others are read from the base image and get no row: a reader changes
+nothing that replay or the next image uses. Reading snapshot diffs would load rows, so reads that need them are refused.
 """
 
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -15,13 +17,12 @@ import numpy as np
 from engine.live_content import ContentWalk
 from engine.loaded_image import LoadedImage
 from engine.namespace import Namespace
-from engine.namespace.diff_codec import Diffs
-from engine.namespace.diffs import DirectoryDiffs, FileDiffs, row_of
+from engine.read_refusals import SNAPSHOT_READS, refused_read
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.index import Ids, ImageIndex
 from image_format.inode_features import to_signed
 from image_format.inode_table import NO_ROW
-from image_format.kernels.inode import DROPPED, SYMLINK
+from image_format.kernels.inode import DROPPED
 from image_format.kernels.scan import find_id
 from image_format.kernels.tables import UNKNOWN
 from image_format.name_order import name_key
@@ -31,7 +32,12 @@ from image_format.varint import parse_message, read_record
 from image_tools.dump.values import SerialNames
 from image_tools.namespace_browser import ChildPage, ContentTotals, Enter, LocatedInode, SnapshotFolder, placed
 
-_UINT64 = (1 << 64) - 1
+_MAX_CHANGED = 20_000
+"""Names of one directory changed since the base image that a reader reads at once, in about 0.1 s."""
+_MAX_REFERENCES = 5_000
+"""The same for renamed inodes that snapshots have, too: reading one takes longer."""
+_MAX_SCANNED = 5_000_000
+"""Inodes of the base image for which a reader may find out the directory of each, in about 0.1 s."""
 
 
 class ChildIds(NamedTuple):
@@ -54,6 +60,11 @@ class LiveBrowser:
         self._pause = pause
         self._bind()
 
+    def close(self) -> None:
+        """Release the namespace, which is replaced by then or soon; nothing can be read afterwards."""
+        for name in ("index", "namespace", "names", "erasure_policies"):
+            vars(self).pop(name, None)
+
     def _bind(self) -> None:
         loaded = self._opened()
         self.index: ImageIndex = loaded.index
@@ -72,6 +83,8 @@ class LiveBrowser:
         Raises:
             NamespaceBusyError: the namespace did not become available again.
         """
+        # a load must not have two images in memory
+        self.close()
         self._pause()
         self._bind()
 
@@ -118,6 +131,9 @@ class LiveBrowser:
         if table.row_of.get(inode_id) is None:
             if self.index.slot(inode_id) < 0:
                 return []
+            if self.index.slot_count > _MAX_SCANNED:
+                what = f"finding the path of an inode in a namespace of more than {_MAX_SCANNED:,} inodes"
+                raise refused_read(what)
             (chain,) = self.index.history.chains(np.array([inode_id], np.int64))
             ids = chain.tolist()
             while ids and table.row_of.get(ids[-1]) is None:
@@ -127,9 +143,12 @@ class LiveBrowser:
             inode_id = ids[-1]
         row = table.row_of.get(inode_id)
         assert row is not None
-        if not self.namespace.history.lookup.in_current_state(row):
-            return []
-        return [int(table.id[each]) for each in self.namespace.history.lookup.chain(row)] + below[::-1]
+        rows = self.namespace.history.lookup.chain(row)
+        above = [int(table.id[each]) for each in rows]
+        for directory_id, each, child_id in zip(above, rows[1:], above[1:], strict=False):
+            if self._child_id(directory_id, table.name(each)) != child_id:
+                return []
+        return above + below[::-1]
 
     def _place(self, inode: pb.INode, snapshot: int | None, above: LocatedInode | None) -> LocatedInode:
         return placed(inode, snapshot, above, self.names, self.erasure_policies)
@@ -140,9 +159,7 @@ class LiveBrowser:
         """Return a child of an inode by name, None if it is missing."""
         if not place.inode.HasField("directory"):
             return None
-        if place.snapshot is not None:
-            held = self._names_at(place)
-            return self._at(place, name, held[name]) if name in held else None
+        _check_present(place)
         inode_id = self._child_id(to_signed(place.inode.id), name)
         inode = self.inode(inode_id) if inode_id else None
         return None if inode is None else self._place(inode, None, place)
@@ -169,7 +186,12 @@ class LiveBrowser:
         if row is not None and tree.is_open(row):
             return {name: int(table.id[node.row]) for name, node in tree.misplaced(row).items()}
         found = {}
-        for number in self.index.reference_children(directory_id).tolist():
+        numbers = self.index.reference_children(directory_id)
+        if numbers.size > _MAX_REFERENCES:
+            raise refused_read(
+                f"reading a directory with more than {_MAX_REFERENCES:,} renamed entries that snapshots hold"
+            )
+        for number in numbers.tolist():
             reference = self.index.history.reference(number)
             inode = self.inode(to_signed(reference.referredId))
             if inode is not None:
@@ -177,9 +199,17 @@ class LiveBrowser:
         return found
 
     def children(self, directory_id: int, behind: bytes = b"") -> ChildIds:
-        """Return the present children of a directory; of the untouched ones only those with names after `behind`."""
+        """Return the present children of a directory; of the untouched ones only those with names after `behind`.
+
+        Raises:
+            ReadRefusedError: the directory has so many changes that reading them takes long.
+        """
         tree, table = self.namespace.tree, self.namespace.table
         row = table.row_of.get(directory_id)
+        if row is not None and tree.links.exceeds(row, _MAX_CHANGED):
+            raise refused_read(
+                f"reading a directory with more than {_MAX_CHANGED:,} entries changed since the last checkpoint"
+            )
         plain = self.index.children(directory_id)
         if behind and plain.size:
             positions, found = self.index.locate(directory_id, [behind])
@@ -187,32 +217,28 @@ class LiveBrowser:
         named = self._referred(directory_id, row)
         self._forget(directory_id, row)
         if row is not None:
-            links = tree.links.items(row)
-            named |= {name: int(table.id[child]) for name, child in links if child != NO_ROW}
+            held = [(name, child) for name, child in tree.links.items(row) if child != NO_ROW]
+            named |= {name: int(table.id[child]) for name, child in held if not table.flags.item(child) & DROPPED}
         plain = plain[table.row_of.get_all(plain) == UNKNOWN]
         return ChildIds(plain[~tree.dropped[self.index.slots_of(plain)]], named)
 
     def page(self, place: LocatedInode, behind: bytes, limit: int) -> ChildPage:
         """Return at most `limit` children of a directory with names after `behind`."""
-        if place.snapshot is not None:
-            held = self._names_at(place)
-            wanted = sorted((name for name in held if name_key(name) > name_key(behind)), key=name_key)
-            found = [self._at(place, name, held[name]) for name in wanted[:limit]]
-            return ChildPage([each for each in found if each is not None], max(0, len(wanted) - limit))
+        _check_present(place)
         plain, named = self.children(to_signed(place.inode.id), behind)
-        others = [each for name, each in named.items() if name_key(name) > name_key(behind)]
-        untouched = [inode for each in plain[:limit].tolist() if (inode := self.inode(each)) is not None]
-        touched = [inode for each in others if (inode := self.inode(each)) is not None]
-        touched.sort(key=_order)
-        chosen = list(heapq.merge(untouched, touched, key=_order))[:limit]
-        return ChildPage([self._place(inode, None, place) for inode in chosen], plain.size + len(touched) - len(chosen))
+        others = [(key, each) for name, each in named.items() if (key := name_key(name)) > name_key(behind)]
+        first = heapq.nsmallest(limit, others)
+        touched = ((key, inode) for key, each in first if (inode := self.inode(each)) is not None)
+        untouched = ((name_key(inode.name), inode) for each in plain[:limit].tolist() if (inode := self.inode(each)))
+        merged = itertools.islice(heapq.merge(untouched, touched, key=itemgetter(0)), limit)
+        entries = [self._place(inode, None, place) for _, inode in merged]
+        return ChildPage(entries, plain.size + len(others) - len(entries))
 
     def child_count(self, place: LocatedInode) -> int:
         """Return the number of children of a directory; 0 for other inodes."""
         if not place.inode.HasField("directory"):
             return 0
-        if place.snapshot is not None:
-            return len(self._names_at(place))
+        _check_present(place)
         inode_id = to_signed(place.inode.id)
         row = self.namespace.table.row_of.get(inode_id)
         return self.index.child_count(inode_id) if row is None else self.namespace.tree.child_count(row)
@@ -240,72 +266,10 @@ class LiveBrowser:
             found.append(self._place(root, snapshot.id, place))
         return SnapshotFolder(place, found)
 
-    def diffs(self, inode_id: int) -> Diffs | None:
-        """Return the snapshot diffs of an inode, None for an inode without; only inodes with diffs are loaded."""
-        lookup = self.namespace.history.lookup
-        row = self.namespace.table.row_of.get(inode_id)
-        if row is None:
-            if find_id(lookup.diffs.owners, inode_id) < 0:
-                return None
-            row = lookup.load_detached(inode_id)
-        found = None if row == NO_ROW else lookup.diffs.get(row)
-        return found if found is not None and found.any else None
-
-    def _names_at(self, place: LocatedInode) -> dict[bytes, int]:
-        """Return the ids of the children of a directory in a snapshot, by name."""
-        assert place.snapshot is not None
-        return self.names_at(to_signed(place.inode.id), place.snapshot)
-
-    def names_at(self, directory_id: int, snapshot: int) -> dict[bytes, int]:
-        """Return the ids of the children that a directory had at a snapshot, by name."""
-        diffs = self.diffs(directory_id)
-        plain, named = self.children(directory_id)
-        held = {self.index.name(each): each for each in plain.tolist()} | named
-        if isinstance(diffs, DirectoryDiffs):
-            table = self.namespace.table
-            row = table.row_of.get(directory_id)
-            assert row is not None
-            since = self.namespace.history.created.changes_since(row, snapshot)
-            for name in since.created:
-                held.pop(name, None)
-            held |= {name: int(table.id[row_of(node)]) for name, node in since.deleted.items()}
-        return held
-
-    def _at(self, above: LocatedInode, name: bytes, inode_id: int) -> LocatedInode | None:
-        assert above.snapshot is not None
-        inode = self.inode_at(inode_id, above.snapshot)
-        if inode is None:
-            return None
-        inode.name = name
-        return self._place(inode, above.snapshot, above)
-
-    def inode_at(self, inode_id: int, snapshot: int) -> pb.INode | None:
-        """Return an inode with its attributes at a snapshot; a file with diffs has one block with the length then."""
-        inode, diffs = self.inode(inode_id), self.diffs(inode_id)
-        if inode is None:
-            table = self.namespace.table
-            row = table.row_of.get(inode_id)
-            # a deleted list keeps a copy of a symlink that was deleted since
-            return table.message(row) if row is not None and table.kind[row] == SYMLINK else None
-        if diffs is None:
-            return inode
-        encoder = self.namespace.history.diffs.encoder
-        if isinstance(diffs, FileDiffs):
-            files = (encoder.file_copy(diff) for diff in diffs.since(snapshot))
-            copy = next((each for each in files if each is not None), None)
-            diff = diffs.at(snapshot)
-            length = sum(block.numBytes for block in inode.file.blocks) if diff is None else diff.file_size
-            if copy is not None:
-                inode.file.CopyFrom(copy)
-            inode.file.ClearField("fileUC")
-            del inode.file.blocks[:]
-            inode.file.blocks.add(blockId=0, genStamp=0, numBytes=length & _UINT64)
-        else:
-            directories = (encoder.directory_copy(diff) for diff in diffs.since(snapshot))
-            found = next((each for each in directories if each is not None), None)
-            if found is not None:
-                inode.directory.CopyFrom(found)
-        return inode
+    def has_diffs(self, inode_id: int) -> bool:
+        """Return whether an inode has snapshot diffs, or had some in the base image."""
+        diffs, row = self.namespace.history.lookup.diffs, self.namespace.table.row_of.get(inode_id)
+        return find_id(diffs.owners, inode_id) >= 0 or (row is not None and diffs.has_known(row))
 
     # ---- sums ----------------------------------------------------------------------------------------------
 
@@ -314,9 +278,12 @@ class LiveBrowser:
 
         Raises:
             NamespaceBusyError: the namespace did not become available again after a pause.
+            ReadRefusedError: the sums depend on snapshots, or a directory has too many changes.
         """
-        return ContentWalk(self, enter).totals(place)
+        _check_present(place)
+        return ContentTotals(ContentWalk(self, enter).totals(place))
 
 
-def _order(inode: pb.INode) -> bytes:
-    return name_key(inode.name)
+def _check_present(place: LocatedInode) -> None:
+    if place.snapshot is not None:
+        raise refused_read(SNAPSHOT_READS)

@@ -64,19 +64,21 @@ class ReadGate:
             yield
         finally:
             with self._condition:
-                self._leave()
+                # a pause that failed has left already
+                if self._inside == threading.get_ident():
+                    self._leave()
 
     def pause(self, is_ready: Callable[[], bool], timeout: float) -> None:
-        """Let others enter, in the middle of `reading`; raise as `reading`, which still ends properly then."""
+        """Let others enter, in the middle of `reading`.
+
+        Raises:
+            NamespaceBusyError: the time limit passed; the thread does not hold the gate any more.
+        """
         with self._condition:
             if not self.changes_waiting:
                 return
             self._leave()
-        try:
-            self._enter(is_ready, timeout)
-        except NamespaceBusyError:
-            self._enter(lambda: True, threading.TIMEOUT_MAX)
-            raise
+        self._enter(is_ready, timeout)
 
     def _enter(self, is_ready: Callable[[], bool], timeout: float) -> None:
         deadline = time.monotonic() + timeout

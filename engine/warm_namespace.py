@@ -189,11 +189,21 @@ class WarmNamespace:
         """
 
         def is_ready() -> bool:
-            opened = self._open
-            return opened is not None and opened.loaded.namespace.last_txid >= min_txid
+            applied = self.applied_txid
+            return applied is not None and applied >= min_txid
 
         with self._gate.reading(is_ready, timeout):
-            yield LiveBrowser(lambda: self._opened().loaded, lambda: self._gate.pause(is_ready, timeout))
+            browser = LiveBrowser(lambda: self._opened().loaded, lambda: self._gate.pause(is_ready, timeout))
+            try:
+                yield browser
+            finally:
+                browser.close()
+
+    @property
+    def applied_txid(self) -> int | None:
+        """Newest applied transaction, for any thread; None if no image is loaded."""
+        opened = self._open
+        return None if opened is None else opened.loaded.namespace.last_txid
 
     def _opened(self) -> _OpenedImage:
         if self._open is None:

@@ -42,11 +42,18 @@ class PermissionChecker:
     Attributes:
         groups: the caller's groups.
         superuser: whether everything is allowed.
+        enforced: whether permissions are checked (dfs.permissions.enabled).
     """
 
     user: str
     groups: frozenset[str]
     superuser: bool
+    enforced: bool = True
+
+    @property
+    def unlimited(self) -> bool:
+        """Whether no check can fail."""
+        return self.superuser or not self.enforced
 
     def check_traverse(self, places: Sequence[Place], path: Sequence[bytes], names: SerialNames) -> None:
         """Check that the caller may enter every directory before the last place.
@@ -63,7 +70,7 @@ class PermissionChecker:
 
     def check(self, inode: pb.INode, path: Sequence[bytes], access: Access, names: SerialNames) -> None:
         """Check an access to the inode at a path; raise ReadRefusedError if it is denied."""
-        if self.superuser or self.may(inode, access, names):
+        if self.unlimited or self.may(inode, access, names):
             return
         owner = names.owner(_permission(inode))
         kind = "d" if inode.HasField("directory") else "-"

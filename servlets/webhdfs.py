@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from http import HTTPStatus
 from typing import Final, NamedTuple, Protocol
@@ -16,7 +16,7 @@ from werkzeug.routing import PathConverter
 from hadoop_common.errors import HdfsError
 from image_tools.namespace_browser import NamespaceBrowser
 from image_tools.permission_checker import PermissionChecker, ReadRefusedError
-from servlets.webhdfs_view import JsonObject, ListedPage, WebHdfsRefusedError, WebHdfsView, bad_parameter
+from servlets.webhdfs_view import JsonObject, ListedPage, WebHdfsRefusedError, WebHdfsView, bad_parameter, parse_long
 
 _LOG = logging.getLogger(__name__)
 
@@ -27,6 +27,13 @@ _METHODS: Final = ["GET", "PUT", "POST", "DELETE"]
 
 class WebHdfsSource(Protocol):
     """A namespace that WebHDFS answers from."""
+
+    def admit(self) -> Callable[[], None]:
+        """Admit a request; return a function to call once its answer is sent.
+
+        Raises:
+            WebHdfsRefusedError: too many requests are answered.
+        """
 
     def reading(self, min_txid: int) -> AbstractContextManager[NamespaceBrowser]:
         """Return read access to the namespace, once it has applied `min_txid`.
@@ -57,6 +64,9 @@ class ImageSource:
 
     def __init__(self, browser: NamespaceBrowser) -> None:
         self._browser = browser
+
+    def admit(self) -> Callable[[], None]:
+        return lambda: None
 
     def reading(self, min_txid: int) -> AbstractContextManager[NamespaceBrowser]:
         return nullcontext(self._browser)
@@ -95,7 +105,15 @@ def webhdfs_blueprint(source: WebHdfsSource) -> Blueprint:
             raise source.refuse(request.method, operation)
         # the path as bytes, since names need not be text
         raw = request.environ["PATH_INFO"].encode("latin-1")[len(_PREFIX) :]
-        return _answer(source, operation, raw.rstrip(b"/"), _min_txid())
+        min_txid, leave = _min_txid(), source.admit()
+        try:
+            found = _answer(source, operation, raw.rstrip(b"/"), min_txid)
+        except BaseException:
+            leave()
+            raise
+        # a listing reads its next pages while it is sent
+        found.call_on_close(leave)
+        return found
 
     @blueprint.errorhandler(WebHdfsRefusedError)
     def refused(fault: WebHdfsRefusedError) -> Response:
@@ -115,9 +133,10 @@ def webhdfs_blueprint(source: WebHdfsSource) -> Blueprint:
 
 def _min_txid() -> int:
     text = request.args.get("min_txid", "0")
-    if not text.isascii() or not text.isdigit():
+    txid = parse_long(text)
+    if txid is None:
         raise bad_parameter("min_txid", f"{text} is not a transaction id")
-    return int(text)
+    return txid
 
 
 def _answer(source: WebHdfsSource, operation: str, path: bytes, min_txid: int) -> Response:

@@ -17,6 +17,7 @@ from image_tools.namespace_browser import Enter, LocatedInode, NamespaceBrowser,
 from image_tools.permission_checker import Access, PermissionChecker
 
 BATCH: Final = 1000
+_MAX_LONG: Final = (1 << 63) - 1
 _MODE: Final = 0o1777
 _STICKY: Final = 0o1000
 _SUPERGROUP: Final = "supergroup"
@@ -75,6 +76,15 @@ def _not_found(message: str, path: bytes) -> WebHdfsRefusedError:
 def bad_parameter(name: str, what: str) -> WebHdfsRefusedError:
     message = f'Invalid value for webhdfs parameter "{name}": {what}'
     return WebHdfsRefusedError(HTTPStatus.BAD_REQUEST, "java.lang.IllegalArgumentException", message)
+
+
+def parse_long(text: str) -> int | None:
+    """Return a number that is not negative as Java's Long.parseLong; None if the text is not one, or too large."""
+    digits = text.lstrip("0")
+    if not text.isascii() or not text.isdigit() or len(digits) > len(str(_MAX_LONG)):
+        return None
+    number = int(digits or "0")
+    return number if number <= _MAX_LONG else None
 
 
 class _Attribute(NamedTuple):
@@ -150,9 +160,10 @@ class WebHdfsView:
             case [b".reserved", b"raw", *rest]:
                 places: list[Place] = places_along(browser, browser.root(), rest)
             case [b".reserved", b".inodes", number, *rest]:
-                if not number.isdigit():
+                inode_id = parse_long(number.decode("latin-1"))
+                if inode_id is None:
                     raise _not_found("Invalid inode path: {}", path)
-                above = list(browser.chain(int(number)))
+                above = list(browser.chain(inode_id))
                 if not above:
                     raise _not_found("File for given inode path does not exist: {}", path)
                 if rest == [b".."]:
@@ -172,7 +183,7 @@ class WebHdfsView:
 
     def _enter(self) -> Enter | None:
         """Return the check of each directory below a path, None without one."""
-        if self._permissions is None or self._permissions.superuser:
+        if self._permissions is None or self._permissions.unlimited:
             return None
         permissions = self._permissions
 
@@ -195,8 +206,8 @@ class WebHdfsView:
                 what = f"Directory is not a snapshottable directory: {java_text(above) or '/'}"
                 raise WebHdfsRefusedError(HTTPStatus.FORBIDDEN, _NOT_SNAPSHOTTABLE, what)
             # a NameNode counts the present children
-            count = {"childrenNum": self._browser.child_count(folder.directory)}
-            statuses = [self._status(each, java_text(each.inode.name)) | count for each in folder.snapshots]
+            count = self._browser.child_count(folder.directory)
+            statuses = [self._status(each, java_text(each.inode.name), count) for each in folder.snapshots]
             return _listing(statuses) if operation == "LISTSTATUS" else _batch(statuses, 0)
         if folder.snapshots is not None and operation == "GETFILESTATUS":
             return {"FileStatus": _virtual("", "777")}
@@ -223,7 +234,7 @@ class WebHdfsView:
         entries, remaining = self._browser.page(place, behind, BATCH)
         return _batch([self._status(child, java_text(child.inode.name)) for child in entries], remaining)
 
-    def _status(self, place: LocatedInode, suffix: str) -> JsonObject:
+    def _status(self, place: LocatedInode, suffix: str, child_count: int | None = None) -> JsonObject:
         inode = place.inode
         file, directory, link = inode.file, inode.directory, inode.symlink
         owner = self._owner(inode)
@@ -231,7 +242,7 @@ class WebHdfsView:
         status: JsonObject = {
             "accessTime": signed64(file.accessTime or link.accessTime),
             "blockSize": signed64(file.preferredBlockSize),
-            "childrenNum": self._browser.child_count(place),
+            "childrenNum": self._browser.child_count(place) if child_count is None else child_count,
             "fileId": signed64(inode.id),
             "group": _name(owner.group),
             "length": sum(block.numBytes for block in file.blocks),

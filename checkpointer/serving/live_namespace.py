@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http import HTTPStatus
 
 from flask import request
@@ -12,6 +12,7 @@ from flask import request
 from checkpointer.roles.role import CheckpointRole
 from engine.errors import NamespaceBusyError
 from engine.live_browser import LiveBrowser
+from engine.read_refusals import STANDBY, standby_refusal
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.access import system_groups
 from image_tools.namespace_browser import NamespaceBrowser
@@ -21,12 +22,15 @@ from servlets.webhdfs import WebHdfsCaller
 from servlets.webhdfs_view import WebHdfsRefusedError
 from site_config.checkpoint_config import CheckpointConfig
 
-STANDBY = "org.apache.hadoop.ipc.StandbyException"
 _RETRIABLE = "org.apache.hadoop.ipc.RetriableException"
 _ANONYMOUS = "dr.who"
 """User of requests without a name (hadoop.http.staticuser.user)."""
 MAX_READERS = 16
-"""Requests that read, or wait for a transaction, at once; half of the web server's threads stay for images."""
+"""Requests that are answered at once, until they are sent; half of the web server's threads stay for images."""
+MAX_WAITING = 4
+"""Of these, requests that wait for a transaction, or for an image to be loaded."""
+MAX_AHEAD = 10_000_000
+"""Transactions that can be applied while a request waits; it is refused at once if more are missing."""
 WAIT_SECONDS = 10.0
 
 
@@ -57,32 +61,41 @@ class LiveNamespace:
         self._authenticated = authenticated
         self._groups_of = groups_of
         self._readers = threading.BoundedSemaphore(MAX_READERS)
+        self._waiting = threading.BoundedSemaphore(MAX_WAITING)
 
     # ---- reading -------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def opened(self, min_txid: int) -> Iterator[LiveBrowser]:
-        """Yield read access once `min_txid` is applied.
+    def admit(self) -> Callable[[], None]:
+        """Admit a request; return a function to call once its answer is sent.
 
         Raises:
-            NamespaceBusyError: that did not happen in time, or too many requests read at once.
+            WebHdfsRefusedError: `MAX_READERS` requests are answered.
         """
-        if not self._readers.acquire(timeout=WAIT_SECONDS):
-            raise NamespaceBusyError(WAIT_SECONDS)
-        try:
-            with self._namespace.reading(min_txid, WAIT_SECONDS) as browser:
-                yield browser
-        finally:
-            self._readers.release()
+        if not self._readers.acquire(blocking=False):
+            raise _retriable(f"{MAX_READERS} requests are answered at this moment; repeat the request")
+        return self._readers.release
 
     @contextmanager
     def reading(self, min_txid: int) -> Iterator[NamespaceBrowser]:
-        """Do the same for WebHDFS: raise WebHdfsRefusedError."""
+        """Yield read access once `min_txid` is applied.
+
+        Raises:
+            WebHdfsRefusedError: that did not happen in time, or too many requests wait for it.
+        """
         try:
-            with self.opened(min_txid) as browser:
-                yield browser
+            with ExitStack() as waiting:
+                applied = self._namespace.applied_txid
+                if applied is None or applied < min_txid:
+                    if applied is not None and min_txid > applied + MAX_AHEAD:
+                        raise _retriable(f"transaction {min_txid} is far ahead; the newest applied one is {applied}")
+                    if not self._waiting.acquire(blocking=False):
+                        raise _retriable(f"{MAX_WAITING} requests wait for transactions; repeat the request")
+                    waiting.callback(self._waiting.release)
+                with self._namespace.reading(min_txid, WAIT_SECONDS) as browser:
+                    waiting.close()
+                    yield browser
         except NamespaceBusyError as error:
-            raise WebHdfsRefusedError(HTTPStatus.FORBIDDEN, _RETRIABLE, str(error)) from error
+            raise _retriable(str(error)) from error
 
     def headers(self, browser: NamespaceBrowser) -> Mapping[str, str]:
         """Return the position of an answer: its transaction, and how far that lags as far as this node knows."""
@@ -98,8 +111,8 @@ class LiveNamespace:
     def permissions(self, user: str) -> PermissionChecker:
         """Return the permissions of a user."""
         groups = self._groups_of(user)
-        allowed = not self._config.permissions or user == self._owner or self._config.supergroup in groups
-        return PermissionChecker(user, groups, allowed)
+        superuser = user == self._owner or self._config.supergroup in groups
+        return PermissionChecker(user, groups, superuser, self._config.permissions)
 
     def caller(self) -> WebHdfsCaller:
         """Return the caller of the current request.
@@ -122,12 +135,8 @@ class LiveNamespace:
 
     def refuse(self, method: str, operation: str) -> WebHdfsRefusedError:
         """Return a refusal that makes clients of an HA pair ask the other NameNode."""
-        return WebHdfsRefusedError(HTTPStatus.FORBIDDEN, STANDBY, refusal(f"{method} {operation}"))
+        return WebHdfsRefusedError(HTTPStatus.FORBIDDEN, STANDBY, standby_refusal(f"{method} {operation}"))
 
 
-def refusal(action: str) -> str:
-    """Return the message for a change, or a read of what only a NameNode knows."""
-    return (
-        f"{action} is not supported in state standby: this node only lists and describes files; it knows no block "
-        "locations and makes no changes. Ask the active NameNode."
-    )
+def _retriable(what: str) -> WebHdfsRefusedError:
+    return WebHdfsRefusedError(HTTPStatus.FORBIDDEN, _RETRIABLE, what)

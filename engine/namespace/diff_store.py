@@ -95,6 +95,11 @@ class DiffStore:
         """Return the diffs of an inode, which may be empty; None for an inode that never had any."""
         return self._loaded[row] if row in self._loaded else self._load(row, whole=False)
 
+    def has_known(self, row: int) -> bool:
+        """Return whether diffs of an inode were read or made; reads none."""
+        diffs = self._loaded.get(row)
+        return diffs is not None and diffs.any
+
     def read(self, row: int) -> None:
         """Read all diffs of an inode."""
         diffs = self._loaded[row] if row in self._loaded else self._load(row, whole=True)

@@ -104,6 +104,16 @@ class ChildLinks:
                 yield row
             number = following.item(number - 1)
 
+    def exceeds(self, directory: int, limit: int) -> bool:
+        """Return whether a directory has more than `limit` links, removed names included."""
+        following = self.links["next"]
+        number = self._table.rows["first_link"].item(directory)
+        for _ in range(limit):
+            if not number:
+                return False
+            number = following.item(number - 1)
+        return bool(number)
+
     def reserve(self, more: int) -> None:
         """Reserve space for `more` links."""
         needed = self.count + more

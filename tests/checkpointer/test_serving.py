@@ -11,13 +11,15 @@ import pytest
 from flask.testing import FlaskClient
 
 from checkpointer.serving import live_namespace
-from checkpointer.serving.live_namespace import MAX_READERS, LiveNamespace
+from checkpointer.serving.live_namespace import MAX_AHEAD, MAX_READERS, MAX_WAITING, LiveNamespace
 from engine.warm_namespace import WarmNamespace
 from image_format.permission import AclScope, AclType
 from journal import ops
 from journal.ops import EditOp
+from journal.values import XATTR_NAMESPACES
 from servlets.application import create_application
 from servlets.webhdfs import webhdfs_blueprint
+from servlets.webhdfs_view import WebHdfsRefusedError
 from tests.checkpointer.service_support import FakeRole, standby_config
 from tests.engine.image_builder import BASE_TXID, ImageBuilder, numbered
 from tests.engine.op_makers import mkdir, set_permissions
@@ -74,7 +76,7 @@ def client_of(warm: WarmNamespace, *, authenticated: bool = False, permissions: 
 
 
 def asked(client: FlaskClient, path: str, op: str, user: str = "guest", **more: str | int) -> Any:
-    return client.get(f"/webhdfs/v1{path}", query_string={"op": op, "user.name": user, **more})
+    return client.get(f"/webhdfs/v1{path}", query_string={"op": op, "user.name": user, **more}, buffered=True)
 
 
 def test_an_answer_shows_its_transaction(client: FlaskClient, warm: WarmNamespace) -> None:
@@ -145,9 +147,63 @@ def test_what_a_standby_cannot_do_is_left_to_the_active(client: FlaskClient, met
     assert answer.json["RemoteException"]["javaClassName"] == STANDBY
 
 
-def test_readers_are_limited(client: FlaskClient, warm: WarmNamespace) -> None:
+def test_answers_are_limited_until_they_are_sent(client: FlaskClient, warm: WarmNamespace) -> None:
+    warm.apply(list(numbered([mkdir(f"/many{i:04}", 30000 + i) for i in range(1001)], warm.last_txid)))
+    listing = "/webhdfs/v1/?op=LISTSTATUS&user.name=hdfs"
+    sending = [client.get(listing, buffered=False) for _ in range(MAX_READERS)]
+    told = asked(client, "/", "GETFILESTATUS")
+    assert (told.status_code, told.json["RemoteException"]["exception"]) == (403, "RetriableException")
+    for each in sending:
+        each.close()
+    assert asked(client, "/", "GETFILESTATUS").status_code == 200
+    # a refused request leaves, too
+    for _ in range(MAX_READERS + 1):
+        assert asked(client, "/none", "GETFILESTATUS").status_code == 404
+
+
+def test_requests_that_wait_are_limited(client: FlaskClient, warm: WarmNamespace) -> None:
     live = LiveNamespace(FakeRole(), warm, standby_config(), owner="hdfs", authenticated=False)
-    for _ in range(MAX_READERS):
-        live._readers.acquire()
-    with pytest.raises(live_namespace.NamespaceBusyError), live.opened(0):
+    for _ in range(MAX_WAITING):
+        live._waiting.acquire()
+    with pytest.raises(WebHdfsRefusedError, match="requests wait"), live.reading(warm.last_txid + 1):
         pass
+    with live.reading(warm.last_txid) as browser:
+        assert browser.root() is not None
+
+
+def test_a_transaction_far_ahead_is_not_waited_for(client: FlaskClient, warm: WarmNamespace) -> None:
+    told = asked(client, "/", "GETFILESTATUS", min_txid=warm.last_txid + MAX_AHEAD + 1).json["RemoteException"]
+    assert "far ahead" in told["message"]
+    assert told["exception"] == "RetriableException"
+
+
+@pytest.mark.parametrize("digits", [19, 20, 5000])
+def test_numbers_that_are_too_large(client: FlaskClient, digits: int) -> None:
+    assert asked(client, "/", "GETFILESTATUS", min_txid="9" * digits).status_code == 400
+    assert asked(client, f"/.reserved/.inodes/{'9' * digits}", "GETFILESTATUS").status_code == 404
+    padded = asked(client, f"/.reserved/.inodes/{'0' * digits}20001", "GETFILESTATUS")
+    assert padded.json["FileStatus"]["fileId"] == 20001
+
+
+@pytest.mark.parametrize(("user", "seen"), [("guest", ["user.a"]), ("hdfs", ["user.a", "trusted.b"])])
+def test_trusted_attributes_are_for_superusers(warm: WarmNamespace, user: str, seen: list[str]) -> None:
+    """Also with dfs.permissions.enabled=false, as in a NameNode."""
+    attributes = (
+        ops.XAttr(XATTR_NAMESPACES.index("USER"), "a", b"1"),
+        ops.XAttr(XATTR_NAMESPACES.index("TRUSTED"), "b", b"2"),
+    )
+    warm.apply(list(numbered([ops.SetXAttrOp(src="/open", xattrs=attributes)], warm.last_txid)))
+    for permissions in (True, False):
+        answer = asked(client_of(warm, permissions=permissions), "/open", "GETXATTRS", user)
+        assert [each["name"] for each in answer.json["XAttrs"]] == seen
+
+
+def test_snapshots_are_left_to_the_active(client: FlaskClient, warm: WarmNamespace) -> None:
+    made = [ops.AllowSnapshotOp(snapshot_root="/open"), ops.CreateSnapshotOp(snapshot_root="/open", snapshot_name="s")]
+    warm.apply(list(numbered(made, warm.last_txid)))
+    listed = asked(client, "/open/.snapshot", "LISTSTATUS").json["FileStatuses"]["FileStatus"]
+    assert [each["pathSuffix"] for each in listed] == ["s"]
+    requests = (("/open/.snapshot/s", "GETFILESTATUS"), ("/open/.snapshot/s/inner", "LISTSTATUS"))
+    for path, op in (*requests, ("/open", "GETCONTENTSUMMARY")):
+        answer = asked(client, path, op)
+        assert (answer.status_code, answer.json["RemoteException"]["javaClassName"]) == (403, STANDBY)

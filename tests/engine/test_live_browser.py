@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -11,8 +13,9 @@ from typing import NamedTuple
 import pytest
 
 from checkpointer.merging.offline import plan_directory
-from engine import live_content
+from engine import live_browser, live_content
 from engine.errors import NamespaceBusyError
+from engine.live_browser import LiveBrowser
 from engine.merge import merge
 from engine.read_gate import ReadGate
 from engine.settings import MergeSettings
@@ -20,11 +23,12 @@ from engine.warm_namespace import WarmNamespace
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_tools.browse import ImageBrowser
-from image_tools.namespace_browser import LocatedInode, NamespaceBrowser
-from journal.ops import EditOp
+from image_tools.namespace_browser import LocatedInode, NamespaceBrowser, SubtreeTotals
+from image_tools.permission_checker import ReadRefusedError
+from journal.ops import AllowSnapshotOp, CreateSnapshotOp, EditOp
 from journal.segment_file import read_transactions
 from tests.engine.image_builder import BASE_TXID, ImageBuilder, numbered
-from tests.engine.op_makers import delete, mkdir, rename
+from tests.engine.op_makers import add, delete, mkdir, rename
 from tests.namenode_stub.stub_support import wait_until
 from tests.recorded_cases import ALL_CASES, RECORDED, Case, same_layout
 
@@ -68,7 +72,7 @@ def seen(browser: NamespaceBrowser, place: LocatedInode) -> Seen:
 
 
 def walk(browser: NamespaceBrowser, path: bytes, place: LocatedInode) -> Iterator[tuple[bytes, Seen]]:
-    """Yield all inodes below a place, in snapshots too."""
+    """Yield all inodes below a place of the present tree."""
     yield path, seen(browser, place)
     if not place.inode.HasField("directory"):
         return
@@ -82,11 +86,8 @@ def walk(browser: NamespaceBrowser, path: bytes, place: LocatedInode) -> Iterato
     assert len(listed) == browser.child_count(place)
     for child in listed:
         assert browser.child(place, child.inode.name) == child
-        if place.snapshot is None:
-            assert browser.chain(child.inode.id)[-1] == child
+        assert browser.chain(child.inode.id)[-1] == child
         yield from walk(browser, path + b"/" + child.inode.name, child)
-    for snapshot in browser.snapshot_folder(place).snapshots or ():
-        yield from walk(browser, path + b"/.snapshot/" + snapshot.inode.name, snapshot)
 
 
 def tree(browser: NamespaceBrowser) -> dict[bytes, Seen]:
@@ -95,23 +96,18 @@ def tree(browser: NamespaceBrowser) -> dict[bytes, Seen]:
     return dict(walk(browser, b"", root))
 
 
+def content_of(browser: LiveBrowser, root: LocatedInode) -> SubtreeTotals | None:
+    """Return the sums of a tree, None if snapshots have a part."""
+    try:
+        return browser.content(root).totals
+    except ReadRefusedError:
+        assert browser.namespace.history.lookup.active
+        return None
+
+
 def tree_of(image: Path) -> dict[bytes, Seen]:
     with ImageFile.open(image, verify_md5=False) as opened:
         return tree(ImageBrowser(opened))
-
-
-def comparable(case: Case, found: dict[bytes, Seen]) -> dict[bytes, Seen]:
-    """Leave out what a NameNode that loads an image sees differently from the one that wrote it.
-
-    Links in snapshots then have their present names. In random cases, root diffs of nested snapshots may have got the
-    id of another snapshot.
-    """
-    whole = case.path.name.startswith(("snapshots-", "acl-", "erasure-"))
-    return {
-        path: each
-        for path, each in found.items()
-        if b"/.snapshot/" not in path or (whole and each.kind != pb.INode.SYMLINK)
-    }
 
 
 def case_ops(case: Case, folder: Path) -> list[EditOp]:
@@ -141,16 +137,16 @@ def test_it_reads_what_an_image_of_the_same_transaction_has(case: Case, tmp_path
                 found = tree(browser)
                 root = browser.root()
                 assert root is not None
-                content = browser.content(root)
+                content = content_of(browser, root)
             (folder := tmp_path / str(number)).mkdir()
             taken = [*ops[: ops.index(part[-1]) + 1]] if part else []
             if not taken:
                 continue
             (saved,) = merge(case.image("before"), taken, [folder]).saved.paths
-            assert comparable(case, found) == comparable(case, tree_of(saved))
-            present = [each for path, each in found.items() if b"/.snapshot/" not in path]
-            assert content.totals.files - content.in_snapshots.files == sum(each.kind != 2 for each in present)
-            assert content.totals.length - content.in_snapshots.length == sum(each.length for each in present)
+            assert found == tree_of(saved)
+            if content is not None:
+                assert content.files == sum(each.kind != pb.INode.DIRECTORY for each in found.values())
+                assert content.length == sum(each.length for each in found.values())
         (folder := tmp_path / "warm").mkdir()
         # reading has changed nothing
         assert warm.save([folder]).saved.paths[0].read_bytes() == saved.read_bytes()
@@ -203,15 +199,124 @@ def test_nothing_is_read_without_an_image(warm: WarmNamespace) -> None:
 
 
 def test_a_walk_goes_on_after_edits_in_between(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Directories that vanish during a pause count no further, and those of another image are found again."""
-    monkeypatch.setattr(live_content, "_BATCH", 1)
+    """Directories that vanish during a pause count no further."""
+    monkeypatch.setattr(live_content, "_BATCH_SECONDS", 0)
     play(warm, mkdir("/t", 20001), mkdir("/t/a", 20002), mkdir("/t/a/b", 20003), mkdir("/t/c", 20004))
-    changes = [lambda: play(warm, delete("/t/a")), lambda: play(warm, rename("/t/c", "/t/d"))]
+    changes = [lambda: None] * 3 + [lambda: play(warm, delete("/t/a")), lambda: play(warm, rename("/t/c", "/t/d"))]
     with warm.reading(0, 0) as browser:
         monkeypatch.setattr(browser, "_pause", lambda: changes.pop(0)() if changes else None)
         place = browser.chain(20001)[-1]
         assert browser.content(place).totals.directories == 3
         assert not changes
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_a_walk_goes_on_in_another_image(
+    warm: WarmNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """A checkpoint or a load at any pause gives every row another inode; the old namespace is released before."""
+    monkeypatch.setattr(live_content, "_BATCH_SECONDS", 0)
+    monkeypatch.setattr(live_content, "_BATCH", 2)
+    (folder := tmp_path / "saved").mkdir()
+    play(warm, *[mkdir(f"/z{i}", 19000 + i) for i in range(9)], mkdir("/t", 20001))
+    play(warm, *[mkdir(f"/t/d{i}", 20100 + i) for i in range(5)], *[add(f"/t/f{i}", 20200 + i) for i in range(5)])
+    play(warm, *[mkdir(f"/t/d{i}/e", 20300 + i) for i in range(5)])
+    warm.save([folder])
+    play(warm, *[mkdir(f"/t/new{i}", 20400 + i) for i in range(3)], delete("/t/d4/e"))
+    pauses = 0
+
+    def pause() -> None:
+        nonlocal pauses
+        pauses += 1
+        if pauses == number + 1:
+            namespace = weakref.ref(warm.namespace)
+            if number % 2:
+                play(warm, mkdir("/z0/x", 20500))
+            else:
+                warm.save([folder])
+                gc.collect()
+                assert namespace() is None
+
+    with warm.reading(0, 0) as browser:
+        monkeypatch.setattr(browser, "_pause", pause)
+        totals = browser.content(browser.chain(20001)[-1]).totals
+    assert (totals.files, totals.directories) == (5, 13)
+    assert pauses > 8
+
+
+def test_a_reader_keeps_no_namespace(warm: WarmNamespace, tmp_path: Path) -> None:
+    with warm.reading(0, 0) as kept:
+        assert kept.root() is not None
+    namespace = weakref.ref(warm.namespace)
+    warm.close()
+    gc.collect()
+    assert namespace() is None
+    assert not hasattr(kept, "index")
+
+
+def test_snapshots_are_left_to_a_namenode(warm: WarmNamespace, tmp_path: Path) -> None:
+    """Their diffs would be loaded; nothing is, whatever is asked."""
+    play(warm, mkdir("/t", 20001), AllowSnapshotOp(snapshot_root="/t"), mkdir("/t/d", 20002), mkdir("/t/d/e", 20003))
+    play(warm, CreateSnapshotOp(snapshot_root="/t", snapshot_name="s"), delete("/t/d/e"), mkdir("/u", 20004))
+    check_snapshots_are_refused(warm)
+    # now the diffs are those of an image
+    (folder := tmp_path / "saved").mkdir()
+    warm.save([folder])
+    check_snapshots_are_refused(warm)
+
+
+def check_snapshots_are_refused(warm: WarmNamespace) -> None:
+    before = loaded(warm)
+    with warm.reading(0, 0) as browser:
+        place = browser.chain(20001)[-1]
+        (snapshot,) = browser.snapshot_folder(place).snapshots or ()
+        for ask in (
+            lambda: browser.child(snapshot, b"d"),
+            lambda: browser.page(snapshot, b"", 9),
+            lambda: browser.child_count(snapshot),
+            lambda: browser.content(snapshot),
+            lambda: browser.content(place),
+            lambda: browser.content(browser.chain(20002)[-1]),
+        ):
+            with pytest.raises(ReadRefusedError, match="reading what snapshots hold"):
+                ask()
+        assert [each.inode.name for each in browser.page(place, b"", 9).entries] == [b"d"]
+        assert browser.content(browser.chain(20004)[-1]).totals.directories == 1
+    assert loaded(warm) == before
+
+
+def loaded(warm: WarmNamespace) -> tuple[int, int, int]:
+    namespace = warm.namespace
+    return namespace.table.count, namespace.tree.links.count, len(namespace.history.lookup.diffs._loaded)
+
+
+def test_only_the_children_of_a_page_are_read(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    play(warm, mkdir("/t", 20001), *[mkdir(f"/t/d{i:02}", 20100 + i) for i in range(40)], delete("/t/d07"))
+    with warm.reading(0, 0) as browser:
+        place, read = browser.chain(20001)[-1], list[int]()
+        inode = browser.inode
+        monkeypatch.setattr(browser, "inode", lambda inode_id: (read.append(inode_id), inode(inode_id))[1])
+        page = browser.page(place, b"d05", 3)
+        assert [each.inode.name for each in page.entries] == [b"d06", b"d08", b"d09"]
+        assert (page.remaining, len(read)) == (30, 3)
+        monkeypatch.setattr(live_browser, "_MAX_CHANGED", 39)
+        for ask in (lambda: browser.page(place, b"", 3), lambda: browser.content(place)):
+            with pytest.raises(ReadRefusedError, match="more than 39 entries changed"):
+                ask()
+        monkeypatch.setattr(live_browser, "_MAX_CHANGED", 40)
+        assert browser.page(place, b"", 3).remaining == 36
+
+
+def test_a_walk_pauses_within_a_directory(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_content, "_BATCH_SECONDS", 0)
+    play(warm, mkdir("/t", 20001), *[mkdir(f"/t/d{i:02}", 20100 + i) for i in range(40)])
+    entered: list[int] = []
+    with warm.reading(0, 0) as browser:
+        pauses: list[int] = []
+        monkeypatch.setattr(browser, "_pause", lambda: pauses.append(len(entered)))
+        browser.content(browser.chain(20001)[-1], lambda directory: entered.append(directory.inode.id))
+    assert entered == [20001, *range(20100, 20140)]
+    assert pauses.count(1) > 80
 
 
 def test_a_change_enters_before_waiting_readers() -> None:
@@ -246,19 +351,27 @@ def test_a_change_enters_before_waiting_readers() -> None:
     assert set(order) == {"change", "read", "first"}
 
 
-def test_a_pause_that_fails_still_holds_the_gate() -> None:
-    gate, ready, changed = ReadGate(), [True], threading.Event()
+def test_a_pause_that_fails_waits_no_longer() -> None:
+    """The reader ends although the change, for instance a save, goes on."""
+    gate, ready, go_on = ReadGate(), [True], threading.Event()
+    inside = threading.Event()
 
     def change() -> None:
         with gate.changing():
             ready[0] = False
-        changed.set()
+            inside.set()
+            go_on.wait(60)
 
+    thread = threading.Thread(target=change)
     with pytest.raises(NamespaceBusyError), gate.reading(lambda: ready[0], 60):
-        thread = threading.Thread(target=change)
         thread.start()
         wait_until("the change waits", lambda: gate.changes_waiting == 1)
         gate.pause(lambda: ready[0], 0)
+    inside.wait(60)
+    # its end has not opened the gate of the change
+    with pytest.raises(NamespaceBusyError), gate.reading(lambda: True, 0):
+        pass
+    go_on.set()
     thread.join(60)
-    with gate.changing():
-        assert changed.is_set()
+    with gate.reading(lambda: True, 60):
+        pass

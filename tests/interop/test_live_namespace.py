@@ -37,16 +37,9 @@ MORE = """
 ASKED_TOO = """
 -ls -R /s
 -ls /s/.snapshot
--ls -R /s/.snapshot/s1
--ls -R /s/.snapshot/s2
--count /s
--count -q -v /s /t
--du /s
--du -s -x /s
--count -x /s
--count /s/.snapshot/s1
--du -s /s/.snapshot/s2
--stat %n:%b:%a /s/.snapshot/s2/c
+-count /t
+-count -q -v /t
+-du -s -x /t
 -getfacl -R /s
 -ls /s/.snapshot/none
 -ls /t/z/below
@@ -56,7 +49,6 @@ REFUSED = """
 -ls /private/f
 -count /
 -count /private
--du -s /s
 -test -e /private/f
 -getfacl -R /
 -getfattr -d /private

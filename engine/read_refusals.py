@@ -1,0 +1,22 @@
+"""Refusals of reads that only a NameNode answers."""
+
+from __future__ import annotations
+
+from image_tools.permission_checker import ReadRefusedError
+
+STANDBY = "org.apache.hadoop.ipc.StandbyException"
+"""A client of an HA pair sends the request to the other NameNode then."""
+SNAPSHOT_READS = "reading what snapshots hold"
+
+
+def standby_refusal(action: str) -> str:
+    """Return the message for an operation that only a NameNode answers."""
+    return (
+        f"{action} is not supported in state standby: this node only lists and describes files of the present tree; it "
+        "knows no block locations and makes no changes. Ask the active NameNode."
+    )
+
+
+def refused_read(action: str) -> ReadRefusedError:
+    """Return the error of such an operation."""
+    return ReadRefusedError(STANDBY, standby_refusal(action))
