@@ -9,6 +9,7 @@ the archive.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.util
@@ -30,6 +31,7 @@ _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
 _MASTER = "local[2]"
 _LAST_LINES = 500
+_OLD_SECONDS = 30 * 86_400
 
 
 def spark_jars() -> Path | None:
@@ -47,16 +49,26 @@ def archive_file(home: Path) -> Path:
     release = home / "release"
     java = release.read_text(errors="replace") if release.is_file() else str(home)
     folder = spark_jars()
-    jars = sorted(f"{jar.name}:{jar.stat().st_size}" for jar in folder.iterdir()) if folder is not None else []
+    jars = [] if folder is None else [str(folder.resolve()), *sorted(map(_identity, folder.iterdir()))]
     key = hashlib.sha256("\n".join([java, *jars]).encode()).hexdigest()[:16]
     return _cache_folder() / f"spark-{key}.jsa"
+
+
+def _identity(jar: Path) -> str:
+    """Return what the JVM compares of a jar before it uses an archive."""
+    found = jar.stat()
+    return f"{jar.name}:{found.st_size}:{found.st_mtime_ns}"
 
 
 def _cache_folder() -> Path:
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     if chosen:
         return Path(chosen)
-    cache = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    try:
+        cache = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    except RuntimeError:
+        # The user has no home, as in some containers. No archive can exist at this path.
+        cache = os.devnull
     return Path(cache) / "hdfs-checkpointer"
 
 
@@ -68,7 +80,7 @@ def archive_flags(archive: Path) -> tuple[str, ...]:
 def archive_classes() -> str:
     """Make the archive for the Java that commands use, unless the file exists; return a sentence about it.
 
-    Without PySpark or Java, no archive is needed, and the sentence is empty.
+    Without PySpark or Java, no archive is needed, and the sentence is empty. An OSError becomes a sentence too.
     """
     from pipeline.java import real_java_home
 
@@ -78,6 +90,13 @@ def archive_classes() -> str:
         return ""
     if spark_jars() is None or archive.exists():
         return ""
+    try:
+        return _made(archive)
+    except OSError as error:
+        return f"no archive of Spark's classes: {error}"
+
+
+def _made(archive: Path) -> str:
     started = time.monotonic()
     archive.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="spark-", dir=archive.parent) as work:
@@ -86,10 +105,18 @@ def archive_classes() -> str:
         done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
         if done.returncode or not fresh.exists():
             return f"no archive of Spark's classes: {(done.stdout + done.stderr)[-_LAST_LINES:]}"
-        for old in archive.parent.glob("spark-*.jsa"):
-            old.unlink()
         fresh.replace(archive)
+        _remove_old(archive)
     return f"Spark's classes archived in {duration(time.monotonic() - started)}"
+
+
+def _remove_old(archive: Path) -> None:
+    """Remove old archives of other installations; younger ones may be in use."""
+    before = time.time() - _OLD_SECONDS
+    for old in archive.parent.glob("spark-*.jsa"):
+        with contextlib.suppress(OSError):
+            if old != archive and old.stat().st_mtime < before:
+                old.unlink()
 
 
 def _run_jobs(fresh: Path) -> None:

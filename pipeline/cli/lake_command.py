@@ -336,7 +336,8 @@ def _growth_cells(row: GrowthRow) -> list[str]:
 @click.option(
     "--hours",
     type=click.IntRange(min=0),
-    help="Delete files that only versions older than this use (default: 168). Readers of older versions then fail.",
+    help="Delete files that only versions older than this use (default: 168). Readers of older versions then fail."
+    " Below 168, files of killed appends stay, because a running append may commit them.",
 )
 @json_option
 @click.argument("lake")
@@ -344,7 +345,7 @@ def optimize(hours: int | None, as_json: bool, lake: str) -> None:
     """Join small files of LAKE, and delete files that no table refers to any more.
 
     `lake append` joins the files of each day once the day is over, and deletes files when it removes images. This
-    command does both for all tables, for example after many killed appends.
+    command does both for all tables, and removes what killed appends left.
 
     \b
     Example: checkpointer lake optimize hdfs://nn/warehouse/hdfs

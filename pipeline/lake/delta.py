@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 LOG = "_delta_log"
 _REPLACEMENT = "replacement"
+_RETAINED_HOURS = 168
 _STATISTICS = ("num_records", "min.txid", "max.txid")
 
 
@@ -46,6 +47,7 @@ class LakeFile:
         path: relative to the table.
         partition: values of the partition columns.
         txids: smallest and largest value of a column `txid`; None without that column.
+        added: time of the commit, in ms since 1970; 0 before it.
     """
 
     path: str
@@ -53,6 +55,7 @@ class LakeFile:
     rows: int
     partition: Mapping[str, str]
     txids: tuple[int, int] | None = None
+    added: int = 0
 
     def action(self, *, data_change: bool = True) -> AddAction:
         """Return the action that adds the file; `data_change` is False for rows that the table had before."""
@@ -114,7 +117,8 @@ class LakeTable:
     def _file(self, row: Mapping[str, Any]) -> LakeFile:
         count, first, last = (row.get(name) for name in _STATISTICS)
         values = {name: str(row[f"partition.{name}"]) for name in self._partitions}
-        return LakeFile(row["path"], row["size_bytes"], -1 if count is None else count, values, _pair(first, last))
+        rows, added = -1 if count is None else count, row["modification_time"]
+        return LakeFile(row["path"], row["size_bytes"], rows, values, _pair(first, last), added)
 
     def read(self, columns: Sequence[str], files: Sequence[LakeFile] | None = None) -> pa.Table:
         """Return columns of all files or of the given ones, without those of the partitions."""
@@ -196,11 +200,15 @@ class LakeTable:
             fsync_directory(log)
 
     def vacuum(self, hours: int | None = None) -> int:
-        """Delete files that no version of the last `hours` (default: 168) refers to; return their number."""
+        """Delete files that no version of the last `hours` (default: 168) refers to; return their number.
+
+        With fewer hours, files that were never committed stay: a running append may commit them.
+        """
         if self._table is None:
             return 0
         with lake_errors(self.uri):
-            removed = self._table.vacuum(hours, dry_run=False, enforce_retention_duration=hours is None, full=True)
+            full = hours is None or hours >= _RETAINED_HOURS
+            removed = self._table.vacuum(hours, dry_run=False, enforce_retention_duration=hours is None, full=full)
         return len(removed)
 
 

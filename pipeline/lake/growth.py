@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 
 from pipeline.lake.delta import LakeFile, LakeTable
 from pipeline.lake.lake import ImageInLake, image_table
+from pipeline.reports.counts.classes import known_size
+from pipeline.reports.counts.grouping import grouped, numbers
 from pipeline.tables.inodes import INODES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _COLUMNS = ("id", "parent", "path", "type", "owner", "length")
-_NO_LENGTH = (1 << 63) - 1
-_SUMS = [("files", "sum"), ("directories", "sum"), ("bytes", "sum")]
 
 
 class Totals(NamedTuple):
@@ -131,9 +131,7 @@ def _totals(table: LakeTable, files: Sequence[LakeFile], depth: int) -> ImageTot
 
 def _lengths(lengths: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return lengths with 0 for no file and for a length that no file can have, as in reports."""
-    known = pc.fill_null(lengths, 0)
-    possible = pc.and_(pc.greater_equal(known, 0), pc.less(known, _NO_LENGTH))
-    return pc.if_else(possible, known, 0)
+    return pa.chunked_array([pa.array(known_size(numbers(lengths)))])
 
 
 def _place(paths: pa.ChunkedArray, depth: int) -> pa.Array:
@@ -143,8 +141,7 @@ def _place(paths: pa.ChunkedArray, depth: int) -> pa.Array:
 
 
 def _summed(rows: pa.Table, keys: list[str]) -> pa.Table:
-    summed = rows.group_by(keys).aggregate(_SUMS)
-    return summed.rename_columns([name.removesuffix("_sum") for name in summed.column_names])
+    return grouped(rows, keys, Totals._fields)
 
 
 def _by_name(rows: Sequence[dict[str, Any]]) -> ImageTotals:

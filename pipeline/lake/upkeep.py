@@ -1,11 +1,14 @@
 """Keeps the lake small: joins small files, removes old images, and deletes files that no table refers to.
 
-Only replacements remove files from a table. Of two concurrent ones the second fails, and is left to the next append.
+Only replacements remove files from a table. Of two concurrent ones the second fails. Retention then repeats it; joining
+is left to the next append.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
 
@@ -16,6 +19,11 @@ from pipeline.lake.writing import LakeFileWriter
 from pipeline.tables.catalogue import IMAGE_TABLES
 
 _SMALL_BYTES = 64 << 20
+_ORPHAN_HOURS = 24.0
+_TRIES = 5
+
+Replacement = tuple[Sequence[LakeFile], Sequence[LakeFile]]
+"""Files to remove from a table, and their substitutes."""
 
 
 def join_files(table: LakeTable, least: int, *, only: Mapping[str, str], but: Mapping[str, str] | None = None) -> None:
@@ -59,28 +67,60 @@ def retain_images(root: str, keep: int, cluster: str) -> list[int]:
     removed = [image.txid for image in images_in(register, cluster)][:-keep]
     if not removed:
         return []
+    # First, so that a killed retention leaves no image without its files.
+    _replace(register, partial(_without_rows, register, cluster, removed))
     partitions = [{"cluster": cluster, "txid": str(txid)} for txid in removed]
     for name in IMAGE_TABLES:
-        table = image_table(root, name)
-        if files := [file for file in table.files() if file.partition in partitions]:
-            table.replace(files, [])
-    # Last, so that a repetition finds the images if this process is killed.
-    _remove_rows(register, cluster, removed)
+        _replace(image_table(root, name), lambda files: ([file for file in files if file.partition in partitions], []))
+    remove_orphans(root)
     vacuum(root)
     return removed
 
 
-def _remove_rows(register: LakeTable, cluster: str, txids: Sequence[int]) -> None:
-    files = register.files()
+def remove_orphans(root: str, hours: float = _ORPHAN_HOURS) -> None:
+    """Remove the files of images without a row in `images`, which killed appends and retentions left.
+
+    Args:
+        hours: minimum age of a file's commit; a running append adds the row shortly after its files.
+    """
+    before = time.time_ns() // 1_000_000 - round(hours * 3_600_000)
+    tables = [image_table(root, name) for name in IMAGE_TABLES]
+    # Read after the tables: an append that completed in between has its row.
+    complete = [image.partition for image in images_in(images_table(root))]
+    for table in tables:
+        _replace(
+            table,
+            lambda files: ([file for file in files if file.added <= before and file.partition not in complete], []),
+        )
+
+
+def _replace(table: LakeTable, change: Callable[[list[LakeFile]], Replacement]) -> None:
+    """Replace the files that `change` chooses; repeat if another process replaced files at the same time."""
+    for left in reversed(range(_TRIES)):
+        old, new = change(table.files())
+        if not old:
+            return
+        try:
+            table.replace(old, new)
+        except LakeConflictError:
+            if not left:
+                raise
+            table.reload()
+        else:
+            return
+
+
+def _without_rows(register: LakeTable, cluster: str, txids: Sequence[int], files: list[LakeFile]) -> Replacement:
     rows = register.read(register.schema.names, files).to_pylist()
     kept = [row for row in rows if row["cluster"] != cluster or row["txid"] not in txids]
     writer = LakeFileWriter(register.uri, {}, register.schema)
     writer.add(pa.RecordBatch.from_pylist(kept, register.schema))
-    register.replace(files, [writer.close()])
+    return files, [writer.close()]
 
 
 def join_all(root: str) -> None:
-    """Join the small files of each partition in all tables."""
+    """Remove the files of incomplete images, then join the small files of each partition in all tables."""
+    remove_orphans(root)
     for table in all_tables(root):
         join_files(table, 2, only={})
 

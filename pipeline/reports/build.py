@@ -72,7 +72,7 @@ def make_report(
     if request.edits:
         progress.phase("edits", None)
         bounds = TxidBounds() if before is None else TxidBounds(before.txid + 1, after.txid)
-        parts = open_edits(context, request.edits)
+        parts = open_edits(context, request.edits, after)
         data = replace(data, edits=count_edits(context, parts, bounds, options.edit_rules()))
     progress.phase("sections", None)
     return NamespaceReport(

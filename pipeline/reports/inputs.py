@@ -84,14 +84,18 @@ def _from_lake(context: SparkContext, root: str, image: ImageInLake) -> ImageInp
     return ImageInput(f"{root}@{image.txid}", image.txid, image.time, rows=rows, cluster=image.cluster)
 
 
-def open_edits(context: SparkContext, path: str) -> Sequence[BatchSource]:
+def open_edits(context: SparkContext, path: str, image: ImageInput) -> Sequence[BatchSource]:
     """Divide the transactions of a directory of segments, a segment or a lake among tasks.
 
+    Args:
+        image: the reported image, whose cluster in a lake selects the edits of a lake.
+
     Raises:
-        HdfsError: the edits do not exist, or their segments have a gap.
+        HdfsError: the edits do not exist, their segments have a gap, or their cluster in the lake is not clear.
     """
     if lake := parse_lake_uri(path):
-        return [ParquetPart(file) for file in edit_files(context, lake)]
+        cluster = image.cluster if image.file is None else ""
+        return [ParquetPart(file) for file in edit_files(context, lake, cluster)]
     reader = EditsDataSource({"path": path, "columns": ",".join(EDIT_COLUMNS)}).edits_reader()
     parts = reader.partitions_of(_files(context, path, SourceKind.EDITS))
     return [SegmentsPart(reader, part) for part in parts]

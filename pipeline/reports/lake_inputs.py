@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.errors import LakeError
 from pipeline.lake.delta import LakeFile, LakeTable
 from pipeline.lake.lake import ImageInLake, edits_table, image_table
 from pipeline.lake.reading import LakeUri
@@ -21,11 +23,31 @@ def image_files(context: SparkContext, root: str, image: ImageInLake) -> list[So
     return [_placed(context, table, file) for file in table.files() if file.partition == image.partition]
 
 
-def edit_files(context: SparkContext, lake: LakeUri) -> list[SourceFile]:
-    """Return the files with the transactions of a lake, or of one of its clusters."""
+def edit_files(context: SparkContext, lake: LakeUri, cluster: str) -> list[SourceFile]:
+    """Return the files with the transactions of one cluster of a lake.
+
+    Args:
+        cluster: of the reported image in a lake, "" for an image file.
+
+    Raises:
+        LakeError: the lake contains several clusters, and neither `lake` nor `cluster` is one of them.
+    """
     table = edits_table(lake.root)
-    files = [file for file in table.files() if lake.cluster in {"", file.partition["cluster"]}]
+    files = table.files()
+    chosen = _cluster_of_edits(lake, cluster, sorted({file.partition["cluster"] for file in files}))
+    files = [file for file in files if file.partition["cluster"] == chosen]
     return [_placed(context, table, file) for file in files]
+
+
+def _cluster_of_edits(lake: LakeUri, cluster: str, present: Sequence[str]) -> str:
+    if lake.cluster or cluster in present:
+        return lake.cluster or cluster
+    if len(present) > 1:
+        raise LakeError(
+            f"the lake {lake.root} contains edits of the clusters {', '.join(present)}",
+            hint="Name one: --edits LAKE@CLUSTER.",
+        )
+    return present[0] if present else ""
 
 
 def _placed(context: SparkContext, table: LakeTable, file: LakeFile) -> SourceFile:

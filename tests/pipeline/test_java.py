@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.generate import generate_image
-from pipeline.class_archive import LOCAL_FLAGS, archive_classes, archive_file, archive_flags
+from pipeline.class_archive import LOCAL_FLAGS, _cache_folder, _remove_old, archive_classes, archive_file, archive_flags
 from pipeline.errors import PipelineSetupError
 from pipeline.java import find_java_home, java_version, real_java_home
 
@@ -120,6 +120,43 @@ def test_nothing_is_archived_without_java_or_twice(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("pipeline.class_archive.sys.executable", "/bin/false")
     assert archive_classes().startswith("no archive of Spark's classes")
     assert list(tmp_path.glob("spark-*")) == []
+    monkeypatch.setattr("pipeline.class_archive.tempfile.TemporaryDirectory", _unwritable)
+    assert archive_classes() == "no archive of Spark's classes: read-only"
+
+
+def _unwritable(**_: object) -> None:
+    raise OSError("read-only")
+
+
+def test_a_user_without_a_home_has_no_archive(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home(_: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "expanduser", no_home)
+    assert _cache_folder().parent == Path(os.devnull)
+
+
+def test_an_archive_fits_one_pyspark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = set()
+    for name, changed in (("one", 1), ("two", 1), ("two", 2)):
+        jars = tmp_path / name
+        jars.mkdir(exist_ok=True)
+        (jars / "spark.jar").touch()
+        os.utime(jars / "spark.jar", (changed, changed))
+        monkeypatch.setattr("pipeline.class_archive.spark_jars", lambda folder=jars: folder)
+        found.add(archive_file.__wrapped__(tmp_path))
+    assert len(found) == 3
+
+
+def test_only_old_archives_of_others_are_removed(tmp_path: Path) -> None:
+    for name in ("spark-own.jsa", "spark-old.jsa", "spark-young.jsa"):
+        (tmp_path / name).touch()
+    for name in ("spark-own.jsa", "spark-old.jsa"):
+        os.utime(tmp_path / name, (1, 1))
+    _remove_old(tmp_path / "spark-own.jsa")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["spark-own.jsa", "spark-young.jsa"]
 
 
 def test_a_java_home_that_does_not_run_is_refused(tmp_path: Path) -> None:

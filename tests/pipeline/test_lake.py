@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import polars as pl
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
@@ -39,9 +40,13 @@ from pipeline.lake import (
     vacuum,
 )
 from pipeline.lake.delta import LakeTable
+from pipeline.lake.growth import _lengths, _summed
 from pipeline.lake.lake import edits_table, image_table, images_table
 from pipeline.lake.ranges import TxidRange
-from pipeline.lake.upkeep import join_files
+from pipeline.lake.reading import LakeUri
+from pipeline.lake.upkeep import join_files, remove_orphans
+from pipeline.lake.writing import LakeFileWriter
+from pipeline.reports.lake_inputs import edit_files
 from pipeline.sources.fsimage import FsImageDataSource
 from tests.cli_runner import run_cli
 from tests.depth import SEED, scaled
@@ -243,6 +248,80 @@ def test_every_reader_of_delta_gets_equal_sums(spark: SparkSession, lake: str) -
     assert table.select(pl.len(), pl.col("length").sum().alias("length")).collect().row(0) == wanted
     edits_of_polars = pl.scan_delta(f"{lake}/edits")
     assert edits_of_polars.select(pl.len(), pl.col("txid").sum()).collect().row(0) == transactions
+
+
+def test_a_file_that_is_about_to_be_committed_stays(edits: Path, lake: str) -> None:
+    append_edits(NO_SPARK, str(edits), lake)
+    table = edits_table(lake)
+    writer = LakeFileWriter(table.uri, {"cluster": "c", "day": "2023-12-09"}, pa.schema([("txid", pa.int64())]))
+    writer.add(pa.RecordBatch.from_pydict({"txid": [9]}, writer.schema))
+    file = writer.close()
+    assert vacuum(lake, 0) == 0
+    table.commit([file], "edits/c", 9)
+    assert table.read(["txid"], [file]).column("txid").to_pylist() == [9]
+
+
+def test_a_killed_retention_leaves_no_image_without_files(
+    no_spark: Any, lake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("before", "after"):
+        append_image(no_spark, str(CASE / name), lake, ImageOptions(cluster="c", tables=()))
+    real = LakeTable.replace
+
+    def replace_rows(self: LakeTable, *arguments: Any) -> None:
+        if self.name != "images":
+            raise KilledError
+        real(self, *arguments)
+
+    monkeypatch.setattr(LakeTable, "replace", replace_rows)
+    with pytest.raises(KilledError):
+        retain_images(lake, 1, "c")
+    monkeypatch.setattr(LakeTable, "replace", real)
+    assert [image.txid for image in images_in_lake(lake)] == [292]
+    remove_orphans(lake)
+    assert len(lake_rows(lake, 92)) > 0
+    remove_orphans(lake, 0)
+    assert lake_rows(lake, 92) == []
+    assert lake_rows(lake, 292) == image_rows("after")
+
+
+def test_retention_repeats_after_a_replacement_by_another_process(
+    no_spark: Any, lake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("before", "after"):
+        for cluster in ("a", "b"):
+            append_image(no_spark, str(CASE / name), lake, ImageOptions(cluster=cluster, tables=()))
+    real, others = LakeTable.replace, [True]
+
+    def replace(self: LakeTable, *arguments: Any) -> None:
+        if self.name == "inodes" and others and others.pop():
+            others.append(False)
+            assert retain_images(lake, 1, "b") == [92]
+        real(self, *arguments)
+
+    monkeypatch.setattr(LakeTable, "replace", replace)
+    assert retain_images(lake, 1, "a") == [92]
+    assert [(image.cluster, image.txid) for image in lake_contents(lake).images] == [("a", 292), ("b", 292)]
+    assert lake_rows(lake, 92) == []
+
+
+def test_growth_of_absurd_lengths_saturates() -> None:
+    lengths = _lengths(pa.chunked_array([[1 << 62, (1 << 63) - 2, -1, None, 5]]))
+    assert lengths.to_pylist() == [0, 0, 0, 0, 5]
+    rows = pa.table({"owner": ["a"] * 2, "files": [1, 1], "directories": [0, 0], "bytes": [1 << 62] * 2})
+    assert _summed(rows, ["owner"]).to_pylist() == [
+        {"owner": "a", "files": 2, "directories": 0, "bytes": (1 << 63) - 1}
+    ]
+
+
+def test_a_report_counts_the_edits_of_the_image_s_cluster(edits: Path, lake: str) -> None:
+    for cluster in ("a", "b"):
+        append_edits(NO_SPARK, str(edits), lake, cluster)
+    files = edit_files(NO_SPARK, LakeUri(lake), "a")
+    assert files == edit_files(NO_SPARK, LakeUri(lake, "a"), "b")
+    assert all("cluster=a" in file.path for file in files)
+    with pytest.raises(LakeError, match="clusters a, b"):
+        edit_files(NO_SPARK, LakeUri(lake), "")
 
 
 def test_an_image_killed_anywhere(no_spark: Any, lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
