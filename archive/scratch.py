@@ -18,7 +18,7 @@ from tempfile import gettempdir, mkdtemp
 from types import FrameType
 from typing import NoReturn
 
-_PREFIX = "checkpointer-scratch-"
+SCRATCH_PREFIX = "checkpointer-scratch-"
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -38,7 +38,7 @@ def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
 
 def _locked_folder(root: Path) -> tuple[Path, int]:
     while True:
-        folder = Path(mkdtemp(prefix=_PREFIX, dir=root))
+        folder = Path(mkdtemp(prefix=SCRATCH_PREFIX, dir=root))
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         # a file system without locks keeps the folder of a killed process
         with suppress(OSError):
@@ -51,7 +51,7 @@ def _locked_folder(root: Path) -> tuple[Path, int]:
 
 def _sweep(root: Path) -> None:
     """Remove the folders of killed processes of this user."""
-    for folder in root.glob(f"{_PREFIX}*"):
+    for folder in root.glob(f"{SCRATCH_PREFIX}*"):
         with suppress(OSError):
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:

@@ -11,9 +11,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
-SCRATCH_PREFIX = "checkpointer-archive-"
-"""Of the name of the process's temporary folder, which the process or the daemon removes at the end."""
-
 
 @dataclass(frozen=True, slots=True)
 class ArchiveSource:

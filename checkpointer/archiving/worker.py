@@ -27,9 +27,10 @@ from archive.errors import OtherHistoryError
 from archive.following import ArchiveFollower, ArchivePosition
 from archive.history import histories, view_of
 from archive.pruning import prune
+from archive.scratch import SCRATCH_PREFIX
 from checkpointer.archiving.begun_archives import BegunArchive
 from checkpointer.archiving.journal_spool import JournalSpool
-from checkpointer.archiving.messages import SCRATCH_PREFIX, ArchiveReport, ArchiveSource
+from checkpointer.archiving.messages import ArchiveReport, ArchiveSource
 from checkpointer.roles.standby.open_source import open_edit_source
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import as_hdfs_error
@@ -69,6 +70,7 @@ class Inbox:
             self.ended.set()
             # a file system that hangs must not keep this process
             time.sleep(_GRACE_SECONDS)
+            remove_scratch()
             os._exit(0)
 
 
@@ -261,6 +263,12 @@ def _opened_spool(config: CheckpointConfig, inbox: Inbox) -> Iterator[JournalSpo
         journal.close()
 
 
+def remove_scratch() -> None:
+    """Remove the temporary folder of this process, which a killed daemon does not remove."""
+    if (scratch := Path(gettempdir())).name.startswith(SCRATCH_PREFIX):
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(_NICE)
@@ -270,9 +278,7 @@ def main() -> None:
     try:
         work(config, Inbox(sys.stdin.buffer))
     finally:
-        # a daemon that was killed does not remove it
-        if (scratch := Path(gettempdir())).name.startswith(SCRATCH_PREFIX):
-            shutil.rmtree(scratch, ignore_errors=True)
+        remove_scratch()
 
 
 if __name__ == "__main__":

@@ -18,9 +18,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from checkpointer.archiving.messages import SCRATCH_PREFIX, ArchiveReport, ArchiveSource
+from archive.scratch import scratch_folder
+from checkpointer.archiving.messages import ArchiveReport, ArchiveSource
 from checkpointer.daemon.child_process import end_process_group
 from checkpointer.roles.role import CheckpointRole
 from engine.merge import MergeResult
@@ -195,7 +195,7 @@ class ArchiveProcess:
 
     def _run(self) -> str:
         """Run one process to its end; return why it ended."""
-        with TemporaryDirectory(prefix=SCRATCH_PREFIX, ignore_cleanup_errors=True) as scratch:
+        with scratch_folder() as scratch:
             with self._guard:
                 if self._stopping.is_set():
                     return "the daemon stops"
@@ -204,7 +204,7 @@ class ArchiveProcess:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
-                    env={**os.environ, "TMPDIR": scratch},
+                    env={**os.environ, "TMPDIR": str(scratch)},
                     start_new_session=True,
                 )
                 assert child.stdin is not None
