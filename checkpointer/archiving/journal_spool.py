@@ -3,6 +3,9 @@
 The spool reads operations in order and divides them where the NameNode did: before OP_START_LOG_SEGMENT and after
 OP_END_LOG_SEGMENT. The journal's own segments do not matter, since the caches of JournalNodes have none.
 
+Each update begins with the last identifying operation that is here, and compares it and what follows. So a journal that
+was set back is copied from its beginning again, and no file has operations of two pasts.
+
 Files that are archived are removed, except those that show the next comparison which history they belong to.
 """
 
@@ -21,6 +24,9 @@ from journal.errors import TransactionGapError
 from journal.operation import EditOp
 from journal.ops import EndLogSegmentOp, StartLogSegmentOp
 from journal.segment import encode_header
+
+# of an idle cluster, which writes only the marks of its segments
+_MAX_TAIL = 256
 
 
 @dataclass(slots=True)
@@ -44,6 +50,8 @@ class JournalSpool:
         self._open: _OpenFile | None = None
         # finalized files, and whether each has an identifying transaction
         self._finished: list[tuple[Path, bool]] = []
+        # the last identifying operation, and those after it
+        self._tail: list[EditOp] = []
 
     @property
     def next_txid(self) -> int | None:
@@ -60,7 +68,7 @@ class JournalSpool:
         self.close()
         for path in self.folder.iterdir():
             path.unlink()
-        self._finished = []
+        self._finished, self._tail = [], []
         self._next = txid
 
     def oldest(self) -> int:
@@ -90,22 +98,56 @@ class JournalSpool:
             HdfsError: the journal cannot be read.
             OSError: the folder cannot be written.
         """
+        try:
+            self._update(layout_version)
+        except OSError:
+            # a file may end within an operation
+            self._next = None
+            raise
+
+    def _update(self, layout_version: int) -> None:
+        if not self._has_news():
+            return
+        begin = self._tail[0].txid if self._tail else self._begin
         while True:
-            begin = self._begin
             try:
                 view = self._source.view(begin, in_progress=True)
             except TransactionGapError as gap:
                 if gap.found is None or gap.found <= begin:
                     raise
-                self._finish()
-                self._next = gap.found
+                begin = self._skip_to(gap.found)
                 continue
-            for segment in (*view.segments, *([view.tail] if view.tail is not None else [])):
-                self._copy(segment.read(self._begin), layout_version)
-            if not view.more or self._next == begin:
+            segments = (*view.segments, *([view.tail] if view.tail is not None else []))
+            if not all(self._copy(each.read(begin), layout_version) for each in segments):
+                begin = self.oldest()
+                self.begin(begin)
+                continue
+            if not view.more or view.last_txid < begin:
                 break
+            begin = view.last_txid + 1
         if self._open is not None:
             self._open.out.flush()
+
+    def _has_news(self) -> bool:
+        """Return whether the journal may have new operations; asks it if the comparison reads more than one segment."""
+        if not self._tail or (self._open is not None and self._open.first <= self._tail[0].txid):
+            return True
+        try:
+            return self._source.view(self._begin, in_progress=True).last_txid >= self._begin
+        except TransactionGapError:
+            return True
+
+    def _skip_to(self, txid: int) -> int:
+        """Continue at the oldest transaction of a journal that has purged those before; return where to read."""
+        self._tail = [each for each in self._tail if each.txid >= txid]
+        if self._tail:
+            return txid
+        if txid == self._begin and self._finished:
+            # nothing shows whether the journal continues what is here
+            self.begin(txid)
+        self._finish()
+        self._next = txid
+        return txid
 
     def archived(self, txid: int) -> None:
         """Remove finished files that are archived up to `txid` and are not needed to recognise the history."""
@@ -127,17 +169,26 @@ class JournalSpool:
         assert self._next is not None
         return self._next
 
-    def _copy(self, ops: Iterator[EditOp], layout_version: int) -> None:
+    def _copy(self, ops: Iterator[EditOp], layout_version: int) -> bool:
+        """Append the operations that are new; return False if the others differ from what is here."""
         for op in ops:
+            if op.txid < self._begin:
+                if op != self._tail[op.txid - self._tail[0].txid]:
+                    return False
+                continue
             if isinstance(op, StartLogSegmentOp):
                 self._finish()
             if self._open is None:
                 self._open = self._created(op.txid, layout_version)
             self._open.out.write(encode_op(op, self._open.layout_version))
-            self._open.identifying |= is_identifying(op)
+            if is_identifying(op):
+                self._open.identifying = True
+                self._tail = []
+            self._tail = [*self._tail[-_MAX_TAIL:], op]
             self._next = op.txid + 1
             if isinstance(op, EndLogSegmentOp):
                 self._finish()
+        return True
 
     def _created(self, txid: int, layout_version: int) -> _OpenFile:
         path = self.folder / inprogress_name(txid)

@@ -77,7 +77,7 @@ class Inbox:
 class Rounds:
     """Rounds of archiving: copies from a journal, additions, and removal by retention rules.
 
-    After a failed round, the next one compares all files again. What is known of them and of the image stays.
+    After a failed round, the next one compares all files again, but keeps their digests and the history of the image.
     """
 
     def __init__(self, archive: Archive, settings: ArchiveSettings, spool: JournalSpool | None) -> None:

@@ -36,6 +36,11 @@ def check_archive(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     summary = f"{where} restores every moment up to transaction {archive.restorable_txid}{lag}{since}{lost}"
     if gap and archive.restorable_txid < archive.archived_txid:
         return CheckVerdict(State.WARNING, summary, (), metrics, hint=_MISSING_HINT)
+    for alarm, kind in status.alarm_kinds.items():
+        if kind == "archive":
+            return CheckVerdict(
+                State.WARNING, f"{alarm}; {summary}", (), metrics, hint=status.next_steps.get(alarm, "")
+            )
     return CheckVerdict(State.OK, summary, (), metrics)
 
 

@@ -31,7 +31,7 @@ from hadoop_common.quantities import duration
 from hadoop_common.recurring_fault import Alarm, RecurringFault
 from image_format.md5_file import read_md5_file
 from node_state.state import ArchiveState
-from site_config.checkpoint_config import CheckpointConfig
+from site_config.checkpoint_config import CheckpointConfig, Role
 
 _LOG = logging.getLogger(__name__)
 _MODULE = "checkpointer.archiving.worker"
@@ -74,6 +74,9 @@ class ArchiveProcess:
         self._confirmations = 0
         self._replay_rate = 0.0
         self._report = ArchiveReport()
+        # newest transaction that the role has read, and why the last attempt to find out failed
+        self._known_txid = -1
+        self._unread = ""
         self._complete_at: float | None = None
         self._failures = 0
         self._fault = RecurringFault(_LOG, "the archive is filled again", unit="attempts", clock=clock)
@@ -116,8 +119,11 @@ class ArchiveProcess:
             return
         try:
             source = self._source_of(role)
+            self._known_txid = _known_txid(role, source)
+            self._unread = ""
         except (HdfsError, OSError, IndexError) as fault:
-            _LOG.debug("the archive gets nothing new: %s", error_text(fault))
+            # the alarm of an incomplete archive shows it
+            self._unread = error_text(fault)
             return
         with self._guard:
             if source != self._source:
@@ -261,7 +267,7 @@ class ArchiveProcess:
             self._failed(report.error, report.hint)
             return
         self._fault.ended()
-        if report.complete:
+        if report.complete and report.restorable_txid >= self._known_txid and not self._unread:
             self._complete_at = self._wall()
         if report.branch != before.branch:
             _LOG.info("archived as branch %s of %s", report.branch, self._config.archive.location)
@@ -284,7 +290,8 @@ class ArchiveProcess:
             )
             return [Alarm(text, _MISSING_HINT, _KIND)]
         if limit and self._lag_seconds > limit:
-            text = f"the archive {where} has been incomplete for {duration(self._lag_seconds)}"
+            why = self._unread and f": {self._unread}"
+            text = f"the archive {where} has been incomplete for {duration(self._lag_seconds)}{why}"
             return [Alarm(text, _LAG_HINT, _KIND)]
         return []
 
@@ -315,3 +322,8 @@ class ArchiveProcess:
             failures=self._failures,
             error=self._fault.text,
         )
+
+
+def _known_txid(role: CheckpointRole, source: ArchiveSource) -> int:
+    """Return the newest transaction that the archive must have; a secondary reads edits only up to the last roll."""
+    return source.base_txid if role.name == Role.SECONDARY.value else role.progress().journal_txid

@@ -579,6 +579,8 @@ def archived(**values: Any) -> Observation[NodeState]:
     state = NodeState(role="standby", archive=ArchiveState(**{**known, **values}))
     if error := state.archive and state.archive.error:
         state = replace(state, alarms=(f"not filled: {error}",), next_steps={f"not filled: {error}": "free space"})
+    if values.get("lag_seconds"):
+        state = replace(state, alarm_kinds={"/a has been incomplete for 400 s": "archive"})
     return Observation(state)
 
 
@@ -591,6 +593,7 @@ def archived(**values: Any) -> Observation[NodeState]:
         (archived(missing_transactions=4, restorable_txid=80), State.WARNING, "4 transactions were purged"),
         (archived(restorable_txid=-1), State.WARNING, "no image"),
         (archived(error="disk full"), State.WARNING, "/a is not filled: disk full"),
+        (archived(lag_seconds=400.0), State.WARNING, "has been incomplete"),
         (DOWN, State.UNKNOWN, "refused"),
     ],
 )

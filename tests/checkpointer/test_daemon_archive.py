@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -242,6 +243,25 @@ def test_an_archive_that_lags_or_lacks_edits_is_an_alarm(place: Path) -> None:
     assert (state_of(process, 25).missing_transactions, state_of(process, 25).lag_transactions) == (4, 5)
     process._failed("the disk is full", "Free space.")
     assert "the disk is full" in process.alarms()[0]
+
+
+def test_an_archive_that_lacks_what_the_role_has_read_is_not_complete(place: Path, nn: Path) -> None:
+    """For instance because the folder of edits is empty: what is found there is archived."""
+    clock, role = Clock(), FolderRole(nn)
+    process = ArchiveProcess(config_of(place), clock=clock, wall=clock.wall)
+    process._worker = threading.current_thread()
+    role.journal = 20
+    process.feed(role)
+    clock.now = 301
+    process._reported(ArchiveReport(MAIN, 19, 19, complete=True))
+    assert "incomplete" in "".join(process.alarms())
+    process._reported(ArchiveReport(MAIN, 20, 20, complete=True))
+    assert process.alarms() == []
+    role.read_fault = StorageError("the edits cannot be listed")
+    process.feed(role)
+    clock.now = 700
+    process._reported(ArchiveReport(MAIN, 20, 20, complete=True))
+    assert process.alarms() == [f"the archive {place} has been incomplete for 6 min 39 s: the edits cannot be listed"]
 
 
 def test_settings_of_the_archive_apply_to_a_running_daemon(place: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -145,6 +146,37 @@ def test_an_archive_of_a_journal_continues_after_a_restart(
     assert position is not None
     assert (position.branch, position.restorable_txid) == (MAIN, journal.ops[-1].txid)
     assert missing_edits(archive.catalogue(), MAIN) == []
+
+
+@pytest.mark.parametrize("rolled", [False, True])
+def test_a_journal_that_is_set_back_between_two_rounds_is_not_spliced(
+    rolled: bool, journal: FakeJournal, spool: JournalSpool, archive: Archive, tmp_path: Path
+) -> None:
+    """The new history has reached what was read of the lost one, and continues within the same open segment."""
+    journal.log([lost(1)], open_segment=[lost(2), lost(3), lost(4)])
+    rounds = Rounds(archive, ArchiveSettings(), spool)
+    before = rounds.make(source(tmp_path))
+    assert before is not None
+    del journal.ops[-3:]
+    new = [lost(number, 7000) for number in range(2, 6)]
+    journal.ops += [*new, *([EndLogSegmentOp(txid=0), StartLogSegmentOp(txid=0), lost(9, 7000)] if rolled else [])]
+    numbered(journal.ops, BASE_TXID)
+    position = rounds.make(source(tmp_path))
+    assert position is not None
+    assert (position.branch != MAIN, position.last_txid) == (True, journal.ops[-1].txid)
+    assert view_of(archive.catalogue(), MAIN).last_txid == before.last_txid
+    ops = [op for each in list_segments(spool.folder) for op in read_ops(each)]
+    assert ops == journal.ops[-len(ops) :]
+
+
+def test_a_full_disk_leaves_no_half_operation(journal: FakeJournal, spool: JournalSpool) -> None:
+    journal.log([lost(1), lost(2)])
+    spool.begin(BASE_TXID + 1)
+    full = mock.patch("checkpointer.archiving.journal_spool.encode_op", side_effect=OSError(28, "full"))
+    with full, pytest.raises(OSError, match="full"):
+        spool.update(HADOOP3)
+    # the next round begins again
+    assert spool.next_txid is None
 
 
 def test_what_the_journal_purged_is_missing(
