@@ -128,6 +128,7 @@ SET_BY_HDFS_DEFAULT = frozenset(
         "dfs.namenode.snapshotdiff.listing.limit",
         "dfs.namenode.storage.dir.perm",
         "dfs.namenode.support.allow.format",
+        "dfs.permissions.enabled",
         "dfs.permissions.superusergroup",
         "dfs.qjm.operations.timeout",
         "dfs.qjournal.accept-recovery.timeout.ms",

@@ -130,6 +130,7 @@ def test_all_is_well(site: Site) -> None:
             "edits",
             "journalnodes",
             "daemon",
+            "archive",
             "leader",
             "tls",
             "kerberos",

@@ -105,6 +105,7 @@ class Daemon:
         assert differences(node.expected, image) == []
         assert node.image(txid).read_bytes() == image.read_bytes()
         assert sorted(path.name for path in self.storage.iterdir()) == [
+            "checkpointer-history.jsonl",
             "current",
             "in_use.lock",
             "storage_directories.json",
