@@ -110,6 +110,7 @@ class CheckpointConfig:
         lake_images_retained: images that the lake keeps, 0 for all.
         lake_master, lake_driver_memory: Spark's master and heap for the lake.
         texts: values that files set, used to log changes.
+        conf_dir: directory of the configuration, for child processes; None if unknown.
     """
 
     role: Role
@@ -167,6 +168,7 @@ class CheckpointConfig:
     lake_master: str = bound(keys.LAKE_SPARK_MASTER)
     lake_driver_memory: str = bound(keys.LAKE_SPARK_DRIVER_MEMORY)
     texts: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    conf_dir: Path | None = field(default=None, compare=False)
 
     @property
     def shared_edits_directory(self) -> Path | None:

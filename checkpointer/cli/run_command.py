@@ -79,7 +79,7 @@ def command(
 
     def configuration() -> CheckpointConfig:
         read = log_warnings(load_configuration(conf_dir))
-        config = CheckpointConfig.from_configuration(read, chosen)
+        config = replace(CheckpointConfig.from_configuration(read, chosen), conf_dir=conf_dir)
         watch_settings(shown_settings(read))
         if shadow:
             config = config.in_shadow()

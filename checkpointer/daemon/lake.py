@@ -8,6 +8,7 @@ begins, and the running one is ended with all its processes.
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -29,6 +30,7 @@ _LOG = logging.getLogger(__name__)
 _GROUP = "checkpointer.after_checkpoint"
 _NAME = "lake"
 _GRACE_SECONDS = 10.0
+_CONF_DIR = "HADOOP_CONF_DIR"
 
 
 class LakeAppender:
@@ -151,6 +153,7 @@ class LakeAppender:
                 return
             child = self._child = subprocess.Popen(
                 [sys.executable, "-m", module, *arguments],
+                env=self._environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -167,6 +170,11 @@ class LakeAppender:
             self._succeeded()
         elif not self._stopped:
             self._failed(_last_line(errors) or f"the process exited with {child.returncode}")
+
+    def _environment(self) -> dict[str, str]:
+        """Return the child's environment, by which it resolves the nameservices of an HDFS with high availability."""
+        conf_dir = self._config.conf_dir
+        return {**({} if conf_dir is None else {_CONF_DIR: str(conf_dir.absolute())}), **os.environ}
 
     def _succeeded(self) -> None:
         with self._changed:

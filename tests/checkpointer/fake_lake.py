@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ def main() -> None:
     lake = Path(sys.argv[-1])
     with (lake / "calls").open("a") as calls:
         calls.write(" ".join(sys.argv[1:]) + "\n")
+    (lake / "conf").write_text(os.environ.get("HADOOP_CONF_DIR", ""))
     while (lake / "wait").exists():
         time.sleep(0.01)
     if (lake / "fail").exists():

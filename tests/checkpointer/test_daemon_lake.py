@@ -43,9 +43,11 @@ def lake(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def appender(lake: Path) -> Iterator[LakeAppender]:
+def appender(lake: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LakeAppender]:
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
     values = {"checkpointer.lake.dir": str(lake), "checkpointer.lake.images.retained": "7"}
-    made = LakeAppender(standby_config(**values), module=lambda: MODULE, wall=lambda: NOW)
+    config = replace(standby_config(**values), conf_dir=Path("/etc/site"))
+    made = LakeAppender(config, module=lambda: MODULE, wall=lambda: NOW)
     yield made
     made.stop()
 
@@ -64,6 +66,7 @@ def test_a_checkpoint_starts_an_append(appender: LakeAppender, lake: Path) -> No
     assert service.poll().state is TriggerState.DONE
     wait_until("the append", lambda: appends(appender) == 1)
     (call,) = calls(lake)
+    assert (lake / "conf").read_text() == "/etc/site"
     assert call == (
         f"append --image /name/current/fsimage_{role.journal} --retain 7 --master local[2] --driver-memory 1g"
         f" --edits /shared/current -- {lake}"

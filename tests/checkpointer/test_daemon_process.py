@@ -231,7 +231,7 @@ RESTART = {
 
 
 def test_every_setting_is_taken_over_or_needs_a_restart() -> None:
-    names = {each.name for each in fields(CheckpointConfig)} - {"merge_settings", "texts"}
+    names = {each.name for each in fields(CheckpointConfig)} - {"merge_settings", "texts", "conf_dir"}
     names |= {f"merge_settings.{each.name}" for each in fields(MergeSettings)}
     assert names == RELOADABLE | RESTART
     assert not RELOADABLE & RESTART
@@ -309,7 +309,11 @@ def test_every_setting_is_told_by_its_key() -> None:
     """For each role and value."""
     for role in Role:
         running = replace(config(), role=role)
-        names = [each.name for each in fields(CheckpointConfig) if each.name not in ("role", "merge_settings", "texts")]
+        names = [
+            each.name
+            for each in fields(CheckpointConfig)
+            if each.name not in ("role", "merge_settings", "texts", "conf_dir")
+        ]
         for name in names:
             _, changed, kept = merged(running, replace(running, **{name: object()}))
             (line,) = changed + kept
