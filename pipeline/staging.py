@@ -7,6 +7,7 @@ streams to disk on every executor) and answers with their names.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import socket
@@ -226,6 +227,12 @@ class _StagingHandler(socketserver.StreamRequestHandler):
         self.wfile.write(json.dumps(answer).encode() + b"\n")
 
 
+@functools.lru_cache(maxsize=1)
+def stager_of(context: SparkContext) -> Stager:
+    """Return the context's stager, which refuses other files of a known name; a process has one context at a time."""
+    return Stager(context)
+
+
 def serve_staging(spark: SparkSession) -> None:
     """Listen for planning processes of this session's context, once for each context, until the process ends."""
     context = spark.sparkContext
@@ -234,7 +241,7 @@ def serve_staging(spark: SparkSession) -> None:
     folder = _socket_folder(tempfile.gettempdir(), *_SHORT_FOLDERS)
     address = folder / _SOCKET
     server = _StagingServer(str(address), _StagingHandler)
-    server.stager = Stager(context)
+    server.stager = stager_of(context)
     threading.Thread(target=server.serve_forever, name="staging", daemon=True).start()
     context.environment[ADDRESS] = str(address)
     _remove_at_exit(folder)

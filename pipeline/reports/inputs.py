@@ -23,7 +23,7 @@ from pipeline.source_files import SourceFile, SourceKind, is_local, local_files,
 from pipeline.sources.edits import EditsDataSource
 from pipeline.sources.image_tables.sections import parts_of_diffs
 from pipeline.sources.table_reader import parts_of_inodes
-from pipeline.staging import Stager
+from pipeline.staging import stager_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -102,7 +102,7 @@ def open_edits(context: SparkContext, path: str, image: ImageInput) -> Sequence[
 
 
 def _files(context: SparkContext, uri: str, kind: SourceKind) -> list[SourceFile]:
-    return local_files(uri, kind) if is_local(uri) else Stager(context).stage(uri, kind)
+    return local_files(uri, kind) if is_local(uri) else stager_of(context).stage(uri, kind)
 
 
 def _cluster_beside(image: Path) -> str:

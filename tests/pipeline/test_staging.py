@@ -6,14 +6,15 @@ import shutil
 import socket
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from hadoop_common.names import image_name, md5_name, segment_name
 from pipeline import read_image
 from pipeline.errors import PipelineSetupError, SourceFileError
-from pipeline.source_files import SourceKind, choose, local_files
+from pipeline.reports.inputs import _files
+from pipeline.source_files import SourceFile, SourceKind, choose, local_files
 from pipeline.staging import Stager, _socket_folder
 from tests.journal.bookkeeper_cluster import Cluster
 from tests.journal.bookkeeper_recordings import ROOT
@@ -91,6 +92,20 @@ def test_two_files_of_one_name_are_not_mixed_up(spark: SparkSession, tmp_path: P
     stager.stage(uri, SourceKind.IMAGE)
     with pytest.raises(SourceFileError, match="already read"):
         stager.stage(f"viewfs://files{other}", SourceKind.IMAGE)
+
+
+def test_all_inputs_of_a_report_know_each_other_s_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[Stager] = []
+
+    def stage(self: Stager, *_: object) -> list[SourceFile]:
+        used.append(self)
+        return []
+
+    monkeypatch.setattr(Stager, "stage", stage)
+    context: Any = object()
+    for folder in ("new", "old"):
+        _files(context, f"hdfs://nn/{folder}", SourceKind.IMAGE)
+    assert used[0] is used[1]
 
 
 def test_a_file_that_was_replaced_is_not_read_as_the_old_one(spark: SparkSession, tmp_path: Path) -> None:
