@@ -125,30 +125,42 @@ class LiveBrowser:
         return places if places and to_signed(places[0].inode.id) == ROOT_INODE_ID else []
 
     def _ids_above(self, inode_id: int) -> list[int]:
-        """Return the ids from the topmost inode above one to itself."""
-        table = self.namespace.table
-        below: list[int] = []
-        if table.row_of.get(inode_id) is None:
-            if self.index.slot(inode_id) < 0:
-                return []
-            if self.index.slot_count > _MAX_SCANNED:
-                what = f"finding the path of an inode in a namespace of more than {_MAX_SCANNED:,} inodes"
-                raise refused_read(what)
-            (chain,) = self.index.history.chains(np.array([inode_id], np.int64))
-            ids = chain.tolist()
-            while ids and table.row_of.get(ids[-1]) is None:
-                below.append(ids.pop())
-            if not ids:
-                return below[::-1]
-            inode_id = ids[-1]
+        """Return the ids from the topmost inode above one to itself; none if no directory has it."""
+        table, lookup = self.namespace.table, self.namespace.history.lookup
         row = table.row_of.get(inode_id)
-        assert row is not None
-        rows = self.namespace.history.lookup.chain(row)
-        above = [int(table.id[each]) for each in rows]
-        for directory_id, each, child_id in zip(above, rows[1:], above[1:], strict=False):
+        if row is None or self._is_unplaced(row):
+            return self._ids_in_base(inode_id)
+        rows = lookup.chain(row)
+        ids = [int(table.id[each]) for each in rows]
+        for directory_id, each, child_id in zip(ids, rows[1:], ids[1:], strict=False):
             if self._child_id(directory_id, table.name(each)) != child_id:
                 return []
-        return above + below[::-1]
+        return self._ids_in_base(ids[0])[:-1] + ids if self._is_unplaced(rows[0]) else ids
+
+    def _is_unplaced(self, row: int) -> bool:
+        """Return whether an inode was read from the base image, but not yet the reference that leads to it."""
+        table = self.namespace.table
+        if table.slot.item(row) < 0 or table.parent.item(row) != NO_ROW:
+            return False
+        return self.namespace.tree.references.hub(row) is not None
+
+    def _ids_in_base(self, inode_id: int) -> list[int]:
+        """Return the same for an inode that is where the base image has it."""
+        if self.index.slot(inode_id) < 0:
+            return []
+        if self.index.slot_count > _MAX_SCANNED:
+            what = f"finding the path of an inode in a namespace of more than {_MAX_SCANNED:,} inodes"
+            raise refused_read(what)
+        (chain,) = self.index.history.chains(np.array([inode_id], np.int64))
+        ids, below = chain.tolist()[:-1], [inode_id]
+        while ids and self.namespace.table.row_of.get(ids[-1]) is None:
+            below.append(ids.pop())
+        above = self._ids_above(ids[-1]) if ids else []
+        found = above + below[::-1]
+        inode = self.inode(inode_id)
+        if not above or inode is None or self._child_id(found[-2], inode.name) != inode_id:
+            return []
+        return found
 
     def _place(self, inode: pb.INode, snapshot: int | None, above: LocatedInode | None) -> LocatedInode:
         return placed(inode, snapshot, above, self.names, self.erasure_policies)

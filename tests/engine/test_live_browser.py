@@ -265,6 +265,19 @@ def test_snapshots_are_left_to_a_namenode(warm: WarmNamespace, tmp_path: Path) -
     check_snapshots_are_refused(warm)
 
 
+def test_a_renamed_inode_of_a_snapshot_has_its_new_path(warm: WarmNamespace, tmp_path: Path) -> None:
+    """Its row comes from the deleted list of the old directory, before an edit reads the new directory."""
+    play(warm, mkdir("/a", 20001), AllowSnapshotOp(snapshot_root="/a"), mkdir("/a/f", 20002), mkdir("/b", 20003))
+    play(warm, CreateSnapshotOp(snapshot_root="/a", snapshot_name="s"), mkdir("/a/f/in", 20004), rename("/a/f", "/b/g"))
+    (folder := tmp_path / "saved").mkdir()
+    warm.save([folder])
+    play(warm, mkdir("/a/new", 20005))
+    assert warm.namespace.table.row_of.get(20002) is not None
+    with warm.reading(0, 0) as browser:
+        for inode_id, path in ((20002, [b"", b"b", b"g"]), (20004, [b"", b"b", b"g", b"in"])):
+            assert [each.inode.name for each in browser.chain(inode_id)] == path
+
+
 def check_snapshots_are_refused(warm: WarmNamespace) -> None:
     before = loaded(warm)
     with warm.reading(0, 0) as browser:
