@@ -220,7 +220,7 @@ def run(demo: Demo) -> None:
     current = demo.scratch / "nn1" / "current"
     # one Spark uses one core, so both jobs run at once
     report = begin_report(current, demo)
-    say("[bold]6. The checkpoint as a Spark job:[/] edits decoded, closure fetched and sections written by its tasks")
+    say("[bold]6. The checkpoint as a Spark job:[/] the driver replays the edits, and tasks write the sections")
     merge_on_spark(current, demo)
     say("[bold]7. Images and edits as tables:[/] what fills the namespace, and who")
     print_report(report, demo)
