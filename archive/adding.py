@@ -30,6 +30,7 @@ from journal.operation import EditOp
 from journal.segment import HEADER_SIZE
 from journal.segment_file import EditLogSegment, list_segments, map_file, read_ops
 
+_LAST = (1 << 63) - 1
 REPLAY_RATE = 500_000
 """Transactions per second that a restore replays, unless measured."""
 
@@ -169,9 +170,12 @@ class _Addition:
         self._scratch = scratch
         self._digests = digests
         self._catalogue = archive.writable_catalogue()
+        # last transactions of open segments before they were compared
+        self._compared: dict[int, int] = {}
 
     def run(self, found: FoundFiles, image_branch: str, expected: str) -> Added:
         segments = found.segments
+        self._compared = {each.first: _end_of(each) for each in segments if each.in_progress}
         choice = BranchChoice(self._archive, self._catalogue, self._scratch, self._digests)
         branch, forked = choice.choose(segments, found.images, expected)
         self._digests.keep(segments)
@@ -210,6 +214,9 @@ class _Addition:
                 continue
             # the part in front of an open segment's new transactions is archived already
             reached = 0 if segment.last is not None else reach(pieces, segment.first - 1)
+            if self._compared.get(segment.first, reached) < reached:
+                # it was compared before it had the archived transactions: the next addition compares them
+                continue
             record = self._store_segment(segment, branch.name, reached)
             if record is not None:
                 added.append(record)
@@ -260,6 +267,14 @@ class _Addition:
         below = [each for each in view.images if each.txid == plan.base.txid]
         same = any(_version_values(each.version) == _version_values(self._version) for each in below)
         return not same or plan.transactions / self._options.replay_rate > self._options.restore_target
+
+
+def _end_of(segment: EditLogSegment) -> int:
+    """Return the last transaction that a segment in progress has now, the one before its first if it has none."""
+    with map_file(segment.path) as content:
+        if len(content) < HEADER_SIZE:
+            return segment.first - 1
+        return position_after(segment, content, _LAST)[1] - 1
 
 
 def _version_values(text: str) -> frozenset[str]:

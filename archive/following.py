@@ -160,8 +160,11 @@ class ArchiveFollower:
             if len(content) < HEADER_SIZE:
                 self._next = _Next(HEADER_SIZE, segment.first)
                 return
-            self._next = _Next.at(content, *position_after(segment, content, max(added.last_txid, segment.first - 1)))
-            if own:
+            if not own:
+                # what others have of it is compared as the segment is now
+                self._next = _Next.at(content, HEADER_SIZE, segment.first)
+            else:
+                self._next = _Next.at(content, *position_after(segment, content, added.last_txid))
                 start, first = position_after(segment, content, own[-1].first - 1)
                 self._parts = [_Part(first, start, self._next.start, own[-1].name)]
 
@@ -180,8 +183,13 @@ class ArchiveFollower:
             catalogue = self._archive.writable_catalogue()
             if branch not in catalogue.branches or not self._catch_up(segment, content, catalogue, branch):
                 return False
-            if self._next.first > new.first:
+            last = view_of(catalogue, branch).last_txid
+            if self._next.first > new.first or self._next.first <= last:
                 self._note(catalogue, branch)
+            if self._next.first <= last:
+                # what comes next has not been compared: it was not written when the others' transactions ended
+                return True
+            if self._next.first > new.first:
                 new = read_part(segment, content, self._next.start, self._next.first)
                 if new is None:
                     return True

@@ -39,13 +39,16 @@ def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
 def _locked_folder(root: Path) -> tuple[Path, int]:
     while True:
         folder = Path(mkdtemp(prefix=SCRATCH_PREFIX, dir=root))
-        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            # another process has taken it for a leftover
+            continue
         # a file system without locks keeps the folder of a killed process
         with suppress(OSError):
             fcntl.flock(lock, fcntl.LOCK_EX)
         if folder.exists():
             return folder, lock
-        # another process has taken it for a leftover
         os.close(lock)
 
 

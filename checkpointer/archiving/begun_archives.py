@@ -7,6 +7,7 @@ begin another archive there. Only digests are kept, since a URL may hold a passw
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -18,20 +19,23 @@ NAME: Final = "checkpointer-archives"
 class BegunArchive:
     """Whether this daemon has filled the archive at `location`; methods raise OSError or HdfsError.
 
-    All take `storage`, the `current` folder.
+    All take `storages`, the `current` folders of the daemon that can be used.
     """
 
     def __init__(self, location: str) -> None:
         self._digest = hashlib.sha256(location.encode("utf-8", "surrogateescape")).hexdigest()
 
-    def noted(self, storage: Path) -> bool:
-        """Return whether it has been noted."""
-        return self._digest in _lines(storage)
+    def noted(self, storages: Iterable[Path]) -> bool:
+        """Return whether it has been noted in any of them."""
+        return any(self._digest in _lines(each) for each in storages)
 
-    def note(self, storage: Path) -> None:
-        """Note it durably."""
-        if self._digest not in (lines := _lines(storage)):
-            write_atomically(storage.parent / NAME, "".join(f"{each}\n" for each in [*lines, self._digest]).encode())
+    def note(self, storages: Iterable[Path]) -> None:
+        """Note it durably in all of them."""
+        for storage in storages:
+            if self._digest not in (lines := _lines(storage)):
+                write_atomically(
+                    storage.parent / NAME, "".join(f"{each}\n" for each in [*lines, self._digest]).encode()
+                )
 
 
 def _lines(storage: Path) -> list[str]:

@@ -106,6 +106,9 @@ class JournalSpool:
             raise
 
     def _update(self, layout_version: int) -> None:
+        if self._open is not None:
+            # what was copied before a fault of the journal
+            self._open.out.flush()
         if not self._has_news():
             return
         begin = self._tail[0].txid if self._tail else self._begin

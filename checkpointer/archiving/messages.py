@@ -17,7 +17,7 @@ class ArchiveSource:
     """What there is to archive.
 
     Attributes:
-        storage: `current` folder with VERSION.
+        storages: `current` folders with VERSION.
         edits: folders with segments; empty if the edits are in a journal that is read over the network.
         base_txid: newest image here; a new archive of a journal begins after it.
         image: newest image that is confirmed to belong to the cluster's present past, None if none is.
@@ -25,7 +25,7 @@ class ArchiveSource:
         replay_rate: transactions that the daemon replays per second, 0 if not measured.
     """
 
-    storage: Path
+    storages: tuple[Path, ...]
     edits: tuple[Path, ...]
     base_txid: int
     image: Path | None = None

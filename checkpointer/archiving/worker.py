@@ -105,7 +105,7 @@ class Rounds:
             self._confirmations, self._image, self._image_branch = source.confirmations, source.image, self._branch
         follower = self._follower
         if follower is None:
-            begun = self._begun.noted(source.storage)
+            begun = self._begun.noted(source.storages)
             follower = self._follower = ArchiveFollower(self._archive, self._options, begun=begun)
         if source.replay_rate > 0:
             follower.options = replace(follower.options, replay_rate=source.replay_rate)
@@ -113,7 +113,7 @@ class Rounds:
             follower.require_begun()
             # without an image, nothing would show later which history the first edits belong to
             return None
-        version = (source.storage / VERSION).read_text()
+        version = (source.storages[0] / VERSION).read_text()
         if self._spool is not None:
             self._update(self._spool, source, version)
         folders = source.edits if self._spool is None else (self._spool.folder,)
@@ -128,7 +128,7 @@ class Rounds:
             follower.options = replace(follower.options, forks=True)
             return self.make(source)
         if not self._branch:
-            self._begun.note(source.storage)
+            self._begun.note(source.storages)
         self._branch = position.branch
         if self._spool is not None:
             self._spool.archived(position.last_txid)
@@ -249,7 +249,7 @@ def _opened_spool(config: CheckpointConfig, inbox: Inbox) -> Iterator[JournalSpo
         if inbox.ended.wait(config.archive.period):
             yield None
             return
-    version = (inbox.source.storage / VERSION).read_bytes()
+    version = (inbox.source.storages[0] / VERSION).read_bytes()
     journal = open_edit_source(config)
     journal.open(parse_version(version, VERSION))
     try:

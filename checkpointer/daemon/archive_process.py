@@ -137,7 +137,7 @@ class ArchiveProcess:
         name = parse_image(role.latest_image().name)
         image = None if self._confirmed is None else self._confirmed[0]
         return ArchiveSource(
-            storage=role.image_folders()[0],
+            storages=tuple(role.image_folders()),
             edits=tuple(dict.fromkeys(each.path.parent for each in role.segments())),
             base_txid=0 if name is None else name.txid,
             image=image if image is not None and image.is_file() else None,

@@ -206,6 +206,37 @@ def test_what_another_writer_archived_is_compared_before_more_is_added(
     assert (position.branch != MAIN, ops_of(archive, position.branch, tmp_path)) == (True, writers[1].ops)
 
 
+@pytest.mark.parametrize("step", [(ArchiveFollower, "_catch_up"), (BranchChoice, "choose")], ids=["grow", "add"])
+def test_what_is_written_after_the_comparison_waits_for_the_next_one(
+    step: tuple[type, str], archive: Archive, nn: Path, tmp_path: Path
+) -> None:
+    """The archive has more than the open segment, which gets another history right after it was compared."""
+    other = storage(tmp_path / "other")
+    writers = [Writer(nn), Writer(other)]
+    followers = [ArchiveFollower(archive, AddOptions()) for _ in writers]
+    writers[0].write(op_of(1))
+    followers[0].follow(found(nn))
+    writers[1].write(*map(op_of, range(1, 8)))
+    followers[1].follow(found(other))
+    if step[0] is BranchChoice:
+        followers[0] = ArchiveFollower(archive, AddOptions())
+    writers[0].write(op_of(2))
+    real = getattr(*step)
+
+    def written_afterwards(*args: object) -> object:
+        result = real(*args)
+        if len(writers[0].ops) < 5:
+            writers[0].write(*(mkdir(f"/new{number}", 17000 + number) for number in range(9)))
+        return result
+
+    with mock.patch.object(*step, written_afterwards):
+        followers[0].follow(found(nn))
+    assert ops_of(archive, MAIN, tmp_path) == writers[1].ops
+    position = followers[0].follow(found(nn))
+    assert ops_of(archive, MAIN, tmp_path) == writers[1].ops
+    assert (position.branch != MAIN, ops_of(archive, position.branch, tmp_path)) == (True, writers[0].ops)
+
+
 def test_an_image_left_over_from_a_lost_past_proves_nothing_after_the_first_difference(
     archive: Archive, nn: Path
 ) -> None:

@@ -299,7 +299,7 @@ class _Silent:
 
 def source_of(nn: Path, *, confirmed: bool = True) -> ArchiveSource:
     current = nn / "current"
-    return ArchiveSource(current, (current,), BASE_TXID, current / image_name(BASE_TXID) if confirmed else None)
+    return ArchiveSource((current,), (current,), BASE_TXID, current / image_name(BASE_TXID) if confirmed else None)
 
 
 def test_an_image_of_a_past_that_was_lost_is_not_the_base_of_another_history(place: Path, nn: Path) -> None:

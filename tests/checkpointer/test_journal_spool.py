@@ -103,7 +103,7 @@ def source(tmp_path: Path) -> ArchiveSource:
     current = tmp_path / "nn" / "current"
     if not current.exists():
         storage(tmp_path / "nn")
-    return ArchiveSource(current, (), BASE_TXID, current / image_name(BASE_TXID))
+    return ArchiveSource((current,), (), BASE_TXID, current / image_name(BASE_TXID))
 
 
 def lost(txid: int, at: int = 5000) -> EditOp:
