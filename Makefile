@@ -74,7 +74,7 @@ demo-bookkeeper: setup ## a NameNode stub on four bookies of ours and a ZooKeepe
 demo-ha: setup ## two NameNode stubs on three JournalNodes fail over by themselves amid writes: killed, hung, lost, asked; the gap in ms
 	$(BIN)/python -m namenode_stub.demo_ha
 
-test: check interop-setup ## everything CI runs: a sample of every kind of test, in 14 to 16 minutes on 2 cores
+test: check interop-setup ## everything CI runs: a sample of every kind of test, in 12 to 13 minutes on 2 cores
 	CHECKPOINTER_TEST_HADOOP=2.7.3 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m both_generations tests/interop tests/kerberos
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
