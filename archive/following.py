@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from archive.adding import Added, AddOptions, FoundFiles, add_files
 from archive.archive import Archive
@@ -23,6 +22,7 @@ from archive.catalogue import Catalogue, EditsRecord
 from archive.errors import ArchiveError
 from archive.history import Piece, missing_edits, newest_moment, view_of
 from archive.restoring import fetch_segment
+from archive.scratch import scratch_folder
 from archive.storing import position_after, read_part, store_part
 from journal.primitives import Buffer
 from journal.segment import HEADER_SIZE, SegmentCursor
@@ -213,9 +213,9 @@ class ArchiveFollower:
             return True
         # if there are none, what was archived is gone
         others = [each for each in view.pieces if each.last >= self._next.first]
-        with TemporaryDirectory(prefix="checkpointer-archive-") as scratch:
+        with scratch_folder() as scratch:
             for piece in sorted(others, key=lambda each: (each.record.first, each.last)):
-                archived = fetch_segment(self._archive, piece.record, Path(scratch), piece.last)
+                archived = fetch_segment(self._archive, piece.record, scratch, piece.last)
                 ours = SegmentCursor(content, file=str(segment.path), first_txid=segment.first, in_progress=True)
                 ours.advance(self._next.start, self._next.first)
                 for theirs in read_ops(archived, from_txid=self._next.first):
