@@ -39,11 +39,14 @@ _LOG = logging.getLogger(__name__)
 
 DEFAULT_THREADS = 32
 DEFAULT_LINGER = 10.0
-# status requests and TLS handshakes have threads of their own, so that they wait for no transfer; no address can use
-# both of a kind
+# status requests, pages and TLS handshakes have threads of their own, so that they wait for no transfer and no transfer
+# for them; no address can use both of a kind
 _PROMPT_THREADS = 2
+_PAGE_THREADS = 2
 _GREETING_THREADS = 2
 _PROMPT_PATHS = (b"/status", b"/metrics", b"/jmx", b"/health/live", b"/health/ready")
+_PAGE_PATHS = (b"/", b"/history")
+_PAGE_FOLDERS = (b"/console/", b"/docs/")
 # the loop sends smaller answers, so that no thread waits for the peer
 _MAX_LEFT = 1 << 20
 _FLUSH_SECONDS = 0.01
@@ -90,8 +93,9 @@ class HttpServer:
         self._loop = SocketLoop("http-loop", self._limits, self.refusals, self._connected)
         self._port = Port(self._limits, self._loop, self.refusals.count, self._work, self._greet, linger, header_bytes)
         self._prompt: FairQueue[_Work] = FairQueue(_PROMPT_THREADS - 1)
+        self._pages: FairQueue[_Work] = FairQueue(_PAGE_THREADS - 1)
         self._others: FairQueue[_Work] = FairQueue(self._limits.peer_transfers)
-        queues = [self._prompt] * _PROMPT_THREADS + [self._others] * threads
+        queues = [self._prompt] * _PROMPT_THREADS + [self._pages] * _PAGE_THREADS + [self._others] * threads
         self._threads = [
             threading.Thread(target=self._serve, args=(queue,), name=f"http-{number}", daemon=True)
             for number, queue in enumerate(queues)
@@ -159,6 +163,7 @@ class HttpServer:
         self._ends.set()
         self._loop.stop_listening()
         self._prompt.close()
+        self._pages.close()
         self._others.close()
         self._greetings.close()
         if not self._join():
@@ -197,9 +202,15 @@ class HttpServer:
         return HttpChannel(self._port, connection, peer)
 
     def _work(self, channel: HttpChannel, http: h11.Connection, request: h11.Request) -> None:
+        self._queue_of(request).put(channel.peer, channel, (channel, http, request))
+
+    def _queue_of(self, request: h11.Request) -> FairQueue[_Work]:
         path = request.target.partition(b"?")[0]
-        queue = self._prompt if path in _PROMPT_PATHS and request.method in (b"GET", b"HEAD") else self._others
-        queue.put(channel.peer, channel, (channel, http, request))
+        if request.method not in (b"GET", b"HEAD"):
+            return self._others
+        if path in _PROMPT_PATHS:
+            return self._prompt
+        return self._pages if path in _PAGE_PATHS or path.startswith(_PAGE_FOLDERS) else self._others
 
     def _greet(self, channel: HttpChannel) -> None:
         self._greetings.put(channel.peer, channel, channel)
@@ -217,7 +228,7 @@ class HttpServer:
                 continue
             paced = PacedSocket(channel.socket, self._limits, self.refusals, lambda: len(queue) > 0)
             try:
-                answered = self._perform(_Exchange(paced, http, request, prompt=queue is self._prompt), channel)
+                answered = self._perform(_Exchange(paced, http, request, brief=queue is not self._others), channel)
             finally:
                 queue.done(peer)
             self._loop.call(_Done(channel, answered))
@@ -276,13 +287,13 @@ class _Sized:
 
 
 class _Exchange:
-    """A request and its answer, in the thread that works on it."""
+    """A request and its answer, in the thread that works on it; the loop sends a whole `brief` answer of any length."""
 
-    def __init__(self, connection: PacedSocket, http: h11.Connection, request: h11.Request, *, prompt: bool) -> None:
+    def __init__(self, connection: PacedSocket, http: h11.Connection, request: h11.Request, *, brief: bool) -> None:
         self._connection = connection
         self._http = http
         self._request = request
-        self._prompt = prompt
+        self._brief = brief
         self._expected = http.they_are_waiting_for_100_continue
         begun, _ = http.trailing_data
         # "100 Continue" is sent when the body is read, so a refused client need not send it
@@ -324,7 +335,7 @@ class _Exchange:
             self._http.send_with_data_passthrough(h11.Data(data=cast(bytes, _Sized(content.size))))
             content.send_to(self._connection)
             return self._left(b"")
-        if self._prompt or self._length() <= _MAX_LEFT:
+        if self._brief or self._length() <= _MAX_LEFT:
             data = b"".join(content)
             return self._left(self._head() + self._piece(data))
         head = self._head()

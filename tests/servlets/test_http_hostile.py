@@ -24,8 +24,15 @@ BIG = 16 << 20
 GET_BIG = b"GET /imagetransfer HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
-def application():
+def application(page_may_end: threading.Event | None = None):
     blueprint = Blueprint("test", __name__)
+
+    @blueprint.get("/")
+    @blueprint.get("/console/charts")
+    @blueprint.get("/docs/operations.md")
+    def page():
+        assert page_may_end is None or page_may_end.wait(WAIT)
+        return "page"
 
     @blueprint.get("/health/live")
     def live():
@@ -50,9 +57,15 @@ def application():
     return create_application(blueprint)
 
 
-def serving(threads: int = 2, **limits) -> HttpServer:
+def serving(threads: int = 2, page_may_end: threading.Event | None = None, **limits) -> HttpServer:
     return HttpServer(
-        application(), "127.0.0.1", 0, threads=threads, limits=PortLimits(**limits), shutdown_timeout=0.2, linger=0.2
+        application(page_may_end),
+        "127.0.0.1",
+        0,
+        threads=threads,
+        limits=PortLimits(**limits),
+        shutdown_timeout=0.2,
+        linger=0.2,
     )
 
 
@@ -158,6 +171,25 @@ def test_who_does_not_read_a_status_holds_no_thread():
         for _ in range(10):
             closing.enter_context(stranger(server, b"GET /status HTTP/1.1\r\nHost: x\r\n\r\n"))
         assert get(server, "/health/live") == b"alive"
+
+
+def test_pages_that_are_stuck_hold_no_thread_of_images_and_status():
+    may_end = threading.Event()
+    with serving(page_may_end=may_end) as server, ExitStack() as closing:
+        for number in range(40):
+            path = (b"/", b"/console/charts?refresh=off", b"/docs/operations.md")[number % 3]
+            request = b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n"
+            closing.enter_context(stranger(server, request, f"127.0.0.{2 + number % 4}"))
+        assert len(get(server, "/imagetransfer")) == BIG
+        assert get(server, "/health/live") == b"alive"
+        may_end.set()
+        assert get(server, "/") == b"page"
+
+
+def test_a_page_waits_for_no_image():
+    with serving(threads=1) as server, ExitStack() as closing:
+        closing.enter_context(stranger(server, GET_BIG))
+        assert get(server, "/") == b"page"
 
 
 @pytest.mark.parametrize("sent", [b"GET /health/live HTTP/1.1\r\n", GET_BIG])
