@@ -78,11 +78,11 @@ test: check interop-setup ## everything CI runs: a sample of every kind of test,
 	CHECKPOINTER_TEST_HADOOP=2.7.3 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m both_generations tests/interop tests/kerberos
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
-test-loaded: check interop-setup ## RUNS=10 times `make test` next to LOAD=4 busy processes: what assumes a fast machine fails
-	$(BIN)/python -m tests.tools.loaded tests --runs $(or $(RUNS),10) --load $(or $(LOAD),4)
+test-loaded: check interop-setup ## RUNS=10 times `make test`, AT_ONCE=1 at the same time, next to LOAD=4 busy processes: what assumes a fast machine fails
+	$(BIN)/python -m tests.tools.loaded tests --runs $(or $(RUNS),10) --load $(or $(LOAD),4) --at-once $(or $(AT_ONCE),1)
 
-demos-loaded: setup ## RUNS=20 of each of DEMOS, FRESH=5 of these in fresh clones with empty homes, next to LOADS="0 4 8" busy processes
-	$(BIN)/python -m tests.tools.loaded demos --runs $(or $(RUNS),20) --fresh $(or $(FRESH),5) --loads $(or $(LOADS),0 4 8) --demos $(or $(DEMOS),demo demo-ha demo-bookkeeper)
+demos-loaded: setup ## RUNS=20 of each of DEMOS, FRESH=5 of these in fresh clones with empty homes, next to LOADS="0 4 8" busy processes, AT_ONCE=1 at the same time
+	$(BIN)/python -m tests.tools.loaded demos --runs $(or $(RUNS),20) --fresh $(or $(FRESH),5) --loads $(or $(LOADS),0 4 8) --demos $(or $(DEMOS),demo demo-ha demo-bookkeeper) --at-once $(or $(AT_ONCE),1)
 
 test-deep: check interop-setup ## all tests at full depth, for hours; DEPTH=3 tries three times as many random ones, SEED=2 others
 	$(DEEP) $(BIN)/python -m pytest -n 2 --dist loadgroup --durations 30

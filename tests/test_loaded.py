@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections import Counter
@@ -32,8 +33,10 @@ def test_busy_processes_end_with_the_block() -> None:
 
 def test_a_command_that_hangs_is_ended_with_what_it_started(tmp_path: Path) -> None:
     script = "import subprocess, sys; print(subprocess.Popen(['sleep', '1000']).wait())"
-    assert execute([sys.executable, "-c", script], tmp_path, dict(os.environ), tmp_path / "log", limit=0.5) == -9
-    assert execute(["sh", "-c", "echo told; exit 3"], tmp_path, dict(os.environ), tmp_path / "log") == 3
+    hanging = execute([sys.executable, "-c", script], tmp_path, dict(os.environ), tmp_path / "log", limit=0.5)
+    assert asyncio.run(hanging) == -9
+    failing = execute(["sh", "-c", "echo told; exit 3"], tmp_path, dict(os.environ), tmp_path / "log")
+    assert asyncio.run(failing) == 3
     assert (tmp_path / "log").read_text() == "told\n"
 
 
@@ -53,3 +56,21 @@ def test_logs_of_failures_are_kept_and_the_table_counts(
     lines = table([Ended(Run("good", 4), 2.0, 0, None), Ended(Run("good", 4), 4.0, 2, kept)])
     assert lines[1].split()[:6] == ["good", "4", "here", "1", "of", "2"]
     assert lines[1].split()[6:] == ["2", "3", "4"]
+
+
+def test_runs_at_once_meet_in_copies_of_the_tree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "root"
+    (root / ".venv").mkdir(parents=True)
+    (root / "build").mkdir()
+    # each run waits for the other one, and leaves a file where it runs
+    recipe = "touch here $(MEETING)/$@; until test -e $(MEETING)/{}; do :; done; test -d .venv -a ! -e build"
+    recipes = [f"{name}:\n\t{recipe.format(other)}\n" for name, other in (("one", "two"), ("two", "one"))]
+    (root / "Makefile").write_text("".join(recipes))
+    monkeypatch.setattr(loaded, "_ROOT", root)
+    monkeypatch.setenv("MEETING", str(tmp_path))
+    assert run_all([Run("one", 0), Run("two", 0)], tmp_path / "logs", at_once=2) == 0
+    assert not list((tmp_path / "logs").iterdir())
+    assert not (root / "here").exists()
+    assert capsys.readouterr().out.endswith("0 of 2 failed\n")

@@ -1,12 +1,13 @@
 """Runs the quick tier or the demos next to busy processes: `make test-loaded`, `make demos-loaded`.
 
-A fault of speed (a short limit, an assumed order) appears on a busy machine. The log of a failed run is kept, and a
-table lists the results. Busy processes end with this one in any case.
+A fault of speed (a short limit, an assumed order) appears on a busy machine. Several runs at once are load for each
+other. The log of a failed run is kept, and a table lists the results. Busy processes and runs end with this process.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import shutil
 import signal
@@ -16,14 +17,19 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from statistics import median
 
 _ROOT = Path(__file__).parents[2]
 _DEMOS = ("demo", "demo-ha", "demo-bookkeeper")
-# limit of a run that hangs
+# limit of a run that hangs, for each of those at once
 _HANGS_SECONDS = 2 * 3600.0
 _END_SECONDS = 30.0
+# parts of the tree that a copy does not need, and files that other processes are writing
+_NOT_COPIED = shutil.ignore_patterns(
+    "build", "dist", ".venv", ".fuzz", ".hypothesis", ".pytest_cache", "*.pyc.*", "*.tmp.*"
+)
 _BUSY = "import os\nwhile os.getppid() == {parent}:\n    for _ in range(1_000_000): pass\n"
 
 
@@ -76,51 +82,62 @@ def busy(count: int) -> Iterator[list[int]]:
             process.wait()
 
 
-def execute(
+async def execute(
     command: Sequence[str], directory: Path, environment: dict[str, str], log: Path, limit: float = _HANGS_SECONDS
 ) -> int:
     """Run a command with its output in `log`; return its exit code, that of SIGKILL if it hangs."""
     with log.open("ab") as output:
-        process = subprocess.Popen(
-            command, cwd=directory, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        process = await asyncio.create_subprocess_exec(
+            *command, cwd=directory, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
         )
         try:
-            return process.wait(limit)
-        except subprocess.TimeoutExpired:
+            return await asyncio.wait_for(process.wait(), limit)
+        except TimeoutError:
             return -signal.SIGKILL
         finally:
-            _end(process)
+            await _end(process)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+async def _end(process: asyncio.subprocess.Process) -> None:
     """Kill the rest of a command's process group."""
-    if process.poll() is None:
+    if process.returncode is None:
         os.killpg(process.pid, signal.SIGTERM)
         try:
-            process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
+            await asyncio.wait_for(process.wait(), _END_SECONDS)
+        except TimeoutError:
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            await process.wait()
 
 
-def run_target(run: Run, number: int, logs: Path) -> Ended:
-    """Run a target of the Makefile next to its load; remove its scratch files if it passes."""
+def copy_tree(directory: Path) -> None:
+    """Copy the working tree, with its compiled kernels; the copy uses the installed packages of the original."""
+    shutil.copytree(_ROOT, directory, symlinks=True, ignore=_NOT_COPIED)
+    if (_ROOT / ".venv").exists():
+        (directory / ".venv").symlink_to(_ROOT / ".venv")
+
+
+async def run_target(run: Run, number: int, logs: Path, at_once: int = 1) -> Ended:
+    """Run a target of the Makefile; remove its scratch files if it passes.
+
+    A run that shares the machine with others has a copy of the tree: caches and results of two runs are never mixed.
+    """
     folder = logs / f"{number:03d}-{run.name}-load{run.load}{'-fresh' if run.fresh else ''}"
-    scratch = folder / "tmp"
+    scratch, directory = folder / "tmp", folder / "tree"
     scratch.mkdir(parents=True)
     log = folder / "log"
     environment = {**os.environ, "TMPDIR": str(scratch)}
-    directory = _ROOT
     if run.fresh:
-        directory = folder / "clone"
         subprocess.run(["git", "clone", "--quiet", str(_ROOT), str(directory)], check=True)
         environment["HOME"] = str(folder / "home")
         (folder / "home").mkdir()
+    elif at_once > 1:
+        copy_tree(directory)
+    else:
+        directory = _ROOT
     started = time.monotonic()
-    with busy(run.load):
-        code = execute(["make", run.name], directory, environment, log)
+    code = await execute(["make", run.name], directory, environment, log, _HANGS_SECONDS * at_once)
     seconds = time.monotonic() - started
-    shutil.rmtree(folder / "clone", ignore_errors=True)
+    shutil.rmtree(folder / "tree", ignore_errors=True)
     shutil.rmtree(folder / "home", ignore_errors=True)
     if code == 0:
         shutil.rmtree(folder)
@@ -152,13 +169,30 @@ def table(ended: Iterable[Ended]) -> list[str]:
     return lines
 
 
-def run_all(runs: Sequence[Run], logs: Path) -> int:
-    """Run one after the other; return the number of failures."""
+async def _run_numbered(
+    runs: Sequence[tuple[int, Run]], at_once: int, planned: int, logs: Path, ended: list[Ended]
+) -> None:
+    """Run all of `runs`, `at_once` of them at the same time; append the results to `ended`."""
+    places = asyncio.Semaphore(at_once)
+
+    async def one(number: int, run: Run) -> None:
+        async with places:
+            ended.append(await run_target(run, number, logs, at_once))
+        print(f"{number:3} of {planned}  {line_of(ended[-1])}", flush=True)
+
+    async with asyncio.TaskGroup() as group:
+        for number, run in runs:
+            group.create_task(one(number, run))
+
+
+def run_all(runs: Sequence[Run], logs: Path, at_once: int = 1) -> int:
+    """Run all, those with one load in a row next to one set of busy processes; return the number of failures."""
     ended: list[Ended] = []
+    numbered = sorted(enumerate(runs, 1), key=lambda each: each[1].load)
     try:
-        for number, run in enumerate(runs, 1):
-            ended.append(run_target(run, number, logs))
-            print(f"{number:3} of {len(runs)}  {line_of(ended[-1])}", flush=True)
+        for load, group in groupby(numbered, key=lambda each: each[1].load):
+            with busy(load):
+                asyncio.run(_run_numbered(list(group), at_once, len(runs), logs, ended))
     finally:
         print("\n".join(table(ended)) if ended else "no run has ended", flush=True)
     failed = [each for each in ended if each.code]
@@ -179,6 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     demos.add_argument("--loads", type=int, nargs="+", default=[0, 4, 8], help="busy processes")
     demos.add_argument("--demos", nargs="+", choices=_DEMOS, default=list(_DEMOS))
     for each in (tests, demos):
+        each.add_argument("--at-once", type=int, default=1, help="runs at the same time, each in a copy of the tree")
         each.add_argument("--logs", type=Path, default=_ROOT / "build" / "loaded")
     chosen = parser.parse_args(arguments)
     if chosen.kind == "tests":
@@ -187,7 +222,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         runs = plan(chosen.demos, chosen.runs, min(chosen.fresh, chosen.runs), chosen.loads)
     logs = chosen.logs.absolute() / time.strftime("%Y%m%d-%H%M%S")
     logs.mkdir(parents=True)
-    return 1 if run_all(runs, logs) else 0
+    return 1 if run_all(runs, logs, max(chosen.at_once, 1)) else 0
 
 
 if __name__ == "__main__":
