@@ -39,7 +39,7 @@ def read_in_progress_segments(segments: Iterable[EditLogSegment]) -> list[InProg
 
     Raises:
         CorruptHeaderError: a header is truncated or was never written.
-        UnsupportedLayoutError: a layout is unknown.
+        UnsupportedEditsLayoutError: a layout is unknown.
         CorruptOpError, TransactionGapError: valid operations follow a damaged one, or the txids have a gap or do not
             start with the file name's txid.
         StorageError: a file cannot be read.

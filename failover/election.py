@@ -54,10 +54,10 @@ from failover.election_events import (
     Quit,
     ReadBreadcrumb,
     Reply,
-    Request,
     SessionRefused,
     SetBreadcrumb,
     Tick,
+    ZnodeRequest,
 )
 from failover.elector import Elector, ElectorState
 from hadoop_common.errors import HdfsError
@@ -286,7 +286,7 @@ class Election:
                 return self._open(action.session)
             case CloseSession():
                 self._end_session()
-            case Request():
+            case ZnodeRequest():
                 if self._session is not None:
                     self._session.send(action)
             case FenceOldActive():
@@ -361,7 +361,7 @@ class _Session:
     def start(self) -> None:
         self._client.start_async()
 
-    def send(self, request: Request) -> None:
+    def send(self, request: ZnodeRequest) -> None:
         client = self._client
         match request:
             case CreateLock():
@@ -421,7 +421,7 @@ class _Session:
         if event.type not in (EventType.NONE, EventType.CREATED):
             self._events.put(LockChanged(self._number))
 
-    def _answered(self, request: Request, answer: Any) -> None:
+    def _answered(self, request: ZnodeRequest, answer: Any) -> None:
         """Queue the answer; for a refusal, fetch the ACL first, which explains it."""
         if not isinstance(answer.exception, NoAuthError):
             self._events.put(self._reply(request, answer))
@@ -437,10 +437,10 @@ class _Session:
 
         self._client.get_acls_async(decides).rawlink(shown)
 
-    def _path(self, request: Request) -> str:
+    def _path(self, request: ZnodeRequest) -> str:
         return self._lock if isinstance(request, CreateLock | CheckLock) else self._breadcrumb
 
-    def _reply(self, request: Request, answer: Any) -> Reply:
+    def _reply(self, request: ZnodeRequest, answer: Any) -> Reply:
         fault = answer.exception
         absent = isinstance(request, ReadBreadcrumb) and isinstance(fault, NoSuchNodeError)
         if fault is not None and not absent:
@@ -452,7 +452,7 @@ class _Session:
             return Reply(request, data=data or b"", version=stat.version)
         return Reply(request)
 
-    def _failed(self, request: Request, fault: Exception) -> Reply:
+    def _failed(self, request: ZnodeRequest, fault: Exception) -> Reply:
         if isinstance(fault, _LOST):
             return Reply(request, Failure.LOST)
         if isinstance(fault, NoSuchNodeError) and isinstance(request, CreateLock | CreateBreadcrumb):
@@ -464,5 +464,5 @@ class _Session:
         return _other_failure(request, as_zookeeper_error(fault, self._address, self._path(request)), kind)
 
 
-def _other_failure(request: Request, known: HdfsError, kind: Failure = Failure.OTHER) -> Reply:
+def _other_failure(request: ZnodeRequest, known: HdfsError, kind: Failure = Failure.OTHER) -> Reply:
     return Reply(request, kind, f"{known.message}. {known.hint}".strip(". "))

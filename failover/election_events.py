@@ -70,7 +70,7 @@ class Reply:
         data, version: for ReadBreadcrumb; None and 0 without a breadcrumb.
     """
 
-    request: Request
+    request: ZnodeRequest
     failure: Failure | None = None
     reason: str = ""
     owner: int | None = None
@@ -133,7 +133,7 @@ class CloseSession:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ZnodeRequest:
     """A request to ZooKeeper, answered by a Reply; numbers are unique."""
 
     session: int
@@ -141,33 +141,33 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class CreateLock(Request):
+class CreateLock(ZnodeRequest):
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class CheckLock(Request):
+class CheckLock(ZnodeRequest):
     """A read of the lock, with a watch."""
 
 
 @dataclass(frozen=True, slots=True)
-class ReadBreadcrumb(Request):
+class ReadBreadcrumb(ZnodeRequest):
     pass
 
 
 @dataclass(frozen=True, slots=True)
-class CreateBreadcrumb(Request):
+class CreateBreadcrumb(ZnodeRequest):
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class SetBreadcrumb(Request):
+class SetBreadcrumb(ZnodeRequest):
     data: bytes
     version: int
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteBreadcrumb(Request):
+class DeleteBreadcrumb(ZnodeRequest):
     version: int
 
 
@@ -200,4 +200,6 @@ class Fatal:
     reason: str
 
 
-Action = OpenSession | CloseSession | Request | FenceOldActive | BecomeActive | BecomeStandby | EnterNeutral | Fatal
+Action = (
+    OpenSession | CloseSession | ZnodeRequest | FenceOldActive | BecomeActive | BecomeStandby | EnterNeutral | Fatal
+)

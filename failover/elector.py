@@ -51,11 +51,11 @@ from failover.election_events import (
     Quit,
     ReadBreadcrumb,
     Reply,
-    Request,
     SessionEvent,
     SessionRefused,
     SetBreadcrumb,
     Tick,
+    ZnodeRequest,
 )
 from hadoop_common.back_off import BackOff
 
@@ -114,7 +114,7 @@ class Elector:
         self._open = False
         self._fresh = self._answered = False
         self._number = 0
-        self._pending: Request | None = None
+        self._pending: ZnodeRequest | None = None
         self._asked_at = float("-inf")
         self._again = False
         self._lost = 0
@@ -295,7 +295,7 @@ class Elector:
         self._number += 1
         return self._number
 
-    def _ask(self, request: Request, now: float) -> None:
+    def _ask(self, request: ZnodeRequest, now: float) -> None:
         self._pending, self._asked_at, self._again = request, now, False
         self._actions.append(request)
 

@@ -24,7 +24,7 @@ _SMALLEST = 1 << 16
 _HUGE = 1 << 22
 
 
-class _Block(mmap.mmap):
+class _Mapping(mmap.mmap):
     """A mapping that exists as long as an array on it; `descriptor` is that of its file, -1 for memory."""
 
     descriptor = -1
@@ -46,7 +46,7 @@ class ArrayAllocator:
         self._limit = limit
         self._folder = folder
         self._smallest = smallest
-        self._blocks: weakref.WeakSet[_Block] = weakref.WeakSet()
+        self._blocks: weakref.WeakSet[_Mapping] = weakref.WeakSet()
         self._guard = threading.RLock()
 
     @property
@@ -78,20 +78,20 @@ class ArrayAllocator:
         """Return whether `more` bytes of memory may be taken."""
         return self._limit is None or more < self._smallest or self.in_memory + more <= self._limit
 
-    def block(self, size: int) -> _Block:
+    def block(self, size: int) -> _Mapping:
         """Return a mapping of `size` bytes; raise as `zeros`."""
         with self._guard:
-            block = memory(size, _Block) if self.fits(size) else self._file(size)
+            block = memory(size, _Mapping) if self.fits(size) else self._file(size)
             if size >= self._smallest:
                 self._blocks.add(block)
             return block
 
-    def longer(self, block: _Block, size: int) -> _Block | None:
+    def longer(self, block: _Mapping, size: int) -> _Mapping | None:
         """Return `block` enlarged to `size` bytes; None if it has to be copied. Raise as `zeros`."""
         with self._guard:
             return self._longer(block, size)
 
-    def _longer(self, block: _Block, size: int) -> _Block | None:
+    def _longer(self, block: _Mapping, size: int) -> _Mapping | None:
         if block.descriptor >= 0:
             try:
                 descriptor = os.dup(block.descriptor)
@@ -111,7 +111,7 @@ class ArrayAllocator:
             self._blocks.add(block)
         return block
 
-    def _file(self, size: int) -> _Block:
+    def _file(self, size: int) -> _Mapping:
         try:
             with tempfile.TemporaryFile(dir=self._folder) as file:
                 descriptor = os.dup(file.fileno())
@@ -119,11 +119,11 @@ class ArrayAllocator:
             raise self._failure(size, error) from error
         return self._map(descriptor, size)
 
-    def _map(self, descriptor: int, size: int) -> _Block:
+    def _map(self, descriptor: int, size: int) -> _Mapping:
         """Map a file after giving it `size` bytes; the descriptor is closed with the mapping."""
         try:
             os.posix_fallocate(descriptor, 0, size)
-            block = _Block(descriptor, size)
+            block = _Mapping(descriptor, size)
         except OSError as error:
             os.close(descriptor)
             raise self._failure(size, error) from error

@@ -69,7 +69,7 @@ class Codec:
     quick: bool = False
 
 
-class _Identity:
+class _NoCodec:
     """Unchanged bytes, for images without a codec."""
 
     def __init__(self, threads: int = 0) -> None: ...
@@ -186,7 +186,7 @@ _LZ4 = _piecewise(lambda: BlockFormat(compress_lz4))
 CODECS: Final = {
     codec.name: codec
     for codec in (
-        Codec("", _Identity, _Identity),
+        Codec("", _NoCodec, _NoCodec),
         Codec(_PACKAGE + "DefaultCodec", _ZLIB, lambda: _ZlibDecompressor(zlib.MAX_WBITS)),
         Codec(_PACKAGE + "DeflateCodec", _ZLIB, lambda: _ZlibDecompressor(zlib.MAX_WBITS)),
         Codec(_PACKAGE + "GzipCodec", _piecewise(GzipFormat), lambda: _ZlibDecompressor(zlib.MAX_WBITS | 16)),

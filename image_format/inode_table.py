@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from hadoop_common.block import Block
 from image_format.array_allocator import ArrayAllocator, GrowableArray
 from image_format.errors import BufferOrigin, RecordError
 from image_format.inode_features import (
@@ -57,14 +58,6 @@ _NO_ROWS = np.zeros(0, INODE_DTYPE)
 _NO_FEATURES = Features()
 _NO_BLOCKS = np.zeros(0, BLOCK_DTYPE)
 _NO_BYTES: Bytes = np.zeros(0, np.uint8)
-
-
-class Block(NamedTuple):
-    """A block of a file (BlockProto); its length in bytes."""
-
-    block_id: int
-    num_bytes: int
-    genstamp: int
 
 
 class EncodedRecords(NamedTuple):

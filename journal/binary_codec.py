@@ -16,7 +16,7 @@ from journal.errors import (
     OpTooLargeError,
     OtherLayoutOpError,
     UnknownOpcodeError,
-    UnsupportedLayoutError,
+    UnsupportedEditsLayoutError,
 )
 from journal.operation import EditOp, OpField
 from journal.ops import OPERATIONS
@@ -50,10 +50,10 @@ def check_layout(layout_version: int, *, file: str = "") -> None:
     """Refuse layouts whose operations this catalogue does not describe.
 
     Raises:
-        UnsupportedLayoutError: not within OLDEST_LAYOUT .. NEWEST_LAYOUT.
+        UnsupportedEditsLayoutError: not within OLDEST_LAYOUT .. NEWEST_LAYOUT.
     """
     if not NEWEST_LAYOUT <= layout_version <= OLDEST_LAYOUT:
-        raise UnsupportedLayoutError(
+        raise UnsupportedEditsLayoutError(
             f"edit log layout version {layout_version} is not one of {OLDEST_LAYOUT} .. {NEWEST_LAYOUT}",
             file=file,
             offset=0,
@@ -99,7 +99,7 @@ def encode_op(op: EditOp, layout_version: int) -> bytes:
     """Return the bytes of `op` in `layout_version` with checksum, without the fields that the layout lacks.
 
     Raises:
-        UnsupportedLayoutError: the catalogue does not describe the layout.
+        UnsupportedEditsLayoutError: the catalogue does not describe the layout.
         OpEncodingError: a value does not fit in its field, or the operation is larger than MAX_OP_SIZE.
     """
     check_layout(layout_version)

@@ -54,7 +54,7 @@ class CorruptHeaderError(JournalError):
     default_hint = _FETCH_AGAIN
 
 
-class UnsupportedLayoutError(JournalError):
+class UnsupportedEditsLayoutError(JournalError):
     """A segment whose layout version or layout flags are unknown to this program."""
 
     exit_code: ClassVar[int] = EXIT_UNSUPPORTED

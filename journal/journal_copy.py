@@ -64,7 +64,7 @@ class CopiedSegment:
 
 
 @dataclass(slots=True)
-class _Tally:
+class _RecordDigest:
     """Count and digest of records."""
 
     transactions: int = 0
@@ -133,7 +133,7 @@ def copy_journal(
     if not exists or not resume:
         target.format(namespace, force=force)
         target.recover(namespace)
-    written = _Tally()
+    written = _RecordDigest()
     for part in left:
         writer = target.start_segment(part.first, part.layout_version)
         try:
@@ -176,7 +176,7 @@ def _arrived(
 
 def _compare_again(parts: list[CopiedSegment], target: Journal, *, in_progress: bool = False) -> None:
     if parts:
-        there = _Tally()
+        there = _RecordDigest()
         for part in parts:
             for op in part.ops():
                 there.add(encode_op(op, part.layout_version))
@@ -207,7 +207,7 @@ def _split(
     return done, left
 
 
-def _write(part: CopiedSegment, writer: SegmentWriter, tally: _Tally) -> None:
+def _write(part: CopiedSegment, writer: SegmentWriter, tally: _RecordDigest) -> None:
     records = bytearray()
     first = part.first
     for op in part.ops():
@@ -219,9 +219,9 @@ def _write(part: CopiedSegment, writer: SegmentWriter, tally: _Tally) -> None:
     writer.finalize(part.last)
 
 
-def _compare(parts: list[CopiedSegment], target: Journal, written: _Tally, *, in_progress: bool = False) -> None:
+def _compare(parts: list[CopiedSegment], target: Journal, written: _RecordDigest, *, in_progress: bool = False) -> None:
     first, last = parts[0].first, parts[-1].last
-    found = _Tally()
+    found = _RecordDigest()
     segments = target.segments(first, in_progress=in_progress)
     for part, segment in zip(parts, segments, strict=False):
         if (segment.first, segment.last) != (part.first, part.last):

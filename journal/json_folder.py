@@ -13,7 +13,7 @@ from typing import Any
 
 from hadoop_common.durable import fsync_directory, remove_durably, write_atomically, written_atomically
 from hadoop_common.storage_info import StorageInfo
-from journal.errors import EditsTextError, JournalError, UnsupportedLayoutError
+from journal.errors import EditsTextError, JournalError, UnsupportedEditsLayoutError
 from journal.json_records import decode_record, encode_record
 from journal.json_segments import MANIFEST, JsonFile, is_temporary, json_file_name, parse_json_file
 from journal.operation import EditOp
@@ -180,7 +180,7 @@ def decode_manifest(content: bytes, *, file: str = "") -> JsonManifest:
     """Parse the output of `encode_manifest`; ignores other members.
 
     Raises:
-        UnsupportedLayoutError: the version is unknown.
+        UnsupportedEditsLayoutError: the version is unknown.
         JournalError: it is damaged.
     """
     try:
@@ -193,7 +193,9 @@ def decode_manifest(content: bytes, *, file: str = "") -> JsonManifest:
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         hint = "Restore the file from a copy; without it the journal can be read, but not written."
         raise JournalError(f"the file does not describe a JSON journal: {error!r}", file=file, hint=hint) from None
-    raise UnsupportedLayoutError(f"unknown version {version!r} of a JSON journal, only {_VERSION} is known", file=file)
+    raise UnsupportedEditsLayoutError(
+        f"unknown version {version!r} of a JSON journal, only {_VERSION} is known", file=file
+    )
 
 
 def _member(namespace: Mapping[str, Any], name: str) -> Any:

@@ -69,7 +69,7 @@ def read_records(file: JsonFile) -> Iterator[JsonRecord]:
         EditsTextError: a line is not a transaction; names file, line and txid.
         TransactionGapError: a transaction is missing, or out of order.
         SegmentError: the file ends before its last transaction, or continues after it.
-        UnsupportedLayoutError: its layout version is unknown.
+        UnsupportedEditsLayoutError: its layout version is unknown.
         JournalStorageError: it cannot be read.
     """
     path = file.path

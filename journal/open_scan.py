@@ -53,7 +53,7 @@ def scan_open_file(path: Path, first_txid: int, known: OpenExtent | None = None)
         known: the result of an earlier call for the same file.
 
     Raises:
-        CorruptHeaderError, UnsupportedLayoutError: see `decode_header`.
+        CorruptHeaderError, UnsupportedEditsLayoutError: see `decode_header`.
         CorruptOpError, TransactionGapError: see `extend_extent`.
         OSError: the file cannot be read.
     """

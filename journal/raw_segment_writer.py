@@ -25,7 +25,7 @@ class RawSegmentWriter:
 
     Raises:
         JournalStorageError: all directories failed.
-        UnsupportedLayoutError: the layout is unknown.
+        UnsupportedEditsLayoutError: the layout is unknown.
     """
 
     def __init__(

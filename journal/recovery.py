@@ -21,7 +21,7 @@ def recover_in_progress(directory: Path) -> list[EditLogSegment]:
 
     Raises:
         CorruptHeaderError: a header is bad; the file was renamed.
-        UnsupportedLayoutError: a layout is unknown; the file is unchanged.
+        UnsupportedEditsLayoutError: a layout is unknown; the file is unchanged.
         CorruptOpError: complete operations follow a damaged one; the file is unchanged.
         SegmentError: a finalized segment of the same name exists; both files are unchanged.
         OSError: a file cannot be read or renamed.

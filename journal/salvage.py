@@ -51,7 +51,7 @@ def examine_segment(
         last_txid: last txid in its name; bytes after that transaction are not read.
 
     Raises:
-        CorruptHeaderError, UnsupportedLayoutError: see `decode_header`.
+        CorruptHeaderError, UnsupportedEditsLayoutError: see `decode_header`.
     """
     layout_version = decode_header(buffer, file=file)
     fault: JournalError | None = None

@@ -15,7 +15,7 @@ from journal.errors import (
     OtherLayoutOpError,
     SegmentError,
     TransactionGapError,
-    UnsupportedLayoutError,
+    UnsupportedEditsLayoutError,
 )
 from journal.operation import EditOp
 from journal.primitives import Buffer
@@ -48,7 +48,7 @@ def encode_header(layout_version: int) -> bytes:
     """Return the header of a segment: the layout version and no layout flags.
 
     Raises:
-        UnsupportedLayoutError: the catalogue does not describe this layout.
+        UnsupportedEditsLayoutError: the catalogue does not describe this layout.
     """
     check_layout(layout_version)
     return _HEADER.pack(layout_version, 0)
@@ -59,7 +59,7 @@ def decode_header(buffer: Buffer, *, file: str = "") -> int:
 
     Raises:
         CorruptHeaderError: the file is too short, or was allocated but never written.
-        UnsupportedLayoutError: the layout or a layout flag is unknown.
+        UnsupportedEditsLayoutError: the layout or a layout flag is unknown.
     """
     if len(buffer) < 4:
         raise CorruptHeaderError(f"the header is truncated after {len(buffer)} bytes", file=file, offset=0)
@@ -74,7 +74,7 @@ def decode_header(buffer: Buffer, *, file: str = "") -> int:
     if flags < 0:
         raise CorruptHeaderError(f"the number of layout flags is {flags}", file=file, offset=4)
     if flags > 0:
-        raise UnsupportedLayoutError(f"{flags} unknown layout flags", file=file, offset=4)
+        raise UnsupportedEditsLayoutError(f"{flags} unknown layout flags", file=file, offset=4)
     return layout_version
 
 
@@ -204,7 +204,7 @@ def iter_ops(
         max_op_size: limit of one operation in bytes.
 
     Raises:
-        CorruptHeaderError, UnsupportedLayoutError: see `decode_header`.
+        CorruptHeaderError, UnsupportedEditsLayoutError: see `decode_header`.
         CorruptOpError: an operation cannot be decoded, or bytes follow the terminator.
         TransactionGapError: a txid does not follow its predecessor.
         SegmentError: the segment ends before `last_txid`.
@@ -224,7 +224,7 @@ def scan_segment(buffer: Buffer, *, file: str = "", first_txid: int | None = Non
     """Find out how far an in-progress segment is intact, as recovery after a crash does.
 
     Raises:
-        CorruptHeaderError, UnsupportedLayoutError: see `decode_header`.
+        CorruptHeaderError, UnsupportedEditsLayoutError: see `decode_header`.
     """
     layout_version = decode_header(buffer, file=file)
     position = HEADER_SIZE
@@ -278,7 +278,7 @@ def unchecked_ops(content: Buffer, file: str) -> Iterator[EditOp]:
     """Yield the operations of a segment without checking their ids.
 
     Raises:
-        CorruptHeaderError, UnsupportedLayoutError: see `decode_header`.
+        CorruptHeaderError, UnsupportedEditsLayoutError: see `decode_header`.
         CorruptOpError: an operation cannot be decoded, or bytes follow the terminator.
     """
     layout_version = decode_header(content, file=file)

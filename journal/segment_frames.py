@@ -81,7 +81,7 @@ def check_extent(buffer: Buffer, first_txid: int, last_txid: int, *, file: str =
     Operations are not decoded, except in layouts before -56, whose operations have no length.
 
     Raises:
-        CorruptHeaderError, UnsupportedLayoutError: see `decode_header`.
+        CorruptHeaderError, UnsupportedEditsLayoutError: see `decode_header`.
         CorruptOpError: an operation is truncated or its checksum differs.
         TransactionGapError: a txid does not follow its predecessor.
         SegmentError: the segment ends before `last_txid`.

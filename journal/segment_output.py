@@ -42,7 +42,7 @@ def write_ops(output: Path, ops: Iterable[EditOp], layout_version: int, *, overw
     Raises:
         TransactionGapError: the txids are not consecutive.
         SegmentError: `ops` is empty.
-        OpEncodingError, UnsupportedLayoutError: see `encode_op`.
+        OpEncodingError, UnsupportedEditsLayoutError: see `encode_op`.
         JournalStorageError: the file cannot be written, or exists and may not be replaced.
         JournalError: an error of iterating `ops`.
     """

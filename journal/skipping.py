@@ -80,7 +80,7 @@ def plan_skips(buffer: Buffer, request: SkipRequest) -> SkipPlan:
 
     Raises:
         SegmentError: they are missing, one is a marker without effect, or further operations are unreadable.
-        CorruptHeaderError, UnsupportedLayoutError: see `decode_header`.
+        CorruptHeaderError, UnsupportedEditsLayoutError: see `decode_header`.
     """
     return _Planner(buffer, request).plan()
 

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from hadoop_common.block import Block
+
+__all__ = [
+    "ACL_SCOPES",
+    "ACL_TYPES",
+    "XATTR_NAMESPACES",
+    "AclEntry",
+    "Block",
+    "CacheDirectiveInfo",
+    "CachePoolInfo",
+    "DelegationKey",
+    "DelegationTokenIdent",
+    "PermissionStatus",
+    "XAttr",
+]
+
 ACL_TYPES = ("USER", "GROUP", "MASK", "OTHER")
 ACL_SCOPES = ("ACCESS", "DEFAULT")
 XATTR_NAMESPACES = ("USER", "TRUSTED", "SECURITY", "SYSTEM", "RAW")
-
-
-class Block(NamedTuple):
-    """A block of a file; `num_bytes` is its length in bytes."""
-
-    block_id: int
-    num_bytes: int
-    genstamp: int
 
 
 class PermissionStatus(NamedTuple):

@@ -7,7 +7,7 @@ from itertools import takewhile
 from struct import Struct
 from typing import NamedTuple
 
-from journal.errors import CorruptOpError, UnsupportedLayoutError
+from journal.errors import CorruptOpError, UnsupportedEditsLayoutError
 from journal.primitives import Buffer
 from journal.segment import HEADER_SIZE, scan_segment
 from journal.segment_frames import check_frame, has_frames, iter_frames
@@ -86,6 +86,6 @@ def _is_frame(buffer: Buffer, start: int) -> bool:
 def _scan_operations(buffer: Buffer, first_txid: int) -> SegmentEnd:
     try:
         scan = scan_segment(buffer, first_txid=first_txid)
-    except UnsupportedLayoutError as error:
+    except UnsupportedEditsLayoutError as error:
         return SegmentEnd(None, error.message)
     return SegmentEnd(scan.last_txid, f"damaged at byte {scan.end}" if scan.corrupt else "")

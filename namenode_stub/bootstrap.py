@@ -6,7 +6,7 @@ import logging
 import shutil
 
 from checkpointer.roles.standby.bootstrap import bootstrap
-from checkpointer.roles.standby.image_source import ImageSource
+from checkpointer.roles.standby.image_fetcher import ImageFetcher
 from checkpointer.roles.standby.namenodes import NameNodes
 from checkpointer.roles.standby.open_source import open_edit_source
 from checkpointer.storage.directories import StorageDirectories
@@ -54,7 +54,7 @@ def bootstrap_standby(configuration: Configuration, *, force: bool = False) -> i
 
 def _fetch(storage: StorageDirectories, config: CheckpointConfig) -> None:
     nodes = NameNodes.of(config)
-    images = ImageSource(storage, config, count=lambda size: None, fetched=lambda address, txid: None)
+    images = ImageFetcher(storage, config, count=lambda size: None, fetched=lambda address, txid: None)
     try:
         source = open_edit_source(config)
         addresses = config.namenode_http_addresses

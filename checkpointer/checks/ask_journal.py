@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from checkpointer.checks.bounded import ask_all
-from checkpointer.checks.facts import JournalFacts, Observation, TxidRange
+from checkpointer.checks.facts import JournalFacts, Observation, SegmentRange
 from checkpointer.roles.standby.folder_edits import list_journal
 from checkpointer.storage.inspector import read_storage_info
 from hadoop_common.addresses import uri_scheme
@@ -47,8 +47,8 @@ def _directory(shared: Path, limit: float) -> JournalFacts:
     return JournalFacts(place=str(folder), storage_info=info, segments=segments)
 
 
-def _ranges(folder: Path) -> tuple[TxidRange, ...]:
-    return tuple(TxidRange(each.first, each.last) for each in list_journal(folder))
+def _ranges(folder: Path) -> tuple[SegmentRange, ...]:
+    return tuple(SegmentRange(each.first, each.last) for each in list_journal(folder))
 
 
 def _quorum(config: CheckpointConfig, namespace: StorageInfo | None, limit: float) -> JournalFacts:
@@ -65,14 +65,14 @@ def _quorum(config: CheckpointConfig, namespace: StorageInfo | None, limit: floa
     return JournalFacts(place=address.uri, segments=_held(nodes), nodes=nodes)
 
 
-def _held(nodes: Iterable[NodeAnswer]) -> Observation[tuple[TxidRange, ...]]:
+def _held(nodes: Iterable[NodeAnswer]) -> Observation[tuple[SegmentRange, ...]]:
     """Return the union of the nodes' segments; fewer than a majority may lack finalized segments."""
     asked = list(nodes)
     answering = [node for node in asked if not node.fault]
     if len(answering) < majority(len(asked)):
         return Observation(error=f"{len(answering)} of {len(asked)} JournalNodes answer")
     logs = {log for node in answering for log in node.logs}
-    ranges = {TxidRange(log.first, None if log.in_progress else log.last) for log in logs}
+    ranges = {SegmentRange(log.first, None if log.in_progress else log.last) for log in logs}
     finalized = {each.first for each in ranges if each.last is not None}
     # a node that missed the end of a segment keeps it in progress for ever
     kept = (each for each in ranges if each.last is not None or each.first not in finalized)
@@ -82,11 +82,11 @@ def _held(nodes: Iterable[NodeAnswer]) -> Observation[tuple[TxidRange, ...]]:
 def _journal(config: CheckpointConfig, limit: float) -> JournalFacts:
     uri = config.shared_edits
 
-    def ranges() -> tuple[TxidRange, ...]:
+    def ranges() -> tuple[SegmentRange, ...]:
         journal = open_journal(uri, bookkeeper=BookKeeperOptions(config.bookkeeper))
         try:
             segments = _behind_the_gaps(journal)
-            return tuple(TxidRange(each.first, None if each.in_progress else each.last) for each in segments)
+            return tuple(SegmentRange(each.first, None if each.in_progress else each.last) for each in segments)
         finally:
             journal.close()
 

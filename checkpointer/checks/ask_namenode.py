@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import requests
 import urllib3
 
-from checkpointer.checks.facts import DaemonFacts, NameNodeFacts, Observation, TxidRange
+from checkpointer.checks.facts import DaemonFacts, NameNodeFacts, Observation, SegmentRange
 from checkpointer.errors import TransferError
 from checkpointer.transfer.common import login_faults, refusal
 from hadoop_common.cluster_http import HttpAnswer, send_request
@@ -65,11 +65,11 @@ def ask_rpc(facts: NameNodeFacts, address: tuple[str, int], *, user: str, timeou
     )
 
 
-def _segments(client: NamenodeClient, checkpoint: Observation[int]) -> tuple[TxidRange, ...]:
+def _segments(client: NamenodeClient, checkpoint: Observation[int]) -> tuple[SegmentRange, ...]:
     if checkpoint.value is None:
         raise RpcError(checkpoint.error)
     logs = client.edit_log_manifest(checkpoint.value + 1).logs
-    return tuple(TxidRange(log.first, None if log.in_progress else log.last) for log in logs)
+    return tuple(SegmentRange(log.first, None if log.in_progress else log.last) for log in logs)
 
 
 def ask_http(base: str, *, timeout: float) -> dict[str, Any]:

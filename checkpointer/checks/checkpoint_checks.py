@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from checkpointer.checks.facts import Facts, TxidRange, active_of
+from checkpointer.checks.facts import Facts, SegmentRange, active_of
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import CheckVerdict, Metric, State, worst
 from hadoop_common.quantities import counted, duration
@@ -80,7 +80,7 @@ class Coverage:
     tail: tuple[int, int] | None
 
 
-def coverage(base: int, segments: Iterable[TxidRange], last: int) -> Coverage:
+def coverage(base: int, segments: Iterable[SegmentRange], last: int) -> Coverage:
     """Return the transactions after `base` up to `last` that `segments` lack; an open segment reaches to `last`."""
     expected, gaps = base + 1, []
     for segment in sorted(segments, key=lambda each: (each.first, each.last is None, each.last or 0)):
@@ -133,7 +133,7 @@ def check_edits(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     return CheckVerdict(State.OK, f"without a gap from txid {base} to {last}", details, (metric,))
 
 
-def _stranger(facts: Facts, base: int, segments: tuple[TxidRange, ...], last: int) -> str:
+def _stranger(facts: Facts, base: int, segments: tuple[SegmentRange, ...], last: int) -> str:
     """Describe why an image cannot belong to the NameNode's past; "" if nothing contradicts it."""
     ours = base if facts.image.value is None else facts.image.value.txid
     newest = max(base, ours)

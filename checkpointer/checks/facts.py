@@ -34,7 +34,7 @@ class Observation(Generic[T_co]):
 
 
 @dataclass(frozen=True, slots=True)
-class TxidRange:
+class SegmentRange:
     """A segment of edits; `last` is None while it is open."""
 
     first: int
@@ -58,7 +58,7 @@ class NameNodeFacts:
     state: Observation[str] = Observation()
     storage_info: Observation[StorageInfo] = Observation()
     software: str = ""
-    segments: Observation[tuple[TxidRange, ...]] = Observation()
+    segments: Observation[tuple[SegmentRange, ...]] = Observation()
     beans: Observation[dict[str, Any]] = Observation()
 
 
@@ -118,7 +118,7 @@ class JournalFacts:
 
     place: str
     storage_info: Observation[StorageInfo] = Observation()
-    segments: Observation[tuple[TxidRange, ...]] = Observation()
+    segments: Observation[tuple[SegmentRange, ...]] = Observation()
     nodes: tuple[NodeAnswer, ...] = ()
 
 

@@ -20,7 +20,7 @@ _FIRST_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class _RemoteSegment:
+class _NameNodeSegment:
     """A finalized segment at the NameNode, fetched as far as it is read (`ReadableSegment`)."""
 
     first: int
@@ -100,10 +100,10 @@ class NamenodeWitness:
         self._cancelled = cancelled
         self._all_edits: EditLogManifest | None = None
 
-    def segments(self, from_txid: int) -> Sequence[_RemoteSegment]:
+    def segments(self, from_txid: int) -> Sequence[_NameNodeSegment]:
         # A NameNode leaves out the segment that contains the requested txid in its middle.
         return [
-            _RemoteSegment(log.first, log.last, self._head)
+            _NameNodeSegment(log.first, log.last, self._head)
             for log in self._fetch_manifest().logs
             if not log.in_progress and log.last >= from_txid
         ]

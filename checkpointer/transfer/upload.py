@@ -99,14 +99,14 @@ def upload_image(
             )
         query = {"txid": str(txid), "storageInfo": storage_info.colon_string(), "File-Length": str(size)}
         url = servlet_url(target_url, {**query, "imageFile": ImageKind(kind).value})
-        upload = _Upload(url, image_path, size, timeout, cancel, sent)
+        upload = _PutRequest(url, image_path, size, timeout, cancel, sent)
         result, said = upload.run(image, md5, chunk_size, throttle or Throttle(0))
     if result is not UploadResult.SUCCESS:
         refused(said)
     return result
 
 
-class _Upload:
+class _PutRequest:
     """One PUT request."""
 
     def __init__(

@@ -20,12 +20,13 @@ from engine.namespace.diffs import (
     OlderDiffs,
     row_of,
 )
-from engine.namespace.references import Hub, Numbering, References, WithName
+from engine.namespace.references import Hub, InodeReferences, Numbering, WithName
 from engine.namespace.snapshots import Snapshot, SnapshotManager
+from hadoop_common.block import Block
 from image_format.errors import RecordError
 from image_format.index import BaseImage, Bytes, Ids
 from image_format.inode_features import RowCopy, has_unknown_fields, to_signed
-from image_format.inode_table import NO_ROW, Block, InodeTable
+from image_format.inode_table import NO_ROW, InodeTable
 from image_format.kernels.inode import DIRECTORY, DROPPED, FILE, SYMLINK
 from image_format.kernels.tags import CreatedListEntry
 from image_format.layout import LayoutVersion, supports
@@ -95,7 +96,7 @@ class DiffDecoder:
         table: InodeTable,
         load: Callable[[Iterable[int]], Ids],
         place: Callable[[int, int], None],
-        references: References,
+        references: InodeReferences,
         snapshots: SnapshotManager,
         note_older: Callable[[int, list[DirectoryDiff], Collection[bytes]], None],
     ) -> None:
@@ -245,7 +246,7 @@ class DiffEncoder:
         lost: ids of removed inodes in the deleted lists that were encoded: symlinks, as Hadoop itself leaves them.
     """
 
-    def __init__(self, base: BaseImage, table: InodeTable, references: References) -> None:
+    def __init__(self, base: BaseImage, table: InodeTable, references: InodeReferences) -> None:
         self._base, self._table, self._references = base, table, references
         self._quotas = _DefaultTypeQuotas(base.layout_version)
         self.lost: set[int] = set()

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from engine.namespace.diff_codec import DiffDecoder, DiffEncoder, Diffs, newest_with_names
 from engine.namespace.diffs import LARGEST_ID, NO_SNAPSHOT, DirectoryDiff, DirectoryDiffs, FileDiffs
-from engine.namespace.references import Hub, Numbering, References, WithName
+from engine.namespace.references import Hub, InodeReferences, Numbering, WithName
 from engine.namespace.snapshots import SnapshotManager
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.index import BaseImage, Ids
@@ -43,7 +43,7 @@ class DiffStore:
         table: InodeTable,
         load: Callable[[Iterable[int]], Ids],
         place: Callable[[int, int], None],
-        references: References,
+        references: InodeReferences,
         snapshots: SnapshotManager,
         child: Callable[[int, bytes], int | None],
     ) -> None:

@@ -10,8 +10,8 @@ from typing import Generic, TypeVar
 
 from engine.namespace.references import WithName
 from engine.namespace.snapshots import Snapshot
+from hadoop_common.block import Block
 from image_format.inode_features import RowCopy, to_signed
-from image_format.inode_table import Block
 from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
 

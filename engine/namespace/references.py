@@ -94,7 +94,7 @@ def _number(reference: WithName | Hub) -> int:
     return reference.dst_number if isinstance(reference, Hub) else reference.number
 
 
-class References:
+class InodeReferences:
     """The references of the base image that were looked up, and new ones.
 
     Args:

@@ -12,7 +12,7 @@ from engine.healing import HealingLog
 from engine.namespace.links import ChildLinks
 from engine.namespace.path_resolver import ROOT_ROW, PathResolver
 from engine.namespace.paths import join_names
-from engine.namespace.references import Hub, References, WithName
+from engine.namespace.references import Hub, InodeReferences, WithName
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.errors import ImageFormatError, RecordError
 from image_format.index import BaseImage, Ids
@@ -56,7 +56,7 @@ class Tree:
         self.table = table
         self.hadoop3 = hadoop3
         self.healing_log = healing_log
-        self.references = References(base.history, table, self.load, self.place)
+        self.references = InodeReferences(base.history, table, self.load, self.place)
         self.links = ChildLinks(table)
         self.dropped: npt.NDArray[np.bool_] = table.allocator.zeros(base.slot_count, np.bool_)
         self.inode_count = base.slot_count

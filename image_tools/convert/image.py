@@ -153,7 +153,7 @@ def convert_image(
     if plan.verbatim:
         _copy_file(image, sink, report)
     else:
-        _Conversion(image, plan, report).write(sink)
+        _ImageConversion(image, plan, report).write(sink)
     return plan
 
 
@@ -169,7 +169,7 @@ def _runs(data: memoryview) -> Iterator[memoryview]:
         yield data[start : start + _CHUNK]
 
 
-class _Conversion:
+class _ImageConversion:
     """A conversion: producers of the sections that change, and the writer of all sections."""
 
     def __init__(self, image: ImageFile, plan: ConversionPlan, report: Callable[[int], None]) -> None:

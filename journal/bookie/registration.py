@@ -11,7 +11,7 @@ from google.protobuf import text_format
 
 from hadoop_common.durable import write_atomically
 from hadoop_common.zookeeper.znodes import ZNodes
-from journal.bookkeeper.errors import NodeExistsError, NoNodeError
+from journal.bookkeeper.errors import MissingZnodeError, ZnodeExistsError
 from journal.bookkeeper.ledger_paths import LedgerManager, format_layout
 from journal.bookkeeper.ledger_store import registration_of
 from journal.bookkeeper.zookeeper import JournalZNodes
@@ -38,7 +38,7 @@ def format_ledgers(znodes: ZNodes, root: str, manager: LedgerManager) -> None:
     ):
         try:
             znodes.create(path, data, parents=True)
-        except NodeExistsError:
+        except ZnodeExistsError:
             continue
 
 
@@ -59,7 +59,7 @@ def check_cookie(znodes: ZNodes, root: str, bookie_id: str, directory: Path) -> 
     path, file = f"{root}/cookies/{bookie_id}", directory / COOKIE
     try:
         known, _ = znodes.get(path)
-    except NoNodeError:
+    except MissingZnodeError:
         known = None
     kept = file.read_bytes() if file.exists() else None
     if known is None and kept is None:
@@ -100,7 +100,7 @@ class BookieRegistration:
         """Register, and renew the registration from then on.
 
         Raises:
-            ZooKeeperError: ZooKeeper does not answer.
+            MetadataStoreError: ZooKeeper does not answer.
         """
         self._register()
         self._thread.start()
@@ -130,12 +130,12 @@ class BookieRegistration:
         self._remove(path)
         try:
             self._znodes.create(path, self._data, ephemeral=True)
-        except NodeExistsError:
+        except ZnodeExistsError:
             if not self._znodes.owned(path):
                 raise
 
     def _remove(self, path: str) -> None:
         try:
             self._znodes.delete(path)
-        except NoNodeError:
+        except MissingZnodeError:
             return

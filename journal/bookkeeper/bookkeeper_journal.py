@@ -15,7 +15,13 @@ from typing import ClassVar
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.zookeeper.znodes import ZNodes
 from journal.binary_codec import check_layout
-from journal.bookkeeper.errors import BookKeeperError, NodeExistsError, NoLedgerError, NoNodeError, ZooKeeperError
+from journal.bookkeeper.errors import (
+    BookKeeperError,
+    MetadataStoreError,
+    MissingZnodeError,
+    NoLedgerError,
+    ZnodeExistsError,
+)
 from journal.bookkeeper.journal_znodes import (
     PLACEHOLDER,
     JournalPaths,
@@ -75,7 +81,7 @@ class BookKeeperJournal:
         """
         try:
             data, _ = self._znodes.get(self._paths.version)
-        except NoNodeError as fault:
+        except MissingZnodeError as fault:
             raise not_formatted(self.location) from fault
         return parse_version_znode(data, file=self._paths.version)
 
@@ -92,7 +98,7 @@ class BookKeeperJournal:
                 self._ledgers.discard()
             try:
                 self._znodes.create(self._paths.root, PLACEHOLDER, parents=True)
-            except NodeExistsError as fault:
+            except ZnodeExistsError as fault:
                 raise self._exists() from fault
             self._znodes.create(self._paths.version, format_version_znode(namespace))
             self._znodes.create(self._paths.ledgers, PLACEHOLDER)
@@ -102,7 +108,7 @@ class BookKeeperJournal:
             self._lifecycle.refuse_while_writing()
             self._lifecycle.recovered = None
             self._check_namespace(namespace)
-            with suppress(NodeExistsError):
+            with suppress(ZnodeExistsError):
                 self._znodes.create(self._paths.current, None)
             for segment in self._ledgers.listed():
                 if segment.last_txid is None:
@@ -155,7 +161,7 @@ class BookKeeperJournal:
                 continue
             try:
                 self._ledgers.drop(segment)
-            except (ZooKeeperError, BookKeeperError) as fault:
+            except (MetadataStoreError, BookKeeperError) as fault:
                 failures.append(fault)
         if failures:
             problem = f"{len(failures)} old segments remain: {failures[0].problem}"

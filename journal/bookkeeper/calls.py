@@ -61,16 +61,15 @@ class BookieRound:
 
 @dataclass(frozen=True, slots=True)
 class GetMetadata:
-    """Returns the metadata and the znode's version. Raises NoLedgerError, ZooKeeperError."""
+    """Returns the metadata and the znode's version. Raises NoLedgerError, MetadataStoreError."""
 
     ledger_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class SetMetadata:
-    """Returns the new version. Raises BadVersionError, perhaps after an own success; NoLedgerError; ZooKeeperError if
-    the
-    outcome is unknown.
+    """Returns the new version. Raises ZnodeVersionError, perhaps after an own success; NoLedgerError;
+    MetadataStoreError if the outcome is unknown.
     """
 
     ledger_id: int
@@ -80,7 +79,7 @@ class SetMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ListBookies:
-    """Returns the writable bookies, a frozenset. Raises ZooKeeperError."""
+    """Returns the writable bookies, a frozenset. Raises MetadataStoreError."""
 
 
 LedgerStep = BookieRound | GetMetadata | SetMetadata | ListBookies

@@ -57,20 +57,20 @@ class NotEnoughBookiesError(BookKeeperError):
     default_hint = "Start bookies, or free disk space on read-only ones."
 
 
-class ZooKeeperError(JournalError):
+class MetadataStoreError(JournalError):
     """ZooKeeper did not answer in time, or refused."""
 
     exit_code: ClassVar[int] = EXIT_TRANSFER
     default_hint = "Check that a majority of the ZooKeeper servers in the URI is running."
 
 
-class NoNodeError(ZooKeeperError):
+class MissingZnodeError(MetadataStoreError):
     """A znode does not exist."""
 
 
-class NodeExistsError(ZooKeeperError):
+class ZnodeExistsError(MetadataStoreError):
     """A znode exists already."""
 
 
-class BadVersionError(ZooKeeperError):
+class ZnodeVersionError(MetadataStoreError):
     """A znode has another version than expected."""

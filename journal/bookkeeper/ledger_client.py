@@ -71,7 +71,7 @@ class LedgerClient:
 
         Raises:
             NotEnoughBookiesError: too few bookies are writable, also after retries.
-            ZooKeeperError: the ledger may exist.
+            MetadataStoreError: the ledger may exist.
         """
         bookies = self._new_ensemble(shape.ensemble_size)
         metadata = LedgerMetadata(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from google.protobuf.message import DecodeError
 
 from hadoop_common.zookeeper.znodes import ZNodes
-from journal.bookkeeper.errors import BookKeeperError, NodeExistsError, NoLedgerError, NoNodeError
+from journal.bookkeeper.errors import BookKeeperError, MissingZnodeError, NoLedgerError, ZnodeExistsError
 from journal.bookkeeper.ledger_metadata import LedgerMetadata, format_metadata, parse_metadata
 from journal.bookkeeper.ledger_paths import LedgerPaths, id_of, parse_layout
 from journal.proto import bookkeeper_pb2 as pb
@@ -17,7 +17,7 @@ _READ_ONLY = "readonly"
 
 
 class LedgerStore:
-    """The ledgers below a root; thread-safe. Every method raises ZooKeeperError if ZooKeeper does not answer.
+    """The ledgers below a root; thread-safe. Every method raises MetadataStoreError if ZooKeeper does not answer.
 
     Args:
         available: the znode whose children are the writable bookies, such as /ledgers/available.
@@ -40,7 +40,7 @@ class LedgerStore:
         path = self._paths.of(ledger_id)
         try:
             data, version = self._znodes.get(path)
-        except NoNodeError as fault:
+        except MissingZnodeError as fault:
             raise NoLedgerError(f"ledger {ledger_id} does not exist", file=path) from fault
         return parse_metadata(data or b"", file=path), version
 
@@ -48,13 +48,13 @@ class LedgerStore:
         """Change the metadata; returns the new version.
 
         Raises:
-            BadVersionError: they have another version, perhaps after this very change.
+            ZnodeVersionError: they have another version, perhaps after this very change.
             NoLedgerError: the ledger does not exist.
         """
         path = self._paths.of(ledger_id)
         try:
             return self._znodes.set(path, format_metadata(metadata), version)
-        except NoNodeError as fault:
+        except MissingZnodeError as fault:
             raise NoLedgerError(f"ledger {ledger_id} does not exist", file=path) from fault
 
     def create(self, metadata: LedgerMetadata, note: Callable[[int], None]) -> int:
@@ -67,7 +67,7 @@ class LedgerStore:
             data, path = format_metadata(metadata), paths.of(ledger_id)
             try:
                 self._znodes.create(path, data, parents=True)
-            except NodeExistsError:
+            except ZnodeExistsError:
                 if self._znodes.get(path)[0] != data:
                     raise
         finally:
@@ -82,7 +82,7 @@ class LedgerStore:
         """Return the writable bookies."""
         try:
             return frozenset(self._znodes.children(self._available)) - {_READ_ONLY}
-        except NoNodeError as fault:
+        except MissingZnodeError as fault:
             raise self._not_set_up() from fault
 
     def address(self, bookie: str) -> tuple[str, int]:
@@ -106,7 +106,7 @@ class LedgerStore:
                 path = f"{self._root}/LAYOUT"
                 try:
                     data, _ = self._znodes.get(path)
-                except NoNodeError as fault:
+                except MissingZnodeError as fault:
                     raise self._not_set_up() from fault
                 self._known = parse_layout(data or b"", self._root)
             return self._known
@@ -118,7 +118,7 @@ class LedgerStore:
     def _forget(self, path: str) -> None:
         try:
             self._znodes.delete(path)
-        except NoNodeError:
+        except MissingZnodeError:
             return
 
 

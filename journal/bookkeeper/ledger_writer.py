@@ -34,11 +34,11 @@ from journal.bookkeeper.calls import GetMetadata, ListBookies, Procedure, SetMet
 from journal.bookkeeper.decisions import OVER, Choose, replaceable, replaced, write_set
 from journal.bookkeeper.entry import LAST_ENTRY, EntryCodec, LedgerEntry
 from journal.bookkeeper.errors import (
-    BadVersionError,
     BookKeeperError,
     LedgerChangedError,
     LedgerFencedError,
     NotEnoughBookiesError,
+    ZnodeVersionError,
 )
 from journal.bookkeeper.ledger_metadata import LedgerMetadata, LedgerState
 from journal.bookkeeper.messages import AddRequest, ResultCode
@@ -226,7 +226,7 @@ class LedgerWriter:
         """
         try:
             self._version = yield SetMetadata(self.ledger_id, updated, self._version)
-        except BadVersionError:
+        except ZnodeVersionError:
             found, version = yield GetMetadata(self.ledger_id)
             if found != updated:
                 self._check(found)

@@ -29,7 +29,7 @@ from journal.bookkeeper.calls import (
 )
 from journal.bookkeeper.decisions import NEGATIVE, Choose, is_absent, is_covered, replaced, write_set
 from journal.bookkeeper.entry import LAST_ENTRY, EntryCodec, LedgerEntry, master_key
-from journal.bookkeeper.errors import BadVersionError, BookKeeperError, EntryError, NotEnoughBookiesError
+from journal.bookkeeper.errors import BookKeeperError, EntryError, NotEnoughBookiesError, ZnodeVersionError
 from journal.bookkeeper.ledger_metadata import LedgerMetadata, LedgerState
 from journal.bookkeeper.ledger_options import LedgerLimits
 from journal.bookkeeper.messages import AddRequest, AddResponse, ReadRequest, ReadResponse, RequestFlag, ResultCode
@@ -68,7 +68,7 @@ class LedgerRecovery:
                 work = _RecoveryAttempt(self, ledger_id, metadata, codec)
                 closed = yield from work.find_end()
                 yield SetMetadata(ledger_id, closed, version)
-            except BadVersionError:
+            except ZnodeVersionError:
                 # Another recovery, the writer's close, or an own attempt succeeded; the metadata show which.
                 continue
             return closed

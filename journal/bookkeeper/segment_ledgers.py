@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 
 from hadoop_common.zookeeper.znodes import Create, Delete, ZNodes
-from journal.bookkeeper.errors import BadVersionError, NodeExistsError, NoLedgerError, NoNodeError
+from journal.bookkeeper.errors import MissingZnodeError, NoLedgerError, ZnodeExistsError, ZnodeVersionError
 from journal.bookkeeper.journal_znodes import (
     JournalPaths,
     SegmentLedger,
@@ -49,13 +49,13 @@ class SegmentLedgers:
         found = []
         try:
             names = self._znodes.children(self._paths.ledgers)
-        except NoNodeError as fault:
+        except MissingZnodeError as fault:
             raise not_formatted(self._location) from fault
         for name in filter(is_segment_name, names):
             path = f"{self._paths.ledgers}/{name}"
             try:
                 data, _ = self._znodes.get(path)
-            except NoNodeError:
+            except MissingZnodeError:
                 continue
             found.append(parse_segment_znode(name, data, file=path))
         # A writer that stopped between the two steps of the end leaves both names.
@@ -65,7 +65,7 @@ class SegmentLedgers:
         """Write the note of a ledger that is about to be created."""
         try:
             self._znodes.create(self._paths.unnamed(ledger_id), _NEW)
-        except NodeExistsError:
+        except ZnodeExistsError:
             # Ids are used once: this is an own earlier attempt.
             return
 
@@ -78,7 +78,7 @@ class SegmentLedgers:
         path, data = segment.path(self._paths), format_segment(segment)
         try:
             self._znodes.commit([Delete(self._paths.unnamed(segment.ledger_id), 0), Create(path, data)])
-        except (NodeExistsError, NoNodeError, BadVersionError) as fault:
+        except (ZnodeExistsError, MissingZnodeError, ZnodeVersionError) as fault:
             if znode_value(self._znodes, path) != data:
                 raise another_writer(self._location, path, segment.first_txid) from fault
 
@@ -93,7 +93,7 @@ class SegmentLedgers:
         before = segment.path(self._paths)
         try:
             self._znodes.commit([Create(path, data), Delete(before)])
-        except (NodeExistsError, NoNodeError):
+        except (ZnodeExistsError, MissingZnodeError):
             # An own earlier attempt, or one that stopped between the two steps.
             found = znode_value(self._znodes, path)
             if found != data:
@@ -106,7 +106,7 @@ class SegmentLedgers:
         note = self._paths.unnamed(segment.ledger_id)
         try:
             self._znodes.commit([Create(note, _DOOMED), Delete(segment.path(self._paths))])
-        except (NodeExistsError, NoNodeError):
+        except (ZnodeExistsError, MissingZnodeError):
             if znode_value(self._znodes, segment.path(self._paths)) is not None:
                 raise
             if znode_value(self._znodes, note) is None:
@@ -133,7 +133,7 @@ class SegmentLedgers:
                 except NoLedgerError:
                     _LOG.debug("ledger %d was noted but not created", ledger_id)
                 self._znodes.set(note, _DOOMED, version)
-        except (NoNodeError, BadVersionError):
+        except (MissingZnodeError, ZnodeVersionError):
             # The ledger has a name now, or another recovery removes its note.
             return
         self._delete(ledger_id)
@@ -158,7 +158,7 @@ class SegmentLedgers:
     def _remove_tree(self, path: str) -> None:
         try:
             names = self._znodes.children(path)
-        except NoNodeError:
+        except MissingZnodeError:
             return
         for name in names:
             self._remove_tree(f"{path}/{name}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 
 from hadoop_common.zookeeper.znodes import ZNodes
-from journal.bookkeeper.errors import BadVersionError, NodeExistsError, NoNodeError
+from journal.bookkeeper.errors import MissingZnodeError, ZnodeExistsError, ZnodeVersionError
 from journal.bookkeeper.journal_znodes import format_current, format_max_txid, parse_current, parse_max_txid
 from journal.errors import JournalError, JournalInUseError
 
@@ -26,7 +26,7 @@ class MaxTxid:
         """Return the value and its version; 0 and -1 without a znode."""
         try:
             data, version = self._znodes.get(self._path)
-        except NoNodeError:
+        except MissingZnodeError:
             return 0, -1
         return parse_max_txid(data, file=self._path), version
 
@@ -41,7 +41,7 @@ class MaxTxid:
                     self._znodes.create(self._path, format_max_txid(txid))
                 else:
                     self._znodes.set(self._path, format_max_txid(txid), version)
-            except (NodeExistsError, BadVersionError):
+            except (ZnodeExistsError, ZnodeVersionError):
                 continue
 
     def lower_from(self, txid: int) -> None:
@@ -76,7 +76,7 @@ class CurrentInprogress:
         data = format_current(path, _host_name())
         try:
             self._znodes.set(self._path, data, version)
-        except BadVersionError as fault:
+        except ZnodeVersionError as fault:
             if znode_value(self._znodes, self._path) != data:
                 raise another_writer(self._location, path, None) from fault
 
@@ -86,7 +86,7 @@ class CurrentInprogress:
             data, version = self._znodes.get(self._path)
             if data and parse_current(data, file=self._path) == path:
                 self._znodes.set(self._path, None, version)
-        except (NoNodeError, BadVersionError):
+        except (MissingZnodeError, ZnodeVersionError):
             # The znode names no segment, or another one by now.
             return
 
@@ -95,7 +95,7 @@ def znode_value(znodes: ZNodes, path: str) -> bytes | None:
     """Return the value of a znode, None if it does not exist."""
     try:
         return znodes.get(path)[0] or b""
-    except NoNodeError:
+    except MissingZnodeError:
         return None
 
 
@@ -103,7 +103,7 @@ def remove_znode(znodes: ZNodes, path: str) -> None:
     """Remove a znode, if it exists."""
     try:
         znodes.delete(path)
-    except NoNodeError:
+    except MissingZnodeError:
         return
 
 

@@ -9,12 +9,12 @@ from typing import Any
 from hadoop_common.zookeeper import errors
 from hadoop_common.zookeeper.kazoo_znodes import KazooZNodes
 from hadoop_common.zookeeper.znodes import Change
-from journal.bookkeeper.errors import BadVersionError, NodeExistsError, NoNodeError, ZooKeeperError
+from journal.bookkeeper.errors import MetadataStoreError, MissingZnodeError, ZnodeExistsError, ZnodeVersionError
 
 _OURS = {
-    errors.NoNodeError: NoNodeError,
-    errors.NodeExistsError: NodeExistsError,
-    errors.BadVersionError: BadVersionError,
+    errors.NoNodeError: MissingZnodeError,
+    errors.NodeExistsError: ZnodeExistsError,
+    errors.BadVersionError: ZnodeVersionError,
 }
 
 
@@ -35,4 +35,4 @@ def _as_ours() -> Iterator[None]:
     try:
         yield
     except errors.ZooKeeperError as fault:
-        raise _OURS.get(type(fault), ZooKeeperError)(fault.problem, file=fault.path, hint=fault.hint) from fault
+        raise _OURS.get(type(fault), MetadataStoreError)(fault.problem, file=fault.path, hint=fault.hint) from fault

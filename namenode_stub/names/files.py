@@ -232,7 +232,7 @@ class Files(NamespaceOperations):
 
     def _close(self, row: int, path: str, length: int = 0) -> None:
         table = self._namespace.table
-        blocks = [ops.Block(*block) for block in table.file_blocks(row)]
+        blocks = table.file_blocks(row)
         cut = self._cuts.pop(int(table.id[row]), None)
         if blocks:
             genstamp = blocks[-1].genstamp if cut is None else cut.genstamp

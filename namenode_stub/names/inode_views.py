@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from engine.namespace import Namespace
 from engine.namespace.diffs import CURRENT_STATE
 from engine.namespace.erasure_coding import ErasureCodingPolicy
+from hadoop_common.block import Block
 from image_format.inode_features import to_signed
-from image_format.inode_table import Block
 from image_format.kernels.inode import DIRECTORY, FILE, SYMLINK
 from image_format.permission import unpack_acl_entry, unpack_permission, unpack_xattr_name
 from image_format.proto import fsimage_pb2 as pb

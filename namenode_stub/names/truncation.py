@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from engine.namespace import Namespace
 from engine.namespace.diffs import CURRENT_STATE, FileDiff
-from image_format.inode_table import Block
+from hadoop_common.block import Block
 from image_format.kernels.inode import FILE
 from journal import ops
 from namenode_stub.names.block_ids import new_block, new_genstamp

@@ -27,7 +27,7 @@ class ListingPage:
 
 
 @dataclass(frozen=True, slots=True)
-class ContentTotals:
+class SubtreeContent:
     """Totals below a path; `space` counts replicas, quotas are -1 if unset."""
 
     length: int
@@ -105,7 +105,7 @@ class Views:
             )
             return ListingPage(entries, len(wanted) - len(page))
 
-    def sums(self, path: str) -> ContentTotals:
+    def sums(self, path: str) -> SubtreeContent:
         """Return the totals at and below a path (ContentSummary); raises NotThereError if it does not exist.
 
         Unlike in Hadoop, inodes that exist only in snapshots are counted only below `.snapshot`.
@@ -124,7 +124,7 @@ class Views:
             quotas = [int(table.ns_quota[top.row]), int(table.ds_quota[top.row])]
             if table.kind[top.row] != DIRECTORY:
                 quotas = [-1, -1]
-            return ContentTotals(length, files, directories, space, *(-1 if q > MAX_QUOTA else q for q in quotas))
+            return SubtreeContent(length, files, directories, space, *(-1 if q > MAX_QUOTA else q for q in quotas))
 
     # ---- snapshots ---------------------------------------------------------------------------------------------
 

@@ -94,7 +94,7 @@ def append(
         raise click.UsageError("--archive needs --as-of, and excludes --image")
     _check_tables(tables)
     named = image or edits or archive
-    job = _configured(conf_dir) if conf_dir and not named else _Job(None, ())
+    job = _configured(conf_dir) if conf_dir and not named else _LakeJob(None, ())
     job = replace(
         job,
         image=image or job.image,
@@ -117,7 +117,7 @@ def append(
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _LakeJob:
     image: str | None
     edits: Sequence[str]
     past: PastState | None = None
@@ -138,14 +138,14 @@ def _check_tables(names: Sequence[str]) -> None:
                 raise click.BadParameter(f"{name!r} is not one of {', '.join(IMAGE_TABLES)}", param_hint="--table")
 
 
-def _configured(conf_dir: Path) -> _Job:
+def _configured(conf_dir: Path) -> _LakeJob:
     from site_config.checkpoint_config import CheckpointConfig
     from site_config.report import likely_role
 
     configuration = load_configuration(conf_dir)
     config = CheckpointConfig.from_configuration(configuration, likely_role(configuration))
     images = [str(each) for each in config.image_directories if each.is_dir()]
-    return _Job(
+    return _LakeJob(
         images[0] if images else None,
         _edits_directories(config),
         lake=config.lake_directory,
@@ -166,7 +166,7 @@ def _edits_directories(config: CheckpointConfig) -> tuple[str, ...]:
     return tuple(str(each) for each in folders if each.is_dir())
 
 
-def _append(job: _Job, *, as_json: bool) -> None:
+def _append(job: _LakeJob, *, as_json: bool) -> None:
     from pipeline.input_checks import check_image
 
     if job.image is not None:
@@ -189,7 +189,7 @@ def _append(job: _Job, *, as_json: bool) -> None:
 
 
 @contextmanager
-def _image_of(job: _Job) -> Iterator[tuple[str | None, int | None]]:
+def _image_of(job: _LakeJob) -> Iterator[tuple[str | None, int | None]]:
     """Yield the path and the time of the image; restore it first if it is one of the past."""
     if job.past is None:
         yield job.image, None
@@ -199,7 +199,7 @@ def _image_of(job: _Job) -> Iterator[tuple[str | None, int | None]]:
 
 
 def _content(
-    job: _Job, image: ImageInLake | None, appended: Sequence[AppendedEdits], removed: Sequence[int]
+    job: _LakeJob, image: ImageInLake | None, appended: Sequence[AppendedEdits], removed: Sequence[int]
 ) -> dict[str, object]:
     return {
         "lake": job.lake,

@@ -24,7 +24,7 @@ from pipeline.lake.lake import ImageInLake, choose_cluster, edits_in, edits_tabl
 from pipeline.lake.ranges import TxidRange, holes, subtract
 from pipeline.lake.set_back import COMPARED, check_edits, check_image
 from pipeline.lake.upkeep import join_files
-from pipeline.lake.writing import EditsJob, ImagePart, LakeFileWriter, write_edits, write_image_parts
+from pipeline.lake.writing import EditsJob, ImageTablePart, LakeFileWriter, write_edits, write_image_parts
 from pipeline.source_files import SourceFile, SourceKind, is_local, local_files
 from pipeline.sources.edits import EditsDataSource
 from pipeline.sources.fsimage import FsImageDataSource
@@ -114,7 +114,7 @@ def _write_image(context: SparkContext, image: LakeImage, tables: Sequence[LakeT
             source = FsImageDataSource({"path": image.path, "table": table.name})
             reader = source.reader(source.schema())
             parts += [
-                ImagePart(table.name, table.uri, reader, part, partition) for part in reader.partitions_of(staged)
+                ImageTablePart(table.name, table.uri, reader, part, partition) for part in reader.partitions_of(staged)
             ]
     by_table: dict[str, list[LakeFile]] = {}
     if parts:

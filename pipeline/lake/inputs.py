@@ -57,7 +57,7 @@ def find_image(context: SparkContext, uri: str) -> LakeImage:
     Raises:
         SourceFileError: no image was found, or its name has no txid.
     """
-    files = _Files(context, uri)
+    files = _StoredFiles(context, uri)
     found = files.find(SourceKind.IMAGE)
     if len(found) != 1:
         raise not_found(uri, SourceKind.IMAGE)
@@ -73,7 +73,7 @@ def find_segments(context: SparkContext, uri: str) -> tuple[list[LakeSegment], s
     Raises:
         SourceFileError: `uri` does not exist, or is another file.
     """
-    files = _Files(context, uri)
+    files = _StoredFiles(context, uri)
     segments = []
     for path in files.find(SourceKind.EDITS):
         name = parse_segment(path.rsplit("/", 1)[-1])
@@ -85,7 +85,7 @@ def find_segments(context: SparkContext, uri: str) -> tuple[list[LakeSegment], s
     return sorted(segments, key=lambda segment: segment.txids), cluster
 
 
-class _Files:
+class _StoredFiles:
     """Files below `uri`, local ones without Java."""
 
     def __init__(self, context: SparkContext, uri: str) -> None:

@@ -33,7 +33,7 @@ _DAY_MICROS = 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class ImagePart:
+class ImageTablePart:
     """A part of a table of an image, and the place of its rows in the lake."""
 
     table: str
@@ -43,7 +43,7 @@ class ImagePart:
     partition: Mapping[str, str]
 
 
-def write_image_parts(parts: Iterable[ImagePart]) -> Iterator[tuple[str, LakeFile | None]]:
+def write_image_parts(parts: Iterable[ImageTablePart]) -> Iterator[tuple[str, LakeFile | None]]:
     """Write each part as one file; yield its table and the file, None without rows."""
     for item in parts:
         with mark_typed_errors():

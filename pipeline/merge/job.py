@@ -76,7 +76,7 @@ class CheckpointJob:
         """Run an action in its own thread, so that it can be cancelled while it runs."""
         from pyspark import InheritableThread
 
-        call = _Call(action)
+        call = _ThreadedCall(action)
 
         def run() -> None:
             self._context.setJobGroup(self._group, "checkpoint", interruptOnCancel=False)
@@ -105,7 +105,7 @@ def _forget(results: RDD[Any]) -> None:
         _LOG.warning("results of tasks were not released: %s", error.message)
 
 
-class _Call(Generic[T]):
+class _ThreadedCall(Generic[T]):
     """A call in another thread, and its result or error."""
 
     def __init__(self, action: Callable[[], T]) -> None:

@@ -34,7 +34,7 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Attention:
+class HeadlineFinding:
     """A finding that needs attention, and the section with the details."""
 
     level: Literal["fault", "warning"]
@@ -52,7 +52,7 @@ class Headline:
     """
 
     facts: tuple[Fact, ...]
-    findings: tuple[Attention, ...]
+    findings: tuple[HeadlineFinding, ...]
     changes: tuple[Fact, ...] = ()
 
 
@@ -90,11 +90,11 @@ def _records(tables: _Tables, name: str) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in table.rows]
 
 
-def _finding(level: Literal["fault", "warning"], text: str, section: ReportSection) -> Attention:
-    return Attention(level, text, section.id, section.title)
+def _finding(level: Literal["fault", "warning"], text: str, section: ReportSection) -> HeadlineFinding:
+    return HeadlineFinding(level, text, section.id, section.title)
 
 
-def _damage(tables: _Tables, say: ValueFormatter) -> Iterator[Attention]:
+def _damage(tables: _Tables, say: ValueFormatter) -> Iterator[HeadlineFinding]:
     """Yield one finding for all errors, and one for all warnings, of `checkpointer image verify`."""
     levels: tuple[tuple[str, Literal["fault", "warning"]], ...] = (("error", "fault"), ("warning", "warning"))
     for severity, level in levels:
@@ -107,7 +107,7 @@ def _damage(tables: _Tables, say: ValueFormatter) -> Iterator[Attention]:
             yield _finding(level, text, tables["findings"][0])
 
 
-def _quotas(tables: _Tables, say: ValueFormatter) -> Iterator[Attention]:
+def _quotas(tables: _Tables, say: ValueFormatter) -> Iterator[HeadlineFinding]:
     """Yield a finding for the quotas at or over their limit, and one for those close to it."""
     for record in _records(tables, "quota_levels"):
         kind = "name" if record["kind"] == "names" else "space"
@@ -117,7 +117,7 @@ def _quotas(tables: _Tables, say: ValueFormatter) -> Iterator[Attention]:
         yield _finding("fault" if record["level"] == "used up" else "warning", text, tables["quota_levels"][0])
 
 
-def _directory_items(tables: _Tables, say: ValueFormatter) -> Iterator[Attention]:
+def _directory_items(tables: _Tables, say: ValueFormatter) -> Iterator[HeadlineFinding]:
     """Yield a finding if a directory approaches or has reached the limit of children."""
     for record in _records(tables, "directory_items"):
         if number := record["near_limit"]:
@@ -128,7 +128,7 @@ def _directory_items(tables: _Tables, say: ValueFormatter) -> Iterator[Attention
             yield _finding(level, text, tables["directory_items"][0])
 
 
-def _small(tables: _Tables, say: ValueFormatter) -> Iterator[Attention]:
+def _small(tables: _Tables, say: ValueFormatter) -> Iterator[HeadlineFinding]:
     for record in _records(tables, "small_files"):
         if (part := _share(record["small_files"], record["files"])) >= _MIN_SMALL:
             text = f"{say(record['small_files'], 'count')} files are small, {say(part, 'percent')} of all"
@@ -136,21 +136,21 @@ def _small(tables: _Tables, say: ValueFormatter) -> Iterator[Attention]:
             yield _finding("warning", text, tables["small_files"][0])
 
 
-def _cold(tables: _Tables, say: ValueFormatter) -> Iterator[Attention]:
+def _cold(tables: _Tables, say: ValueFormatter) -> Iterator[HeadlineFinding]:
     for record in _records(tables, "cold"):
         if (part := _share(record["cold_raw"], record["raw"])) >= _MIN_COLD:
             text = f"{say(record['cold_raw'], 'bytes')} are cold, {say(part, 'percent')} of all space."
             yield _finding("warning", text, tables["cold"][0])
 
 
-def _temporary(tables: _Tables, say: ValueFormatter) -> Iterator[Attention]:
+def _temporary(tables: _Tables, say: ValueFormatter) -> Iterator[HeadlineFinding]:
     for record in _records(tables, "temporary"):
         if (part := record["share"] or 0.0) >= _MIN_TEMPORARY:
             text = f"{say(record['raw'], 'bytes')} are in trash and other temporary directories, "
             yield _finding("warning", text + f"{say(part, 'percent')} of all space.", tables["temporary"][0])
 
 
-def _held(tables: _Tables, say: ValueFormatter) -> Iterator[Attention]:
+def _held(tables: _Tables, say: ValueFormatter) -> Iterator[HeadlineFinding]:
     """Yield a finding if files only in snapshots need much space compared with the current tree."""
     for record in _records(tables, "snapshots"):
         if (part := _share(record["raw"], record["current_raw"])) >= _MIN_IN_SNAPSHOTS:
@@ -159,7 +159,7 @@ def _held(tables: _Tables, say: ValueFormatter) -> Iterator[Attention]:
             yield _finding("warning", text, tables["snapshots"][0])
 
 
-def _growth(tables: _Tables, say: ValueFormatter) -> Iterator[Attention]:
+def _growth(tables: _Tables, say: ValueFormatter) -> Iterator[HeadlineFinding]:
     for record in _records(tables, "growth"):
         if (part := _share(record["raw"], record["raw_before"])) >= _MIN_GROWTH:
             text = f"Space grew by {say(record['raw'], 'bytes')}, {say(part, 'percent')} of the earlier space."

@@ -61,7 +61,7 @@ def read_range(buffer: Buffer, piece: EditsRange, wanted: WantedEdits) -> Iterat
     Length, checksum and txid of other transactions are checked, but they are not decoded.
 
     Raises:
-        CorruptHeaderError, UnsupportedLayoutError: see `decode_header`.
+        CorruptHeaderError, UnsupportedEditsLayoutError: see `decode_header`.
         CorruptOpError: an operation is damaged, or bytes other than padding follow the last one.
         TransactionGapError: a txid is not the successor of the previous one.
         SegmentError: the range ends before `last_txid`.
@@ -190,7 +190,7 @@ def cut_range(buffer: Buffer, whole: EditsRange, places: Sequence[int]) -> list[
     reports the damage.
 
     Raises:
-        CorruptHeaderError, UnsupportedLayoutError: see `decode_header`.
+        CorruptHeaderError, UnsupportedEditsLayoutError: see `decode_header`.
     """
     layout_version = decode_header(buffer, file=whole.file)
     if not has_frames(layout_version):

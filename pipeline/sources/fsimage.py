@@ -41,13 +41,13 @@ would then miss rows.
 
 
 @dataclass(frozen=True, slots=True)
-class _ImageOptions:
+class _ReaderOptions:
     paths: tuple[str, ...]
     table: Table
     partitions: int | None
 
     @classmethod
-    def read(cls, options: Mapping[str, str]) -> _ImageOptions:
+    def read(cls, options: Mapping[str, str]) -> _ReaderOptions:
         given = SourceOptions("fsimage", OPTIONS, options)
         table = READERS[given.choice("table", tuple(READERS), DEFAULT_TABLE)].table
         if len(given.paths) > 1 or is_pattern(given.paths[0]):
@@ -65,7 +65,7 @@ class FsImageDataSource(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         with mark_typed_errors():
-            self._options = _ImageOptions.read(options)
+            self._options = _ReaderOptions.read(options)
 
     def schema(self) -> StructType:
         return self._options.table.spark_schema()
@@ -85,7 +85,7 @@ class ImagePart(InputPartition):
 class FsImageReader(DataSourceReader):
     """Reader of one table; the driver reads only the FileSummary of the image."""
 
-    def __init__(self, options: _ImageOptions) -> None:
+    def __init__(self, options: _ReaderOptions) -> None:
         self._options = options
 
     def partitions(self) -> list[InputPartition]:

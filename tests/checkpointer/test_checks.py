@@ -23,7 +23,7 @@ from checkpointer.checks.facts import (
     LockFacts,
     NameNodeFacts,
     Observation,
-    TxidRange,
+    SegmentRange,
 )
 from checkpointer.checks.registry import CHECKS, FactGroup, perform, state_of
 from checkpointer.checks.thresholds import MEASURED, Thresholds, parse_thresholds
@@ -53,7 +53,7 @@ def namenode(number: int = 1, **changes: Any) -> NameNodeFacts:
         state=Observation("ACTIVE"),
         storage_info=Observation(INFO),
         software="2.7.3",
-        segments=Observation((TxidRange(91, 100),)),
+        segments=Observation((SegmentRange(91, 100),)),
         beans=Observation({}),
     )
     return replace(found, **changes)
@@ -307,16 +307,16 @@ def test_space(free: int, state: State) -> None:
 @pytest.mark.parametrize(
     ("ours", "segments", "said"),
     [
-        (101, (TxidRange(91, 100),), "image at txid 101 is ahead of the NameNode"),
-        (95, (TxidRange(91, 100),), "image at txid 95 does not belong to the NameNode's past"),
+        (101, (SegmentRange(91, 100),), "image at txid 101 is ahead of the NameNode"),
+        (95, (SegmentRange(91, 100),), "image at txid 95 does not belong to the NameNode's past"),
     ],
 )
-def test_an_image_of_ours_that_is_of_another_past(ours: int, segments: tuple[TxidRange, ...], said: str) -> None:
+def test_an_image_of_ours_that_is_of_another_past(ours: int, segments: tuple[SegmentRange, ...], said: str) -> None:
     nodes = (namenode(segments=Observation(segments)),)
     found = decide("edits", namenodes=nodes, image=image(txid=ours))
     assert found.state is State.CRITICAL
     assert said in found.summary
-    whole = (namenode(segments=Observation((TxidRange(91, ours), TxidRange(ours + 1, ours + 9)))),)
+    whole = (namenode(segments=Observation((SegmentRange(91, ours), SegmentRange(ours + 1, ours + 9)))),)
     assert decide("edits", namenodes=whole, image=image(txid=ours)).state is (
         State.OK if ours <= 100 else State.CRITICAL
     )
@@ -455,7 +455,7 @@ def test_a_check_that_is_not_critical_is_a_warning_at_most() -> None:
 def test_coverage(
     segments: list[tuple[int, int | None]], gaps: tuple[tuple[int, int], ...], tail: tuple[int, int] | None
 ) -> None:
-    found = coverage(90, [TxidRange(first, last) for first, last in segments], 100)
+    found = coverage(90, [SegmentRange(first, last) for first, last in segments], 100)
     assert (found.gaps, found.tail) == (gaps, tail)
 
 
@@ -465,7 +465,7 @@ def test_coverage(
     st.integers(0, 30),
 )
 def test_coverage_is_what_counting_says(base: int, drawn: list[tuple[int, int | None]], last: int) -> None:
-    segments = [TxidRange(first, None if size is None else first + size) for first, size in drawn]
+    segments = [SegmentRange(first, None if size is None else first + size) for first, size in drawn]
     held = {txid for each in segments for txid in range(each.first, (last if each.last is None else each.last) + 1)}
     lacking = set(range(base + 1, last + 1)) - held
     found = coverage(base, segments, last)
@@ -524,26 +524,26 @@ def test_what_journal_nodes_say() -> None:
 
 def test_what_journal_nodes_hold_together() -> None:
     behind = NodeAnswer("jn3:8485", logs=(RemoteEditLog(1, 40, in_progress=True),))
-    assert _held([node(1), node(2), behind]).value == (TxidRange(1, 40), TxidRange(41, None))
+    assert _held([node(1), node(2), behind]).value == (SegmentRange(1, 40), SegmentRange(41, None))
     assert "1 of 3 JournalNodes answer" in _held([node(1), silent(2), silent(3)]).error
 
 
-def journal(*segments: TxidRange) -> JournalFacts:
+def journal(*segments: SegmentRange) -> JournalFacts:
     return JournalFacts(place="/shared/current", storage_info=Observation(INFO), segments=Observation(segments))
 
 
 @pytest.mark.parametrize(
     ("change", "state", "word"),
     [
-        ({"journal": journal(TxidRange(91, 95), TxidRange(96, None))}, State.OK, "without a gap"),
-        ({"journal": journal(TxidRange(91, 95))}, State.WARNING, "96-100 are not"),
-        ({"journal": journal(TxidRange(94, 100))}, State.CRITICAL, "91-93"),
+        ({"journal": journal(SegmentRange(91, 95), SegmentRange(96, None))}, State.OK, "without a gap"),
+        ({"journal": journal(SegmentRange(91, 95))}, State.WARNING, "96-100 are not"),
+        ({"journal": journal(SegmentRange(94, 100))}, State.CRITICAL, "91-93"),
         ({"journal": journal(), "image": image(txid=200)}, State.CRITICAL, "ahead"),
         ({"journal": journal(), "image": Observation(error="no image")}, State.UNKNOWN, "no image"),
         ({"journal": replace(journal(), segments=DOWN)}, State.UNKNOWN, "refused"),
         # the NameNode's open segment is in no manifest
-        ({"namenodes": (namenode(segments=Observation((TxidRange(91, 95),))),)}, State.OK, "without a gap"),
-        ({"namenodes": (namenode(segments=Observation((TxidRange(93, 95),))),)}, State.CRITICAL, "91-92"),
+        ({"namenodes": (namenode(segments=Observation((SegmentRange(91, 95),))),)}, State.OK, "without a gap"),
+        ({"namenodes": (namenode(segments=Observation((SegmentRange(93, 95),))),)}, State.CRITICAL, "91-92"),
         ({"namenodes": (namenode(segments=DOWN),)}, State.UNKNOWN, "refused"),
         ({"namenodes": (down(),)}, State.UNKNOWN, "no NameNode"),
     ],
@@ -556,10 +556,12 @@ def test_edits(change: dict[str, Any], state: State, word: str) -> None:
 
 def test_many_gaps_are_not_all_listed() -> None:
     found = decide(
-        "edits", journal=journal(*[TxidRange(txid, txid) for txid in range(92, 100, 2)], TxidRange(100, None))
+        "edits", journal=journal(*[SegmentRange(txid, txid) for txid in range(92, 100, 2)], SegmentRange(100, None))
     )
     assert "91-91" in found.summary
-    many = decide("edits", image=image(txid=0), journal=journal(*[TxidRange(txid, txid) for txid in range(2, 60, 2)]))
+    many = decide(
+        "edits", image=image(txid=0), journal=journal(*[SegmentRange(txid, txid) for txid in range(2, 60, 2)])
+    )
     assert "more" in many.summary
 
 

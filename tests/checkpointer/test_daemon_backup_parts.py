@@ -23,7 +23,7 @@ from hadoop_rpc.journal_protocol import JournalInfo
 from hadoop_rpc.namenode_protocol import RemoteEditLog
 from hadoop_rpc.service import CallContext
 from journal.binary_codec import encode_op
-from journal.errors import JournalError, JournalStorageError, TransactionGapError, UnsupportedLayoutError
+from journal.errors import JournalError, JournalStorageError, TransactionGapError, UnsupportedEditsLayoutError
 from journal.operation import EditOp
 from journal.segment_file import EditLogSegment, list_segments, read_ops
 from journal.segment_stream import SegmentStream
@@ -74,7 +74,7 @@ def test_a_cut_batch_is_refused(count: int, cut: int) -> None:
 
 
 def test_a_batch_of_an_unknown_layout_is_refused() -> None:
-    with pytest.raises(UnsupportedLayoutError):
+    with pytest.raises(UnsupportedEditsLayoutError):
         decode_batch(records(1, 1), 1, 1, -99)
 
 

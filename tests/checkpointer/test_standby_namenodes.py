@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.roles.standby.image_source import gap_alarm
+from checkpointer.roles.standby.image_fetcher import gap_alarm
 from checkpointer.roles.standby.log_roller import LagWatch, LogRoller
 from checkpointer.roles.standby.namenodes import NameNodes, RollRefusedError
 from hadoop_rpc.errors import AccessControlError, RpcError, SafeModeError

@@ -445,7 +445,7 @@ def test_a_fetch_that_fails_leaves_all_as_it_was(
             raise TransferError(stub.server.url, "broke off")
 
         with monkeypatch.context() as patched:
-            patched.setattr("checkpointer.roles.standby.image_source.download_image", broken)
+            patched.setattr("checkpointer.roles.standby.image_fetcher.download_image", broken)
             daemon.role.tail()
             assert "broke off" in daemon.service.status()["alarms"][0]
             assert images(tmp_path / "nn2") == [0]

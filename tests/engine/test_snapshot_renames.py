@@ -8,7 +8,6 @@ import pytest
 
 from engine.errors import ReplayError
 from engine.namespace.diffs import FileDiff
-from image_format.inode_table import Block as InodeBlock
 from image_format.proto import fsimage_pb2 as pb
 from journal import ops
 from journal.ops import Block, EditOp
@@ -92,7 +91,7 @@ def test_blocks_that_a_truncate_takes_from_a_file_keep_their_lengths_in_the_snap
     ],
 )
 def test_lengths_of_deleted_blocks_in_an_image_count_as_in_hadoop(lengths: tuple[int, ...], kept: int) -> None:
-    blocks = [InodeBlock(number, length, 1001) for number, length in enumerate(lengths)]
+    blocks = [Block(number, length, 1001) for number, length in enumerate(lengths)]
     diff = FileDiff(snapshot_id=0, file_size=WHOLE)
     diff.set_blocks(blocks)
     assert diff.blocks == blocks[:kept]

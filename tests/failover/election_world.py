@@ -36,9 +36,9 @@ from failover.election_events import (
     Quit,
     ReadBreadcrumb,
     Reply,
-    Request,
     SetBreadcrumb,
     Tick,
+    ZnodeRequest,
 )
 from failover.elector import Elector, ElectorState
 from tests.failover.hadoop_elector import HadoopElector
@@ -59,7 +59,7 @@ class Link:
     owner: int | None = None
     up: bool = False
     noticed: bool = True
-    requests: deque[Request] = field(default_factory=deque)
+    requests: deque[ZnodeRequest] = field(default_factory=deque)
     pipe: deque[Any] = field(default_factory=deque)
     lost: list[Any] = field(default_factory=list)
 
@@ -283,7 +283,7 @@ class World:
             node.freezes = False
             node.frozen_until = self.now + self.random.uniform(0, 3 * TIMEOUT)
 
-    def _answer(self, node: Node, owner: int, request: Request) -> Reply:
+    def _answer(self, node: Node, owner: int, request: ZnodeRequest) -> Reply:
         match request:
             case CreateLock():
                 if self.lock is not None:
@@ -383,7 +383,7 @@ class World:
                     for request in link.requests:
                         self._answer(node, link.owner, request)
                     self._end(link.owner)
-            case Request():
+            case ZnodeRequest():
                 if node.link is not None:
                     node.link.requests.append(action)
                     if not self.calm and self.chance(0.08):

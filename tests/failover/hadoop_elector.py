@@ -27,8 +27,8 @@ from failover.election_events import (
     Quit,
     ReadBreadcrumb,
     Reply,
-    Request,
     SetBreadcrumb,
+    ZnodeRequest,
 )
 from failover.elector import ElectorState
 
@@ -47,11 +47,11 @@ class HadoopElector:
         self._session = self._number = 0
         self._open = self._first = False
         self._creates = self._looks = 0
-        self._claim: Request | None = None
+        self._claim: ZnodeRequest | None = None
         self._calling = False
         self._deferred: list[Event] = []
         self._old: tuple[bytes | None, int] = (None, 0)
-        self._delete: Request | None = None
+        self._delete: ZnodeRequest | None = None
         self._awake_at = float("inf")
         self._actions: list[Action] = []
 

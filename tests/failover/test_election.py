@@ -15,7 +15,7 @@ from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_digest_acl
 from failover import election
 from failover.active_node_info import ActiveNodeInfo
 from failover.election import BREADCRUMB, LOCK, Election
-from failover.election_events import Request
+from failover.election_events import ZnodeRequest
 from failover.elector import ElectorState
 from hadoop_common.zookeeper.address import ZooKeeperAddress
 from hadoop_common.zookeeper.errors import BadVersionError, ZooKeeperError
@@ -196,7 +196,7 @@ def test_a_fault_of_the_driver_itself_gives_the_lock_away_and_ends_nothing(
     faults = [ZeroDivisionError("a fault of ours")]
     send = election._Session.send
 
-    def sent(session: election._Session, request: Request) -> None:
+    def sent(session: election._Session, request: ZnodeRequest) -> None:
         if type(request).__name__ == asked and faults:
             raise faults.pop()
         send(session, request)

@@ -22,7 +22,7 @@ from journal.bookie.registration import format_ledgers
 from journal.bookie.server import BookieServer
 from journal.bookkeeper.bookkeeper_journal import BookKeeperJournal
 from journal.bookkeeper.entry import DigestType, EntryCodec, LedgerEntry, master_key
-from journal.bookkeeper.errors import BadVersionError, NodeExistsError, NoNodeError, ZooKeeperError
+from journal.bookkeeper.errors import MetadataStoreError, MissingZnodeError, ZnodeExistsError, ZnodeVersionError
 from journal.bookkeeper.ledger_metadata import EnsembleSegment, format_metadata, parse_metadata
 from journal.bookkeeper.ledger_paths import LedgerManager
 from journal.bookkeeper.ledger_store import registration_of
@@ -84,7 +84,7 @@ class MemoryZNodes:
     def create_sequential(self, prefix: str) -> str:
         path = f"{prefix}{next(self.numbers):010d}"
         # A repeated creation gets another number.
-        with suppress(NodeExistsError):
+        with suppress(ZnodeExistsError):
             self.create(path, b"", parents=True)
         return path
 
@@ -110,9 +110,9 @@ class MemoryZNodes:
 
     def _node(self, path: str) -> MemoryNode:
         if self.closed:
-            raise ZooKeeperError("the session is closed", file=path)
+            raise MetadataStoreError("the session is closed", file=path)
         if path not in self.nodes:
-            raise NoNodeError("there is no such znode", file=path)
+            raise MissingZnodeError("there is no such znode", file=path)
         return self.nodes[path]
 
     def _change(self, changes: list[Change]) -> None:
@@ -122,7 +122,7 @@ class MemoryZNodes:
             try:
                 for change in changes:
                     self._apply(change)
-            except ZooKeeperError:
+            except MetadataStoreError:
                 self.nodes.clear()
                 self.nodes.update(kept)
                 raise
@@ -133,7 +133,7 @@ class MemoryZNodes:
         match change:
             case Create():
                 if change.path in self.nodes:
-                    raise NodeExistsError("it exists", file=change.path)
+                    raise ZnodeExistsError("it exists", file=change.path)
                 self._node(change.path.rpartition("/")[0] or "/")
                 self.nodes[change.path] = MemoryNode(change.data)
             case Delete():
@@ -147,7 +147,7 @@ class MemoryZNodes:
 
     def _check(self, path: str, version: int) -> None:
         if version not in (ANY_VERSION, self._node(path).version):
-            raise BadVersionError("it has another version", file=path)
+            raise ZnodeVersionError("it has another version", file=path)
 
 
 class LocalBookie:

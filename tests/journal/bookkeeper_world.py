@@ -19,7 +19,13 @@ from journal.bookie.state import BookieRecord, BookieReply, BookieState, EntryRe
 from journal.bookkeeper.calls import BookieRound, GetMetadata, ListBookies, Procedure, SetMetadata
 from journal.bookkeeper.decisions import write_set
 from journal.bookkeeper.entry import DigestType, EntryCodec, master_key
-from journal.bookkeeper.errors import BadVersionError, BookKeeperError, LedgerFencedError, NoLedgerError, ZooKeeperError
+from journal.bookkeeper.errors import (
+    BookKeeperError,
+    LedgerFencedError,
+    MetadataStoreError,
+    NoLedgerError,
+    ZnodeVersionError,
+)
 from journal.bookkeeper.ledger_metadata import EnsembleSegment, LedgerMetadata, format_metadata, parse_metadata
 from journal.bookkeeper.ledger_options import LedgerLimits
 from journal.bookkeeper.ledger_writer import LedgerWriter, LedgerWriterState, OutgoingEntry
@@ -352,12 +358,12 @@ class World:
         def act() -> None:
             fate = self.random.random() if self.trouble else 1.0
             if fate < 0.03:
-                self._tell(told, None, ZooKeeperError("away before it was done"))
+                self._tell(told, None, MetadataStoreError("away before it was done"))
                 return
             value, fault = self._apply(step)
             if isinstance(step, SetMetadata) and fault is None and fate < 0.06:
                 # The answer is lost: a retry finds another version, and a caller that stops knows nothing.
-                fault = self.random.choice([BadVersionError("tried again"), ZooKeeperError("away behind it")])
+                fault = self.random.choice([ZnodeVersionError("tried again"), MetadataStoreError("away behind it")])
             self._tell(told, value, fault)
 
         self.later(self.random.choice((0.001, 0.01, 1.0)), act)
@@ -372,7 +378,7 @@ class World:
             case GetMetadata():
                 return None, NoLedgerError("none")
             case SetMetadata() if step.version != self.version:
-                return None, BadVersionError("another one")
+                return None, ZnodeVersionError("another one")
             case SetMetadata():
                 self.znode, self.version = format_metadata(step.metadata), self.version + 1
                 return self.version, None

@@ -15,8 +15,8 @@ from journal.bookkeeper.errors import (
     BookKeeperError,
     FrameError,
     LedgerFencedError,
+    MetadataStoreError,
     NotEnoughBookiesError,
-    ZooKeeperError,
 )
 from journal.bookkeeper.journal_znodes import format_max_txid
 from journal.bookkeeper.ledger_metadata import parse_metadata
@@ -30,7 +30,7 @@ from journal.errors import (
     JournalInUseError,
     SegmentError,
     TransactionGapError,
-    UnsupportedLayoutError,
+    UnsupportedEditsLayoutError,
 )
 from journal.file_journal import FileJournal
 from journal.journal_set import JournalMember, JournalSet
@@ -91,7 +91,7 @@ def test_a_writer_recovers_first_and_an_unknown_layout_begins_nothing(
     with pytest.raises(JournalError, match="not recovered"):
         journal.start_segment(1, LAYOUT)
     journal.recover(INFO)
-    with pytest.raises(UnsupportedLayoutError):
+    with pytest.raises(UnsupportedEditsLayoutError):
         journal.start_segment(1, -70)
     assert (cluster.names(), cluster.ledgers()) == ([], [])
     journal.close()
@@ -534,7 +534,7 @@ def _stopped_at(cluster: Cluster, step: int, how: str, acknowledged: list[int]) 
         nonlocal left
         left -= 1
         if left == 0 and how != "tried again":
-            raise KilledError if how.startswith("dies") else ZooKeeperError("away")
+            raise KilledError if how.startswith("dies") else MetadataStoreError("away")
         return left == 0
 
     session = cluster.znodes.session
@@ -577,5 +577,5 @@ def test_uris() -> None:
             open_journal(wrong)
         assert "bookkeeper://zookeeper:2181" in caught.value.hint
     journal.close()
-    with pytest.raises(ZooKeeperError, match="closed"):
+    with pytest.raises(MetadataStoreError, match="closed"):
         journal.is_formatted()

@@ -25,7 +25,7 @@ from kazoo.security import make_digest_acl_credential
 from hadoop_common.zookeeper.address import ZooKeeperAddress, parse_acl, parse_auth
 from journal.bookie.cli import run as run_bookie
 from journal.bookkeeper.bookkeeper_journal import BookKeeperJournal
-from journal.bookkeeper.errors import BookKeeperError, LedgerFencedError, ZooKeeperError
+from journal.bookkeeper.errors import BookKeeperError, LedgerFencedError, MetadataStoreError
 from journal.bookkeeper.open_bookkeeper import BookKeeperOptions, open_bookkeeper_journal
 from journal.bookkeeper.settings import BookKeeperSettings
 from journal.bookkeeper.zookeeper import JournalZNodes
@@ -313,7 +313,7 @@ def test_znodes_belong_to_whom_the_acl_names(zookeeper: ZooKeeperServer, bookies
     writer.finalize(2)
     assert journal.count(1) == 2
     stranger = opened(uri)
-    with pytest.raises(ZooKeeperError, match="refuses this to us") as caught:
+    with pytest.raises(MetadataStoreError, match="refuses this to us") as caught:
         stranger.segments(1)
     assert "zk.auth" in caught.value.hint
     stranger.close()
@@ -324,7 +324,7 @@ def test_without_zookeeper_there_is_one_error_in_time() -> None:
     journal = opened(f"bookkeeper://127.0.0.1:{free_port()}/x")
     assert isinstance(journal._znodes, JournalZNodes)
     journal._znodes._patience = 0.3
-    with pytest.raises(ZooKeeperError, match="did not answer within"):
+    with pytest.raises(MetadataStoreError, match="did not answer within"):
         journal.is_formatted()
     journal.close()
 

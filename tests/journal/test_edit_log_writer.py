@@ -15,7 +15,7 @@ from hadoop_common.names import SegmentName, inprogress_name, segment_name
 from journal import segment_stream
 from journal.binary_codec import encode_op
 from journal.edit_log_writer import DEFAULT_CAPACITY, EditLogWriter
-from journal.errors import JournalStorageError, OpEncodingError, UnsupportedLayoutError
+from journal.errors import JournalStorageError, OpEncodingError, UnsupportedEditsLayoutError
 from journal.file_journal import FileJournal
 from journal.journal_set import JournalMember, JournalSet
 from journal.operation import INVALID_TXID
@@ -152,7 +152,7 @@ def test_a_closed_writer_refuses(tmp_path, open_log):
 
 
 def test_an_unknown_layout_creates_nothing(tmp_path, open_log):
-    with pytest.raises(UnsupportedLayoutError):
+    with pytest.raises(UnsupportedEditsLayoutError):
         open_log([tmp_path], -70, 1)
     assert names(tmp_path) == []
 

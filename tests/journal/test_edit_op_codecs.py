@@ -14,7 +14,7 @@ from journal.errors import (
     OpEncodingError,
     OpTooLargeError,
     UnknownOpcodeError,
-    UnsupportedLayoutError,
+    UnsupportedEditsLayoutError,
 )
 from journal.json_codec import op_from_json, op_to_json
 from journal.operation import EditOp, operation
@@ -179,7 +179,7 @@ def test_unknown_opcodes_are_named(opcode):
 
 @pytest.mark.parametrize("layout_version", [-51, -68, 63, 0, -1000])
 def test_other_layouts_are_refused(layout_version):
-    with pytest.raises(UnsupportedLayoutError) as caught:
+    with pytest.raises(UnsupportedEditsLayoutError) as caught:
         encode_op(DeleteOp(path="/a", timestamp=1), layout_version)
     assert caught.value.exit_code == 5
 

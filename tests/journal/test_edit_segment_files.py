@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hadoop_common.names import inprogress_name, segment_name
-from journal.errors import CorruptHeaderError, CorruptOpError, SegmentError, TransactionGapError, UnsupportedLayoutError
+from journal.errors import (
+    CorruptHeaderError,
+    CorruptOpError,
+    SegmentError,
+    TransactionGapError,
+    UnsupportedEditsLayoutError,
+)
 from journal.ops import DeleteOp, EndLogSegmentOp, StartLogSegmentOp
 from journal.recovery import recover_in_progress
 from journal.segment_file import EditLogSegment, list_segments, read_ops, read_transactions, select_segments
@@ -163,7 +169,7 @@ def test_recovery_moves_a_bad_header_aside_and_says_so(tmp_path):
 @pytest.mark.parametrize(
     ("content", "error"),
     [
-        (segment_bytes(some_ops(1, 5))[:3] + b"\x90" + segment_bytes(some_ops(1, 5))[4:], UnsupportedLayoutError),
+        (segment_bytes(some_ops(1, 5))[:3] + b"\x90" + segment_bytes(some_ops(1, 5))[4:], UnsupportedEditsLayoutError),
         (segment_bytes(some_ops(2, 5)), CorruptOpError),
         (segment_bytes(some_ops(1, 5)[:2] + some_ops(1, 5)[3:]), CorruptOpError),
     ],

@@ -15,7 +15,7 @@ from journal.errors import (
     SegmentError,
     TransactionGapError,
     UnknownOpcodeError,
-    UnsupportedLayoutError,
+    UnsupportedEditsLayoutError,
 )
 from journal.ops import AddOp, DeleteOp, EndLogSegmentOp, PermissionStatus, StartLogSegmentOp
 from journal.segment import HEADER_SIZE, decode_header, encode_header, iter_ops, scan_segment
@@ -39,8 +39,8 @@ EXPECTED = {
     "edits-flip-length-low": (CorruptOpError, 5485, 107),
     "edits-flip-txid": (CorruptOpError, 5485, 107),
     "edits-header-only": (SegmentError, 8, None),
-    "edits-layout-flags": (UnsupportedLayoutError, 4, None),
-    "edits-layout-future": (UnsupportedLayoutError, 0, None),
+    "edits-layout-flags": (UnsupportedEditsLayoutError, 4, None),
+    "edits-layout-future": (UnsupportedEditsLayoutError, 0, None),
     "edits-layout-old": 183,
     "edits-layout-positive": (CorruptHeaderError, 0, None),
     "edits-name-beyond": (SegmentError, 11704, None),
@@ -102,10 +102,10 @@ def test_headers_come_back(layout_version):
 
 @pytest.mark.parametrize("layout_version", [-51, -68, 0, 63, -(1 << 31)])
 def test_headers_of_other_layouts_are_refused(layout_version):
-    with pytest.raises(UnsupportedLayoutError):
+    with pytest.raises(UnsupportedEditsLayoutError):
         encode_header(layout_version)
     # other bytes than a layout are not a segment
-    error = UnsupportedLayoutError if -1000 < layout_version < 0 else CorruptHeaderError
+    error = UnsupportedEditsLayoutError if -1000 < layout_version < 0 else CorruptHeaderError
     with pytest.raises(error):
         decode_header(layout_version.to_bytes(4, "big", signed=True) + bytes(4))
 

@@ -23,7 +23,7 @@ from journal.errors import (
     JournalStorageError,
     SegmentError,
     TransactionGapError,
-    UnsupportedLayoutError,
+    UnsupportedEditsLayoutError,
 )
 from journal.file_journal import FileJournal
 from journal.journal import RecordBatch
@@ -167,7 +167,7 @@ def test_a_segment_left_in_progress_is_recovered_first(journal: FileJournal, fol
 
 def test_an_unknown_layout_begins_nothing(journal: FileJournal, tmp_path: Path) -> None:
     journal.recover(INFO)
-    with pytest.raises(UnsupportedLayoutError):
+    with pytest.raises(UnsupportedEditsLayoutError):
         journal.start_segment(1, -70)
     assert names(tmp_path) == []
 

@@ -19,7 +19,7 @@ from journal.errors import (
     JournalExistsError,
     JournalInUseError,
     TransactionGapError,
-    UnsupportedLayoutError,
+    UnsupportedEditsLayoutError,
 )
 from journal.file_journal import FileJournal
 from journal.journal import Journal
@@ -111,7 +111,7 @@ def test_a_writer_recovers_first_and_an_unknown_layout_begins_nothing(journal: J
     with pytest.raises(JournalError, match="not recovered"):
         journal.start_segment(1, LAYOUT)
     journal.recover(INFO)
-    with pytest.raises(UnsupportedLayoutError):
+    with pytest.raises(UnsupportedEditsLayoutError):
         journal.start_segment(1, -70)
     assert list(tmp_path.rglob("edits_*")) == []
     assert list(tmp_path.rglob("in_use.lock")) != []

@@ -21,7 +21,7 @@ from journal.errors import (
     OpEncodingError,
     SegmentError,
     TransactionGapError,
-    UnsupportedLayoutError,
+    UnsupportedEditsLayoutError,
 )
 from journal.file_journal import FileJournal
 from journal.journal import Journal, RecordBatch
@@ -180,7 +180,7 @@ def test_what_a_layout_has_no_place_for_is_refused(tmp_path: Path, target: JsonJ
     )
     with pytest.raises(OpEncodingError, match="-63 has no mtime"):
         copy(source, target, layout_version=-63)
-    with pytest.raises(UnsupportedLayoutError):
+    with pytest.raises(UnsupportedEditsLayoutError):
         copy(source, target, layout_version=-12)
     copy(source, target, layout_version=-66, force=True)
     (op,) = target.segments(1)[0].read(1)

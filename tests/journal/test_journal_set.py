@@ -20,7 +20,7 @@ from journal.errors import (
     JournalInUseError,
     JournalStorageError,
     TransactionGapError,
-    UnsupportedLayoutError,
+    UnsupportedEditsLayoutError,
 )
 from journal.file_journal import FileJournal
 from journal.journal import Journal, SegmentWriter
@@ -539,7 +539,7 @@ def test_a_member_of_another_namespace_ends_recovery(roots: list[Path], open_set
 
 def test_one_segment_at_a_time(roots: list[Path], open_set: OpenSet) -> None:
     journals = open_set(roots)
-    with pytest.raises(UnsupportedLayoutError):
+    with pytest.raises(UnsupportedEditsLayoutError):
         journals.start_segment(1, -70)
     writer = journals.start_segment(1, LAYOUT)
     for call in (lambda: journals.start_segment(2, LAYOUT), lambda: journals.recover(INFO)):

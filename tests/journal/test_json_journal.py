@@ -23,7 +23,7 @@ from journal.errors import (
     JournalStorageError,
     SegmentError,
     TransactionGapError,
-    UnsupportedLayoutError,
+    UnsupportedEditsLayoutError,
 )
 from journal.file_journal import FileJournal
 from journal.journal import RecordBatch
@@ -215,7 +215,7 @@ def test_a_journal_written_by_hand_is_read(folder: Path) -> None:
         ([rm(4), rm(5), rm(5)], TransactionGapError, "line 3, txid 5: out of order"),
         ([rm(3), rm(4), rm(5)], TransactionGapError, "line 1, txid 3: out of order: expected txid 4"),
         ([rm(4), rm(5), rm(6), rm(7)], SegmentError, "line 4, txid 7: the file continues after txid 6"),
-        ([rm(4)[:-1] + ',"layoutVersion":-99}', rm(5), rm(6)], UnsupportedLayoutError, "line 1.*-99"),
+        ([rm(4)[:-1] + ',"layoutVersion":-99}', rm(5), rm(6)], UnsupportedEditsLayoutError, "line 1.*-99"),
         ([rm(4), rm(5)[:-1] + ',"layoutVersion":-63}', rm(6)], SegmentError, "line 2: a transaction after the first"),
     ],
 )

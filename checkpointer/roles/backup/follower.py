@@ -105,7 +105,7 @@ class BackupFollower:
         """Finish the segments that a broken run or a failed directory left in progress; none may be open.
 
         Raises:
-            UnsupportedLayoutError: see `finish_in_progress`.
+            UnsupportedEditsLayoutError: see `finish_in_progress`.
             StorageError: the last directory cannot be read or written.
         """
         for folder in self.storage.current_folders():

@@ -9,7 +9,7 @@ from pathlib import Path
 from hadoop_common.durable import rename_durably
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import error_text
-from journal.errors import JournalError, UnsupportedLayoutError
+from journal.errors import JournalError, UnsupportedEditsLayoutError
 from journal.recovery import recover_in_progress
 from journal.segment_file import EditLogSegment, list_segments
 from journal.segment_frames import check_segment_file
@@ -43,14 +43,14 @@ def finish_in_progress(folder: Path) -> None:
     A damaged segment, or one that also exists finalized, is set aside. The NameNode or another directory has it.
 
     Raises:
-        UnsupportedLayoutError: its layout is unknown.
+        UnsupportedEditsLayoutError: its layout is unknown.
         OSError: a file cannot be read or renamed.
     """
     while True:
         try:
             for segment in recover_in_progress(folder):
                 _LOG.info("recovered %s", segment.path)
-        except UnsupportedLayoutError:
+        except UnsupportedEditsLayoutError:
             raise
         except JournalError as fault:
             _LOG.warning("a segment is not recovered, missing transactions are fetched from the NameNode: %s", fault)

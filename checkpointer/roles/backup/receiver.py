@@ -91,7 +91,7 @@ def decode_batch(records: bytes, first_txid: int, count: int, layout_version: in
     Raises:
         CorruptOpError: an operation is cut or does not match its checksum, or the count differs.
         TransactionGapError: a txid does not follow its predecessor.
-        UnsupportedLayoutError: the layout is unknown.
+        UnsupportedEditsLayoutError: the layout is unknown.
     """
     check_layout(layout_version, file=_STREAM)
     found: list[EditOp] = []

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from checkpointer.errors import TransferError
 from checkpointer.roles.standby.edit_source import EditSource
-from checkpointer.roles.standby.image_source import ImageSource
+from checkpointer.roles.standby.image_fetcher import ImageFetcher
 from checkpointer.roles.standby.version import newest_version
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.inspector import inspect
@@ -23,7 +23,7 @@ def bootstrap(
     storage: StorageDirectories,
     source: EditSource,
     version_at: Callable[[str], StorageInfo],
-    images: ImageSource,
+    images: ImageFetcher,
     addresses: Sequence[str],
     cancelled: Callable[[], bool],
 ) -> None:

@@ -29,7 +29,7 @@ from checkpointer.past.start_over import LostPast, StartOverLimiter
 from checkpointer.past.watch import PastWatch
 from checkpointer.roles.common import CancellableObserver
 from checkpointer.roles.standby.edit_source import EditSource
-from checkpointer.roles.standby.image_source import ImageReplacement, ImageSource, gap_alarm
+from checkpointer.roles.standby.image_fetcher import ImageFetcher, ImageReplacement, gap_alarm
 from checkpointer.roles.standby.log_roller import LagWatch, LogRoller
 from checkpointer.roles.standby.namenodes import JournalWitness, NameNodes
 from checkpointer.roles.standby.tailer import EditTailer
@@ -96,7 +96,7 @@ class JournalFollower:
         source: EditSource,
         storage: StorageDirectories,
         nodes: NameNodes,
-        images: ImageSource,
+        images: ImageFetcher,
         *,
         on_start_over: Callable[[], None] = lambda: None,
         clock: Callable[[], float],

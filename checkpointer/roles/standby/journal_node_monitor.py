@@ -19,7 +19,7 @@ _PATIENCE = 5.0
 
 
 @dataclass(slots=True)
-class _NodeAnswer:
+class _LastAnswer:
     answered: bool | None = None
     fault: str = ""
     last_txid: int = -1
@@ -36,7 +36,7 @@ class JournalNodeMonitor:
     def __init__(self, nodes: Iterable[str], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._notes = {node: _NodeAnswer() for node in nodes}
+        self._notes = {node: _LastAnswer() for node in nodes}
 
     @contextmanager
     def asking(self, node: str, *, may_refuse: bool = False) -> Iterator[Callable[[int], None]]:
@@ -62,7 +62,7 @@ class JournalNodeMonitor:
         else:
             self._ended(note, True, "")
 
-    def _ended(self, note: _NodeAnswer, answered: bool, fault: str) -> None:
+    def _ended(self, note: _LastAnswer, answered: bool, fault: str) -> None:
         with self._lock:
             note.answered, note.fault, note.asked_at = answered, fault, None
 
@@ -72,7 +72,7 @@ class JournalNodeMonitor:
             newest = max((note.last_txid for note in self._notes.values()), default=-1)
             return tuple(self._state(node, note, newest) for node, note in self._notes.items())
 
-    def _state(self, node: str, note: _NodeAnswer, newest: int) -> JournalNodeState:
+    def _state(self, node: str, note: _LastAnswer, newest: int) -> JournalNodeState:
         answers, fault = note.answered, note.fault
         waiting = 0.0 if note.asked_at is None else self._clock() - note.asked_at
         if waiting > _PATIENCE:

@@ -22,7 +22,7 @@ from checkpointer.roles.role import IN_USE, Job, Progress, Upload, UploadTarget
 from checkpointer.roles.standby.bootstrap import bootstrap, repair_versions
 from checkpointer.roles.standby.edit_source import EditSource
 from checkpointer.roles.standby.follower import JournalFollower, StandbyDetails
-from checkpointer.roles.standby.image_source import ImageSource
+from checkpointer.roles.standby.image_fetcher import ImageFetcher
 from checkpointer.roles.standby.namenodes import NameNodes
 from checkpointer.roles.standby.open_source import open_edit_source
 from checkpointer.roles.standby.tailer import TailPace
@@ -90,7 +90,7 @@ class StandbyRole:
         )
         # addresses and txids of fetched images, until the uploading thread reads them
         self._fetched: deque[tuple[str, int]] = deque()
-        self._images = ImageSource(
+        self._images = ImageFetcher(
             self._storage,
             config,
             count=self.counter.add_received,

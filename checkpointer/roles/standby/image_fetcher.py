@@ -1,6 +1,6 @@
 """Images of other NameNodes for a standby's storage: the first one, that of an upgrade, or one after a gap.
 
-`ImageSource` fetches, and `ImageReplacement` decides when an image of the active replaces our own.
+`ImageFetcher` fetches, and `ImageReplacement` decides when an image of the active replaces our own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
-class ImageSource:
+class ImageFetcher:
     """Fetches into locked, formatted storage; one thread at a time.
 
     Args:
@@ -124,7 +124,7 @@ class ImageReplacement:
 
     storage: StorageDirectories
     nodes: NameNodes
-    images: ImageSource
+    images: ImageFetcher
 
     def bridge(self, gap: TransactionGapError, cancelled: Callable[[], bool]) -> None:
         """Fetch the newest image of the active NameNode if it makes missing edits unnecessary.
