@@ -15,7 +15,7 @@ from prometheus_client.core import Metric
 from hadoop_common.transfer import TransferCounter
 from node_state.alarm_kinds import ALARM_KINDS, AlarmKind
 from node_state.metrics import CheckpointerCollector, MetricsSnapshot
-from node_state.state import ArchiveState, LakeState, LeaderState, NodeState, ShadowState
+from node_state.state import ArchiveState, LakeState, LeaderState, NodeState, ReportState, ShadowState
 
 FOLDER: Final = Path(__file__).parents[1] / "config" / "monitoring"
 RULES: Final = "checkpointer-alerts.yml"
@@ -104,7 +104,14 @@ def _rule(name: str, expression: str, lasting: str, severity: str, section: str,
 def families() -> list[Metric]:
     """Return every family of a scrape."""
     leader = LeaderState(lock="", claim="", leader="")
-    state = NodeState(role="standby", archive=ArchiveState(), lake=LakeState(), leader=leader, shadow=ShadowState())
+    state = NodeState(
+        role="standby",
+        archive=ArchiveState(),
+        lake=LakeState(),
+        report=ReportState(),
+        leader=leader,
+        shadow=ShadowState(),
+    )
     snapshot = MetricsSnapshot(state=state, now=0.0, version="", started_at=0.0, counter=TransferCounter())
     return [each for each in CheckpointerCollector(lambda: snapshot).collect() if each.type != "info"]
 

@@ -48,6 +48,7 @@ _KINDS = (
     AlarmKind("healed", "Snapshots were healed", "snapshots-were-healed", pages=True),
     AlarmKind("lake", "The lake is behind", "metrics-and-alarms"),
     AlarmKind("late", "No checkpoint for several periods", "no-checkpoint-for-several-periods", pages=True),
+    AlarmKind("report", "The daily report failed", "metrics-and-alarms"),
     AlarmKind("shadow", "An image of the NameNode differs from ours", "an-image-differs-in-shadow-mode"),
     AlarmKind("space", "No room for the next image", "disk-full-or-broken"),
     AlarmKind("upload", "A NameNode does not get the image", "the-namenode-refuses-an-image-403-409-410-417"),

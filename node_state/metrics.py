@@ -24,6 +24,7 @@ from node_state.state import (
     LeaderState,
     MetricField,
     NodeState,
+    ReportState,
     ShadowState,
     StorageSpace,
     TargetState,
@@ -112,6 +113,7 @@ class CheckpointerCollector(Collector):
             [((), None if state.lake is None else float(not state.lake.error))],
         )
         yield from _declared(LakeState, [((), state.lake or LakeState())])
+        yield from _declared(ReportState, [] if state.report is None else [((), state.report)])
         if state.leader is not None:
             leads = float(state.leader.claim == "leading")
             yield _gauge("leading", "1 while this daemon is the leader of several for its cluster.", [((), leads)])

@@ -128,6 +128,19 @@ class LakeState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReportState:
+    """Daily reports since the start; `error` of the last one, "" if it succeeded."""
+
+    directory: str = ""
+    running: bool = False
+    reported_at: float | None = gauge(
+        "report_last_timestamp_seconds", "When the last daily report was made, in seconds since the epoch.", None
+    )
+    failures: int = counter("report_failures", "Daily reports that failed.")
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveState:
     """The archive that this daemon fills.
 
@@ -344,7 +357,7 @@ class NodeState:
         checkpoint_at: when the newest image was made, as reported by the NameNode, else when ours was written; None if
             there is none yet. `seconds_since_checkpoint` is its age.
         failures_in_row: failed attempts since the last success; `retry_at`: when the next may be made.
-        archive, lake: None if none is configured.
+        archive, lake, report: None if none is configured.
         leader: the leader election, None if no other daemon is known.
         shadow: the comparisons, None unless the daemon runs in shadow mode.
     """
@@ -380,6 +393,7 @@ class NodeState:
     targets: tuple[TargetState, ...] = ()
     archive: ArchiveState | None = None
     lake: LakeState | None = None
+    report: ReportState | None = None
     leader: LeaderState | None = None
     shadow: ShadowState | None = None
     record: CheckpointRecord = field(default_factory=CheckpointRecord, metadata=_FLAT)

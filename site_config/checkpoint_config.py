@@ -109,6 +109,10 @@ class CheckpointConfig:
         lake_directory: directory or URI of the lake, "" without a lake.
         lake_images_retained: images that the lake keeps, 0 for all.
         lake_master, lake_driver_memory: Spark's master and heap for the lake.
+        report_daily: whether a report is made of the first image of each day.
+        report_directory: directory of these reports, "" for that in the first storage directory.
+        reports_retained: reports that are kept.
+        report_memory: limit in bytes on the memory of each process of a report.
         texts: values that files set, used to log changes.
         conf_dir: directory of the configuration, for child processes; None if unknown.
     """
@@ -167,6 +171,10 @@ class CheckpointConfig:
     lake_images_retained: int = bound(keys.LAKE_IMAGES_RETAINED)
     lake_master: str = bound(keys.LAKE_SPARK_MASTER)
     lake_driver_memory: str = bound(keys.LAKE_SPARK_DRIVER_MEMORY)
+    report_daily: bool = bound(keys.REPORT_DAILY)
+    report_directory: str = bound(keys.REPORT_DIR)
+    reports_retained: int = bound(keys.REPORTS_RETAINED)
+    report_memory: int = bound(keys.REPORT_MEMORY)
     texts: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     conf_dir: Path | None = field(default=None, compare=False)
 

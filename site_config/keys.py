@@ -308,6 +308,28 @@ LAKE_SPARK_DRIVER_MEMORY = ConfigKey(
     text("bytes"),
     "Heap of Spark's driver for the lake. Specific to the checkpointer.",
 )
+REPORT_DAILY = ConfigKey(
+    "checkpointer.report.daily",
+    "false",
+    SWITCH,
+    "Whether the daemon makes a report of the first image of each day (UTC). Specific to the checkpointer.",
+)
+REPORT_DIR = ConfigKey(
+    "checkpointer.report.dir",
+    "",
+    text("directory"),
+    "Local directory of these reports; unset: `reports` in the first storage directory. Specific to the checkpointer.",
+)
+REPORTS_RETAINED = ConfigKey(
+    "checkpointer.report.retained", "30", COUNT, "Daily reports that are kept. Specific to the checkpointer.", least=1
+)
+REPORT_MEMORY = ConfigKey(
+    "checkpointer.report.memory",
+    "2g",
+    BYTES,
+    "Limit on the memory of each process of a daily report; half of it is Java's heap. Specific to the checkpointer.",
+    least=512 << 20,
+)
 ACCESS_HOSTS = ConfigKey(
     "checkpointer.access.hosts",
     "",

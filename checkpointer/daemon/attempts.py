@@ -18,6 +18,7 @@ from typing import Any
 
 from checkpointer.daemon.archive_process import ArchiveProcess
 from checkpointer.daemon.cancellation import Cancellation
+from checkpointer.daemon.daily_report import DailyReporter
 from checkpointer.daemon.lake import LakeAppender
 from checkpointer.daemon.record import RecordStore
 from checkpointer.daemon.schedule import CheckpointSchedule, TriggerReason
@@ -94,6 +95,7 @@ class CheckpointAttempts:
     forecast: UploadForecast
     archive: ArchiveProcess
     lake: LakeAppender
+    reports: DailyReporter
     record: RecordStore
     faults: OperationFaults
     gave_up: Callable[[], None]
@@ -251,9 +253,14 @@ class CheckpointAttempts:
     def _offer_new(
         self, result: MergeResult, reason: TriggerReason, period_from: float, *, force: bool
     ) -> TriggerResult:
-        """Pass a new image to the lake and to the NameNodes; `period_from` is the start of the period before it."""
+        """Pass a new image to the lake, to the daily report and to the NameNodes.
+
+        Args:
+            period_from: start of the period before it.
+        """
         if not result.rollback:
             self.lake.offer(self.role)
+            self.reports.offer(self.role)
         details: dict[str, Any] = {
             "txid": result.txid,
             "reason": reason.value,

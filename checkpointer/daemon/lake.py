@@ -8,8 +8,6 @@ begins, and the running one is ended with all its processes.
 from __future__ import annotations
 
 import logging
-import os
-import subprocess
 import sys
 import threading
 import time
@@ -18,7 +16,7 @@ from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from checkpointer.daemon.child_process import end_process_group
+from checkpointer.daemon.child_process import ChildCommand, ChildQueue
 from checkpointer.roles.role import CheckpointRole
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
@@ -29,8 +27,6 @@ from site_config.checkpoint_config import CheckpointConfig
 _LOG = logging.getLogger(__name__)
 _GROUP = "checkpointer.after_checkpoint"
 _NAME = "lake"
-_GRACE_SECONDS = 10.0
-_CONF_DIR = "HADOOP_CONF_DIR"
 
 
 class LakeAppender:
@@ -54,12 +50,9 @@ class LakeAppender:
         self._config = config
         self._module = module or find_module
         self._wall = wall
+        self._guard = threading.Lock()
         self._state = LakeState()
-        self._changed = threading.Condition()
-        self._pending: list[str] | None = None
-        self._child: subprocess.Popen[str] | None = None
-        self._worker: threading.Thread | None = None
-        self._stopped = False
+        self._children = ChildQueue("the append to the lake", self._ended)
 
     @property
     def enabled(self) -> bool:
@@ -74,31 +67,20 @@ class LakeAppender:
         """Append the newest image and the present edits after a checkpoint."""
         if not self.enabled:
             return
-        try:
-            arguments = self._arguments(role.latest_image(), self._folders(role))
-        except (HdfsError, OSError) as error:
-            self._failed(error_text(error))
+        module = self._module()
+        if not module:
+            self._ended("no program that writes lakes is installed")
             return
-        with self._changed:
-            if self._stopped:
-                return
-            self._pending = arguments
-            if self._worker is None:
-                self._worker = threading.Thread(target=self._work, name="lake", daemon=True)
-                self._worker.start()
-            self._changed.notify_all()
+        try:
+            words = [sys.executable, "-m", module, *self._arguments(role.latest_image(), self._folders(role))]
+        except (HdfsError, OSError) as error:
+            self._ended(error_text(error))
+            return
+        self._children.offer(ChildCommand(words, self._config.conf_dir))
 
     def stop(self) -> None:
         """End the running append and begin no other; the next daemon completes it."""
-        with self._changed:
-            self._stopped = True
-            self._pending = None
-            child, worker = self._child, self._worker
-            self._changed.notify_all()
-        if child is not None:
-            end_process_group(child, "the append to the lake")
-        if worker is not None:
-            worker.join(_GRACE_SECONDS)
+        self._children.stop()
 
     def alarms(self) -> list[str]:
         """Return an alarm if the last append failed."""
@@ -110,9 +92,9 @@ class LakeAppender:
     @property
     def state(self) -> LakeState | None:
         """State of the lake, None if none is configured."""
-        return replace(self._state, directory=self._config.lake_directory) if self.enabled else None
-
-    # ---- the worker ----------------------------------------------------------------------------------------
+        if not self.enabled:
+            return None
+        return replace(self._state, directory=self._config.lake_directory, running=self._children.running)
 
     def _folders(self, role: CheckpointRole) -> list[Path]:
         """Return the directories with the role's segments."""
@@ -129,71 +111,22 @@ class LakeAppender:
             arguments += ["--edits", str(folder)]
         return [*arguments, "--", config.lake_directory]
 
-    def _work(self) -> None:
-        while (arguments := self._next()) is not None:
-            try:
-                self._append(arguments)
-            except OSError as error:
-                self._failed(error_text(error))
-
-    def _next(self) -> list[str] | None:
-        with self._changed:
-            while self._pending is None and not self._stopped:
-                self._changed.wait()
-            arguments, self._pending = self._pending, None
-            return None if self._stopped else arguments
-
-    def _append(self, arguments: Sequence[str]) -> None:
-        module = self._module()
-        if not module:
-            self._failed("no program that writes lakes is installed")
-            return
-        with self._changed:
-            if self._stopped:
-                return
-            child = self._child = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
-                env=self._environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-                errors="replace",
-                start_new_session=True,
-            )
-            self._state = replace(self._state, running=True)
-        _, errors = child.communicate()
-        with self._changed:
-            self._child = None
-            self._state = replace(self._state, running=False)
-        if child.returncode == 0:
-            self._succeeded()
-        elif not self._stopped:
-            self._failed(_last_line(errors) or f"the process exited with {child.returncode}")
-
-    def _environment(self) -> dict[str, str]:
-        """Return the child's environment, by which it resolves the nameservices of an HDFS with high availability."""
-        conf_dir = self._config.conf_dir
-        return {**({} if conf_dir is None else {_CONF_DIR: str(conf_dir.absolute())}), **os.environ}
-
-    def _succeeded(self) -> None:
-        with self._changed:
+    def _ended(self, error: str) -> None:
+        """Note the end of an append; `error` is "" if it succeeded."""
+        lake = self._config.lake_directory
+        with self._guard:
             state = self._state
-            self._state = replace(state, appended_at=self._wall(), appends=state.appends + 1, error="")
-        _LOG.info("appended to the lake %s", self._config.lake_directory)
-
-    def _failed(self, error: str) -> None:
-        with self._changed:
-            self._state = replace(self._state, failures=self._state.failures + 1, error=error)
-        text = f"appending to the lake {self._config.lake_directory} failed: {error}"
-        _LOG.error("%s", with_next(text, "Checkpoints continue; the next append adds what is missing."))
+            if error:
+                self._state = replace(state, failures=state.failures + 1, error=error)
+            else:
+                self._state = replace(state, appended_at=self._wall(), appends=state.appends + 1, error="")
+        if error:
+            text = f"appending to the lake {lake} failed: {error}"
+            _LOG.error("%s", with_next(text, "Checkpoints continue; the next append adds what is missing."))
+        else:
+            _LOG.info("appended to the lake %s", lake)
 
 
 def find_module() -> str:
     """Return the module that writes lakes, as an installed distribution registers it; "" if none does."""
     return next((each.value for each in entry_points(group=_GROUP) if each.name == _NAME), "")
-
-
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else ""

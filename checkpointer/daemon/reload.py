@@ -53,6 +53,10 @@ RELOADABLE = frozenset(
         "lake_images_retained",
         "lake_master",
         "lake_driver_memory",
+        "report_daily",
+        "report_directory",
+        "reports_retained",
+        "report_memory",
     }
 )
 

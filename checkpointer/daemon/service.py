@@ -14,11 +14,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from checkpointer.daemon.archive_process import ArchiveProcess
 from checkpointer.daemon.attempts import CheckpointAttempts, OperationFaults, describe_fault
 from checkpointer.daemon.cancellation import Cancellation
+from checkpointer.daemon.daily_report import DailyReporter
 from checkpointer.daemon.history import DaemonHistory
 from checkpointer.daemon.lake import LakeAppender
 from checkpointer.daemon.record import RecordStore
@@ -35,6 +37,7 @@ from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
 from hadoop_common.quantities import duration
 from hadoop_common.recurring_fault import Alarm
+from node_state.report_folder import KeptReport
 from node_state.state import NodeState, as_json
 from servlets.status import ProbeResult, TriggerResult, TriggerState
 from site_config.checkpoint_config import CheckpointConfig, Role
@@ -57,6 +60,7 @@ class CheckpointService:
         gave_up: called when the role gave up for good; `fault` has the reason.
         archive: is filled next to the role; the service stops it.
         lake: gets each new image; the service stops it.
+        reports: makes the daily reports; the service stops it.
         forecast: when NameNodes accept images.
         leadership: whether this daemon, of several for its cluster, makes the checkpoints.
         wall: seconds since the epoch.
@@ -76,6 +80,7 @@ class CheckpointService:
         gave_up: Callable[[], None] = lambda: None,
         archive: ArchiveProcess | None = None,
         lake: LakeAppender | None = None,
+        reports: DailyReporter | None = None,
         forecast: UploadForecast | None = None,
         leadership: Leadership | None = None,
         wall: Callable[[], float] = time.time,
@@ -85,6 +90,7 @@ class CheckpointService:
         self._leadership = leadership or Leadership.alone()
         self._archive = archive or ArchiveProcess(config, clock=clock, wall=wall)
         self._lake = lake or LakeAppender(config)
+        self._reports = reports or DailyReporter(config, wall=wall)
         self._forecast = forecast or UploadForecast(config, wall=wall)
         self.wall = wall
         self._started_at = wall()
@@ -102,6 +108,7 @@ class CheckpointService:
             forecast=self._forecast,
             archive=self._archive,
             lake=self._lake,
+            reports=self._reports,
             record=self._record,
             faults=self._faults,
             gave_up=gave_up,
@@ -127,6 +134,7 @@ class CheckpointService:
         self._config = self._schedule.config = self._forecast.config = config
         self._archive.reconfigure(config)
         self._lake.reconfigure(config)
+        self._reports.reconfigure(config)
 
     # ---- cancellation --------------------------------------------------------------------------------------
 
@@ -148,6 +156,7 @@ class CheckpointService:
         self.cancel("the daemon is stopping")
         self._archive.stop()
         self._lake.stop()
+        self._reports.stop()
 
     # ---- triggers ------------------------------------------------------------------------------------------
 
@@ -262,12 +271,19 @@ class CheckpointService:
         archive, lake = self._archive, self._lake
         silences = self.silences.current()
         shadow = None if self._shadow is None else self._shadow.state()
-        return daemon_state(self._role, self._record.now, archive, lake, self._forecast, status, silences, shadow)
+        return replace(
+            daemon_state(self._role, self._record.now, archive, lake, self._forecast, status, silences, shadow),
+            report=self._reports.state(self._role),
+        )
 
     def status(self) -> dict[str, Any]:
         """Return `state` as GET /status has it."""
         values: dict[str, Any] = as_json(self.state())
         return values
+
+    def reports(self) -> list[KeptReport]:
+        """Return the complete daily reports, the newest first; raises OSError."""
+        return self._reports.reports(self._role)
 
     def live(self) -> ProbeResult:
         """Return whether the daemon works at all: True until it is asked to stop."""
@@ -294,7 +310,8 @@ class CheckpointService:
     def _notices(self) -> list[Alarm]:
         fault = self.configuration_fault
         differences = [] if self._shadow is None else self._shadow.alarms()
-        return [*([Alarm(fault, CONFIGURATION_HINT, "configuration")] if fault else []), *differences]
+        configuration = [Alarm(fault, CONFIGURATION_HINT, "configuration")] if fault else []
+        return [*configuration, *self._reports.alarms(), *differences]
 
     def _checkpoint_status(self, fault: str | None) -> CheckpointStatus:
         progress, wall, retry = self._attempts.progress, self.wall(), self._schedule.retry_wait

@@ -20,6 +20,7 @@ from node_state.state import (
     JournalNodeState,
     LakeState,
     NodeState,
+    ReportState,
     RoleDetails,
     TargetState,
     as_json,
@@ -37,7 +38,7 @@ COMMON = words(
     "lastReason "
     "lastOutcome lastSeconds latencySeconds healed healedTotal uploadedAt uploads uploadFailures "
     "ignored ignoredTotal "
-    "uploadedBytes lastError lastErrorAt targets archive lake shadow enabled cancelled leader "
+    "uploadedBytes lastError lastErrorAt targets archive lake report shadow enabled cancelled leader "
     "secondsSinceCheckpoint "
     "imageTxid journalTxid transactionsBehind error ready message checkpointAt failuresInRow retryAt "
     "appliedTxid sourceTxid activeTxid tailingLagSeconds tailingLagTransactions transactionsSinceRoll journalNodes"
@@ -64,6 +65,7 @@ def test_parts() -> None:
         targets=(TargetState(address="nn1"),),
         archive=ArchiveState(directory="/archive"),
         lake=LakeState(directory="/lake"),
+        report=ReportState(directory="/reports"),
         record=CheckpointRecord(healed=(HealedFault("code", "INODE", 7, "/p", "kept"),), last_seconds={"load": 1.0}),
     )
     told = as_json(state)
@@ -77,6 +79,7 @@ def test_parts() -> None:
     archive = "directory running branch archivedTxid restorableTxid lagTransactions lagSeconds missingTransactions"
     assert set(told["archive"]) == words(f"{archive} completeAt failures error")
     assert set(told["lake"]) == words("directory running appendedAt appends failures error")
+    assert set(told["report"]) == words("directory running reportedAt failures error")
     assert told["healed"] == [{"code": "code", "section": "INODE", "inode": 7, "path": "/p", "message": "kept"}]
     assert told["lastSeconds"] == {"load": 1.0}
 

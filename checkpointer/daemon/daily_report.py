@@ -1,0 +1,150 @@
+"""Makes a report of the first image of each day (UTC), in a process of its own that no checkpoint waits for.
+
+The process has a low priority and limited memory. The folder is the state: a day with a complete report gets no other
+one, also after a restart. A failure stays until a report succeeds; a checkpoint an hour later retries.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from checkpointer.daemon.child_process import ChildCommand, ChildQueue
+from checkpointer.roles.role import CheckpointRole
+from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import error_text
+from hadoop_common.names import parse_image
+from hadoop_common.recurring_fault import Alarm, with_next
+from node_state.report_folder import PREFIX, KeptReport, list_reports
+from node_state.state import ReportState
+from site_config.checkpoint_config import CheckpointConfig
+
+_LOG = logging.getLogger(__name__)
+_FOLDER = "reports"
+_COMMAND = (sys.executable, "-m", "checkpointer", "report")
+_MASTER = "local[2]"
+_NICENESS = 10
+_RETRY_SECONDS = 3600.0
+_FAILED = "the daily report failed"
+_HINT = (
+    "Run `checkpointer report` with the newest image, and raise checkpointer.report.memory if it lacks memory. "
+    "Checkpoints continue; the first one after an hour retries."
+)
+
+
+class DailyReporter:
+    """Makes at most one report at a time.
+
+    Any thread may call any method. Only `stop` waits for a report, and none raises.
+
+    Args:
+        config: whether and where reports are made.
+        command: words before the arguments of `checkpointer report`.
+        wall: seconds since the epoch.
+    """
+
+    def __init__(
+        self, config: CheckpointConfig, *, command: Sequence[str] = _COMMAND, wall: Callable[[], float] = time.time
+    ) -> None:
+        self._config = config
+        self._command = command
+        self._wall = wall
+        self._guard = threading.Lock()
+        self._state = ReportState()
+        self._retry_at = 0.0
+        self._making: KeptReport | None = None
+        self._children = ChildQueue("the report", self._ended)
+
+    def reconfigure(self, config: CheckpointConfig) -> None:
+        """Apply new settings from the next checkpoint on."""
+        self._config = config
+
+    def folder(self, role: CheckpointRole) -> Path | None:
+        """Return the folder of the reports, None if there is no storage directory."""
+        if self._config.report_directory:
+            return Path(self._config.report_directory)
+        storages = role.image_folders()
+        return storages[0].parent / _FOLDER if storages else None
+
+    def reports(self, role: CheckpointRole) -> list[KeptReport]:
+        """Return the complete reports, the newest first; also those of a time when the key was on.
+
+        Raises:
+            OSError: the folder cannot be read.
+        """
+        folder = self.folder(role)
+        return [] if folder is None else list_reports(folder)
+
+    def offer(self, role: CheckpointRole) -> None:
+        """Make a report of the newest image after a checkpoint, if this day (UTC) has none yet."""
+        now = self._wall()
+        if not self._config.report_daily or self._children.busy or now < self._retry_at:
+            return
+        moment = datetime.fromtimestamp(now, UTC)
+        try:
+            folder, image = self.folder(role), role.latest_image()
+            if folder is None or any(each.time.date() == moment.date() for each in list_reports(folder)):
+                return
+            folder.mkdir(parents=True, exist_ok=True)
+        except (HdfsError, OSError) as error:
+            self._ended(error_text(error))
+            return
+        name = parse_image(image.name)
+        report = self._making = KeptReport.named(folder, moment, 0 if name is None else name.txid)
+        self._children.offer(self._command_for(image, report))
+
+    def stop(self) -> None:
+        """End the running report and begin no other; the next daemon makes it again."""
+        self._children.stop()
+
+    def alarms(self) -> list[Alarm]:
+        """Return an alarm if the last report failed."""
+        error = self._state.error
+        return [Alarm(f"{_FAILED}: {error}", _HINT, "report")] if error and self._config.report_daily else []
+
+    def state(self, role: CheckpointRole) -> ReportState | None:
+        """Return the state of the reports, None if the daemon makes none."""
+        if not self._config.report_daily:
+            return None
+        return replace(self._state, directory=str(self.folder(role) or ""), running=self._children.running)
+
+    def _command_for(self, image: Path, report: KeptReport) -> ChildCommand:
+        memory = self._config.report_memory
+        words = [*self._command, str(image), "--master", _MASTER, "--driver-memory", f"{memory // 2 >> 20}m"]
+        # the JSON is the last file, so a report with both files is complete
+        words += ["--format", "json", "--out", str(report.page), "--out", str(report.data), "--force"]
+        return ChildCommand(words, self._config.conf_dir, _NICENESS, memory)
+
+    def _ended(self, error: str) -> None:
+        """Note the end of a report; `error` is "" if it succeeded."""
+        report = self._making
+        if not error and report is not None:
+            try:
+                _retain(report.page.parent, self._config.reports_retained)
+            except OSError as fault:
+                error = error_text(fault)
+        with self._guard:
+            state = self._state
+            if error:
+                self._state = replace(state, failures=state.failures + 1, error=error)
+                self._retry_at = self._wall() + _RETRY_SECONDS
+            else:
+                self._state = replace(state, reported_at=self._wall(), error="")
+        if error:
+            _LOG.error("%s", with_next(f"{_FAILED}: {error}", _HINT))
+        elif report is not None:
+            _LOG.info("made the report %s", report.page, extra={"txid": report.txid})
+
+
+def _retain(folder: Path, retained: int) -> None:
+    """Delete all but the newest reports, and the pages of reports that were not completed."""
+    kept = {path for report in list_reports(folder)[:retained] for path in (report.page, report.data)}
+    for path in folder.glob(f"{PREFIX}*"):
+        if path not in kept:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,67 @@
+"""The folder with the reports that a daemon makes: `report_TIME_TXID.html` and `.json` of each image."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+PREFIX = "report_"
+_NAME = re.compile(rf"{PREFIX}(\d{{8}}T\d{{6}}Z)_(\d{{19}})\.html")
+_TIME = "%Y%m%dT%H%M%SZ"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptReport:
+    """A report in the folder.
+
+    Attributes:
+        time: when the daemon began to make it, UTC.
+        txid: of the image.
+        page: the HTML page; `data` is the same report as JSON, written after the page.
+    """
+
+    time: datetime
+    txid: int
+    page: Path
+
+    @classmethod
+    def named(cls, folder: Path, time: datetime, txid: int) -> KeptReport:
+        """Return a new report of an image."""
+        return cls(time, txid, folder / f"{PREFIX}{time.astimezone(UTC).strftime(_TIME)}_{txid:019d}.html")
+
+    @property
+    def name(self) -> str:
+        """File name of the page."""
+        return self.page.name
+
+    @property
+    def data(self) -> Path:
+        return self.page.with_suffix(".json")
+
+
+def list_reports(folder: Path) -> list[KeptReport]:
+    """Return the complete reports in a folder, the newest first; none if the folder does not exist.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    try:
+        names = {path.name for path in folder.iterdir()}
+    except FileNotFoundError:
+        return []
+    found = [report for name in names if (report := _parse(folder, name)) is not None]
+    complete = [report for report in found if report.data.name in names]
+    return sorted(complete, key=lambda report: (report.time, report.txid), reverse=True)
+
+
+def _parse(folder: Path, name: str) -> KeptReport | None:
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    try:
+        time = datetime.strptime(match[1], _TIME).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return KeptReport(time, int(match[2]), folder / name)

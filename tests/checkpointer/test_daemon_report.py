@@ -1,0 +1,194 @@
+"""Daily reports after checkpoints: in a process of their own with limits, one a day, without delaying checkpoints."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from checkpointer.daemon.daily_report import DailyReporter
+from checkpointer.daemon.reload import RELOADABLE
+from checkpointer.daemon.service import CheckpointService
+from node_state.report_folder import KeptReport, list_reports
+from servlets.status import TriggerState
+from site_config.checkpoint_config import CheckpointConfig
+from tests.checkpointer.service_support import TRANSACTIONS, FakeRole, standby_config
+from tests.namenode_stub.stub_support import wait_until
+
+COMMAND = (sys.executable, "-m", "tests.checkpointer.fake_report")
+NOON = datetime(2026, 11, 28, 12, tzinfo=UTC)
+DAY = 86_400.0
+
+
+class ImageRole(FakeRole):
+    def __init__(self, storage: Path) -> None:
+        super().__init__()
+        self.journal = TRANSACTIONS
+        self.storages = [storage / "current"]
+
+    def image_folders(self) -> list[Path]:
+        return self.storages
+
+    def latest_image(self) -> Path:
+        return self.storages[0] / f"fsimage_{self.journal:019d}"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = NOON.timestamp()
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def role(tmp_path: Path) -> ImageRole:
+    return ImageRole(tmp_path)
+
+
+@pytest.fixture
+def reports(tmp_path: Path) -> Path:
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def reporter(clock: Clock) -> Iterator[DailyReporter]:
+    made = DailyReporter(config(), command=COMMAND, wall=clock)
+    yield made
+    made.stop()
+
+
+def config(**values: str) -> CheckpointConfig:
+    return standby_config(**{"checkpointer.report.daily": "true", "checkpointer.report.retained": "2", **values})
+
+
+def calls(folder: Path) -> list[str]:
+    return (folder / "calls").read_text().splitlines() if (folder / "calls").exists() else []
+
+
+def settled(reporter: DailyReporter, role: ImageRole) -> bool:
+    state = reporter.state(role)
+    return state is not None and not state.running and (state.reported_at is not None or state.failures > 0)
+
+
+def test_the_first_checkpoint_of_a_day_makes_a_report(
+    reporter: DailyReporter, role: ImageRole, reports: Path, clock: Clock
+) -> None:
+    service = CheckpointService(role, standby_config(), reports=reporter)
+    assert service.poll().state is TriggerState.DONE
+    wait_until("the report", lambda: settled(reporter, role))
+    name = f"report_20261128T120000Z_{role.journal:019d}"
+    (call,) = calls(reports)
+    assert call == (
+        f"{role.latest_image()} --master local[2] --driver-memory 1024m --format json"
+        f" --out {reports}/{name}.html --out {reports}/{name}.json --force"
+    )
+    assert (reports / "limits").read_text() == f"{min(19, os.nice(0) + 10)} {2 << 30}"
+    assert service.reports() == [KeptReport(NOON, role.journal, reports / f"{name}.html")]
+    assert service.status()["report"] == {
+        "directory": str(reports),
+        "running": False,
+        "reportedAt": clock.now,
+        "failures": 0,
+        "error": "",
+    }
+    reporter.offer(role)
+    DailyReporter(config(), command=COMMAND, wall=clock).offer(role)
+    assert len(calls(reports)) == 1
+
+
+def test_the_next_day_has_its_own_and_old_ones_go(
+    reporter: DailyReporter, role: ImageRole, reports: Path, clock: Clock
+) -> None:
+    (reports / "report_20261101T000000Z_0000000000000000001.html").touch()
+    (reports / "other.html").touch()
+    for day in range(3):
+        clock.now = NOON.timestamp() + day * DAY
+        reporter.offer(role)
+        wait_until("the report", lambda: (state := reporter.state(role)) is not None and state.reported_at == clock.now)
+    assert [report.time.day for report in list_reports(reports)] == [30, 29]
+    assert len(list(reports.glob("report_*"))) == 4
+    assert (reports / "other.html").exists()
+
+
+def test_one_runs_at_a_time(reporter: DailyReporter, role: ImageRole, reports: Path) -> None:
+    (reports / "wait").touch()
+    reporter.offer(role)
+    wait_until("the report", lambda: len(calls(reports)) == 1)
+    reporter.offer(role)
+    assert list_reports(reports) == []
+    (reports / "wait").unlink()
+    wait_until("the report", lambda: settled(reporter, role))
+    assert len(calls(reports)) == 1
+
+
+def test_a_failure_is_an_alarm_and_the_checkpoints_continue(
+    reporter: DailyReporter, role: ImageRole, reports: Path, clock: Clock
+) -> None:
+    (reports / "fail").touch()
+    service = CheckpointService(role, standby_config(), reports=reporter)
+    assert service.poll().state is TriggerState.DONE
+    wait_until("the report", lambda: settled(reporter, role))
+    status = service.status()
+    assert status["alarms"] == ["the daily report failed: the disk is full (Free space.)"]
+    assert list(status["alarmKinds"].values()) == ["report"]
+    assert service.ready().ok
+    (reports / "fail").unlink()
+    reporter.offer(role)
+    assert len(calls(reports)) == 1
+    clock.now += 3600
+    reporter.offer(role)
+    wait_until("the report", lambda: not reporter.alarms())
+
+
+def test_stopping_ends_it(reporter: DailyReporter, role: ImageRole, reports: Path) -> None:
+    (reports / "wait").touch()
+    reporter.offer(role)
+    wait_until("the report", lambda: len(calls(reports)) == 1)
+    reporter.stop()
+    assert reporter.alarms() == []
+    assert list_reports(reports) == []
+
+
+def test_it_is_off_by_default(role: ImageRole, reports: Path) -> None:
+    off = DailyReporter(standby_config(), command=COMMAND)
+    off.offer(role)
+    assert off.state(role) is None
+    assert not list(reports.iterdir())
+
+
+def test_a_folder_of_its_own(reporter: DailyReporter, role: ImageRole, tmp_path: Path) -> None:
+    assert {"report_daily", "report_directory", "reports_retained", "report_memory"} <= RELOADABLE
+    other = tmp_path / "a" / "b"
+    reporter.reconfigure(config(**{"checkpointer.report.dir": str(other)}))
+    reporter.offer(role)
+    wait_until("the report", lambda: settled(reporter, role))
+    assert len(reporter.reports(role)) == 1
+    assert reporter.reports(role)[0].page.parent == other
+
+
+def test_a_folder_that_cannot_be_made_is_an_alarm(reporter: DailyReporter, role: ImageRole, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    reporter.reconfigure(config(**{"checkpointer.report.dir": str(tmp_path / "file" / "reports")}))
+    reporter.offer(role)
+    assert "Not a directory" in reporter.alarms()[0]
+
+
+def test_other_names_are_no_reports(reports: Path) -> None:
+    names = ("report_20261128T120000Z_1", "report_20269928T120000Z_0000000000000000001", "report")
+    for name in names:
+        (reports / f"{name}.html").touch()
+        (reports / f"{name}.json").touch()
+    assert list_reports(reports) == []
+    assert list_reports(reports / "missing") == []
