@@ -12,14 +12,24 @@ from console.background import BackgroundWork
 from console.check_page import CheckRow, check_panel
 from console.model import ActionField, ConsoleAction, Panel
 
-SILENCE: Final = (
-    ActionField("minutes", "Minutes", "480", "number"),
-    ActionField("reason", "Reason"),
-    ActionField("by", "Your name"),
+SILENCE: Final = ConsoleAction(
+    "silence",
+    "Silence",
+    "silence",
+    "Silence all alarms of this kind?",
+    (
+        ActionField("kind", "Kind of alarm", kind="hidden"),
+        ActionField("minutes", "Minutes", "480", "number"),
+        ActionField("reason", "Reason"),
+        ActionField("by", "Your name"),
+    ),
 )
 _DAEMON_ACTIONS: Final = (
-    ConsoleAction("Checkpoint now", "checkpoint?force=true&wait=false", "Make a checkpoint now and upload it?"),
     ConsoleAction(
+        "checkpoint", "Checkpoint now", "checkpoint?force=true&wait=false", "Make a checkpoint now and upload it?"
+    ),
+    ConsoleAction(
+        "cancel",
         "Cancel checkpoints",
         "cancel",
         "Stop the running checkpoint or upload at its next safe point, and make none for this time?",
@@ -27,6 +37,7 @@ _DAEMON_ACTIONS: Final = (
     ),
 )
 _VERIFY: Final = ConsoleAction(
+    "verify",
     "Verify the newest image",
     "console/verify",
     "Check every record of the newest image? For a large image this reads the whole disk file and takes minutes.",
@@ -38,16 +49,20 @@ class DaemonActions:
 
     Args:
         verify: None if this process cannot.
+
+    Attributes:
+        all: every action, also that of an alarm.
     """
 
     def __init__(self, verify: Callable[[], Sequence[CheckRow]] | None) -> None:
         self._work = None if verify is None else BackgroundWork("verify", verify, float("inf"))
+        self._shown = _DAEMON_ACTIONS if verify is None else (*_DAEMON_ACTIONS, _VERIFY)
+        self.all = (*self._shown, SILENCE)
 
     def panels(self) -> Sequence[Panel]:
         """Return the actions, and the result of the last verification."""
-        actions = _DAEMON_ACTIONS if self._work is None else (*_DAEMON_ACTIONS, _VERIFY)
         text = "Each action asks for a confirmation. `checkpointer checkpoint` and `checkpointer check` do the same."
-        found = [Panel("actions", "Actions", text=text, actions=actions)]
+        found = [Panel("actions", "Actions", text=text, actions=self._shown)]
         if self._work is not None and self._work.running:
             found.append(Panel("verified", "Newest image", text="The newest image is being verified."))
         elif self._work is not None and self._work.last().at is not None:

@@ -16,7 +16,6 @@ from typing import Final
 from flask import Blueprint, Response, abort, request
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from console.action_panel import SILENCE
 from console.assets import console_script, console_style
 from console.model import RUNBOOK, Level, NodePage, without_paths
 from console.runbook import document
@@ -24,7 +23,7 @@ from console.server_pages import page_of
 from console.sources import BriefCache, ConsoleSources, PageSource
 from console.words import time_text
 from hadoop_common.access import AccessControl, Resource
-from servlets.change_guard import ChangeGuard
+from servlets.change_guard import FORM_TOKEN, ChangeGuard, sent_form
 from servlets.http_authenticator import request_caller, restrict
 
 _CACHE_SECONDS: Final = 1.0
@@ -45,9 +44,9 @@ _HEADERS: Final = {
 class Readers:
     """Decides who of the readers is an administrator: only they see log lines, the configuration and paths."""
 
-    def __init__(self, access: AccessControl, guard: ChangeGuard | None = None) -> None:
+    def __init__(self, access: AccessControl, guard: ChangeGuard) -> None:
         self._access = access
-        self._guard = guard or ChangeGuard()
+        self._guard = guard
 
     def is_administrator(self) -> bool:
         """Decide about the current request: with Kerberos by the lists of changes, else by the caller's host."""
@@ -62,10 +61,13 @@ def console_blueprint(sources: ConsoleSources, access: AccessControl, guard: Cha
 
     Args:
         access: who may read it, as /status, and who is an administrator with Kerberos.
-        guard: which hosts are an administrator's without Kerberos; by default only this host.
+        guard: that of the application; it decides which hosts are administrators without Kerberos, by default only
+            this host.
     """
     blueprint = Blueprint("console", __name__)
+    guard = guard or ChangeGuard()
     readers = Readers(access, guard)
+    actions = {each.name: each for each in sources.actions}
     cache: BriefCache[str] = BriefCache(_CACHE_SECONDS)
 
     def show(name: str, make: Callable[[bool], NodePage]) -> Response:
@@ -83,8 +85,7 @@ def console_blueprint(sources: ConsoleSources, access: AccessControl, guard: Cha
             name=name,
             pages={key: title for key, (title, _) in sources.pages.items()},
             administrator=administrator,
-            silence=sources.silence_address if administrator and not name else "",
-            silence_fields=SILENCE,
+            silence=actions.get("silence") if administrator and not name else None,
             still=still,
             now=time_text(time.time()),
             poll=_POLL_SECONDS,
@@ -110,6 +111,29 @@ def console_blueprint(sources: ConsoleSources, access: AccessControl, guard: Cha
             return found if isinstance(found, NodePage) else NodePage(title, "", "", Level.NEUTRAL, panels=tuple(found))
 
         blueprint.add_url_rule(f"/console/{key}", key, functools.partial(show, key, make))
+
+    @blueprint.get("/console/confirm")
+    def get_confirmation() -> Response:
+        action = actions.get(request.args.get("action", ""))
+        if action is None:
+            abort(HTTPStatus.NOT_FOUND)
+        if not readers.is_administrator():
+            abort(HTTPStatus.FORBIDDEN, "actions are for administrators")
+        token = (FORM_TOKEN, guard.form_token)
+        return _answer(_render("confirm.html.j2", action=action, values=request.args, token=token))
+
+    @blueprint.after_app_request
+    def show_result(answer: Response) -> Response:
+        # a form of a browser without the script shows what it gets
+        if request.method != "POST" or FORM_TOKEN not in sent_form(request):
+            return answer
+        found = answer.get_json(silent=True)
+        message = found.get("message") if isinstance(found, dict) else answer.get_data(as_text=True)
+        level = Level.GOOD if answer.status_code < HTTPStatus.BAD_REQUEST else Level.FAULT
+        root = "../" * (request.path.count("/") - 1)
+        shown = _answer(_render("result.html.j2", root=root, message=message, level=level))
+        shown.status_code = answer.status_code
+        return shown
 
     @blueprint.get("/console/<asset>")
     def get_asset(asset: str) -> Response:

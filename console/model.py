@@ -89,7 +89,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class ActionField:
-    """An input of an action, sent as a query parameter; `kind` is text or number."""
+    """An input of an action, sent as a parameter; `kind` is text, number or hidden."""
 
     name: str
     title: str
@@ -99,12 +99,14 @@ class ActionField:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleAction:
-    """A change that an administrator requests by POST to `address`, relative to the page.
+    """A change that an administrator requests by POST to `address`, relative to the overview.
 
     Attributes:
+        name: the parameter of the page that asks for the confirmation.
         confirmation: the question that has to be answered first.
     """
 
+    name: str
     title: str
     address: str
     confirmation: str

@@ -9,7 +9,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from console.model import NodePage, Panel
+from console.model import ConsoleAction, NodePage, Panel
 from console.process_panels import process_panels
 
 T = TypeVar("T")
@@ -30,14 +30,14 @@ class ConsoleSources:
         overview: the answer of GET /status, or the page itself.
         panels: further panels for every reader; `private_panels`: for administrators.
         pages: further pages by name, each with its title.
-        silence_address: where administrators silence an alarm, "" if they cannot.
+        actions: all actions, for administrators; one named `silence` is shown below each alarm.
     """
 
     overview: Callable[[], Mapping[str, Any] | NodePage]
     panels: Panels = _none
     private_panels: Panels = process_panels
     pages: Mapping[str, tuple[str, PageSource]] = field(default_factory=dict)
-    silence_address: str = ""
+    actions: Sequence[ConsoleAction] = ()
 
 
 class BriefCache(Generic[T]):

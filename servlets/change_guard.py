@@ -1,18 +1,19 @@
 """Protection of changes over HTTP: only people and scripts on this host or configured networks, no foreign web pages.
 
 A page in an operator's browser can send requests to any server that the browser reaches. So a browser's request needs a
-header that only a page of this server can set. It must also address this server by its own name, which defeats foreign
-names that resolve to this host. A request that a proxy forwards has the proxy's address, so it may not change anything.
-GET changes nothing, and PUT /imagetransfer is Hadoop's: browsers ask for permission before they send PUT to other
-servers.
+header that only a page of this server can set, or a secret token that only forms for administrators contain. It must
+also address this server by its own name, which defeats foreign names that resolve to this host. A request that a proxy
+forwards has the proxy's address, so it may not change anything. GET changes nothing, and PUT /imagetransfer is
+Hadoop's: browsers ask for permission before they send PUT to other servers.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import re
+import secrets
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
 from flask import Request
@@ -25,6 +26,10 @@ LOOPBACK = parse_networks("127.0.0.0/8,::1")
 CSRF_HEADER = "X-XSRF-HEADER"
 """Header of Hadoop's RestCsrfPreventionFilter; its value is ignored."""
 
+FORM_TOKEN = "token"
+"""Field of a form with the token of its guard."""
+
+_MAX_FORM = 8 << 10
 _SAFE = ("GET", "HEAD", "OPTIONS", "PUT")
 _BROWSERS = re.compile(r"Mozilla|Opera")
 _FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Via")
@@ -36,6 +41,9 @@ class ChangeGuard:
 
     Args:
         only_as: if given, every request must address this server by an address or name of this host, or by this name.
+
+    Attributes:
+        form_token: for forms of pages that only administrators can read.
     """
 
     def __init__(
@@ -46,6 +54,7 @@ class ChangeGuard:
         self._only_own_names = only_as is not None
         self._names = {"localhost", socket.gethostname().lower(), socket.getfqdn().lower(), (only_as or "").lower()}
         self._names.discard("")
+        self.form_token = secrets.token_urlsafe()
 
     def refusal(self, request: Request) -> str:
         """Return why a request is refused; "" if it is accepted."""
@@ -90,10 +99,14 @@ class ChangeGuard:
         return bool(_BROWSERS.match(agent)) or any(name in request.headers for name in _TELLTALES)
 
     def _is_own_page(self, request: Request) -> bool:
-        if CSRF_HEADER not in request.headers or not self._is_own_name(request.host):
-            return False
         origin = request.headers.get("Origin") or request.headers.get("Referer")
-        return origin is None or urlsplit(origin).netloc == request.host
+        if not self._is_own_name(request.host) or not (origin is None or urlsplit(origin).netloc == request.host):
+            return False
+        return CSRF_HEADER in request.headers or (origin is not None and self._has_token(request))
+
+    def _has_token(self, request: Request) -> bool:
+        token = sent_form(request).get(FORM_TOKEN, "")
+        return secrets.compare_digest(token.encode("utf-8", "replace"), self.form_token.encode())
 
     def _is_own_name(self, host: str) -> bool:
         name = urlsplit(f"//{host}").hostname or ""
@@ -110,3 +123,9 @@ class ChangeGuard:
 
 def _is_forwarded(request: Request) -> bool:
     return any(name in request.headers for name in _FORWARDED)
+
+
+def sent_form(request: Request) -> Mapping[str, str]:
+    """Return the fields of a small form, none of any other body."""
+    is_form = request.mimetype == "application/x-www-form-urlencoded" and request.content_length is not None
+    return request.form if is_form and (request.content_length or 0) <= _MAX_FORM else {}

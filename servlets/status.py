@@ -112,7 +112,7 @@ def status_blueprint(
 
     @blueprint.post("/cancel")
     def post_cancel() -> Response:
-        reason = " ".join(request.args.get("reason", "").split())[:_MAX_REASON] or "an operator cancelled it"
+        reason = " ".join(request.values.get("reason", "").split())[:_MAX_REASON] or "an operator cancelled it"
         try:
             seconds = 60 * _minutes("minutes", default=_CANCEL_MINUTES)
         except ValueError as fault:
@@ -161,16 +161,16 @@ def _json(status: HTTPStatus, state: str, message: str, details: Mapping[str, An
 
 
 def _flag(name: str, *, default: bool) -> bool:
-    if name not in request.args:
+    if name not in request.values:
         return default
-    text = request.args[name].lower()
+    text = request.values[name].lower()
     if text in _TRUE or text in _FALSE:
         return text in _TRUE
     raise ValueError(f"{name} is {text[:80]!a}, expected true or false")
 
 
 def _minutes(name: str, *, default: float) -> float:
-    text = request.args.get(name, str(default))
+    text = request.values.get(name, str(default))
     try:
         value = float(text)
     except ValueError:

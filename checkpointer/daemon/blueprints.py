@@ -112,7 +112,7 @@ def daemon_blueprints(
         panels=history.overview,
         private_panels=lambda: (*actions.panels(), *process_panels()),
         pages=pages,
-        silence_address="silence",
+        actions=actions.all,
     )
     console = console_blueprint(sources, access, guard)
     state = [restrict(each, access, Resource.STATE) for each in state]

@@ -136,9 +136,9 @@ def silences_blueprint(silences: AlarmSilences, raised: Callable[[], Mapping[str
 
     @blueprint.post("/silence")
     def post_silence() -> Response:
-        kind, reason = request.args.get("kind", ""), _short(request.args.get("reason", ""))
+        kind, reason = request.values.get("kind", ""), _short(request.values.get("reason", ""))
         try:
-            minutes = float(request.args.get("minutes", "60"))
+            minutes = float(request.values.get("minutes", "60"))
         except ValueError:
             minutes = math.nan
         if kind not in ALARM_KINDS:
@@ -149,7 +149,7 @@ def silences_blueprint(silences: AlarmSilences, raised: Callable[[], Mapping[str
             return _answer(HTTPStatus.BAD_REQUEST, "a reason is required")
         caller = request_caller()
         proven = caller.principal if caller is not None else ""
-        by = proven or _short(request.args.get("by", "")) or (request.remote_addr or "unknown")
+        by = proven or _short(request.values.get("by", "")) or (request.remote_addr or "unknown")
         silences.silence(kind, by, minutes, reason, alarms=alarm_keys(raised(), kind))
         what = f"silenced for {minutes:g} minutes" if minutes else "no longer silenced"
         return _answer(HTTPStatus.OK, f"alarms of the kind {kind} are {what}")

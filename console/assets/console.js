@@ -1,4 +1,4 @@
-// Replaces the content at intervals while the page is visible; keeps focus and open sections. A form sends a change after a confirmation.
+// Replaces the content at intervals while the page is visible, and keeps focus and open sections. Sends a form after a confirmation.
 (() => {
   "use strict";
   const seconds = Number(document.body.dataset.poll);
@@ -14,12 +14,10 @@
 
   const result = document.getElementById("result");
 
-  // Forms work only with this script: the server accepts a change from a browser only with this header.
-  const offer = () => document.querySelectorAll("form[data-confirm]").forEach((form) => { form.hidden = false; });
-
+  // without this script, the page of the form's action asks for the confirmation
   const send = async (form) => {
-    const address = new URL(form.getAttribute("action"), location.href);
-    for (const [name, value] of new FormData(form)) if (value) address.searchParams.set(name, value);
+    const address = new URL(form.dataset.address, location.href);
+    for (const [name, value] of new FormData(form)) if (value && name !== "action") address.searchParams.set(name, value);
     try {
       const answer = await fetch(address, { method: "POST", headers: { "X-XSRF-HEADER": "console" }, credentials: "same-origin" });
       const text = await answer.text();
@@ -37,8 +35,6 @@
     if (confirm(form.dataset.confirm)) send(form);
     else document.activeElement.blur();
   });
-  offer();
-
   // returns why the page is not replaced
   const replace = (text) => {
     const next = new DOMParser().parseFromString(text, "text/html");
@@ -52,7 +48,6 @@
     const opened = [...main.querySelectorAll("details[open]")].map((each) => each.id);
     const focused = document.activeElement && main.contains(document.activeElement) ? place(document.activeElement) : "";
     main.replaceChildren(...fresh.childNodes);
-    offer();
     for (const id of opened) {
       const details = document.getElementById(id);
       if (details) details.open = true;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import threading
 from pathlib import Path
@@ -224,8 +225,27 @@ def test_actions_are_for_administrators(role: StoredRole, service: CheckpointSer
     client = client_of(role, service)
     near, far = client.get("/").text, client.get("/", environ_overrides=FAR).text
     for action in ("checkpoint?force=true", "cancel", "console/verify", "silence"):
-        assert f'action="{action}' in near
-        assert f'action="{action}' not in far
+        assert f'data-address="{action}' in near
+        assert f'data-address="{action}' not in far
+    assert client.get("/console/confirm?action=cancel").status_code == 200
+    assert client.get("/console/confirm?action=cancel", environ_overrides=FAR).status_code == 403
+    assert client.get("/console/confirm?action=shutdown").status_code == 404
+    assert "</h1>" in client.get('/console/confirm?action=cancel&reason="><script>x</script>').text
+    assert "<script>" not in client.get('/console/confirm?action=cancel&reason="><script>x</script>').text
+
+
+def test_the_answer_to_a_form_is_a_page(role: StoredRole, service: CheckpointService) -> None:
+    client = client_of(role, service)
+    token = re.findall(r'name="token" value="([^"]+)"', client.get("/console/confirm?action=silence").text)[0]
+    fields = {"token": token, "kind": "late", "minutes": "60", "by": "ann"}
+    refused = client.post("/silence", data=fields)
+    assert (refused.status_code, text_of(refused.text).endswith("Back to the console")) == (400, True)
+    assert "Fault: a reason is required" in text_of(refused.text)
+    done = client.post("/silence", data={**fields, "reason": "we know"})
+    assert (done.status_code, "Good: alarms of the kind late" in text_of(done.text)) == (200, True)
+    assert "default-src 'none'" in done.headers["Content-Security-Policy"]
+    assert service.silences.current()["late"].by == "ann"
+    assert 'href="../"' in client.post("/console/verify", data={"token": token}).text
 
 
 def test_the_newest_image_is_verified_on_request(role: StoredRole, service: CheckpointService) -> None:

@@ -20,6 +20,7 @@ from hadoop_common.access import AccessControl
 from hadoop_common.recurring_fault import Alarm
 from node_state.state import JournalNodeState, RoleDetails
 from servlets.application import create_application
+from servlets.change_guard import ChangeGuard
 from servlets.http_server import HttpServer
 from servlets.image_transfer import ServingLimits
 from tests.checkpointer.service_support import TRANSACTIONS, standby_config
@@ -113,8 +114,9 @@ def shown_daemon(root: Path, path: str = "") -> Iterator[ShownDaemon]:
     limits = ServingLimits(transfer_options(config), role.counter)
     checks = [CheckRow("age", "OK", "recent"), CheckRow("space", "WARNING", "little space", (), "Free space.")]
     questions = ConsoleQuestions(checks=lambda: checks, peers=list, verify=lambda: checks[:1])
-    blueprints = daemon_blueprints(role, service, config, limits, AccessControl(), questions=questions)
-    application: Any = create_application(*blueprints)
+    guard = ChangeGuard()
+    blueprints = daemon_blueprints(role, service, config, limits, AccessControl(), guard, questions)
+    application: Any = create_application(*blueprints, guard=guard)
     with HttpServer(BelowPath(application, path) if path else application, "127.0.0.1", 0) as server:
         yield ShownDaemon(role, service, f"{server.url}{path}/")
 

@@ -10,7 +10,7 @@ from flask import Blueprint
 from hadoop_common.port_limits import Refusals
 from hadoop_common.quantities import parse_networks
 from servlets.application import create_application
-from servlets.change_guard import CSRF_HEADER, LOOPBACK, ChangeGuard
+from servlets.change_guard import CSRF_HEADER, FORM_TOKEN, LOOPBACK, ChangeGuard
 
 BROWSER = {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64)"}
 OWN_PAGE = {**BROWSER, "Host": "127.0.0.1:9868", "Origin": "http://127.0.0.1:9868", CSRF_HEADER: ""}
@@ -80,6 +80,40 @@ def test_pages_of_others_change_nothing(ask, changes, refusals, headers):
     assert (answer.status_code, changes) == (403, [])
     assert "not accepted from web pages" in answer.text
     assert refusals.counts() == {"foreign page": 1}
+
+
+FORM = {**BROWSER, "Host": "127.0.0.1:9868", "Origin": "http://127.0.0.1:9868"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "token", "kind", "allowed"),
+    [
+        (FORM, "right", "application/x-www-form-urlencoded", True),
+        (FORM, "wrong", "application/x-www-form-urlencoded", False),
+        (FORM, "ü", "application/x-www-form-urlencoded", False),
+        (FORM, "", "application/x-www-form-urlencoded", False),
+        # a browser sends this without asking, too
+        (FORM, "right", "text/plain", False),
+        ({**FORM, "Origin": "http://evil.example"}, "right", "application/x-www-form-urlencoded", False),
+        ({**FORM, "Host": "evil:1", "Origin": "http://evil:1"}, "right", "application/x-www-form-urlencoded", False),
+        ({**BROWSER, "Host": "127.0.0.1:9868"}, "right", "application/x-www-form-urlencoded", False),
+        ({**FORM, "X-Forwarded-For": "192.0.2.7"}, "right", "application/x-www-form-urlencoded", False),
+    ],
+)
+def test_a_form_needs_the_token_of_its_guard(refusals, headers, token, kind, allowed):
+    guard = ChangeGuard(refusals=refusals)
+    application = create_application(guard=guard)
+    application.add_url_rule("/cancel", "cancel", lambda: "cancelled", methods=["POST"])
+    body = f"{FORM_TOKEN}={guard.form_token if token == 'right' else token}&reason=x"
+    answer = application.test_client().post("/cancel", headers=headers, data=body, content_type=kind)
+    assert answer.status_code == (200 if allowed else 403)
+
+
+def test_a_form_that_is_too_large_is_not_read(refusals):
+    guard = ChangeGuard(refusals=refusals)
+    application = create_application(guard=guard)
+    fields = {FORM_TOKEN: guard.form_token, "reason": "x" * 10_000}
+    assert application.test_client().post("/cancel", headers=FORM, data=fields).status_code == 403
 
 
 @pytest.mark.parametrize("name", ["X-Forwarded-For", "X-Real-IP", "Forwarded", "Via"])
