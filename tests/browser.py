@@ -8,8 +8,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
 from tests.apt import apt_command, apt_install
 from tests.required import required
@@ -43,13 +44,34 @@ def browser() -> Iterator[Browser]:
         MissingBrowserError: it is missing.
     """
     program = chromium()
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=program, args=arguments)
+        running = playwright.chromium.launch(executable_path=program, args=_sandbox())
         try:
             yield running
         finally:
             running.close()
+
+
+@contextmanager
+def profile(folder: Path, *switches: str, **options: Any) -> Iterator[BrowserContext]:
+    """Run a headless Chromium with a profile in `folder`, as a user has it: it logs in where `switches` allow it to.
+
+    Raises:
+        MissingBrowserError: it is missing.
+    """
+    program = chromium()
+    with sync_playwright() as playwright:
+        context = playwright.chromium.launch_persistent_context(
+            folder, executable_path=program, args=[*_sandbox(), *switches], **options
+        )
+        try:
+            yield context
+        finally:
+            context.close()
+
+
+def _sandbox() -> list[str]:
+    return ["--no-sandbox"] if os.geteuid() == 0 else []
 
 
 def main() -> int:

@@ -16,13 +16,14 @@ from checkpointer.daemon.service import CheckpointService
 from checkpointer.roles.role import UploadTarget
 from console.check_page import CheckRow
 from engine.merge import Observer
-from hadoop_common.access import AccessControl
 from hadoop_common.recurring_fault import Alarm
 from node_state.state import JournalNodeState, RoleDetails
 from servlets.application import create_application
 from servlets.change_guard import ChangeGuard
 from servlets.http_server import HttpServer
 from servlets.image_transfer import ServingLimits
+from site_config.checkpoint_config import CheckpointConfig
+from site_config.kerberos import open_security
 from tests.checkpointer.service_support import TRANSACTIONS, standby_config
 from tests.checkpointer.test_checkpoint_history import StoredRole
 
@@ -107,17 +108,19 @@ class BelowPath:
 
 
 @contextmanager
-def shown_daemon(root: Path, path: str = "") -> Iterator[ShownDaemon]:
-    """Serve the console of a daemon, below `path` if there is one."""
-    role, config = ShownRole(root), standby_config()
+def shown_daemon(root: Path, path: str = "", config: CheckpointConfig | None = None) -> Iterator[ShownDaemon]:
+    """Serve the console of a daemon, below `path` if there is one; with Kerberos if `config` has it."""
+    role, config = ShownRole(root), config or standby_config()
+    security = open_security(config.access, config.kerberos, role.refusals)
     service = CheckpointService(role, config)
     limits = ServingLimits(transfer_options(config), role.counter)
     checks = [CheckRow("age", "OK", "recent"), CheckRow("space", "WARNING", "little space", (), "Free space.")]
     questions = ConsoleQuestions(checks=lambda: checks, peers=list, verify=lambda: checks[:1])
     guard = ChangeGuard()
-    blueprints = daemon_blueprints(role, service, config, limits, AccessControl(), guard, questions)
-    application: Any = create_application(*blueprints, guard=guard)
-    with HttpServer(BelowPath(application, path) if path else application, "127.0.0.1", 0) as server:
+    blueprints = daemon_blueprints(role, service, config, limits, security.access, guard, questions)
+    application: Any = create_application(*blueprints, guard=guard, authenticator=security.authenticator)
+    shown = BelowPath(application, path) if path else application
+    with HttpServer(shown, "127.0.0.1", 0, header_bytes=security.header_bytes) as server:
         yield ShownDaemon(role, service, f"{server.url}{path}/")
 
 
