@@ -18,6 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from console.assets import console_script, console_style
 from console.model import RUNBOOK, Level, NodePage, without_paths
+from console.report_panel import FOLDER, report_response
 from console.runbook import document
 from console.server_pages import page_of
 from console.sources import BriefCache, ConsoleSources, PageSource
@@ -121,6 +122,16 @@ def console_blueprint(sources: ConsoleSources, access: AccessControl, guard: Cha
             abort(HTTPStatus.FORBIDDEN, "actions are for administrators")
         token = (FORM_TOKEN, guard.form_token)
         return _answer(_render("confirm.html.j2", action=action, values=request.args, token=token))
+
+    @blueprint.get(f"/{FOLDER}/<name>")
+    def get_report(name: str) -> Response:
+        if not readers.is_administrator():
+            abort(HTTPStatus.FORBIDDEN, "reports are for administrators")
+        found = report_response(sources.reports, name)
+        if found is None:
+            abort(HTTPStatus.NOT_FOUND)
+        found.headers["Cache-Control"] = "no-store"
+        return found
 
     @blueprint.after_app_request
     def show_result(answer: Response) -> Response:

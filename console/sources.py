@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from console.model import ConsoleAction, NodePage, Panel
 from console.process_panels import process_panels
+from node_state.report_folder import KeptReport
 
 T = TypeVar("T")
 
@@ -30,6 +31,7 @@ class ConsoleSources:
         overview: the answer of GET /status, or the page itself.
         panels: further panels for every reader; `private_panels`: for administrators.
         pages: further pages by name, each with its title.
+        reports: the daily reports, the newest first, for administrators; raises OSError.
         actions: all actions, for administrators; one named `silence` is shown below each alarm.
     """
 
@@ -38,6 +40,7 @@ class ConsoleSources:
     private_panels: Panels = process_panels
     pages: Mapping[str, tuple[str, PageSource]] = field(default_factory=dict)
     actions: Sequence[ConsoleAction] = ()
+    reports: Callable[[], Sequence[KeptReport]] = tuple
 
 
 class BriefCache(Generic[T]):

@@ -22,6 +22,7 @@ from console.check_page import CheckPage, CheckRow
 from console.cluster_page import ClusterPage, PeerAnswer
 from console.history_panels import HistoryPanels
 from console.process_panels import process_panels
+from console.report_panel import report_panels
 from console.sources import ConsoleSources, PageSource
 from hadoop_common.access import AccessControl, Resource
 from hadoop_common.addresses import host_port
@@ -110,9 +111,10 @@ def daemon_blueprints(
     sources = ConsoleSources(
         service.status,
         panels=history.overview,
-        private_panels=lambda: (*actions.panels(), *process_panels()),
+        private_panels=lambda: (*actions.panels(), *report_panels(service.reports), *process_panels()),
         pages=pages,
         actions=actions.all,
+        reports=service.reports,
     )
     console = console_blueprint(sources, access, guard)
     state = [restrict(each, access, Resource.STATE) for each in state]

@@ -7,6 +7,8 @@ import importlib
 import logging
 import re
 import threading
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from console.check_page import CheckPage, CheckRow
 from console.daemon_page import restart_cost
 from console.model import Panel, without_paths
 from console.process_panels import process_panels, watch_log, watch_settings
+from console.report_panel import report_panels
 from console.runbook import document
 from console.server_pages import page_of
 from console.sources import BriefCache, ConsoleSources
@@ -27,6 +30,7 @@ from hadoop_common.access import AccessControl, AccessControlList, AccessPolicy,
 from hadoop_common.configuration import Configuration
 from hatch_build import console_documents
 from node_state.alarm_kinds import ALARM_KINDS
+from node_state.report_folder import KeptReport, list_reports
 from node_state.state import NodeState, TargetState, as_json
 from servlets.application import create_application
 from site_config.shown_settings import shown_settings
@@ -210,6 +214,36 @@ def test_with_kerberos_the_lists_decide() -> None:
     client = create_application(console).test_client()
     assert "(path)" in client.get("/").text
     assert access.allows(Caller("127.0.0.1", ("ann",), "ann@R"), Resource.CONTROL)
+
+
+def test_the_last_reports_are_for_administrators(tmp_path: Path) -> None:
+    for day in range(1, 10):
+        report = KeptReport.named(tmp_path, datetime(2026, 11, day, 12, tzinfo=UTC), 100 + day)
+        report.page.write_text(f"<script>report {day}</script>")
+        report.data.write_text("{}")
+    report.data.unlink()
+    reports = partial(list_reports, tmp_path)
+    client = client_of(daemon_state(), private_panels=lambda: report_panels(reports), reports=reports)
+    near = client.get("/").text
+    links = re.findall(r'href="(console/reports/[^"]+html)"', near)
+    assert len(links) == 7
+    assert links[0].endswith("report_20261108T120000Z_0000000000000000108.html")
+    page = client.get(f"/{links[0]}")
+    assert page.text == "<script>report 8</script>"
+    assert page.headers["Content-Security-Policy"].startswith("sandbox allow-scripts;")
+    assert client.get(f"/{links[0].replace('html', 'json')}").json == {}
+    assert client.get(f"/console/reports/{report.page.name}").status_code == 404
+    assert client.get("/console/reports/..%2Fpyproject.toml").status_code == 404
+    assert "console/reports" not in client.get("/", environ_overrides=FAR).text
+    assert client.get(f"/{links[0]}", environ_overrides=FAR).status_code == 403
+
+
+def test_reports_that_cannot_be_listed_spoil_no_page() -> None:
+    def fail() -> list[KeptReport]:
+        raise PermissionError(13, "Permission denied")
+
+    page = client_of(daemon_state(), private_panels=lambda: report_panels(fail)).get("/")
+    assert "The reports cannot be listed: Permission denied" in text_of(page.text)
 
 
 def test_a_page_loads_and_links_nothing_from_elsewhere_and_works_below_any_path() -> None:

@@ -1,0 +1,53 @@
+"""The daily reports of a daemon: their list, and each as it is, for administrators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from flask import Response
+
+from console.model import PageCell, Panel, cell
+from console.words import count_text, time_text
+from hadoop_common.file_faults import error_text
+from node_state.report_folder import KeptReport
+
+Reports = Callable[[], Sequence[KeptReport]]
+
+FOLDER: Final = "console/reports"
+_MAX_ROWS: Final = 7
+# Names of the namespace are in the report: its script may do nothing in the name of this server.
+_POLICY: Final = "sandbox allow-scripts; frame-ancestors 'none'"
+
+
+def report_panels(reports: Reports) -> Sequence[Panel]:
+    """Return the list of the last reports, nothing before the first."""
+    try:
+        found = reports()[:_MAX_ROWS]
+    except OSError as fault:
+        return (Panel("reports", "Reports", text=f"The reports cannot be listed: {error_text(fault)}"),)
+    rows = tuple(
+        (
+            cell(time_text(each.time.timestamp())),
+            cell(count_text(each.txid)),
+            PageCell("Report", link=f"{FOLDER}/{each.page.name}"),
+            PageCell("JSON", link=f"{FOLDER}/{each.data.name}"),
+        )
+        for each in found
+    )
+    return (Panel("reports", "Reports", columns=("Made", "Image", "Page", "Data"), rows=rows),) if rows else ()
+
+
+def report_response(reports: Reports, name: str) -> Response | None:
+    """Return a report's page or data, None if there is no such report.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    for report in reports():
+        for path, kind in ((report.page, "text/html"), (report.data, "application/json")):
+            if path.name == name:
+                answer = Response(path.read_bytes(), content_type=f"{kind}; charset=utf-8")
+                answer.headers["Content-Security-Policy"] = _POLICY
+                return answer
+    return None
