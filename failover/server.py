@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import logging
 import time
 from typing import Self
@@ -24,6 +23,7 @@ from failover.settings import FailoverSettings
 from hadoop_common.access import Resource
 from hadoop_common.port_limits import Refusals
 from hadoop_common.process_control import Command, Control
+from hadoop_common.product import product_version
 from hadoop_common.sd_notify import Notifier
 from hadoop_common.tls.process import reload_changed_stores
 from hadoop_common.zookeeper.errors import ZooKeeperError
@@ -39,7 +39,6 @@ from site_config.kerberos import open_security
 
 _LOG = logging.getLogger(__name__)
 
-_PACKAGE = "hdfs-checkpointer"
 _HANDLERS = 3
 _STATUS_SECONDS = 5.0
 
@@ -136,7 +135,7 @@ class FailoverServer:
             transitions=dict(self.controller.transitions),
             fencings=dict(self.controller.fencings),
             refused=self._refusals.counts(),
-            version=importlib.metadata.version(_PACKAGE),
+            version=product_version(),
             started_at=self._started_at,
         )
 

@@ -6,7 +6,6 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
 from checkpointer.cli import cli
+from hadoop_common.product import product_version
 
 _PROGRAM = "checkpointer"
 _VERBATIM = "\b"
@@ -64,7 +64,7 @@ def _pages(command: click.Command, context: click.Context) -> Iterator[tuple[str
 def _page(command: click.Command, context: click.Context, name: str) -> str:
     summary, *paragraphs = _paragraphs(command.help or "")
     lines = [
-        f'.TH "{name.upper()}" "1" "" "hdfs-checkpointer {version("hdfs-checkpointer")}" "HDFS checkpointer"',
+        f'.TH "{name.upper()}" "1" "" "hdfs-checkpointer {product_version()}" "HDFS checkpointer"',
         ".SH NAME",
         f"{_plain(name)} \\- {_plain(summary.rstrip('.'))}",
         ".SH SYNOPSIS",

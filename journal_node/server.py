@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import logging
 import os
 import time
@@ -16,6 +15,7 @@ from hadoop_common.addresses import is_local
 from hadoop_common.durable import make_with_mode
 from hadoop_common.errors import StorageError
 from hadoop_common.port_limits import Refusals
+from hadoop_common.product import product_version
 from hadoop_common.storage_lock import StorageInUseError
 from hadoop_common.transfer import Throttle
 from hadoop_rpc.errors import RemoteError
@@ -41,7 +41,6 @@ from site_config.kerberos import open_security
 
 _LOG = logging.getLogger(__name__)
 
-_PACKAGE = "hdfs-checkpointer"
 _STOP_SECONDS = 5.0
 
 
@@ -184,7 +183,7 @@ class JournalNodeServer:
         host, port = self.rpc_address
         return JournalNodeFacts(
             address=f"{host}:{port}",
-            version=importlib.metadata.version(_PACKAGE),
+            version=product_version(),
             started_at=self._started_at,
             journals=tuple(map(journal_facts, self.node.journals())),
             failing=self.node.failures(),

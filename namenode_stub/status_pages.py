@@ -7,7 +7,6 @@ import socket
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,6 +14,7 @@ from flask import Blueprint, Response, jsonify
 
 from checkpointer.storage.inspector import list_images
 from hadoop_common.errors import HdfsError
+from hadoop_common.product import product_version
 from namenode_stub.image_store import StubImages
 from namenode_stub.node_resources import NodeResources
 from node_state.beans import NodeFacts, fs_namesystem_bean, namenode_info_bean, namenode_status_bean
@@ -38,7 +38,6 @@ class SwitchableApplication:
 
 
 _LOG = logging.getLogger(__name__)
-_PACKAGE = "hdfs-checkpointer"
 _FAILED = "initializing"  # a state that Hadoop has, and that is neither active nor standby
 
 
@@ -116,7 +115,7 @@ class StatusPages:
         return MetricsSnapshot(
             state=self._measured(),
             now=time.time(),
-            version=version(_PACKAGE),
+            version=product_version(),
             started_at=self._resources.started_at,
             counter=self._resources.counter,
             refused=self._resources.refusals.counts(),

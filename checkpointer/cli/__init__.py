@@ -13,6 +13,7 @@ from hadoop_common.cli.output import as_failure, failure, one_object
 from hadoop_common.file_faults import as_hdfs_error
 from hadoop_common.printable import escaped
 from hadoop_common.process_tuning import collect_garbage_rarely
+from hadoop_common.product import PACKAGE
 
 _COMMANDS = {
     "run": "Run as a daemon: checkpoint when one is due, upload, serve HTTP.",
@@ -66,7 +67,7 @@ Exit codes:
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.version_option(package_name="hdfs-checkpointer", prog_name="checkpointer")
+@click.version_option(package_name=PACKAGE, prog_name="checkpointer")
 def cli() -> None:
     """Merge HDFS edits into the fsimage: as a daemon next to a NameNode, or offline."""
 

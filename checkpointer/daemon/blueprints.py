@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -27,6 +26,7 @@ from console.sources import ConsoleSources, PageSource
 from hadoop_common.access import AccessControl, Resource
 from hadoop_common.addresses import host_port
 from hadoop_common.names import ImageKind, image_name
+from hadoop_common.product import product_version
 from hadoop_common.storage_info import StorageInfo
 from node_state.beans import NodeFacts, daemon_beans
 from node_state.metrics import MetricsSnapshot, metrics_blueprint
@@ -38,8 +38,6 @@ from servlets.jmx import jmx_blueprint
 from servlets.status import status_blueprint
 from servlets.webhdfs import webhdfs_blueprint
 from site_config.checkpoint_config import CheckpointConfig
-
-_PACKAGE = "hdfs-checkpointer"
 
 
 def transfer_options(config: CheckpointConfig) -> TransferOptions:
@@ -125,7 +123,7 @@ def daemon_blueprints(
 def _facts(config: CheckpointConfig) -> NodeFacts:
     host, port = config.web.first
     return NodeFacts(
-        software_version=importlib.metadata.version(_PACKAGE),
+        software_version=product_version(),
         started_at=time.time(),
         namenode=host_port(*config.namenode_rpc_addresses[0]) if config.namenode_rpc_addresses else "",
         address=host_port(host, port),

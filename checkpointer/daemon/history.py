@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from checkpointer.daemon.upload_forecast import UploadForecast
 from checkpointer.past.start_over import LostPast
 from checkpointer.roles.role import CheckpointRole
 from hadoop_common.errors import HdfsError
+from hadoop_common.product import product_version
 from hadoop_common.quantities import parse_float
 from hadoop_common.recurring_fault import RecurringFault
 from node_state.history import KEPT_DAYS, RESTART, HistoryEntry, HistoryMark, events_between, known, recent
@@ -66,7 +66,7 @@ class DaemonHistory:
     def _begin(self) -> None:
         """Append the start of the process before its first entry."""
         if not self._started:
-            text = f"hdfs-checkpointer {importlib.metadata.version('hdfs-checkpointer')} started as {self._role.name}"
+            text = f"hdfs-checkpointer {product_version()} started as {self._role.name}"
             # a secondary's directories may be formatted only later
             self._started = self._file.append(HistoryEntry(at=self._started_at, kind=RESTART, text=text))
 

@@ -67,13 +67,13 @@ def test_the_page_from_nothing_to_a_service_and_back(
 
 def follow_the_page(host: Host, conf: HadoopConf, current: Path) -> None:
     """Run every marked block in order, and check the NameNode's `current` and the state of the host in between."""
-    host.words["NAMENODE"] = "127.0.0.1"
+    (old,) = (host.root / "wheelhouse").glob("hdfs_checkpointer-*.whl")
+    host.words |= {"NAMENODE": "127.0.0.1", "VERSION": old.name.split("-")[1]}
     seen = []
     for mark, commands in blocks():
         if mark == "downgrade" and not deep():
             continue
         if mark == "upgrade":
-            (old,) = (host.root / "wheelhouse").glob("hdfs_checkpointer-*.whl")
             with_version(old, NEWER, host.root / "wheelhouse")
         said = host.run(commands)
         seen.append(mark)

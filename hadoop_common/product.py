@@ -1,0 +1,13 @@
+"""The name and version of this product; `pyproject.toml` declares both, and the installed package reports them."""
+
+from __future__ import annotations
+
+PACKAGE = "hdfs-checkpointer"
+
+
+def product_version() -> str:
+    """Return the version of the installed package."""
+    # slow to import, and most commands do not need it
+    from importlib.metadata import version
+
+    return version(PACKAGE)
