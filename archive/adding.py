@@ -18,8 +18,8 @@ from archive.archive import Archive
 from archive.branch_choice import BranchChoice, SegmentDigests
 from archive.catalogue import IMAGES, Branch, EditsRecord, ImageRecord
 from archive.errors import ArchiveError, OtherHistoryError
+from archive.fetching import fetch_segment
 from archive.history import BranchView, covering_base, newest_moment, reach, removed_edits, superseded_parts, view_of
-from archive.restoring import fetch_segment
 from archive.scratch import scratch_folder
 from archive.storing import position_after, read_part, store_image, store_part
 from hadoop_common.file_faults import error_text

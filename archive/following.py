@@ -20,8 +20,8 @@ from archive.archive import Archive
 from archive.branch_choice import SegmentDigests
 from archive.catalogue import Catalogue, EditsRecord
 from archive.errors import ArchiveError
+from archive.fetching import fetch_segment
 from archive.history import Piece, missing_edits, newest_moment, view_of
-from archive.restoring import fetch_segment
 from archive.scratch import scratch_folder
 from archive.storing import position_after, read_part, store_part
 from journal.primitives import Buffer

@@ -3,80 +3,187 @@
 A filter has each path that an operation names, with all directories above it, and once more the path of each operation
 that also affects everything below it (deletes and renames). A search for a path therefore finds operations on the path,
 below it, and on a directory above it.
+
+All numbers are unsigned with 64 bits and wrap around. The sum of the bytes b0, b1, … of a path in UTF-8 is
+
+    sum = value[b0] * STEP^0 + value[b1] * STEP^1 + …
+
+where value[b] is the BLAKE2b of the byte b with 8 bytes of digest, little-endian. The sums of all directories of a path
+are therefore partial sums. With m as the finalizer of SplitMix64, the key of a path is m(sum), and that of everything
+below it m(sum xor SPREAD). Key k sets the bits (k + i * m(k)) mod the number of bits, for i from 0 to 6; bit 0 is the
+highest one of the first byte.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import lru_cache
 from hashlib import blake2b
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
-from journal.op_times import clean_path
+from journal.op_columns import OpColumns
+from journal.op_times import clean_path, op_paths, spreads
+from journal.operation import EditOp
+from journal.primitives import decode_cesu8
 
-_BITS_PER_KEY = 10
-_HASHES = 7
-_SPREAD = "="
-_RECENT = 1 << 14
-"""Keys that are remembered, since successive operations often share directories."""
+_BITS_PER_KEY: Final = 10
+_HASHES: Final = 7
+_STEP: Final = 0x9E3779B97F4A7C15
+_STEP_BACK: Final = pow(_STEP, -1, 1 << 64)
+_SPREAD: Final = np.uint64(0xA5A5A5A5A5A5A5A5)
+_WORD: Final = (1 << 64) - 1
+_MIN_POWER: Final = 10
+"""Binary logarithm of the fewest powers that are kept."""
+_SLASH: Final = ord("/")
+_ASCII: Final = 0x80
+
+Words = npt.NDArray[np.uint64]
+
+_VALUES: Final[Words] = np.array(
+    [int.from_bytes(blake2b(bytes([each]), digest_size=8).digest(), "little") for each in range(256)], np.uint64
+)
 
 
 class PathFilterBuilder:
-    """Builds the filter of a segment, in memory of about 16 bytes for each different path."""
+    """Builds the filter of a segment, in memory of about 8 bytes for each different path and directory."""
 
     def __init__(self) -> None:
-        self._recent: set[str] = set()
-        self._packed = bytearray()
+        self._keys: list[Words] = []
 
-    def add(self, path: str, *, spreads: bool) -> None:
-        """Add an operation's path; `spreads` if the operation affects everything below it."""
-        for key in keys_of(path, spreads=spreads):
-            if key in self._recent:
-                continue
-            if len(self._recent) >= _RECENT:
-                self._recent.clear()
-            self._recent.add(key)
-            self._packed += _digest(key)
+    def add(self, op: EditOp) -> None:
+        """Add the paths of an operation."""
+        for path in op_paths(op):
+            self._add(path, wide=spreads(op))
+
+    def add_columns(self, buffer: bytes, columns: OpColumns) -> None:
+        """Add the paths of many operations, which are in `buffer`."""
+        for op in columns.decoded:
+            self.add(op)
+        data = np.frombuffer(buffer, np.uint8)
+        begins, ends, wide = columns.begins, columns.begins + columns.sizes, columns.spreads
+        slashes = np.flatnonzero(data == _SLASH)
+        # of each path, the slashes after its first byte
+        first, last = np.searchsorted(slashes, begins + 1), np.searchsorted(slashes, ends)
+        unclean = _is_unclean(data, slashes, begins, ends)
+        for number in np.flatnonzero(unclean).tolist():
+            path = decode_cesu8(buffer[begins[number] : ends[number]])
+            self._add(path, wide=bool(wide[number]))
+        clean = ~unclean
+        begins, ends, first = begins[clean], ends[clean], first[clean]
+        counts = last[clean] - first
+        # the number of each slash: those of a path follow each other
+        order = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        above = slashes[order + np.repeat(first, counts)]
+        sums = _sums(data, np.concatenate([np.repeat(begins, counts), begins]), np.concatenate([above, ends]))
+        own = sums[len(above) :]
+        self._note(np.concatenate([sums, own[wide[clean]] ^ _SPREAD]))
 
     def build(self) -> bytes:
         """Return the filter; empty if nothing was added."""
-        hashed = np.frombuffer(self._packed, "<u8").reshape(-1, 2)
-        if not len(hashed):
+        if not self._keys:
             return b""
-        hashed = hashed[np.unique(hashed[:, 0], return_index=True)[1]]
-        bits = np.zeros(max(64, (len(hashed) * _BITS_PER_KEY + 7) & ~7), np.uint8)
+        keys = _distinct(np.concatenate(self._keys))
+        second = _mixed(keys)
+        bits = np.zeros(max(64, (len(keys) * _BITS_PER_KEY + 7) & ~7), np.bool_)
         for number in range(_HASHES):
-            bits[(hashed[:, 0] + np.uint64(number) * hashed[:, 1]) % np.uint64(len(bits))] = 1
+            bits[(keys + np.uint64(number) * second) % np.uint64(len(bits))] = True
         return np.packbits(bits).tobytes()
 
+    def _add(self, path: str, *, wide: bool) -> None:
+        sums = _sums_of(clean_path(path))
+        self._note(np.append(sums, sums[-1:] ^ _SPREAD) if wide else sums)
 
-def keys_of(path: str, *, spreads: bool) -> Iterable[str]:
-    """Yield the keys of an operation's path; `spreads` if the operation affects everything below it."""
-    clean = clean_path(path)
-    if spreads:
-        yield _SPREAD + clean
-    while clean != "/":
-        yield clean
-        clean = clean[: clean.rindex("/")] or "/"
+    def _note(self, sums: Words) -> None:
+        self._keys.append(_distinct(_mixed(sums)))
 
 
 def may_contain(path_filter: bytes, path: str) -> bool:
     """Return whether an operation on `path`, below it, or on a directory above it may be in the segment."""
     if not path_filter:
         return False
-    clean = clean_path(path)
-    if clean == "/":
-        return True
-    above = [clean[:cut] for cut in range(1, len(clean)) if clean[cut] == "/"]
-    return any(_contains(path_filter, key) for key in (clean, _SPREAD + clean, *(_SPREAD + each for each in above)))
-
-
-def _contains(path_filter: bytes, key: str) -> bool:
-    first, second = (int.from_bytes(half, "little") for half in (_digest(key)[:8], _digest(key)[8:]))
     size = 8 * len(path_filter)
-    places = (((first + number * second) & 0xFFFFFFFFFFFFFFFF) % size for number in range(_HASHES))
-    return all(path_filter[place >> 3] >> (7 - (place & 7)) & 1 for place in places)
+    searched = _searched(clean_path(path))
+    return not searched or any(_contains(path_filter, size, key, second) for key, second in searched)
 
 
-def _digest(key: str) -> bytes:
-    return blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+def _contains(path_filter: bytes, size: int, key: int, second: int) -> bool:
+    for number in range(_HASHES):
+        place = ((key + number * second) & _WORD) % size
+        if not path_filter[place >> 3] >> (7 - (place & 7)) & 1:
+            return False
+    return True
+
+
+@lru_cache(maxsize=1 << 10)
+def _searched(path: str) -> tuple[tuple[int, int], ...]:
+    """Return the keys to search for a clean path, each with its second hash; none for the root."""
+    sums = _sums_of(path)
+    keys = _mixed(np.concatenate([sums[-1:], sums ^ _SPREAD]))
+    return tuple(zip(keys.tolist(), _mixed(keys).tolist(), strict=True))
+
+
+def _sums_of(path: str) -> Words:
+    """Return the sums of a clean path and of the directories above it, the path last; none for the root."""
+    content = path.encode("utf-8", "surrogatepass")
+    data = np.frombuffer(content, np.uint8)
+    ends = [each for each in range(1, len(content)) if content[each] == _SLASH] + [len(content)] * (path != "/")
+    return _sums(data, np.zeros(len(ends), np.int64), np.array(ends, np.int64))
+
+
+def _sums(data: npt.NDArray[np.uint8], begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Words:
+    """Return the sum of the bytes `begins` to `ends` of `data`, for each pair."""
+    powers, back = _powers(1 << max(_MIN_POWER, (len(data) - 1).bit_length()))
+    total = np.zeros(len(data) + 1, np.uint64)
+    np.cumsum(_VALUES[data] * powers[: len(data)], out=total[1:])
+    found: Words = (total[ends] - total[begins]) * back[begins]
+    return found
+
+
+@lru_cache(maxsize=2)
+def _powers(size: int) -> tuple[Words, Words]:
+    """Return the powers of `_STEP` and of its inverse from 0 on."""
+
+    def powers(of: int) -> Words:
+        factors = np.full(size, of, np.uint64)
+        factors[0] = 1
+        return np.cumprod(factors)
+
+    return powers(_STEP), powers(_STEP_BACK)
+
+
+def _mixed(values: Words) -> Words:
+    """The finalizer of SplitMix64."""
+    mixed = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    result: Words = mixed ^ (mixed >> np.uint64(31))
+    return result
+
+
+def _distinct(keys: Words) -> Words:
+    """Return each key once, in order; `np.unique` hashes, which is slower."""
+    ordered: Words = np.sort(keys)
+    differs = ordered[1:] != ordered[:-1]
+    return np.concatenate([ordered[:1], ordered[1:][differs]])
+
+
+def _is_unclean(
+    data: npt.NDArray[np.uint8],
+    slashes: npt.NDArray[np.int64],
+    begins: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
+) -> npt.NDArray[np.bool_]:
+    """Return which paths are not written as keys are: not ASCII, or with empty components."""
+
+    def has(places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Whether one of `places` is in each path, without its first byte."""
+        found: npt.NDArray[np.bool_] = np.searchsorted(places, begins + 1) < np.searchsorted(places, ends)
+        return found
+
+    if not len(begins):
+        return np.zeros(0, np.bool_)
+    doubled = slashes[1:][np.diff(slashes) == 1]
+    outside: npt.NDArray[np.bool_] = (ends <= begins + 1) | (data[np.minimum(begins, len(data) - 1)] != _SLASH)
+    ends_with_slash: npt.NDArray[np.bool_] = data[ends - 1] == _SLASH
+    return outside | ends_with_slash | has(doubled) | has(np.flatnonzero(data >= _ASCII))

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from archive.archive import Archive
+from archive.fetching import fetch_segment
 from archive.history import BranchView, Piece
 from archive.path_filter import may_contain
-from archive.restoring import fetch_segment
 from journal.op_times import clean_path, covers, op_paths, op_time, spreads
 from journal.operation import EditOp
 from journal.ops import RenameOldOp, RenameOp

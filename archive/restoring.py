@@ -17,9 +17,9 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import NamedTuple
 
-from archive.archive import Archive, copy_content
-from archive.catalogue import EditsRecord
+from archive.archive import Archive
 from archive.errors import ArchiveDamagedError, ArchiveError, NoSuchMomentError
+from archive.fetching import fetch_object, fetch_segment
 from archive.history import BranchView, RestorePlan, growing_parts, only_history, plan_restore, view_of
 from archive.path_filter import may_contain
 from archive.undoing import Undo, UndoChange
@@ -28,7 +28,7 @@ from engine.settings import MergeSettings
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.durable import fsync_directory, fsync_file, write_atomically
 from hadoop_common.file_faults import error_text
-from hadoop_common.names import SEEN_TXID, VERSION, image_name, segment_name
+from hadoop_common.names import SEEN_TXID, VERSION, image_name
 from image_format.md5_file import format_md5, md5_path
 from image_format.reader import ImageFile
 from image_tools.browse import ImageBrowser
@@ -144,17 +144,10 @@ def fetched(archive: Archive, plan: RestorePlan, folder: Path) -> Iterator[Sourc
 
 def _fetch_all(archive: Archive, plan: RestorePlan, folder: Path) -> Source:
     image = folder / image_name(plan.base.txid)
-    _fetch(archive, plan.base.name, image, plan.base.md5)
+    fetch_object(archive, plan.base.name, image, plan.base.md5)
     md5_path(image).write_bytes(format_md5(bytes.fromhex(plan.base.md5), image.name))
     segments = tuple(fetch_segment(archive, piece.record, folder, piece.last) for piece in plan.pieces)
     return Source(image, plan.base.txid, segments, plan.txid, plan.base.version.encode())
-
-
-def fetch_segment(archive: Archive, record: EditsRecord, folder: Path, last: int | None = None) -> EditLogSegment:
-    """Fetch one object with edits; `last` bounds the transactions that are read from it."""
-    path = folder / segment_name(record.first, record.last)
-    _fetch(archive, record.name, path, record.md5)
-    return EditLogSegment(record.first, record.last if last is None else last, path)
 
 
 def restore(source: Source, target: Path, options: RestoreOptions, observer: Observer | None = None) -> Restored:
@@ -352,11 +345,3 @@ def _original(names: dict[str, str], path: str) -> str:
         if (cut == len(path) or path[cut] == "/") and path[:cut] in names:
             return names[path[:cut]] + path[cut:]
     return path
-
-
-def _fetch(archive: Archive, name: str, path: Path, md5: str) -> None:
-    with archive.reading(name) as reader, path.open("wb") as out:
-        path.chmod(0o600)
-        found = copy_content(reader, out)
-    if found != md5:
-        raise ArchiveDamagedError(name, f"its content has MD5 {found}, and the catalogue says {md5}")

@@ -15,11 +15,16 @@ from archive.path_filter import PathFilterBuilder
 from hadoop_common.names import image_name, inprogress_name, segment_name
 from image_format.errors import DigestMismatchError
 from image_format.md5_file import read_md5_file
-from image_format.reader import ImageFile
-from journal.op_times import op_paths, op_time, spreads
+from journal.errors import CorruptOpError
+from journal.op_columns import op_columns
+from journal.op_times import op_time
 from journal.primitives import Buffer
 from journal.segment import HEADER_SIZE, SegmentCursor
 from journal.segment_file import EditLogSegment, map_file
+from journal.segment_frames import has_frames, whole_frames
+
+_STEP = 1 << 20
+"""Bytes of edits that are read at once."""
 
 
 class EditsPart(NamedTuple):
@@ -40,14 +45,16 @@ class EditsPart(NamedTuple):
 
 def position_after(segment: EditLogSegment, content: Buffer, txid: int) -> tuple[int, int]:
     """Return the byte after transaction `txid` of a segment, and the transaction that begins there."""
-    cursor = SegmentCursor(
-        content,
-        file=str(segment.path),
-        first_txid=segment.first,
-        last_txid=segment.last,
-        from_txid=txid + 1,
-        in_progress=segment.in_progress,
-    )
+    cursor = _cursor(segment, content, from_txid=txid + 1)
+    last = txid if segment.last is None else min(txid, segment.last)
+    position, expected = HEADER_SIZE, segment.first
+    frames = None
+    while frames is None or frames.starts:
+        chunk = bytes(content[position : position + _STEP])
+        frames = whole_frames(chunk, cursor.layout_version, expected, last)
+        position, expected = position + frames.end, frames.next_txid
+    # what is larger than a chunk, or not whole
+    cursor.advance(position, expected)
     cursor.skip()
     return cursor.position, cursor.expected or segment.first
 
@@ -60,28 +67,49 @@ def read_part(
     Raises:
         JournalError: the segment is damaged.
     """
-    cursor = SegmentCursor(
+    first = segment.first if first is None else first
+    cursor = _cursor(segment, content)
+    cursor.advance(start, first)
+    first_time = last_time = 0
+    paths = PathFilterBuilder()
+
+    def note(times: list[int]) -> None:
+        nonlocal first_time, last_time
+        known = [each for each in times if each]
+        first_time = first_time or next(iter(known), 0)
+        last_time = max([last_time, *known])
+
+    while has_frames(cursor.layout_version):
+        chunk = bytes(content[cursor.position : cursor.position + _STEP])
+        frames = whole_frames(chunk, cursor.layout_version, cursor.expected or first, segment.last)
+        try:
+            columns = op_columns(chunk, frames, cursor.layout_version) if frames.starts else None
+        except CorruptOpError:
+            columns = None
+        if columns is None:
+            break
+        paths.add_columns(chunk, columns)
+        note(columns.times.tolist())
+        cursor.advance(cursor.position + frames.end, frames.next_txid)
+    # what is larger than a chunk, or not whole
+    for op in cursor:
+        note([op_time(op) or 0])
+        paths.add(op)
+    last = (cursor.expected or first) - 1
+    if last < first:
+        return None
+    return EditsPart(first, last, start, cursor.position, first_time, last_time, cursor.layout_version, paths.build())
+
+
+def _cursor(segment: EditLogSegment, content: Buffer, from_txid: int | None = None) -> SegmentCursor:
+    return SegmentCursor(
         content,
         file=str(segment.path),
         first_txid=segment.first,
         last_txid=segment.last,
+        from_txid=from_txid,
         in_progress=segment.in_progress,
     )
-    first = segment.first if first is None else first
-    cursor.advance(start, first)
-    first_time = last_time = last = 0
-    paths = PathFilterBuilder()
-    for op in cursor:
-        last = op.txid
-        if (at := op_time(op)) is not None:
-            first_time = first_time or at
-            last_time = max(last_time, at)
-        wide = spreads(op)
-        for path in op_paths(op):
-            paths.add(path, spreads=wide)
-    if not last:
-        return None
-    return EditsPart(first, last, start, cursor.position, first_time, last_time, cursor.layout_version, paths.build())
 
 
 def store_part(archive: Archive, content: Buffer, part: EditsPart, branch: str, *, finalized: bool) -> EditsRecord:
@@ -119,6 +147,9 @@ def store_image(archive: Archive, path: Path, txid: int, branch: str, version: s
     Raises:
         DigestMismatchError: the image does not have its digest; nothing was stored.
     """
+    # its kernels take as long to import as a day's edits to add
+    from image_format.reader import ImageFile
+
     expected = read_md5_file(path).hex()
     md5 = hashlib.md5(usedforsecurity=False)
     with ImageFile.open(path, verify_md5=False, allow_unknown_layout=True) as image, map_file(path) as content:

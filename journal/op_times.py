@@ -9,10 +9,10 @@ from typing import Final
 from journal.operation import EditOp
 from journal.ops import AddOp, DeleteOp, RenameOldOp, RenameOp, by_name
 
-_MAX_MILLIS: Final = 253402300799999  # last millisecond of the year 9999, the end of SQL's timestamps
+MAX_MILLIS: Final = 253402300799999  # last millisecond of the year 9999, the end of SQL's timestamps
 
-# Fields with the time at which the NameNode logged an operation. OP_TIMES has a client's time, renewals a future time.
-_CLOCKS: Final = {
+# OP_TIMES has a client's time, renewals a future time.
+CLOCKS: Final = {
     "OP_ADD": "mtime",
     "OP_CLOSE": "mtime",
     "OP_TRUNCATE": "timestamp",
@@ -29,10 +29,16 @@ _CLOCKS: Final = {
     "OP_ROLLING_UPGRADE_START": "time",
     "OP_ROLLING_UPGRADE_FINALIZE": "time",
 }
-_TIMES: Final = {by_name(name).opcode: attrgetter(path) for name, path in _CLOCKS.items()}
+"""Fields with the time at which the NameNode logged an operation."""
+_TIMES: Final = {by_name(name).opcode: attrgetter(path) for name, path in CLOCKS.items()}
 TIMED: Final = frozenset(_TIMES)
 """Opcodes of the operations that may contain a time."""
-_PATHS: Final = ("path", "src", "dst", "trg", "snapshot_root")
+PATHS: Final = ("path", "src", "dst", "trg", "snapshot_root")
+"""Fields with a path."""
+PATH_LISTS: Final = ("srcs",)
+"""Fields with several paths."""
+SPREADING: Final = frozenset(each.opcode for each in (DeleteOp, RenameOldOp, RenameOp))
+"""Opcodes of the operations that affect everything below their paths: they delete or rename them."""
 
 
 def op_time(op: EditOp) -> int | None:
@@ -44,20 +50,21 @@ def op_time(op: EditOp) -> int | None:
     if getter is None or (isinstance(op, AddOp) and op.blocks):
         return None
     milliseconds: int = getter(op)
-    return milliseconds if 0 < milliseconds <= _MAX_MILLIS else None
+    return milliseconds if 0 < milliseconds <= MAX_MILLIS else None
 
 
 def op_paths(op: EditOp) -> Iterator[str]:
     """Yield the paths that `op` names, as they are written there."""
-    for name in _PATHS:
+    for name in PATHS:
         if isinstance(path := getattr(op, name, None), str):
             yield path
-    yield from getattr(op, "srcs", ())
+    for name in PATH_LISTS:
+        yield from getattr(op, name, ())
 
 
 def spreads(op: EditOp) -> bool:
     """Return whether `op` affects everything below its paths: it deletes or renames them."""
-    return isinstance(op, DeleteOp | RenameOldOp | RenameOp)
+    return op.opcode in SPREADING
 
 
 def clean_path(path: str) -> str:

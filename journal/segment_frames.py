@@ -17,7 +17,12 @@ from journal.segment_file import EditLogSegment, map_file
 _LENGTH_SINCE = -56  # LayoutVersion.Feature.EDITLOG_LENGTH
 _FRAME = Struct(">Biq")
 _CHECKSUM = Struct(">I")
+_MAX_TXID = (1 << 63) - 1
 _MIN_LENGTH = 12  # the length field and the txid
+HEAD_SIZE = _FRAME.size
+"""Bytes of an operation before its fields."""
+CHECKSUM_SIZE = _CHECKSUM.size
+"""Bytes after its fields."""
 
 
 class OpFrame(NamedTuple):
@@ -60,6 +65,38 @@ def iter_frames(buffer: Buffer, start: int, stop: int, *, file: str = "") -> Ite
             raise CorruptOpError(problem, file=file, offset=start, txid=txid)
         yield OpFrame(start, end, opcode, txid)
         start = end
+
+
+class Frames(NamedTuple):
+    """Whole operations: where each begins in a buffer, the byte after the last one, and the transaction after it."""
+
+    starts: list[int]
+    end: int
+    next_txid: int
+
+
+def whole_frames(buffer: bytes, layout_version: int, first_txid: int, last_txid: int | None) -> Frames:
+    """Find the operations from the start of `buffer` on, with transactions `first_txid` to at most `last_txid`.
+
+    They end before the first one that is not whole, has another checksum or another transaction, and before the
+    terminator; in layouts without lengths, before the first one.
+    """
+    starts: list[int] = []
+    position, txid = 0, first_txid
+    stop = len(buffer) - _CHECKSUM.size if has_frames(layout_version) else 0
+    last = _MAX_TXID if last_txid is None else last_txid
+    unpack, checksum = _FRAME.unpack_from, _CHECKSUM.unpack_from
+    with memoryview(buffer) as view:
+        while position + _FRAME.size <= stop and txid <= last:
+            opcode, length, found = unpack(view, position)
+            end = position + 1 + length
+            if found != txid or end > stop or length < _MIN_LENGTH or opcode == TERMINATOR:
+                break
+            if (crc32(view[position:end]),) != checksum(view, end):
+                break
+            starts.append(position)
+            position, txid = end + _CHECKSUM.size, txid + 1
+    return Frames(starts, position, txid)
 
 
 def check_frame(buffer: Buffer, frame: OpFrame, *, file: str = "") -> None:

@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from archive.archive import Archive, open_archive
 from archive.history import BranchView
-from archive.restoring import txid_at
-from engine.settings import MergeSettings
 from hadoop_common.cli.output import EXISTING_FILE, load_configuration
 from site_config import archive_settings
-from site_config.merge_settings import image_codec, max_op_size, replay_rules, sub_section_rule
+
+if TYPE_CHECKING:
+    from engine.settings import MergeSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -75,6 +75,9 @@ def opened(location: str, key_file: Path | None, *, immutable: bool = False) -> 
 
 def configured_settings(conf_dir: Path | None) -> MergeSettings:
     """Return the settings of a replay, from a cluster's configuration if it is given."""
+    from engine.settings import MergeSettings
+    from site_config.merge_settings import image_codec, max_op_size, replay_rules, sub_section_rule
+
     if conf_dir is None:
         return MergeSettings()
     configuration = load_configuration(conf_dir)
@@ -103,6 +106,8 @@ def parse_time(text: str) -> int:
 
 def resolve_moment(archive: Archive, view: BranchView, text: str, folder: Path) -> int:
     """Return the transaction of a moment given as a transaction id (`42` or `txid:42`) or a time."""
+    from archive.restoring import txid_at
+
     if text.removeprefix("txid:").isdecimal():
         return int(text.removeprefix("txid:"))
     return txid_at(archive, view, parse_time(text), folder)

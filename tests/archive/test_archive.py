@@ -20,10 +20,11 @@ from archive.catalogue import MAIN
 from archive.checking import check_archive
 from archive.encryption import ArchiveKey
 from archive.errors import ArchiveDamagedError, ArchiveError
+from archive.fetching import fetch_segment
 from archive.history import moments, only_history, plan_restore, view_of
 from archive.object_store import FolderStore, FsspecStore
 from archive.path_log import path_log
-from archive.restoring import RestoreOptions, deletion_of, fetch_segment, fetched, restore, txid_at
+from archive.restoring import RestoreOptions, deletion_of, fetched, restore, txid_at
 from engine.merge import merge
 from engine.settings import MergeSettings
 from hadoop_common.configuration import Configuration

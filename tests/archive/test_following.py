@@ -14,10 +14,11 @@ from archive.branch_choice import BranchChoice
 from archive.catalogue import MAIN
 from archive.checking import check_archive
 from archive.errors import ArchiveError, OtherHistoryError
+from archive.fetching import fetch_segment
 from archive.following import ArchiveFollower
 from archive.history import chain, plan_restore, view_of
 from archive.object_store import FolderStore
-from archive.restoring import RestoreOptions, fetch_segment, fetched, restore
+from archive.restoring import RestoreOptions, fetched, restore
 from hadoop_common.names import image_name, segment_name
 from journal.operation import EditOp
 from journal.segment_file import map_file, read_ops

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from archive.encryption import ArchiveKey, DecryptingStream, EncryptingStream
 from archive.errors import ArchiveDamagedError, ArchiveError
 from archive.frames import FRAME_SIZE, FrameReader, FrameWriter, cut_ranges
-from archive.path_filter import PathFilterBuilder, may_contain
 from tests.depth import examples
 
 KEY = ArchiveKey(bytes(range(32)))
@@ -112,29 +111,3 @@ def test_ranges_begin_at_boundaries_and_are_bounded() -> None:
         range(5 + FRAME_SIZE, size),
     ]
     assert list(cut_ranges(0, [])) == []
-
-
-@given(st.lists(st.tuples(st.lists(st.sampled_from("abc"), min_size=1, max_size=4), st.booleans()), max_size=20))
-@examples(200)
-def test_a_filter_finds_paths_those_below_and_deletions_above(named: list[tuple[list[str], bool]]) -> None:
-    paths = [("/" + "/".join(parts), wide) for parts, wide in named]
-    builder = PathFilterBuilder()
-    for path, wide in paths:
-        builder.add(path, spreads=wide)
-    found = builder.build()
-    for path, wide in paths:
-        assert may_contain(found, path)
-        assert may_contain(found, path + "/")
-        if (above := path.rpartition("/")[0]) != "":
-            assert may_contain(found, above)
-        if wide:
-            assert may_contain(found, path + "/x/y")
-    assert may_contain(found, "/") == bool(paths)
-
-
-def test_a_filter_excludes_most_other_paths() -> None:
-    builder = PathFilterBuilder()
-    for number in range(1000):
-        builder.add(f"/data/{number}", spreads=False)
-    found = builder.build()
-    assert sum(may_contain(found, f"/other/{number}") for number in range(1000)) < 50

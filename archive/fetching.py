@@ -1,0 +1,35 @@
+"""Fetching of archived objects as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from archive.archive import Archive, copy_content
+from archive.catalogue import EditsRecord
+from archive.errors import ArchiveDamagedError
+from hadoop_common.names import segment_name
+from journal.segment_file import EditLogSegment
+
+
+def fetch_segment(archive: Archive, record: EditsRecord, folder: Path, last: int | None = None) -> EditLogSegment:
+    """Fetch one object with edits; `last` bounds the transactions that are read from it.
+
+    Raises:
+        ArchiveDamagedError: the object is missing or damaged.
+    """
+    path = folder / segment_name(record.first, record.last)
+    fetch_object(archive, record.name, path, record.md5)
+    return EditLogSegment(record.first, record.last if last is None else last, path)
+
+
+def fetch_object(archive: Archive, name: str, path: Path, md5: str) -> None:
+    """Write the content of an object, which has this MD5, to a file that only its owner can read.
+
+    Raises:
+        ArchiveDamagedError: the object is missing or damaged.
+    """
+    with archive.reading(name) as reader, path.open("wb") as out:
+        path.chmod(0o600)
+        found = copy_content(reader, out)
+    if found != md5:
+        raise ArchiveDamagedError(name, f"its content has MD5 {found}, and the catalogue says {md5}")
