@@ -328,7 +328,7 @@ REPORT_MEMORY = ConfigKey(
     "2g",
     BYTES,
     "Limit on the memory of each process of a daily report; half of it is Java's heap. Specific to the checkpointer.",
-    least=512 << 20,
+    least=1 << 30,
 )
 ACCESS_HOSTS = ConfigKey(
     "checkpointer.access.hosts",
