@@ -58,12 +58,13 @@ class PastTree:
         return found
 
     def children(self, directory_id: int, snapshot: int) -> _Names:
-        """Return the ids of a directory's children at a snapshot, by name."""
+        """Return the ids of a directory's children at a snapshot, by name, without those that the image has lost."""
         held = self._present(directory_id)
         for diff, created in reversed(self._directory_diffs(directory_id, snapshot)):
             for name in created:
                 held.pop(name, None)
-            held.update((self._index.name(signed64(each)), signed64(each)) for each in diff.deletedINode)
+            known = (each for each in map(signed64, diff.deletedINode) if self._index.slot(each) >= 0)
+            held.update((self._index.name(each), each) for each in known)
             held.update(self._referred(each) for each in diff.deletedINodeRef)
         return held
 

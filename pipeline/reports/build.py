@@ -12,13 +12,14 @@ from pipeline.reports.counts.tree import ImageCounts
 from pipeline.reports.inputs import ImageInput, open_edits, open_image
 from pipeline.reports.model import SECTIONS, NamespaceReport, ReportSection
 from pipeline.reports.sections import make_section
+from pipeline.reports.snapshot_costs import SnapshotsTask
 from pipeline.reports.tasks import ReportTask, TxidBounds, VerifyTask, count_edits, run_tasks
 from pipeline.reports.work import ReportData, ReportOptions
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-_AFTER, _BEFORE, _VERIFIED = "image", "before", "verify"
+_AFTER, _BEFORE, _VERIFIED, _SNAPSHOTS = "image", "before", "verify", "snapshots"
 
 
 class ReportProgress(Protocol):
@@ -101,13 +102,22 @@ def _count(
     if after.file is not None and options.wants("findings"):
         # The longest task begins first.
         tasks.append(VerifyTask(_VERIFIED, 0, after.file, options.top))
+    if after.file is not None and options.wants("snapshots") and after.has_snapshots():
+        tasks.append(SnapshotsTask(_SNAPSHOTS, 0, after.file))
     for name, image in images.items():
         tasks += image.tasks(name, options.rules())
     progress.phase("image", sum(task.size for task in tasks) or None)
     results = run_tasks(context, tasks, progress.advance)
     counts = {name: ImageCounts(unpack(results[name])) for name in images}
     findings = next(iter(results.get(_VERIFIED, ())), None)
-    return ReportData(options, counts[_AFTER], counts.get(_BEFORE), findings=findings, has_file=after.file is not None)
+    return ReportData(
+        options,
+        counts[_AFTER],
+        counts.get(_BEFORE),
+        findings=findings,
+        snapshots=next(iter(results.get(_SNAPSHOTS, ())), None),
+        has_file=after.file is not None,
+    )
 
 
 def _sections(data: ReportData) -> tuple[ReportSection, ...]:

@@ -151,11 +151,11 @@ def _temporary(tables: _Tables, say: ValueFormatter) -> Iterator[HeadlineFinding
 
 
 def _held(tables: _Tables, say: ValueFormatter) -> Iterator[HeadlineFinding]:
-    """Yield a finding if files only in snapshots need much space compared with the current tree."""
+    """Yield a finding if snapshots alone keep much space compared with the current tree."""
     for record in _records(tables, "snapshots"):
         if (part := _share(record["raw"], record["current_raw"])) >= _MIN_IN_SNAPSHOTS:
             much = f"{say(part, 'percent')} of the space of the current tree"
-            text = f"Files only in snapshots occupy {say(record['raw'], 'bytes')}, {much}."
+            text = f"Snapshots alone keep {say(record['raw'], 'bytes')}, {much}."
             yield _finding("warning", text, tables["snapshots"][0])
 
 

@@ -18,10 +18,9 @@ from pipeline.lake.reading import find_lake_image, parse_lake_uri
 from pipeline.reports.counts.edits import EDIT_COLUMNS
 from pipeline.reports.counts.namespace import Rules
 from pipeline.reports.lake_inputs import edit_files, image_files
-from pipeline.reports.tasks import BatchSource, DiffsTask, InodesTask, ParquetPart, ReportTask, RowsTask, SegmentsPart
+from pipeline.reports.tasks import BatchSource, InodesTask, ParquetPart, ReportTask, RowsTask, SegmentsPart
 from pipeline.source_files import SourceFile, SourceKind, is_local, local_files, only_file
 from pipeline.sources.edits import EditsDataSource
-from pipeline.sources.image_tables.sections import parts_of_diffs
 from pipeline.sources.table_reader import parts_of_inodes
 from pipeline.staging import stager_of
 
@@ -55,9 +54,14 @@ class ImageInput:
         with ImageFile.open(self.file.on_driver(), verify_md5=False) as image:
             size = self.file.on_driver().stat().st_size
             parts = parts_of_inodes(image, None)
-            diffs = parts_of_diffs(image, None) if ImageRecords(image).snapshot_header().numSnapshots else []
-        inodes = [InodesTask(name, size // len(parts), self.file, part, rules) for part in parts]
-        return [*inodes, *(DiffsTask(name, 0, self.file, part) for part in diffs)]
+        return [InodesTask(name, size // len(parts), self.file, part, rules) for part in parts]
+
+    def has_snapshots(self) -> bool:
+        """Return whether the image is a file with snapshots."""
+        if self.file is None:
+            return False
+        with ImageFile.open(self.file.on_driver(), verify_md5=False) as image:
+            return ImageRecords(image).snapshot_header().numSnapshots > 0
 
 
 def open_image(context: SparkContext, path: str, *, before: int | None = None) -> ImageInput:

@@ -27,13 +27,11 @@ from pipeline.reports.counts.edits import EDIT_COLUMNS, EditCounts, EditRules, c
 from pipeline.reports.counts.features import HOLDERS, attribute_counts, open_file_counts
 from pipeline.reports.counts.grouping import pack, unpack
 from pipeline.reports.counts.namespace import BOTH_COLUMNS, DIRECTORY_COLUMNS, FACT_COLUMNS, NamespaceCounts, Rules
-from pipeline.reports.counts.snapshots import BLOCK_COLUMNS, HELD, diff_counts, held_files
 from pipeline.source_files import SourceFile
 from pipeline.sources.fsimage import host_scratch
 from pipeline.sources.image_tables import sections
-from pipeline.sources.readers import READERS, inode_batches
+from pipeline.sources.readers import inode_batches
 from pipeline.sources.table_reader import TablePart
-from pipeline.tables.snapshots import SNAPSHOTS
 from pipeline.task_errors import mark_typed_errors
 
 if TYPE_CHECKING:
@@ -67,7 +65,7 @@ class ReportTask(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class InodesTask:
-    """Counts the inodes of a part of an image, including those only in snapshots."""
+    """Counts the inodes of the current tree in a part of an image."""
 
     name: str
     size: int
@@ -76,25 +74,13 @@ class InodesTask:
     rules: Rules
 
     def run(self) -> Packed:
-        """Return the tables of `NamespaceCounts` and `counts.features`.
-
-        If inodes are only in snapshots, also `held` of `held_files` and `held_directories`: count.
-        """
+        """Return the tables of `NamespaceCounts` and `counts.features`."""
         image = HostImage.open(self.file.in_task(), host_scratch())
-        counts, outside, directories = NamespaceCounts(self.rules), [], 0
+        counts = NamespaceCounts(self.rules)
         for batch in inode_batches(image, self.part):
             counts.add(batch.to_arrow(FACT_COLUMNS))
             counts.add_directories(batch.directories().to_arrow(DIRECTORY_COLUMNS))
-            ids, are_directories = batch.outside()
-            outside.append(ids)
-            directories += int(are_directories.sum())
-        tables = {**counts.tables(), **_features(image, self.part, self.rules)}
-        if any(ids.size for ids in outside):
-            blocks = READERS["blocks"].read(image, self.part, BLOCK_COLUMNS)
-            held = [held_files(batch, np.concatenate(outside)) for batch in blocks]
-            tables["held"] = pa.concat_tables([HELD.empty_table(), *held])
-            tables["held_directories"] = pa.table({"count": [directories]})
-        return pack(tables)
+        return pack({**counts.tables(), **_features(image, self.part, self.rules)})
 
 
 def _features(image: HostImage, part: TablePart, rules: Rules) -> dict[str, pa.Table]:
@@ -132,28 +118,6 @@ class RowsTask:
             counts.add(batch)
             counts.add_directories(batch.filter(pc.equal(batch["type"], "DIRECTORY")))
         return pack(counts.tables())
-
-
-@dataclass(frozen=True, slots=True)
-class DiffsTask:
-    """Counts the snapshot diffs of a part of an image; the task of the first part also lists the snapshots."""
-
-    name: str
-    size: int
-    file: SourceFile
-    part: TablePart
-
-    def run(self) -> Packed:
-        """Return the tables of `diff_counts`, and `snapshots`: root_id, root_path, creation_time."""
-        image = HostImage.open(self.file.in_task(), host_scratch())
-        snapshots = list(sections.snapshots(image, self.part))
-        roots = {row["snapshot_id"]: row["root_id"] for row in snapshots}
-        tables = diff_counts(sections.snapshot_diffs(image, self.part), roots)
-        listed = snapshots if self.part.number == 0 else []
-        return pack({**tables, "snapshots": pa.Table.from_pylist(listed, SNAPSHOTS.select(_LISTED).arrow_schema())})
-
-
-_LISTED = ("root_id", "root_path", "creation_time")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from pipeline.reports.counts.edits import EditRules
 from pipeline.reports.counts.namespace import SMALL_PART, Rules
+from pipeline.reports.counts.snapshots import SnapshotCosts
 from pipeline.reports.counts.tree import ImageCounts
 
 _DEFAULT_BLOCK = 128 << 20
@@ -60,6 +61,7 @@ class ReportData:
         before: counts of an older image, None without growth.
         edits: tables of `counts.edits.count_bucket`, None without edits.
         findings: `Verification.as_dict` of the image, None without that section.
+        snapshots: cost of the image's snapshots, None without snapshots or without that section.
         has_file: whether the image is a file; an image in a lake has only the table `inodes`.
     """
 
@@ -68,4 +70,5 @@ class ReportData:
     before: ImageCounts | None = None
     edits: Mapping[str, pa.Table] | None = None
     findings: Mapping[str, Any] | None = None
+    snapshots: SnapshotCosts | None = None
     has_file: bool = True

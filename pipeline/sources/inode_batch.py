@@ -91,12 +91,6 @@ class InodeBatch:
         found._rows = rows[is_directory[rows]]
         return found
 
-    def outside(self) -> tuple[Ids, Mask]:
-        """Return (ids, whether they are directories) of the inodes that are only in snapshots."""
-        outside = np.ones(len(self._slots), np.bool_)
-        outside[slice(None) if self._rows is None else self._rows] = False
-        return self._columns.id[outside], self._columns.kind[outside] == DIRECTORY
-
     def to_arrow(self, columns: Sequence[str]) -> pa.RecordBatch:
         """Return the rows with these columns."""
         schema = INODES.select(columns).arrow_schema()

@@ -104,7 +104,7 @@ def test_every_section_of_a_recorded_case(report: NamespaceReport) -> None:
     operations = _records(tables["operations_by_type"])
     assert sum(row["count"] for row in operations) == 200
     snapshots = _records(tables["snapshots"])[0]
-    assert (snapshots["snapshots"], snapshots["files"], snapshots["length"]) == (10, 1, 2048)
+    assert (snapshots["snapshots"], snapshots["files"], snapshots["length"]) == (10, 1, 9034)
     growth = {row["path"]: row for row in _records(tables["growth_by_directory"])}
     assert growth["/"]["raw_after"] == totals["raw"]
     assert growth["/"]["raw"] == growth["/"]["raw_after"] - growth["/"]["raw_before"]

@@ -1,19 +1,16 @@
-"""Growth between two images, statistics of edits, and files only in snapshots."""
+"""Growth between two images, and statistics of edits."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from pipeline.reports.counts.edits import EditRules, ordered
-from pipeline.reports.counts.snapshots import diff_counts, held_by_directory, held_files, held_totals
 from pipeline.reports.counts.tree import changes
 from pipeline.reports.rows import records
-from pipeline.tables.inodes import BLOCKS
-from tests.pipeline.report_frames import AS_OF, counted_edits, frame, keyed
+from tests.pipeline.report_frames import AS_OF, counted_edits, keyed
 
 HOUR = timedelta(hours=1)
 
@@ -110,58 +107,3 @@ def test_changes_of_what_came_went_and_stayed() -> None:
         ("/", 120, 90, 210, 1),
         ("/gone", -30, 30, 0, -1),
     ]
-
-
-def test_what_only_snapshots_hold() -> None:
-    snapshots = [
-        {"root_id": 2, "root_path": "/s", "creation_time": AS_OF},
-        {"root_id": 2, "root_path": "/s", "creation_time": AS_OF + HOUR},
-        {"root_id": 3, "root_path": "/t", "creation_time": AS_OF},
-    ]
-    diffs = [
-        {"inode_id": 2, "snapshot_id": 0, "deleted_inodes": [10, 20]},
-        {"inode_id": 2, "snapshot_id": 1, "deleted_inodes": []},
-        {"inode_id": 11, "snapshot_id": 1},
-        {"inode_id": 12, "snapshot_id": 9, "deleted_inodes": [10]},
-    ]
-    block = {"index": 0, "genstamp": 1, "striped": False, "replication": 3, "under_construction": False}
-    blocks = frame(
-        BLOCKS,
-        [
-            {**block, "block_id": 1, "inode_id": 10, "bytes": 5, "raw_bytes": 15},
-            {**block, "block_id": 2, "inode_id": 10, "bytes": 1, "raw_bytes": 3},
-            {**block, "block_id": 3, "inode_id": 11, "bytes": 7, "raw_bytes": 21},
-            {**block, "block_id": 4, "inode_id": 21, "bytes": 9, "raw_bytes": 27},
-        ],
-    )
-    held = held_files(blocks, np.array([10, 20, 21]))
-    assert keyed(held.to_pylist(), "inode_id") == {
-        10: {"inode_id": 10, "length": 6, "raw": 18, "blocks": 2},
-        21: {"inode_id": 21, "length": 9, "raw": 27, "blocks": 1},
-    }
-    assert held_totals(held) == {"files": 2, "length": 15, "raw": 45}
-    found = keyed(held_by_directory(snapshots, {"held": held, **diff_counts(diffs, {0: 2, 1: 2, 2: 3})}), "path")
-    assert found == {
-        "/s": {
-            "path": "/s",
-            "snapshots": 2,
-            "oldest": AS_OF,
-            "newest": AS_OF + HOUR,
-            "changed": 2,
-            "deleted_trees": 2,
-            "files": 1,
-            "length": 6,
-            "raw": 18,
-        },
-        "/t": {
-            "path": "/t",
-            "snapshots": 1,
-            "oldest": AS_OF,
-            "newest": AS_OF,
-            "changed": 0,
-            "deleted_trees": 0,
-            "files": 0,
-            "length": 0,
-            "raw": 0,
-        },
-    }

@@ -138,7 +138,7 @@ def _expected(before: _Namespace, after: _Namespace, say: ValueFormatter) -> lis
     held = 3 * sum(after.held)
     if held * 10 >= raw:
         much = f"{say(100 * held / raw, 'percent')} of the space of the current tree"
-        found.append(("snapshots", f"Files only in snapshots occupy {say(held, 'bytes')}, {much}."))
+        found.append(("snapshots", f"Snapshots alone keep {say(held, 'bytes')}, {much}."))
     earlier = sum(file.raw for file in before.files)
     if (raw - earlier) * 20 >= earlier:
         part = say(100 * (raw - earlier) / earlier, "percent")

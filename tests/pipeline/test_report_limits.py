@@ -84,7 +84,7 @@ def test_blocks_of_unknown_size_count_nothing() -> None:
             {**block, "block_id": 3, "bytes": NO_ACK, "raw_bytes": None},
         ],
     )
-    assert held_files(blocks, np.array([9])).to_pylist() == [{"inode_id": 9, "length": 5, "raw": 15, "blocks": 3}]
+    assert held_files(blocks, np.array([9])).to_pylist() == [{"inode_id": 9, "length": 5, "raw": 15}]
 
 
 def test_edits_of_absurd_lengths() -> None:

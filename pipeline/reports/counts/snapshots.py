@@ -1,23 +1,24 @@
-"""Counts of the files and directories that exist only in snapshots."""
+"""Space that only snapshots keep, by the set of snapshots that keep it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pipeline.reports.counts.classes import known_size
-from pipeline.reports.counts.grouping import Numbers, add_up, grouped, numbers, total_of
+from pipeline.reports.counts.grouping import MAX_LONG, Numbers, grouped, numbers
 
 BLOCK_COLUMNS = ("inode_id", "bytes", "raw_bytes")
-HELD = pa.schema([(name, pa.int64()) for name in ("inode_id", "length", "raw", "blocks")])
+KEPT = ("files", "length", "raw")
+"""Files, and the bytes of blocks without and with replicas."""
 
 
 def held_files(blocks: pa.RecordBatch, outside: Numbers) -> pa.Table:
-    """Return the files of a batch of `blocks` that are only in snapshots: inode_id, length, raw, blocks.
+    """Return the files of a batch of `blocks` that are only in snapshots: inode_id, length, raw.
 
     Blocks of unknown size count as 0 bytes.
 
@@ -31,81 +32,64 @@ def held_files(blocks: pa.RecordBatch, outside: Numbers) -> pa.Table:
             "inode_id": blocks["inode_id"],
             "length": known_size(numbers(blocks["bytes"])),
             "raw": numbers(blocks["raw_bytes"]),
-            "blocks": np.ones(blocks.num_rows, np.int64),
         }
     )
-    return grouped(rows.filter(pa.array(held)), ("inode_id",), HELD.names[1:])
+    return grouped(rows.filter(pa.array(held)), ("inode_id",), KEPT[1:])
 
 
-def diff_counts(diffs: Iterable[Mapping[str, Any]], root_of: Mapping[int, int]) -> dict[str, pa.Table]:
-    """Return `changed`: root_id, changed (the number of inodes with a diff), and `deleted`: root_id, inode_id.
+@dataclass(slots=True)
+class KeptSpace:
+    """What only snapshots keep.
 
-    A diff counts for the directory of its snapshot. `deleted` contains the inodes that the diffs list as deleted, each
-    with its descendants.
-
-    Args:
-        diffs: rows of the table `snapshot_diffs`, all rows of an inode.
-        root_of: snapshottable directory of each snapshot.
+    Attributes:
+        by_view: `KEPT` by view, the set of snapshots that keep it; bit `i` is the snapshot at position `i`.
+        directories: number of directories only in snapshots.
     """
-    changed: set[tuple[int, int]] = set()
-    deleted: set[tuple[int, int]] = set()
-    for diff in diffs:
-        root = root_of.get(diff["snapshot_id"])
-        if root is not None:
-            changed.add((root, diff["inode_id"]))
-            deleted.update((root, inode) for inode in diff.get("deleted_inodes") or ())
-    roots = pa.table({"root_id": pa.array([root for root, _ in changed], pa.int64())})
-    counted = roots.append_column("changed", pa.array(np.ones(len(changed), np.int64)))
-    pairs = sorted(deleted)
-    return {
-        "changed": grouped(counted, ("root_id",), ("changed",)),
-        "deleted": pa.table(
-            {
-                "root_id": pa.array([root for root, _ in pairs], pa.int64()),
-                "inode_id": pa.array([inode for _, inode in pairs], pa.int64()),
-            }
-        ),
-    }
+
+    by_view: dict[int, list[int]] = field(default_factory=dict)
+    directories: int = 0
+
+    def add(self, view: int, files: int, length: int, raw: int) -> None:
+        """Add files, or blocks of files, that exactly the snapshots of a view keep."""
+        kept = self.by_view.setdefault(view, [0] * len(KEPT))
+        for at, value in enumerate((files, length, raw)):
+            kept[at] = min(kept[at] + value, MAX_LONG)
+
+    def total(self) -> dict[str, int]:
+        """Return `KEPT` and directories of all snapshots together."""
+        return {**_sum(self.by_view.values()), "directories": self.directories}
+
+    def by_snapshot(self, count: int) -> list[dict[str, int]]:
+        """Return `KEPT` that each snapshot alone keeps, so that its deletion frees it."""
+        return [_sum([self.by_view.get(1 << at, [0] * len(KEPT))]) for at in range(count)]
+
+    def by_root(self, roots: Sequence[int]) -> dict[int, dict[str, int]]:
+        """Return `KEPT` by snapshottable directory; what snapshots of several directories keep counts for each.
+
+        Args:
+            roots: snapshottable directory of each snapshot.
+        """
+        views = {root: sum(1 << at for at, each in enumerate(roots) if each == root) for root in roots}
+        return {root: _sum(kept for view, kept in self.by_view.items() if view & own) for root, own in views.items()}
 
 
-def held_totals(held: pa.Table) -> dict[str, int]:
-    """Return files, length and raw of the files only in snapshots."""
-    return {"files": held.num_rows, "length": total_of(held["length"]), "raw": total_of(held["raw"])}
+def _sum(found: Iterable[Sequence[int]]) -> dict[str, int]:
+    sums = [0] * len(KEPT)
+    for values in found:
+        sums = [min(MAX_LONG, total + value) for total, value in zip(sums, values, strict=True)]
+    return dict(zip(KEPT, sums, strict=True))
 
 
-def held_by_directory(snapshots: Iterable[Mapping[str, Any]], tables: Mapping[str, pa.Table]) -> list[dict[str, Any]]:
-    """Group by snapshottable directory: path, snapshots, oldest, newest, changed, deleted_trees, files, length, raw.
+@dataclass(frozen=True, slots=True)
+class SnapshotCosts:
+    """The cost of the snapshots of an image.
 
-    `files`, `length` and `raw` describe the inodes listed as deleted that are files and exist only in snapshots. Diffs
-    do not list files deeper in a deleted tree; only `held_totals` includes them.
-
-    Args:
-        snapshots: root_id, root_path, creation_time of each snapshot.
-        tables: `held` of `held_files` (if any), `changed` and `deleted` of `diff_counts`.
+    Attributes:
+        total: see `KeptSpace.total`.
+        snapshots: path, name, time, and `KEPT` that only this snapshot keeps.
+        directories: by snapshottable directory: path, snapshots, oldest, newest, changed, deleted_trees, `KEPT`.
     """
-    taken: dict[int, list[Mapping[str, Any]]] = {}
-    for snapshot in snapshots:
-        taken.setdefault(snapshot["root_id"], []).append(snapshot)
-    roots = list(taken)
-    changed = grouped(tables["changed"], ("root_id",), ("changed",))
-    number = dict(zip(changed["root_id"].to_pylist(), changed["changed"].to_pylist(), strict=True))
-    found: list[dict[str, Any]] = []
-    for root, sums in zip(roots, _deleted(roots, tables).to_pylist(), strict=True):
-        times = [each["creation_time"] for each in taken[root] if each["creation_time"] is not None]
-        about = {"path": taken[root][0]["root_path"], "snapshots": len(taken[root])}
-        times_of = {"oldest": min(times, default=None), "newest": max(times, default=None)}
-        found.append({**about, **times_of, "changed": number.get(root, 0), **sums})
-    return found
 
-
-def _deleted(roots: list[int], tables: Mapping[str, pa.Table]) -> pa.Table:
-    """Return deleted_trees, files, length and raw of each root."""
-    held = tables.get("held", HELD.empty_table())
-    deleted = grouped(tables["deleted"], ("root_id", "inode_id"), ())
-    places = pc.index_in(deleted["root_id"], pa.array(roots, pa.int64()))
-    known = pc.is_valid(places)
-    groups = numbers(places.filter(known))
-    rows = pc.index_in(deleted["inode_id"].filter(known), held["inode_id"].combine_chunks())
-    sums = {"deleted_trees": np.ones(groups.size, np.int64), "files": numbers(pc.is_valid(rows))}
-    sums |= {name: numbers(held[name].take(rows)) for name in ("length", "raw")}
-    return pa.table({name: add_up(values, groups, len(roots)) for name, values in sums.items()})
+    total: Mapping[str, int]
+    snapshots: Sequence[Mapping[str, Any]]
+    directories: Sequence[Mapping[str, Any]]

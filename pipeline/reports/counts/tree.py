@@ -24,7 +24,6 @@ from pipeline.reports.counts.grouping import (
     with_columns,
 )
 from pipeline.reports.counts.namespace import DIMENSIONS, MEASURES, OF_FILES, PARTS, merge_counts
-from pipeline.reports.counts.snapshots import HELD, held_totals
 
 FULL, NEARLY_FULL = "used up", "nearly used up"
 """Levels of quotas."""
@@ -120,13 +119,6 @@ class ImageCounts:
     def total(self) -> dict[str, int]:
         """Sums over the whole tree."""
         return {name: total_of(self.direct[name]) for name in (*MEASURES, *PARTS, *SAVINGS)}
-
-    @cached_property
-    def held(self) -> dict[str, int]:
-        """Files, their length and raw space, and directories only in snapshots."""
-        directories = self.tables.get("held_directories")
-        found = held_totals(self.tables.get("held", HELD.empty_table()))
-        return {**found, "directories": 0 if directories is None else total_of(directories["count"])}
 
     @cached_property
     def by_directory(self) -> pa.Table:

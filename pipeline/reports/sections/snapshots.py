@@ -1,44 +1,52 @@
-"""Section `snapshots`: files and directories that exist only in snapshots."""
+"""Section `snapshots`: what only snapshots keep, and what the deletion of each would free."""
 
 from __future__ import annotations
 
-from pipeline.reports.counts.snapshots import held_by_directory
 from pipeline.reports.model import ReportSection
-from pipeline.reports.rows import bytes_, count, first_bars, first_rows, path, records, table, time
+from pipeline.reports.rows import bytes_, count, first_bars, first_rows, path, table, text, time
 from pipeline.reports.work import ReportData
 
+_KEPT = (
+    bytes_("raw", "Space only in snapshots"),
+    bytes_("length", "Size of these blocks"),
+    count("files", "Files only in snapshots"),
+)
 _TOTAL = (
     count("snapshots", "Snapshots"),
-    bytes_("raw", "Space only in snapshots"),
+    *_KEPT,
     bytes_("current_raw", "Space of the current tree"),
-    bytes_("length", "Size of these files"),
-    count("files", "Files only in snapshots"),
     count("directories", "Directories only in snapshots"),
+)
+_BY_SNAPSHOT = (
+    path(),
+    text("name", "Snapshot"),
+    time("time", "Taken"),
+    bytes_("raw", "Space freed"),
+    bytes_("length", "Size of these blocks"),
+    count("files", "Files only in this snapshot"),
 )
 _BY_DIRECTORY = (
     path(),
     count("snapshots", "Snapshots"),
     time("oldest", "Oldest"),
     time("newest", "Newest"),
-    bytes_("raw", "Space of files deleted since"),
-    count("files", "Files deleted since"),
+    bytes_("raw", "Space only in snapshots"),
+    count("files", "Files only in snapshots"),
     count("deleted_trees", "Names deleted since"),
     count("changed", "Inodes changed since"),
 )
 
 
 def section(work: ReportData) -> ReportSection:
-    """Make tables of the cost of snapshots, in total and by snapshottable directory."""
-    title, words = "Snapshots", "Files and directories that exist only in snapshots."
-    counts = work.image.tables
-    snapshots = records(counts["snapshots"]) if "snapshots" in counts else []
-    if not snapshots:
+    """Make tables of the cost of snapshots, in total, by snapshot and by snapshottable directory."""
+    title, words = "Snapshots", "Space that only snapshots keep, and what the deletion of each would free."
+    costs = work.snapshots
+    if costs is None:
         return ReportSection("snapshots", title, words, notes=("The image has no snapshots.",))
-    total = {**work.image.held, "snapshots": len(snapshots), "current_raw": work.image.total["raw"]}
-    costs = held_by_directory(snapshots, counts)
-    costs.sort(key=lambda row: (-row["raw"], -row["deleted_trees"], row["path"] or ""))
     most = work.options.top
-    chart = "Space of files deleted since, by snapshottable directory"
+    total = {**costs.total, "snapshots": len(costs.snapshots), "current_raw": work.image.total["raw"]}
+    alone = sorted(costs.snapshots, key=lambda row: (-row["raw"], -row["files"], row["path"] or "", row["name"]))
+    directories = sorted(costs.directories, key=lambda row: (-row["raw"], -row["deleted_trees"], row["path"] or ""))
     return ReportSection(
         "snapshots",
         title,
@@ -46,19 +54,24 @@ def section(work: ReportData) -> ReportSection:
         (
             table("snapshots", "Snapshots in total", _TOTAL, [total]),
             first_rows(
-                "snapshots_by_directory",
-                "Snapshottable directories with most deleted files",
-                _BY_DIRECTORY,
-                costs,
+                "snapshots_alone",
+                "Snapshots that keep most",
+                _BY_SNAPSHOT,
+                alone,
                 most=most,
+                text="Freed is what no other snapshot and not the current tree has. What several snapshots share is "
+                "freed with the last of them.",
+            ),
+            first_rows(
+                "snapshots_by_directory", "Directories whose snapshots keep most", _BY_DIRECTORY, directories, most=most
             ),
         ),
-        first_bars(chart, "path", "raw", costs, unit="bytes", most=most),
+        first_bars("Space only in snapshots, by directory", "path", "raw", directories, unit="bytes", most=most),
         (
             (
-                "Counted are non-empty files outside of the current tree. The rows by directory contain files that "
-                "were deleted individually; files deleted with their directory are only in the total. Older blocks "
-                "of files that were truncated or overwritten since a snapshot are not counted."
+                "Counted are the blocks of files outside of the current tree, and older blocks of files that were "
+                "truncated or appended to since a snapshot. The space is that of the file's present replication "
+                "factor or erasure coding policy."
             ),
         ),
     )

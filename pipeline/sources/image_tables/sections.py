@@ -58,10 +58,14 @@ def parts_of_diffs(image: ImageFile, wanted: int | None) -> list[TablePart]:
 
 def blocks(host: HostImage, part: TablePart, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Read the table `blocks`; a kernel fills its columns."""
+    return blocks_of(host, part.cut(host.count), columns)
+
+
+def blocks_of(host: HostImage, slots: range, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Read the rows of the table `blocks` of the inodes in these slots."""
     image, buffer = host.image, host.index.inode_buffer
     policies = policies_of(ImageRecords(image).erasure_coding()) if _needs_policies(columns) else {}
-    slots = part.cut(host.count)
-    yield from block_batches(buffer, host.arrays.offsets, slots, columns, policies, image.place("INODE"))
+    return block_batches(buffer, host.arrays.offsets, slots, columns, policies, image.place("INODE"))
 
 
 def _needs_policies(columns: Sequence[str]) -> bool:
