@@ -10,11 +10,36 @@ _SPARK = "tests/pipeline"
 # these start their own processes
 _ALONE = {"test_cluster.py", "test_merge_daemon.py", "test_report_in_browser.py"}
 _OF_A_MODULE = {
-    "tests/interop/test_cluster.py",
+    "tests/checkpointer/test_leadership.py",
+    "tests/console/test_console_in_browser.py",
+    "tests/hadoop_common/test_zookeeper.py",
     "tests/interop/test_journal_node_states.py",
-    "tests/kerberos/test_secure_cluster.py",
+    "tests/journal/test_bookkeeper_kills.py",
     "tests/test_hints.py",
 }
+# each module has a realm
+_BY_MODULE = "tests/kerberos"
+_SHARED = {
+    "Hadoop's loader": {
+        "tests/interop/test_crafted.py",
+        "tests/interop/test_differential.py",
+        "tests/interop/test_ignored_ops.py",
+        "tests/interop/test_image_damages.py",
+        "tests/interop/test_skipped_edits.py",
+    },
+    "a NameNode": {
+        "tests/interop/test_cluster.py",
+        "tests/interop/test_image_serve.py",
+        "tests/interop/test_secondary_role.py",
+    },
+    "a ZooKeeper": {
+        "tests/failover/test_commands.py",
+        "tests/failover/test_election.py",
+        "tests/failover/test_https.py",
+        "tests/failover/test_pair.py",
+    },
+}
+_SCOPES = {file: scope for scope, files in _SHARED.items() for file in files} | {file: file for file in _OF_A_MODULE}
 _HADOOP = "tests/interop/test_hadoop_"
 
 
@@ -26,8 +51,10 @@ def scope_of(nodeid: str) -> str:
         # one session, whose JVM is warm after the first test
         return file if path.name in _ALONE else _SPARK
     if file.startswith(_HADOOP):
-        return _HADOOP
-    return file if file in _OF_A_MODULE else nodeid
+        return "Hadoop's loader"
+    if path.parent == PurePosixPath(_BY_MODULE):
+        return file
+    return _SCOPES.get(file, nodeid)
 
 
 class SharedJvms(LoadScopeScheduling):

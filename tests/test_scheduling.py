@@ -24,10 +24,15 @@ def test_what_starts_its_own_is_apart(name: str) -> None:
     assert scope_of(f"tests/pipeline/{name}::test_a") != scope_of("tests/pipeline/test_lake.py::test_a")
 
 
-@pytest.mark.parametrize("file", sorted(scheduling._OF_A_MODULE))
+@pytest.mark.parametrize("file", sorted(scheduling._SCOPES))
 def test_a_module_with_its_own_servers_stays_together(file: str) -> None:
     assert (_ROOT / file).is_file()
     assert scope_of(f"{file}::test_a") == scope_of(f"{file}::test_b")
+
+
+def test_modules_with_one_server_stay_together() -> None:
+    assert scope_of("tests/interop/test_hadoop_home.py::test_a") == scope_of("tests/interop/test_crafted.py::test_b")
+    assert scope_of("tests/kerberos/test_web.py::test_a") != scope_of("tests/kerberos/test_tickets.py::test_a")
 
 
 def test_others_go_to_whoever_is_free() -> None:

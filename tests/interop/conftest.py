@@ -59,9 +59,9 @@ def namenode(conf: HadoopConf) -> Iterator[NameNode]:
         yield node
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def shared_namenode(client_jvm: ClientJvm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NameNode]:
-    """Run a NameNode that the tests of a module share; each test works below its own directory."""
+    """Run a NameNode that tests of several modules share (`tests/scheduling.py`); each works below its directory."""
     with NameNode(HadoopConf(tmp_path_factory.mktemp("shared"))) as node:
         yield node
 
@@ -72,7 +72,7 @@ def client(client_jvm: ClientJvm, namenode: NameNode) -> HdfsClient:
     return client_jvm.of(namenode.conf)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def shared_client(client_jvm: ClientJvm, shared_namenode: NameNode) -> HdfsClient:
     """Return a client of `shared_namenode`."""
     return client_jvm.of(shared_namenode.conf)

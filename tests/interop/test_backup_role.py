@@ -12,6 +12,7 @@ import pytest
 from hadoop_common.names import image_name
 from image_tools.verify.checker import verify_image
 from journal.segment_file import list_segments
+from tests.depth import scaled
 from tests.interop.clients import ClientJvm, HdfsClient, without_clock_times
 from tests.interop.cluster import NameNode
 from tests.interop.hadoop_conf import HadoopConf, free_port
@@ -21,6 +22,7 @@ from tests.interop.our_daemon import OurDaemon
 pytestmark = [pytest.mark.interop]
 
 STEPS = 8000
+KILLED_AMID = scaled(3000, quick=1000)
 PURGE = {"dfs.namenode.num.extra.edits.retained": "0", "dfs.namenode.num.checkpoints.retained": "1"}
 
 
@@ -112,17 +114,17 @@ def test_ten_thousand_transactions_arrive_and_become_an_image(
 
 @pytest.mark.both_generations
 def test_it_is_killed_under_load_and_misses_nothing(node: NameNode, backup: Backup, client: HdfsClient) -> None:
-    load = Thread(target=client.load, args=(3000,))
+    load = Thread(target=client.load, args=(KILLED_AMID,))
     load.start()
     begun = backup.status()["streamTxid"]
-    wait_until(lambda: backup.status()["streamTxid"] > begun + 500, "some of the load")
+    wait_until(lambda: backup.status()["streamTxid"] > begun + KILLED_AMID // 6, "some of the load")
     backup.kill()
     backup.start()
     load.join()
     backup.wait_in_step(node)
     client.admin("-rollEdits").checked()
     backup.wait_in_step(node)
-    assert assert_same_segments(node, backup.current) > 3000
+    assert assert_same_segments(node, backup.current) > KILLED_AMID
     before = client.namespace()
     txid = backup.checkpoint()["txid"]
     node.restart()

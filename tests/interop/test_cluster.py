@@ -15,7 +15,7 @@ from checkpointer.transfer import UploadResult, download_image, download_segment
 from checkpointer.transfer.image_acceptance import ask_acceptance, has_image
 from hadoop_common.names import image_name, md5_name
 from tests.interop.clients import ClientJvm, HdfsClient, Namespace, without_clock_times
-from tests.interop.cluster import BackupNode, HaPair, JournalNode, NameNode, SecondaryNameNode
+from tests.interop.cluster import BackupNode, HaPair, NameNode, SecondaryNameNode
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_home import SERVER
 from tests.interop.hadoop_process import HadoopDiedError, wait_until
@@ -32,9 +32,9 @@ def purging(conf: HadoopConf) -> HadoopConf:
     return conf
 
 
-def rolled(client: HdfsClient, node: NameNode, steps: int = 50) -> Namespace:
+def rolled(client: HdfsClient, node: NameNode, steps: int = 50, path: str = "/load") -> Namespace:
     """Write a namespace whose edits are all in finalized segments; the roll begins the next one."""
-    client.load(steps)
+    client.load(steps, path=path)
     client.admin("-rollEdits").checked()
     found = client.namespace()
     assert len(found) > 10
@@ -79,11 +79,6 @@ def test_a_backup_node_registers_and_gets_the_stream(namenode: NameNode, client:
         client.load(20, path="/after")
         last = namenode.last_txid
         wait_until(lambda: backup.last_txid == last, f"BackupNode at txid {last}")
-
-
-def test_a_journal_node_starts(conf: HadoopConf) -> None:
-    with JournalNode(conf) as node:
-        assert node.jmx("Hadoop:service=JournalNode,name=JournalNodeInfo")
 
 
 @pytest.mark.deep
@@ -143,7 +138,7 @@ def test_both_clients_see_the_same(
 def test_our_client_gets_images_and_segments(
     shared_namenode: NameNode, shared_client: HdfsClient, tmp_path: Path
 ) -> None:
-    rolled(shared_client, shared_namenode)
+    rolled(shared_client, shared_namenode, path="/rolled")
     info = shared_namenode.storage_info
     newest = download_image(shared_namenode.url, None, info, [tmp_path])
     original = shared_namenode.current / image_name(newest.txid)
@@ -164,6 +159,7 @@ def test_our_client_is_refused_for_another_cluster(shared_namenode: NameNode, tm
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.deep
 def test_our_merged_image_is_taken_and_the_namenode_restarts_from_it(
     purging: HadoopConf, namenode: NameNode, client: HdfsClient, tmp_path: Path
 ) -> None:

@@ -216,7 +216,13 @@ def packed(source: Path, folder: Path, codec: str, streams: int) -> Path:
 
 @pytest.mark.parametrize(
     ("codec", "streams"),
-    [("DefaultCodec", 1), ("GzipCodec", 1), ("BZip2Codec", 1), ("DefaultCodec", 3), ("GzipCodec", 3)],
+    [
+        ("DefaultCodec", 1),
+        ("GzipCodec", 1),
+        pytest.param("BZip2Codec", 1, marks=pytest.mark.deep),
+        ("DefaultCodec", 3),
+        ("GzipCodec", 3),
+    ],
 )
 def test_sections_of_many_pieces_and_streams_are_read(hadoop: Hadoop, codec: str, streams: int, tmp_path: Path) -> None:
     """A loader without parallel loading reads a section's streams one after the other; Java's BZip2 of 2.7 does not."""

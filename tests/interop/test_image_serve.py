@@ -72,6 +72,7 @@ def image(shared_namenode: NameNode, shared_client: HdfsClient) -> Path:
     shared_client.admin("-setSpaceQuota", "1g", "/t/a").checked()
     shared_client.admin("-safemode", "enter").checked()
     shared_client.admin("-saveNamespace").checked()
+    shared_client.admin("-safemode", "leave").checked()
     current = shared_namenode.current
     return max(path for path in current.glob("fsimage_*") if path.suffix != ".md5")
 

@@ -90,7 +90,6 @@ def settled(trio: JournalTrio, journal: QuorumJournal, expected: list[tuple[int,
         wait_until(lambda number=number: trio.segments(number) == expected, f"node {number} with {expected}")
 
 
-@pytest.mark.both_generations
 def test_it_formats_writes_rolls_reads_and_purges(trio: JournalTrio, journals: list[QuorumJournal]) -> None:
     journal = reader(trio, journals)
     assert not journal.is_formatted()
@@ -150,6 +149,7 @@ def test_a_writer_that_was_taken_over_writes_nothing_more(trio: JournalTrio, jou
     assert read_all(reader(trio, journals).segments(1)) == expected
 
 
+@pytest.mark.deep
 def test_a_writer_killed_amid_a_segment_loses_nothing(trio: JournalTrio, journals: list[QuorumJournal]) -> None:
     reader(trio, journals).format(NAMESPACE)
     acked, batches = 0, dict[tuple[int, int], str]()

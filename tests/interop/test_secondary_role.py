@@ -106,14 +106,15 @@ def test_the_daemon_goes_by_period_and_transactions(conf: HadoopConf, client_jvm
         assert daemon.status()["lastReason"] == "period"
 
 
-def test_safe_mode_is_told_in_the_namenodes_words(namenode: NameNode, client: HdfsClient) -> None:
-    with ours(namenode.conf) as secondary:
+def test_safe_mode_is_told_in_the_namenodes_words(shared_namenode: NameNode, shared_client: HdfsClient) -> None:
+    client = shared_client
+    with ours(shared_namenode.conf) as secondary:
         client.admin("-safemode", "enter").checked()
         result = secondary.checkpoint()
         assert result.state is TriggerState.FAILED
         assert "Log not rolled. Name node is in safe mode" in result.message
         client.admin("-safemode", "leave").checked()
-        client.shell("-mkdir", "/after").checked()
+        client.shell("-mkdir", "/after-safe-mode").checked()
         assert secondary.checkpoint().state is TriggerState.DONE
 
 
@@ -174,10 +175,10 @@ def test_our_fetcher_takes_from_hadoops_secondary(namenode: NameNode, client: Hd
 
 
 def test_hadoop_fetches_an_image_from_our_daemon(
-    namenode: NameNode, client: HdfsClient, client_jvm: ClientJvm, tmp_path: Path
+    shared_namenode: NameNode, shared_client: HdfsClient, client_jvm: ClientJvm, tmp_path: Path
 ) -> None:
-    client.load(40)
-    conf = namenode.conf
+    shared_client.load(40, path="/to-fetch")
+    conf = shared_namenode.conf
     with OurDaemon.secondary(conf) as daemon:
         txid = daemon.checkpoint()["txid"]
         # requests to the NameNode's HTTP server go to our daemon's
@@ -185,7 +186,7 @@ def test_hadoop_fetches_an_image_from_our_daemon(
             tmp_path / "other", {**conf.properties, "dfs.namenode.http-address": daemon.url.removeprefix("http://")}
         )
         client_jvm.of(other).admin("-fetchImage", str(tmp_path / "fetched")).checked()
-    assert (tmp_path / "fetched").read_bytes() == (namenode.current / image_name(txid)).read_bytes()
+    assert (tmp_path / "fetched").read_bytes() == (shared_namenode.current / image_name(txid)).read_bytes()
 
 
 @pytest.mark.deep

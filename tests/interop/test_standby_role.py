@@ -46,7 +46,7 @@ def second(pair: HaPair) -> OurDaemon:
     return OurDaemon.standby(pair.nn2.conf, "dfs.namenode.http-address.ns1.nn2")
 
 
-@pytest.mark.both_generations
+@pytest.mark.deep
 def test_in_the_place_of_the_second_namenode(pair: HaPair, active: HdfsClient) -> None:
     current = pair.nn2.current
     with second(pair) as daemon:
