@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,6 +39,9 @@ PACKAGES = (
 )
 # classes with positional arguments that are hints, and their positions
 _POSITIONAL = {"Check": 2, "FileKind": 1, "NotRegularError": 2, "SparseFileError": 2, "with_next": 1}
+# in modules with hints, except constants that others pass; to parse and walk all other modules takes seconds
+_SHOWS_HINTS = re.compile("hint|" + "|".join(rf"{name}\(" for name in _POSITIONAL), re.IGNORECASE)
+_READ = (ast.Call, ast.Assign, ast.AnnAssign, ast.FunctionDef, ast.ClassDef)
 
 
 class Hint(NamedTuple):
@@ -51,24 +55,32 @@ class Hint(NamedTuple):
 @functools.cache
 def all_hints() -> list[Hint]:
     """Return the hints of all packages, by error and text."""
-    modules = {
-        path: ast.parse(path.read_text(encoding="utf-8"))
+    sources = {
+        path: path.read_text(encoding="utf-8")
         for package in PACKAGES
         for path in sorted((ROOT / package).rglob("*.py"))
         if not path.name.endswith("_pb2.py")
     }
-    names = {name for tree in modules.values() for name in _names_passed(tree)}
+    modules = {path: _nodes(text) for path, text in sources.items() if _SHOWS_HINTS.search(text)}
+    names = {name for nodes in modules.values() for name in _names_passed(nodes)}
+    has_name = re.compile("|".join(sorted(names)))
+    modules |= {path: _nodes(text) for path, text in sources.items() if path not in modules and has_name.search(text)}
     found: set[Hint] = set()
-    for path, tree in modules.items():
-        for error, node in _hints_of(tree, names):
+    for path, nodes in modules.items():
+        for error, node in _hints_of(nodes, names):
             for text in _texts(node):
                 found.add(Hint(error, text, str(path.relative_to(ROOT))))
     return sorted(found)
 
 
-def _names_passed(tree: ast.Module) -> Iterator[str]:
+def _nodes(text: str) -> list[ast.AST]:
+    """Return the nodes of a module that lead to hints."""
+    return [node for node in ast.walk(ast.parse(text)) if isinstance(node, _READ)]
+
+
+def _names_passed(nodes: Sequence[ast.AST]) -> Iterator[str]:
     """Return the names of constants that are passed as hints."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Call):
             for value in _hint_arguments(node):
                 # not inside another text
@@ -83,17 +95,15 @@ def _hint_arguments(call: ast.Call) -> Iterator[ast.expr]:
         yield call.args[position]
 
 
-def _hints_of(tree: ast.Module, names: set[str]) -> Iterator[tuple[str, ast.expr]]:
+def _hints_of(nodes: Sequence[ast.AST], names: set[str]) -> Iterator[tuple[str, ast.expr]]:
     """Yield each hint with the class of its error, or with its place if it has no class."""
-    classes = {id(inner): node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for inner in node.body}
-    owners = {
-        id(inner): node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for inner in ast.walk(node)
-    }
-    for node in ast.walk(tree):
+    holders = [node for node in nodes if isinstance(node, ast.ClassDef)]
+    classes = {id(inner): holder.name for holder in holders for inner in holder.body}
+    for node in nodes:
         if isinstance(node, ast.Call):
-            name = _name(node.func)
-            owner = owners.get(id(node), name) if name == "__init__" else name
-            yield from ((owner, value) for value in _hint_arguments(node))
+            for value in _hint_arguments(node):
+                name = _name(node.func)
+                yield _owner(node, holders) if name == "__init__" else name, value
         elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             for target in map(_name, targets):
@@ -102,6 +112,11 @@ def _hints_of(tree: ast.Module, names: set[str]) -> Iterator[tuple[str, ast.expr
         elif isinstance(node, ast.FunctionDef) and node.name.endswith("hint"):
             returns = (each.value for each in ast.walk(node) if isinstance(each, ast.Return))
             yield from ((node.name, value) for value in returns if value is not None)
+
+
+def _owner(call: ast.Call, holders: Sequence[ast.ClassDef]) -> str:
+    """Return the name of the innermost class with a call of its constructor."""
+    return next((each.name for each in reversed(holders) if any(inner is call for inner in ast.walk(each))), "__init__")
 
 
 def _name(node: ast.expr) -> str:
