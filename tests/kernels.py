@@ -1,6 +1,8 @@
 """Compilation of all kernels: of checkpoints, of the tools and of the benchmarks.
 
-`make interop-setup` runs it on two cores, so that the workers of a test run do not each compile them.
+`make interop-setup` runs it on two cores, so that the workers of a test run do not each compile them. Of two processes
+that need a kernel at the same time, both compile it. Therefore the second process begins with kernels that the first
+one does not need, and reaches the common ones before or after the first one does.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.edits import MIXES
-from checkpointer.merging.offline import merge_directory, plan_directory
 from engine.warm_up import warm_up
 from image_format.compiling.mode import compiled_kernels
 from pipeline.host_image import HostImage
@@ -24,27 +25,25 @@ from tests.recorded_cases import RECORDED, Case
 _CASE = Case(RECORDED / "hadoop-3.4.1" / "erasure-coding-snapshots")
 
 
-def of_merges(folder: Path) -> None:
-    """Merge in every way; generate the benchmarks' images and edits of every mix, and merge them."""
+def of_merges(_: Path) -> None:
+    """Merge in every way; no other merge compiles anything (`tests/checkpointer/test_warm_up.py`)."""
     warm_up()
+
+
+def of_benchmarks_and_tools(folder: Path) -> None:
+    """Generate the benchmarks' images and edits of every mix, and run every tool on recorded images."""
     for mix in MIXES:
-        for snapshots in (False, True):
-            make(folder / f"{mix}-{snapshots}", mix, snapshots=snapshots)
-            merge_directory(plan_directory(folder / f"{mix}-{snapshots}"))
-
-
-def of_tools(folder: Path) -> None:
-    """Run every tool on recorded images."""
+        make(folder / mix, mix, snapshots=True)
     before, after = _CASE.image("before"), _CASE.image("after")
-    run_cli("image", "verify", after)
-    run_cli("image", "diff", before, after)
-    run_cli("image", "convert", after, folder / "converted", "--layout", "-67")
-    for form in ("xml", "json", "delimited", "distribution", "corruption"):
-        run_cli("image", "dump", after, "--format", form, "--output", folder / form)
     image = HostImage.open(after, folder)
     for reader in READERS.values():
         for part in reader.parts(image.image, 2):
             list(reader.read(image, part, reader.table.names))
+    run_cli("image", "diff", before, after)
+    for form in ("delimited", "distribution", "corruption", "xml", "json"):
+        run_cli("image", "dump", after, "--format", form, "--output", folder / form)
+    run_cli("image", "convert", after, folder / "converted", "--layout", "-67")
+    run_cli("image", "verify", after)
 
 
 def _in_a_folder(work: Callable[[Path], None]) -> None:
@@ -54,7 +53,8 @@ def _in_a_folder(work: Callable[[Path], None]) -> None:
 
 def main() -> None:
     started = time.monotonic()
-    workers = [multiprocessing.Process(target=_in_a_folder, args=(work,)) for work in (of_merges, of_tools)]
+    works = (of_merges, of_benchmarks_and_tools)
+    workers = [multiprocessing.Process(target=_in_a_folder, args=(work,)) for work in works]
     with compiled_kernels():
         for worker in workers:
             worker.start()

@@ -51,7 +51,7 @@ def test_merge_names_the_older_image_and_the_command(tmp_path: Path, damage: str
     assert fingerprint(root) == before
 
 
-@pytest.mark.parameters(2)
+@pytest.mark.parameters(1)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_the_command_makes_a_good_image(tmp_path: Path, damage: str) -> None:
     root = damaged(tmp_path, damage)

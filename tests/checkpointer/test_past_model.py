@@ -8,7 +8,7 @@ from tests.checkpointer.past_model import run_history
 from tests.depth import SEED, scaled
 
 EACH = 500
-BLOCKS = scaled(100_000, quick=1_000) // EACH
+BLOCKS = scaled(100_000, quick=500) // EACH
 FIRST_SEED = SEED * 1_000_000
 
 
@@ -29,7 +29,7 @@ def test_nothing_of_a_lost_past_is_offered(first: int) -> None:
 
 def test_a_node_gets_over_it() -> None:
     """Once the NameNode's past no longer changes, an image of it arrives within a few steps."""
-    for seed in range(FIRST_SEED, FIRST_SEED + scaled(10_000, quick=100)):
+    for seed in range(FIRST_SEED, FIRST_SEED + scaled(10_000, quick=50)):
         namenode, node = run_history(seed)
         namenode.telling, namenode.silent, node.hasty = 1.0, 0.0, 0.0
         for _ in range(20):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -17,7 +17,8 @@ from tests.journal.quorum_ops import batch, read_all, write_segment
 from tests.journal.quorum_real_node import RealNode
 from tests.journal.quorum_simulation import Fate, Message, Simulation, instant_reader, simulated_journal
 
-_DOUBLE = 150
+_SINGLE, _DOUBLE, _DYING = 60, 100, 40
+"""Numbers of plans in the quick tier."""
 
 Plan = dict[tuple[str, int], Fate]
 """The fate of the call with this number, from 1 on, to a node."""
@@ -91,9 +92,10 @@ def written(first: int, last: int, value: int) -> dict[int, bytes]:
     return {txid: bytes(found[(txid - first) * size :][:size]) for txid in range(first, last + 1)}
 
 
-def single(calls: int) -> Iterator[Plan]:
-    for node, number, fate in itertools.product(NODES, range(1, calls + 1), FATES):
-        yield {(node, number): fate}
+def single(calls: int) -> Sequence[Plan]:
+    """Return every fault on one node; some of them in the quick tier."""
+    plans = [{(node, number): fate} for node, number, fate in itertools.product(NODES, range(1, calls + 1), FATES)]
+    return sample(plans, _SINGLE, f"a fault of {calls} calls")
 
 
 def double(calls: int, fates: tuple[Fate, ...]) -> Sequence[Plan]:
@@ -194,19 +196,26 @@ def test_two_faults_in_a_recovery_lose_nothing(make_node: Callable[..., Any]) ->
     assert ended.keys() == {False, True}
 
 
+def dying(points: Sequence[str], first_call: int, fate: Fate) -> Sequence[tuple[Plan, tuple[str, str]]]:
+    """Return plans with a failing call to one node, and a point at which another one dies."""
+    calls = range(first_call, RECOVERY_CALLS + 1)
+    found = [
+        ({(failing, number): fate}, (victim, point))
+        for victim, failing in itertools.permutations(NODES, 2)
+        for point, number in itertools.product(points, calls)
+    ]
+    return sample(found, _DYING, f"dying {fate}")
+
+
 @pytest.mark.parameters(2)
 @pytest.mark.parametrize("fate", FATES)
 def test_a_node_that_dies_in_a_recovery_while_another_fails_loses_nothing(fate: Fate) -> None:
-    for dying, failing in itertools.permutations(NODES, 2):
-        for point in ("promised", "finalized", "downloaded", "persisted"):
-            for number in range(1, RECOVERY_CALLS + 1):
-                check_recovery({(failing, number): fate}, ModelNode, crash=(dying, point))
+    for plan, crash in dying(("promised", "finalized", "downloaded", "persisted"), 1, fate):
+        check_recovery(plan, ModelNode, crash=crash)
 
 
 @pytest.mark.parameters(1)
 @pytest.mark.parametrize("fate", [Fate.FAIL_BEFORE, Fate.SILENT])
 def test_our_node_that_dies_at_any_step_of_a_recovery_loses_nothing(fate: Fate) -> None:
-    for dying, failing in itertools.permutations(NODES, 2):
-        for step in range(12):
-            for number in range(3, RECOVERY_CALLS + 1):
-                check_recovery({(failing, number): fate}, RealNode, crash=(dying, str(step)))
+    for plan, crash in dying([str(step) for step in range(12)], 3, fate):
+        check_recovery(plan, RealNode, crash=crash)

@@ -19,7 +19,7 @@ from tests.journal.quorum_real_node import RealNode
 from tests.journal.quorum_world import CRASH_POINTS, World
 
 DISK_STEPS = tuple(map(str, range(10)))
-BLOCK = 250 if deep() else 25
+BLOCK = 250 if deep() else 12
 """Number of schedules per test."""
 STEPS = 200
 
