@@ -20,7 +20,7 @@ from image_format.compiling.mode import VARIABLE, Mode
 from tests.depth import deep, sample, scaled
 from tests.scheduling import SharedJvms
 
-_EACH, _EACH_RECORDED, _EACH_WITH_JVM, _EACH_WITH_SERVERS = 4, 4, 1, 1
+_EACH, _EACH_RECORDED, _EACH_OF_LAYOUTS, _EACH_WITH_JVM, _EACH_WITH_SERVERS = 4, 4, 1, 1, 1
 """Parameter sets of one test function in the quick tier; fewer where each of them takes longer."""
 _RELEASES = ("hadoop-2.7.3/", "hadoop-3.3.6/", "hadoop-3.4.1/", "hadoop-3.5.0/")
 """Prefixes of recorded cases' names; a sample has some of each."""
@@ -86,6 +86,8 @@ def _kept(item: pytest.Function) -> int:
         return _EACH_WITH_JVM
     if item.get_closest_marker("interop") is not None:
         return _EACH_WITH_SERVERS
+    if hasattr(item, "callspec") and item.callspec.params.keys() == {"layout"}:
+        return _EACH_OF_LAYOUTS
     return _EACH_RECORDED if item.get_closest_marker("recorded") is not None else _EACH
 
 

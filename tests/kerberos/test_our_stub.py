@@ -43,12 +43,6 @@ def stub(conf: HadoopConf) -> Iterator[NameNodeStub]:
         yield running
 
 
-def test_the_shell_works_and_privacy_shows_no_name(
-    hadoop_here: None, realm: Kdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    work_in_the_shell(realm, tmp_path, monkeypatch, Protection.PRIVACY, 60)
-
-
 @pytest.mark.deep
 @pytest.mark.parametrize("protection", Protection)
 def test_the_shell_at_each_protection(

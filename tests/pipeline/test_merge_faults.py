@@ -83,6 +83,7 @@ class _Cancelling(SilentObserver):
 
 
 @pytest.mark.parametrize("phase", ["load", "replay", "save"])
+@pytest.mark.parameters(1)
 def test_a_cancelled_merge_leaves_nothing(folder: Path, phase: str) -> None:
     before = fingerprint(folder)
     with pytest.raises(CheckpointCancelledError):
@@ -130,8 +131,8 @@ def environment(scratch: Path, **more: str) -> dict[str, str]:
     return {**os.environ, **ours, **more}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parameters(1)
 def test_the_merge_after_a_driver_that_was_killed_is_right(folder: Path, tmp_path: Path, step: str) -> None:
     before = {path.name for path in (folder / "current").iterdir()}
     child = subprocess.Popen(

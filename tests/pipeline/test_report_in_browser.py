@@ -96,6 +96,7 @@ def bare(chromium: Browser) -> Iterator[Page]:
 
 
 @pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parameters(1)
 def test_every_chart_is_drawn_and_nothing_is_asked_or_said(open_report: Open, viewport: dict[str, int]) -> None:
     report = sample_report()
     opened = open_report(report, viewport=viewport)
@@ -149,6 +150,7 @@ def test_the_treemap_opens_by_tap_on_a_phone(open_report: Open) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parameters(1)
 def test_texts_have_contrast_in_both_themes(open_report: Open, scheme: str) -> None:
     page = open_report(sample_report(), color_scheme=scheme).page
     for numbers in page.locator(".numbers").all():

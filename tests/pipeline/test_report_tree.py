@@ -12,6 +12,7 @@ from tests.pipeline.report_frames import MIB, ROOT, counted, directory, file, ke
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parameters(1)
 def test_roll_up_is_the_sum_of_all_below(seed: int) -> None:
     chance = random.Random(seed)
     rows = [directory(ROOT, None, "/")]
