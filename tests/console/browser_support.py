@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,10 @@ from checkpointer.roles.role import UploadTarget
 from console.check_page import CheckRow
 from engine.merge import Observer
 from hadoop_common.recurring_fault import Alarm
+from image_format.reader import ImageFile
+from image_tools.cli.diff_command import difference_line
+from image_tools.compare.images import ImageComparison
+from node_state.history import COMPARISON, DIFFERENT, HistoryEntry
 from node_state.state import JournalNodeState, RoleDetails
 from servlets.application import create_application
 from servlets.change_guard import ChangeGuard
@@ -26,6 +31,7 @@ from site_config.checkpoint_config import CheckpointConfig
 from site_config.kerberos import open_security
 from tests.checkpointer.service_support import TRANSACTIONS, standby_config
 from tests.checkpointer.test_checkpoint_history import StoredRole
+from tests.engine.image_builder import ImageBuilder
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -58,8 +64,8 @@ class ShownRole(StoredRole):
         )
         return RoleDetails(applied_txid=self.journal, journal_nodes=nodes)
 
-    def fail_directory(self) -> None:
-        self.states = {**self.states, "/data/2": Alarm("No space left on device", "Free space on that disk.")}
+    def fail_directory(self, why: str = "No space left on device") -> None:
+        self.states = {**self.states, "/data/2": Alarm(why, "Free space on that disk.")}
 
     def fail_upload(self) -> None:
         self.targets = (UploadTarget("http://nn1:9870", failures=4, result="failed", error="no route to host"),)
@@ -84,6 +90,22 @@ class ShownDaemon:
         thread = threading.Thread(target=self.service.poll)
         thread.start()
         return thread
+
+    def find_wrong_quota(self, folder: Path) -> None:
+        """Note the first difference of two images in `folder` that differ in a quota, as shadow mode does."""
+        images = []
+        for name, quota in (("ours", 1000), ("theirs", 10)):
+            (folder / name).mkdir()
+            builder = ImageBuilder()
+            builder.directory("/user").directory.nsQuota = quota
+            images.append(builder.save(folder / name))
+        with ImageFile.open(images[0]) as ours, ImageFile.open(images[1]) as theirs:
+            comparison = ImageComparison(ours, theirs)
+            text = difference_line(comparison.named(next(iter(comparison.differences()))))
+        entry = HistoryEntry(
+            at=time.time(), kind=COMPARISON, text=text, txid=7, target="http://nn1:9870", reason=DIFFERENT
+        )
+        self.service.history.note(entry)
 
     def checkpoint(self) -> None:
         """Make a checkpoint that does not wait."""

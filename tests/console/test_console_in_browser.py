@@ -10,9 +10,10 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from hadoop_common.errors import StorageError
+from site_config.keys import SHADOW
 from tests.axe import MissingAxeError, axe
 from tests.browser import MissingBrowserError, browser
-from tests.checkpointer.service_support import TRANSACTIONS
+from tests.checkpointer.service_support import TRANSACTIONS, standby_config
 from tests.console.browser_support import DESKTOP, PATIENCE, PHONE, ShownDaemon, context_of, open_page, shown_daemon
 from tests.required import skip
 
@@ -36,11 +37,12 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ShownDaemon]:
-    """A daemon whose page is polled often."""
+def daemon(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ShownDaemon]:
+    """A daemon whose page is polled often; with the settings of a parameter."""
     monkeypatch.setattr("console.blueprint._POLL_SECONDS", 0.1)
     monkeypatch.setattr("console.blueprint._CACHE_SECONDS", 0.05)
-    with shown_daemon(tmp_path) as shown:
+    config = standby_config(**getattr(request, "param", {}))
+    with shown_daemon(tmp_path / "storage", config=config) as shown:
         yield shown
         shown.role.gate.set()
 
@@ -82,21 +84,35 @@ def test_a_checkpoint_begins_runs_fails_and_heals_before_the_readers_eyes(
 
 @pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
 @pytest.mark.parametrize(
-    ("fault", "title", "section"),
+    ("daemon", "fault", "title", "section"),
     [
-        ("directory", "A storage directory is not used", "disk-full-or-broken"),
-        ("upload", "A NameNode does not get the image", "the-namenode-refuses-an-image-403-409-410-417"),
-        ("journalnode", "A JournalNode does not answer", "a-journalnode-does-not-answer"),
+        ({SHADOW.name: "true"}, "quota", "An image of the NameNode differs", "an-image-differs-in-shadow-mode"),
+        ({}, "disk quota", "A storage directory is not used", "disk-full-or-broken"),
+        ({}, "directory", "A storage directory is not used", "disk-full-or-broken"),
+        ({}, "upload", "A NameNode does not get the image", "the-namenode-refuses-an-image-403-409-410-417"),
+        ({}, "journalnode", "A JournalNode does not answer", "a-journalnode-does-not-answer"),
     ],
+    indirect=["daemon"],
+    ids=["quota", "disk-quota", "directory", "upload", "journalnode"],
 )
 @pytest.mark.parameters(1)
 def test_a_fault_is_on_the_first_screen_at_once_and_leads_to_the_runbook(
-    chromium: Browser, daemon: ShownDaemon, viewport: dict[str, int], fault: str, title: str, section: str
+    chromium: Browser,
+    daemon: ShownDaemon,
+    viewport: dict[str, int],
+    fault: str,
+    title: str,
+    section: str,
+    tmp_path: Path,
 ) -> None:
     with context_of(chromium, viewport=viewport) as context:
         page = open_page(context, daemon.url).page
         expect(page.locator("#attention")).to_contain_text("Nothing needs an operator")
-        if fault == "directory":
+        if fault == "quota":
+            daemon.find_wrong_quota(tmp_path)
+        elif fault == "disk quota":
+            daemon.role.fail_directory("Disk quota exceeded")
+        elif fault == "directory":
             daemon.role.fail_directory()
         elif fault == "upload":
             daemon.role.fail_upload()
@@ -104,6 +120,8 @@ def test_a_fault_is_on_the_first_screen_at_once_and_leads_to_the_runbook(
             daemon.role.lost.add("jn3:8485")
         item = page.locator("#attention li", has_text=title)
         expect(item).to_be_visible()
+        if "quota" in fault:
+            expect(item).to_contain_text("nsQuota: 1000 -> 10" if fault == "quota" else "Disk quota exceeded")
         assert item.evaluate("(each) => each.getBoundingClientRect().bottom <= innerHeight")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         item.get_by_role("link", name="Runbook").click()
@@ -225,6 +243,35 @@ def test_an_action_asks_first_and_tells_its_result(chromium: Browser, daemon: Sh
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_the_keyboard_reaches_everything_that_a_pointer_does(
+    chromium: Browser, daemon: ShownDaemon, viewport: dict[str, int]
+) -> None:
+    spoil(daemon)
+    with context_of(chromium, viewport=viewport) as context:
+        page = open_page(context, f"{daemon.url}?refresh=off").page
+        # the first key then begins at the top
+        page.evaluate("document.getElementById('pause').click()")
+        page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+        wanted = "a[href], button, summary, input:not([type=hidden]), [tabindex='0']"
+        count = page.locator(wanted).count()
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+        reached = 1
+        for _ in range(count - 1):
+            page.keyboard.press("Tab")
+            reached += page.evaluate(
+                f"(() => {{ const e = document.activeElement; return e.matches({wanted!r}) && "
+                "getComputedStyle(e).outlineStyle !== 'none'; })()"
+            )
+        assert reached == count
+        page.evaluate("document.activeElement.blur()")
+        page.locator(".skip").focus()
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.activeElement.id") == "content"
+
+
+@pytest.mark.deep
 def test_actions_need_no_script(chromium: Browser, daemon: ShownDaemon) -> None:
     daemon.role.gate.set()
     daemon.role.journal = 1
@@ -274,15 +321,16 @@ def test_texts_stand_out(chromium: Browser, daemon: ShownDaemon, scheme: str, vi
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_axe_finds_nothing(chromium: Browser, daemon: ShownDaemon, viewport: dict[str, int]) -> None:
+def test_axe_finds_nothing(chromium: Browser, daemon: ShownDaemon, viewport: dict[str, int], scheme: str) -> None:
     try:
         script = axe()
     except MissingAxeError as error:
         skip("axe", str(error))
     spoil(daemon)
     # the policy of the page forbids the checker too
-    with context_of(chromium, viewport=viewport, bypass_csp=True) as context:
+    with context_of(chromium, viewport=viewport, color_scheme=scheme, bypass_csp=True) as context:
         page = open_page(context, daemon.url).page
         for path in (
             "",
