@@ -77,10 +77,12 @@ def readiness(facts: ControllerFacts) -> ProbeResult:
 
 def metrics_blueprint(facts: Callable[[], ControllerFacts]) -> Blueprint:
     """Return the blueprint of /metrics; each scrape calls `facts` once, from any thread."""
-    return collector_blueprint(_ControllerCollector(facts))
+    return collector_blueprint(ControllerCollector(facts))
 
 
-class _ControllerCollector(Collector):
+class ControllerCollector(Collector):
+    """Collector of a controller's metric families."""
+
     def __init__(self, facts: Callable[[], ControllerFacts]) -> None:
         self._facts = facts
 

@@ -1,0 +1,62 @@
+"""Nothing of the interface disappears by accident: docs/interface.txt is what the program has."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.tools.interface import (
+    COMMAND,
+    RECORDED,
+    ROOT,
+    RULE,
+    Differences,
+    compared,
+    present,
+    present_version,
+    removable,
+)
+
+LINES = RECORDED.read_text().splitlines()
+ROW = "| `option checkpointer merge --old` | 1.4 | {} | `--new` |\n"
+
+
+def test_the_interface_is_the_recorded_one() -> None:
+    differences = compared(LINES, present(), removable(RULE.read_text(), present_version()))
+    assert differences == Differences([], []), f"\n{differences}"
+
+
+def test_what_disappeared_is_named_with_the_next_step() -> None:
+    text = str(compared(["command a", "command b"], ["command a", "command c"], ()))
+    assert text.splitlines() == [
+        "disappeared: command b",
+        "next: restore them, or follow the deprecation rule of compatibility.md",
+        "not recorded: command c",
+        f"next: {COMMAND}",
+    ]
+
+
+def test_a_deprecated_line_may_go_with_the_version_that_removes_it() -> None:
+    page = ROW.format("2.0")
+    assert removable(page, "1.9.3") == set()
+    assert removable(page, "2.0.0") == removable(page, "2.1.0") == {"option checkpointer merge --old"}
+    assert not any(compared(["option checkpointer merge --old"], [], removable(page, "2.0.0")))
+
+
+@pytest.mark.parametrize("version", ["1.4", "1.5", "1.3", "2.1"])
+def test_nothing_goes_before_the_next_major_version(version: str) -> None:
+    with pytest.raises(ValueError, match=r"--old: deprecated in 1\.4, so it may go in 2\.0"):
+        removable(ROW.format(version), "3.0.0")
+
+
+def test_the_page_explains_every_kind_of_line() -> None:
+    table = RULE.read_text().partition("| Kind |")[2].partition("\n\n")[0]
+    explained = {name for row in table.splitlines()[2:] for name in re.findall(r"`([\w-]+)`", row.split("|")[1])}
+    assert explained == {line.split()[0] for line in LINES}
+
+
+def test_every_function_of_python_is_documented() -> None:
+    pages = "".join(path.read_text() for path in (ROOT / "docs").glob("pipeline*.md"))
+    functions = {line.split()[1].rpartition(".")[2] for line in LINES if line.startswith("python ")}
+    assert [name for name in functions if name not in pages] == []
