@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from hadoop_rpc.client_values import AclEntryView
 from image_format.permission import AclScope, AclType
-from namenode_stub.names.inode_views import AclEntryView
 from namenode_stub.refusals import OperationRefusedError
 
 _MAX_ENTRIES = 32

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from hadoop_rpc.client_values import AclEntryView
 from image_format.permission import AclScope, AclType
 from journal import ops
 from namenode_stub.names.acl_rules import AclRefusedError, filtered, merged, replaced, without_defaults
-from namenode_stub.names.inode_views import AclEntryView, InodeView, view_of
+from namenode_stub.names.inode_views import InodeView, view_of
 from namenode_stub.names.past_states import InodePlace
 from namenode_stub.names.paths import existing_for_change, is_directory
 from namenode_stub.names.transactions import NamespaceOperations

@@ -8,6 +8,7 @@ from engine.namespace import Namespace
 from engine.namespace.diffs import CURRENT_STATE
 from engine.namespace.erasure_coding import ErasureCodingPolicy
 from hadoop_common.block import Block
+from hadoop_rpc.client_values import AclEntryView
 from image_format.inode_features import to_signed
 from image_format.kernels.inode import DIRECTORY, FILE, SYMLINK
 from image_format.permission import unpack_acl_entry, unpack_permission, unpack_xattr_name
@@ -17,16 +18,6 @@ from journal.ops import XAttr
 from namenode_stub.names.past_states import InodePlace, children_at, copy_at, size_at
 
 _FILE_ATTRIBUTES = pb.INodeFile | pb.INodeDirectory
-
-
-@dataclass(frozen=True, slots=True)
-class AclEntryView:
-    """One entry of an ACL: numbers as in AclEntryProto, `name` "" for the owner, owning group, mask or others."""
-
-    scope: int
-    type: int
-    name: str
-    permission: int
 
 
 @dataclass(frozen=True, slots=True)

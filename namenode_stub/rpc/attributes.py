@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from hadoop_rpc.client_messages import acl_message, signed
+from hadoop_rpc.client_values import AclEntryView, ClientAcl
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext, Handler
 from image_format.permission import XAttrNamespace
 from journal.ops import XAttr
 from namenode_stub.active_namespace import ActiveNamespace
 from namenode_stub.names.acls import AclOperations
-from namenode_stub.names.inode_views import AclEntryView
 from namenode_stub.names.retry_cache import RetryCache
 from namenode_stub.refusals import OperationRefusedError
 from namenode_stub.rpc.handlers import EMPTY, caller_of, client_path, result
 from namenode_stub.rpc.service_switch import ServiceSwitch
-from namenode_stub.rpc.statuses import signed
 
 _MODE_MASK = 0o1777
-_STICKY = 0o1000
 
 
 class AttributeChanges:
@@ -78,19 +77,8 @@ class AttributeChanges:
 
     def acl_status(self, request: pb.PathRequestProto, _: CallContext) -> pb.GetAclStatusResponseProto:
         view = self._names.views.existing(client_path(request.src))
-        entries = [
-            pb.AclEntryProto(type=e.type, scope=e.scope, permissions=e.permission, name=e.name or None)
-            for e in view.acl or ()
-        ]
-        return pb.GetAclStatusResponseProto(
-            result=pb.AclStatusProto(
-                owner=view.owner,
-                group=view.group,
-                sticky=bool(view.mode & _STICKY),
-                entries=entries,
-                permission=pb.FsPermissionProto(perm=view.mode),
-            )
-        )
+        acl = ClientAcl(view.owner, view.group, view.mode, view.acl or ())
+        return pb.GetAclStatusResponseProto(result=acl_message(acl))
 
     def set_acl(self, request: pb.AclSpecRequestProto, _: CallContext) -> pb.EmptyProto:
         self._acls.replace(client_path(request.src), _entries(request))

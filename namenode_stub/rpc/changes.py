@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from hadoop_rpc.client_messages import signed
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext, Handler
 from namenode_stub.active_namespace import ActiveNamespace
 from namenode_stub.names.retry_cache import RetryCache
 from namenode_stub.rpc.handlers import EMPTY, caller_of, client_path, new_path, result
-from namenode_stub.rpc.statuses import signed, status_message
+from namenode_stub.rpc.statuses import status_message
 
 _MODE_MASK = 0o1777
 # CreateFlagProto

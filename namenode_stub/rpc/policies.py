@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.namespace.erasure_coding import ErasureCodingPolicy, policy_name
-from hadoop_common.hdfs_constants import StoragePolicy
+from hadoop_rpc.client_messages import erasure_coding_message, storage_policy_message
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext, Handler
 from image_format.proto import fsimage_pb2
@@ -16,16 +16,6 @@ from namenode_stub.names.retry_cache import RetryCache
 from namenode_stub.refusals import IllegalArgumentError
 from namenode_stub.rpc.handlers import EMPTY, caller_of, client_path
 from namenode_stub.rpc.service_switch import ServiceSwitch
-from namenode_stub.rpc.statuses import erasure_coding_message
-
-_STORAGE_TYPES = {
-    "DISK": pb.DISK,
-    "SSD": pb.SSD,
-    "ARCHIVE": pb.ARCHIVE,
-    "RAM_DISK": pb.RAM_DISK,
-    "PROVIDED": pb.PROVIDED,
-    "NVDIMM": pb.NVDIMM,
-}
 
 
 class StoragePolicyCalls:
@@ -47,11 +37,11 @@ class StoragePolicyCalls:
         return found
 
     def all(self, _: pb.EmptyProto, __: CallContext) -> pb.GetStoragePoliciesResponseProto:
-        return pb.GetStoragePoliciesResponseProto(policies=map(_storage_message, self._policies.all()))
+        return pb.GetStoragePoliciesResponseProto(policies=map(storage_policy_message, self._policies.all()))
 
     def of(self, request: pb.PathRequestProto, _: CallContext) -> pb.GetStoragePolicyResponseProto:
         found = self._policies.of(client_path(request.src))
-        return pb.GetStoragePolicyResponseProto(storagePolicy=_storage_message(found))
+        return pb.GetStoragePolicyResponseProto(storagePolicy=storage_policy_message(found))
 
     def set(self, request: pb.SetStoragePolicyRequestProto, _: CallContext) -> pb.EmptyProto:
         self._policies.set(client_path(request.src), request.policyName)
@@ -60,19 +50,6 @@ class StoragePolicyCalls:
     def unset(self, request: pb.PathRequestProto, _: CallContext) -> pb.EmptyProto:
         self._policies.unset(client_path(request.src))
         return EMPTY
-
-
-def _storage_message(policy: StoragePolicy) -> pb.BlockStoragePolicyProto:
-    def types(names: tuple[str, ...]) -> pb.StorageTypesProto:
-        return pb.StorageTypesProto(storageTypes=[_STORAGE_TYPES[name] for name in names])
-
-    return pb.BlockStoragePolicyProto(
-        policyId=policy.id,
-        name=policy.name,
-        creationPolicy=types(policy.creation),
-        creationFallbackPolicy=types(policy.creation_fallback),
-        replicationFallbackPolicy=types(policy.replication_fallback),
-    )
 
 
 class ErasureCodingCalls:

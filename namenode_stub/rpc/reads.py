@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from google.protobuf.message import Message
 
+from hadoop_rpc.client_messages import unsigned
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext, Handler
 from image_format.kernels.inode import SYMLINK
 from namenode_stub.names.views import Views
 from namenode_stub.refusals import OperationRefusedError
 from namenode_stub.rpc.handlers import EMPTY, client_path
-from namenode_stub.rpc.statuses import located, status_message, unsigned
+from namenode_stub.rpc.statuses import located, status_message
 from namenode_stub.server_settings import ServerDefaults
 
 _PACKET_SIZE = 64 << 10

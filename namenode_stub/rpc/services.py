@@ -39,7 +39,7 @@ def client_service(
         **Reads(names.views, defaults, pool).methods(),
         **Changes(names, cache, pool).methods(),
         **AttributeChanges(names, cache, switch).methods(),
-        **SnapshotCalls(names, cache, switch, pool).methods(),
+        **SnapshotCalls(names, cache, switch).methods(),
         **SnapshotDiffCalls(names, hadoop3=hadoop3).methods(),
         **CachingCalls(names, cache, switch).methods(),
         **StoragePolicyCalls(names, hadoop3=hadoop3).methods(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hadoop_rpc.client_messages import snapshot_message, snapshottable_message
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext, Handler
 from namenode_stub.active_namespace import ActiveNamespace
@@ -9,20 +10,17 @@ from namenode_stub.names.retry_cache import RetryCache
 from namenode_stub.names.snapshot_operations import snapshot_path
 from namenode_stub.rpc.handlers import EMPTY, caller_of, client_path
 from namenode_stub.rpc.service_switch import ServiceSwitch
-from namenode_stub.rpc.statuses import status_message
-
-_SNAPSHOT_LIMIT = 1 << 16  # DirectorySnapshottableFeature: most snapshots of one directory
+from namenode_stub.rpc.statuses import client_inode
 
 
 class SnapshotCalls:
     """Handlers of snapshots."""
 
-    def __init__(self, names: ActiveNamespace, cache: RetryCache, switch: ServiceSwitch, pool: str) -> None:
+    def __init__(self, names: ActiveNamespace, cache: RetryCache, switch: ServiceSwitch) -> None:
         self._names = names
         self._snapshots = names.snapshots
         self._cache = cache
         self._switch = switch
-        self._pool = pool
 
     def methods(self) -> dict[str, Handler]:
         return {
@@ -78,22 +76,14 @@ class SnapshotCalls:
         """Return the snapshottable directories; without any, the list is missing, as in Hadoop."""
         answer = pb.GetSnapshottableDirListingResponseProto()
         for found in self._names.views.snapshottable():
-            answer.snapshottableDirList.snapshottableDirListing.add(
-                dirStatus=status_message(found.view, self._pool),
-                snapshot_quota=_SNAPSHOT_LIMIT,
-                snapshot_number=found.snapshots,
-                parent_fullpath=found.parent.encode(),
-            )
+            message = snapshottable_message(client_inode(found.view), found.snapshots, found.parent.encode())
+            answer.snapshottableDirList.snapshottableDirListing.append(message)
         return answer
 
     def listing(self, request: pb.PathRequestProto, _: CallContext) -> pb.GetSnapshotListingResponseProto:
         path = client_path(request.src)
         answer = pb.GetSnapshotListingResponseProto(snapshotList=pb.SnapshotListingProto())
         for snapshot_id, view in self._names.views.snapshots(path):
-            answer.snapshotList.snapshotListing.add(
-                dirStatus=status_message(view, self._pool),
-                snapshotID=snapshot_id,
-                parent_fullpath=path.encode(),
-                isDeleted=False,
-            )
+            message = snapshot_message(client_inode(view), snapshot_id, path.encode())
+            answer.snapshotList.snapshotListing.append(message)
         return answer

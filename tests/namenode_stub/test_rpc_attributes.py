@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hadoop_rpc.client_values import AclEntryView
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from image_format.permission import AclScope, AclType
 from namenode_stub.names.acl_rules import AclRefusedError, filtered, merged, replaced, without_defaults
-from namenode_stub.names.inode_views import AclEntryView
 from namenode_stub.node import NameNodeStub
 from tests.namenode_stub.rpc_support import MASK64, Dfs, refused, rpc_config, serving
 

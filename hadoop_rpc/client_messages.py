@@ -1,0 +1,113 @@
+"""Messages of ClientProtocol for the values of `hadoop_rpc.client_values` (PBHelperClient)."""
+
+from __future__ import annotations
+
+from hadoop_common.hdfs_constants import StoragePolicy
+from hadoop_rpc.client_values import ClientAcl, ClientInode, CodingFields
+from hadoop_rpc.proto import client_namenode_pb2 as pb
+
+_UINT64 = (1 << 64) - 1
+# FsPermissionExtension: 2.7 reads these bits, 3.x the flags
+_ACL_BIT, _ENCRYPTED_BIT = 1 << 12, 1 << 13
+# HdfsFileStatusProto.Flags
+_HAS_ACL, _HAS_CRYPT, _HAS_EC, _SNAPSHOT_ENABLED = 0x01, 0x02, 0x04, 0x08
+_STICKY = 0o1000
+_REPLICATION_POLICY_ID = 0
+_SNAPSHOT_LIMIT = 1 << 16  # DirectorySnapshottableFeature: most snapshots of one directory
+
+
+def unsigned(value: int) -> int:
+    """Convert a Java long to a uint64 field."""
+    return value & _UINT64
+
+
+def signed(value: int) -> int:
+    """Convert a uint64 field to a Java long."""
+    return value - (1 << 64) if value >> 63 else value
+
+
+def inode_message(inode: ClientInode) -> pb.HdfsFileStatusProto:
+    """Return HdfsFileStatusProto without block locations."""
+    flags = {
+        _HAS_ACL: inode.has_acl,
+        _HAS_CRYPT: inode.encrypted,
+        _HAS_EC: inode.coding is not None and inode.coding.id != _REPLICATION_POLICY_ID,
+        _SNAPSHOT_ENABLED: inode.snapshottable,
+    }
+    message = pb.HdfsFileStatusProto(
+        fileType=pb.HdfsFileStatusProto.FileType.Name(inode.type.value),
+        path=inode.name,
+        length=inode.length,
+        permission=pb.FsPermissionProto(perm=inode.mode | _ACL_BIT * inode.has_acl | _ENCRYPTED_BIT * inode.encrypted),
+        owner=inode.owner,
+        group=inode.group,
+        modification_time=unsigned(inode.mtime),
+        access_time=unsigned(inode.atime),
+        block_replication=inode.replication,
+        blocksize=inode.block_size,
+        fileId=unsigned(inode.id),
+        childrenNum=inode.children,
+        storagePolicy=inode.policy,
+        flags=sum(flag for flag, is_set in flags.items() if is_set),
+    )
+    if inode.coding is not None:
+        message.ecPolicy.CopyFrom(erasure_coding_message(inode.coding))
+    if inode.target is not None:
+        message.symlink = inode.target
+    return message
+
+
+def erasure_coding_message(policy: CodingFields) -> pb.ErasureCodingPolicyProto:
+    """Return a complete ErasureCodingPolicyProto, although clients know built-in policies by id."""
+    schema = pb.ECSchemaProto(codecName=policy.codec, dataUnits=policy.data_units, parityUnits=policy.parity_units)
+    for key, value in policy.options:
+        schema.options.add(key=key, value=value)
+    return pb.ErasureCodingPolicyProto(
+        id=policy.id, name=policy.name, schema=schema, cellSize=policy.cell_size, state=policy.state
+    )
+
+
+def acl_message(acl: ClientAcl) -> pb.AclStatusProto:
+    """Return AclStatusProto."""
+    entries = [
+        pb.AclEntryProto(type=each.type, scope=each.scope, permissions=each.permission, name=each.name or None)
+        for each in acl.entries
+    ]
+    message = pb.AclStatusProto(
+        owner=acl.owner, group=acl.group, sticky=bool((acl.mode or 0) & _STICKY), entries=entries
+    )
+    if acl.mode is not None:
+        message.permission.perm = acl.mode
+    return message
+
+
+def storage_policy_message(policy: StoragePolicy) -> pb.BlockStoragePolicyProto:
+    """Return BlockStoragePolicyProto."""
+
+    def types(names: tuple[str, ...]) -> pb.StorageTypesProto:
+        return pb.StorageTypesProto(storageTypes=names)
+
+    return pb.BlockStoragePolicyProto(
+        policyId=policy.id,
+        name=policy.name,
+        creationPolicy=types(policy.creation),
+        creationFallbackPolicy=types(policy.creation_fallback),
+        replicationFallbackPolicy=types(policy.replication_fallback),
+    )
+
+
+def snapshottable_message(inode: ClientInode, snapshots: int, parent: bytes) -> pb.SnapshottableDirectoryStatusProto:
+    """Return SnapshottableDirectoryStatusProto of a directory with that number of snapshots; `parent` is its path."""
+    return pb.SnapshottableDirectoryStatusProto(
+        dirStatus=inode_message(inode),
+        snapshot_quota=_SNAPSHOT_LIMIT,
+        snapshot_number=snapshots,
+        parent_fullpath=parent,
+    )
+
+
+def snapshot_message(inode: ClientInode, snapshot_id: int, directory: bytes) -> pb.SnapshotStatusProto:
+    """Return SnapshotStatusProto of the root of a snapshot; `directory` is the path of the snapshottable directory."""
+    return pb.SnapshotStatusProto(
+        dirStatus=inode_message(inode), snapshotID=snapshot_id, parent_fullpath=directory, isDeleted=False
+    )

@@ -1,0 +1,99 @@
+"""Values of ClientProtocol: what a client learns about an inode (hdfs.proto, acl.proto, erasurecoding.proto)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from hadoop_rpc.proto import client_namenode_pb2 as pb
+
+
+class ClientInodeType(Enum):
+    """Type of an inode (HdfsFileStatusProto.FileType)."""
+
+    DIRECTORY = pb.HdfsFileStatusProto.IS_DIR
+    FILE = pb.HdfsFileStatusProto.IS_FILE
+    SYMLINK = pb.HdfsFileStatusProto.IS_SYMLINK
+
+
+class CodingFields(Protocol):
+    """An erasure coding policy; `cell_size` in bytes, `state` as in the message."""
+
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def codec(self) -> str: ...
+
+    @property
+    def data_units(self) -> int: ...
+
+    @property
+    def parity_units(self) -> int: ...
+
+    @property
+    def options(self) -> Sequence[tuple[str, str]]: ...
+
+    @property
+    def cell_size(self) -> int: ...
+
+    @property
+    def state(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ClientInode:
+    """The status of an inode for clients (HdfsFileStatus); times in ms since the epoch, sizes in bytes.
+
+    Attributes:
+        name: local name, empty if the path itself was requested.
+        mode: permissions with the sticky bit.
+        children: number of names in a directory.
+        policy: id of the effective storage policy, 0 if none is set.
+        coding: effective erasure coding policy, None without one.
+        target: of a symbolic link.
+    """
+
+    type: ClientInodeType
+    id: int
+    name: bytes
+    owner: str
+    group: str
+    mode: int
+    mtime: int = 0
+    atime: int = 0
+    length: int = 0
+    replication: int = 0
+    block_size: int = 0
+    children: int = 0
+    policy: int = 0
+    coding: CodingFields | None = None
+    target: bytes | None = None
+    has_acl: bool = False
+    encrypted: bool = False
+    snapshottable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AclEntryView:
+    """One entry of an ACL: numbers as in AclEntryProto, `name` "" for the owner, owning group, mask or others."""
+
+    scope: int
+    type: int
+    name: str
+    permission: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientAcl:
+    """The ACL of an inode (AclStatus), with its extended entries; `mode` is None for `.snapshot`."""
+
+    owner: str
+    group: str
+    mode: int | None
+    entries: Sequence[AclEntryView] = ()
