@@ -7,7 +7,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Self
 
@@ -51,6 +51,7 @@ class RpcServer:
         max_frame: maximum request size in bytes (`ipc.maximum.data.length`).
         security: accepts only Kerberos logins, which the handlers process.
         logins: counts logins; None uses the counts of the process.
+        state_id: see `ServerConnection`.
 
     Attributes:
         activity: statistics of the server.
@@ -69,11 +70,13 @@ class RpcServer:
         max_frame: int = MAX_FRAME,
         security: RpcServerSecurity | None = None,
         logins: LoginCounts | None = None,
+        state_id: Callable[[], int | None] | None = None,
     ) -> None:
         self._requested = (host, port)
         self.security = security
         self.logins = logins or LOGINS
         self.activity = RpcActivity()
+        self.state_id = state_id
         self._dispatcher = Dispatcher(services)
         self.limits = limits or PortLimits()
         self.refusals = refusals or Refusals()

@@ -16,6 +16,7 @@ import socket
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Protocol
 
 from google.protobuf.message import EncodeError, Message
@@ -50,6 +51,7 @@ class ChannelServer(Protocol):
     activity: RpcActivity
     security: RpcServerSecurity | None
     max_frame: int
+    state_id: Callable[[], int | None] | None
 
     @property
     def waiting(self) -> bool: ...
@@ -72,7 +74,9 @@ class RpcChannel(Channel):
         super().__init__(connection, peer)
         self._server = server
         self._limits = server.limits
-        self._state = ServerConnection(security=server.security, peer=peer, max_frame=server.max_frame)
+        self._state = ServerConnection(
+            security=server.security, peer=peer, max_frame=server.max_frame, state_id=server.state_id
+        )
         # prevents closing the socket while a handler sends; guards all following fields
         self._lock = threading.Lock()
         self._unsent: deque[memoryview] = deque()
@@ -103,6 +107,7 @@ class RpcChannel(Channel):
             client_id=call.client_id,
             call_id=call.call_id,
             retry_count=call.retry,
+            state_id=call.state_id,
         )
 
     def perform(self, call: Call, dispatcher: Dispatcher) -> bool:

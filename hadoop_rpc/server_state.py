@@ -11,6 +11,7 @@ although Hadoop would perform it. A call must be of the protocol for which the c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -87,7 +88,11 @@ class ConnectionEnd:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call to perform: `body` is the request message of `method` in `protocol`."""
+    """A call to perform: `body` is the request message of `method` in `protocol`.
+
+    Attributes:
+        state_id: newest transaction that the client knows; None if the client takes no part in consistent reads.
+    """
 
     call_id: int
     client_id: bytes
@@ -96,6 +101,7 @@ class Call:
     method: str
     version: int
     body: bytes
+    state_id: int | None = None
 
 
 _WITHOUT_FRAMES = (ServerState.HEADER, ServerState.CLOSED)
@@ -117,6 +123,7 @@ class ServerConnection:
     Args:
         security: accepts only Kerberos logins; its methods may wait for DNS or a disk.
         peer: address of the client.
+        state_id: returns the newest transaction of the server's state for the header of each answer (AlignmentContext).
 
     Attributes:
         user, real_user: names that the client claims, "" before its context; `real_user` acts as `user`. With security,
@@ -126,8 +133,14 @@ class ServerConnection:
     """
 
     def __init__(
-        self, *, security: RpcServerSecurity | None = None, peer: str = "", max_frame: int = MAX_FRAME
+        self,
+        *,
+        security: RpcServerSecurity | None = None,
+        peer: str = "",
+        max_frame: int = MAX_FRAME,
+        state_id: Callable[[], int | None] | None = None,
     ) -> None:
+        self._state_id = state_id
         self._security = security
         self._peer = peer
         first = min(max_frame, MAX_HANDSHAKE_FRAME if security is not None else _FIRST_FRAMES)
@@ -218,6 +231,7 @@ class ServerConnection:
             serverIpcVersionNum=IPC_VERSION,
             clientId=call.client_id,
             retryCount=call.retry,
+            stateId=None if self._state_id is None else self._state_id(),
         )
 
     def _close(self, error: RemoteError, code: RpcErrorCode, call_id: int = FATAL_CALL_ID) -> ConnectionEnd:
@@ -351,6 +365,7 @@ class ServerConnection:
             method=request.methodName,
             version=request.clientProtocolVersion,
             body=reader.read_bytes(),
+            state_id=header.stateId if header.HasField("stateId") else None,
         )
 
 

@@ -28,7 +28,11 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """The caller: `user` (on behalf of `real_user`, if any) at address `peer`; the ids are for a retry cache."""
+    """The caller: `user` (on behalf of `real_user`, if any) at address `peer`; client and call id are for a retry cache.
+
+    Attributes:
+        state_id: see `Call`.
+    """
 
     user: str
     real_user: str
@@ -37,6 +41,7 @@ class CallContext:
     client_id: bytes
     call_id: int
     retry_count: int
+    state_id: int | None = None
 
 
 Handler = Callable[[Any, CallContext], Message]

@@ -15,8 +15,9 @@ from werkzeug.routing import PathConverter
 
 from hadoop_common.errors import HdfsError
 from image_tools.namespace_browser import NamespaceBrowser
+from image_tools.namespace_reads import FILE_NOT_FOUND, parse_long
 from image_tools.permission_checker import PermissionChecker, ReadRefusedError
-from servlets.webhdfs_view import JsonObject, ListedPage, WebHdfsRefusedError, WebHdfsView, bad_parameter, parse_long
+from servlets.webhdfs_view import JsonObject, ListedPage, WebHdfsRefusedError, WebHdfsView, bad_parameter
 
 _LOG = logging.getLogger(__name__)
 
@@ -32,14 +33,14 @@ class WebHdfsSource(Protocol):
         """Admit a request; return a function to call once its answer is sent.
 
         Raises:
-            WebHdfsRefusedError: too many requests are answered.
+            ReadRefusedError: too many requests are answered.
         """
 
     def reading(self, min_txid: int) -> AbstractContextManager[NamespaceBrowser]:
         """Return read access to the namespace, once it has applied `min_txid`.
 
         Raises:
-            WebHdfsRefusedError: it is not available within a time limit.
+            ReadRefusedError: it is not available within a time limit.
         """
 
     def caller(self) -> WebHdfsCaller:
@@ -89,9 +90,9 @@ def webhdfs_blueprint(source: WebHdfsSource) -> Blueprint:
     """Make the blueprint of GET /webhdfs/v1/PATH?op=OPERATION.
 
     GETFILESTATUS, LISTSTATUS, LISTSTATUS_BATCH, GETCONTENTSUMMARY, GETQUOTAUSAGE, GETSTORAGEPOLICY, GETACLSTATUS,
-    GETXATTRS, LISTXATTRS, GETHOMEDIRECTORY and GETSERVERDEFAULTS; other operations are refused. Paths may lead into
-    snapshots (`.snapshot/NAME`) and begin at an inode (`/.reserved/.inodes/ID`). A refusal is a RemoteException as
-    JSON, with Hadoop's status. With `min_txid`, the answer waits until the namespace has applied that transaction.
+    GETXATTRS, LISTXATTRS, GETHOMEDIRECTORY, and GETSERVERDEFAULTS of an image; other operations are refused. Paths may
+    lead into snapshots (`.snapshot/NAME`) and begin at an inode (`/.reserved/.inodes/ID`). A refusal is a
+    RemoteException as JSON, with Hadoop's status. With `min_txid`, the answer waits until the namespace has applied that transaction.
     """
     blueprint = Blueprint("webhdfs", __name__)
     blueprint.record_once(_register_converter)
@@ -121,7 +122,8 @@ def webhdfs_blueprint(source: WebHdfsSource) -> Blueprint:
 
     @blueprint.errorhandler(ReadRefusedError)
     def denied(fault: ReadRefusedError) -> Response:
-        return _remote(HTTPStatus.FORBIDDEN, fault.java_class, str(fault))
+        status = HTTPStatus.NOT_FOUND if fault.java_class == FILE_NOT_FOUND else HTTPStatus.FORBIDDEN
+        return _remote(status, fault.java_class, str(fault))
 
     @blueprint.errorhandler(HdfsError)
     def damaged(fault: HdfsError) -> Response:

@@ -16,7 +16,7 @@ from engine.read_refusals import STANDBY, standby_refusal
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.access import system_groups
 from image_tools.namespace_browser import NamespaceBrowser
-from image_tools.permission_checker import ACCESS_CONTROL, PermissionChecker
+from image_tools.permission_checker import ACCESS_CONTROL, PermissionChecker, ReadRefusedError
 from servlets.http_authenticator import request_caller
 from servlets.webhdfs import WebHdfsCaller
 from servlets.webhdfs_view import WebHdfsRefusedError
@@ -69,7 +69,7 @@ class LiveNamespace:
         """Admit a request; return a function to call once its answer is sent.
 
         Raises:
-            WebHdfsRefusedError: `MAX_READERS` requests are answered.
+            ReadRefusedError: `MAX_READERS` requests are answered.
         """
         if not self._readers.acquire(blocking=False):
             raise _retriable(f"{MAX_READERS} requests are answered at this moment; repeat the request")
@@ -80,7 +80,7 @@ class LiveNamespace:
         """Yield read access once `min_txid` is applied.
 
         Raises:
-            WebHdfsRefusedError: that did not happen in time, or too many requests wait for it.
+            ReadRefusedError: that did not happen in time, or too many requests wait for it.
         """
         try:
             with ExitStack() as waiting:
@@ -138,5 +138,5 @@ class LiveNamespace:
         return WebHdfsRefusedError(HTTPStatus.FORBIDDEN, STANDBY, standby_refusal(f"{method} {operation}"))
 
 
-def _retriable(what: str) -> WebHdfsRefusedError:
-    return WebHdfsRefusedError(HTTPStatus.FORBIDDEN, _RETRIABLE, what)
+def _retriable(what: str) -> ReadRefusedError:
+    return ReadRefusedError(_RETRIABLE, what)

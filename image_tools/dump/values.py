@@ -93,6 +93,12 @@ class Owner(NamedTuple):
     mode: int
 
 
+def acl_entry_text(scope: int, kind: int, name: str, permission: int) -> str:
+    """Format an ACL entry like `hdfs dfs -getfacl`, e.g. `default:user:erin:r-x`."""
+    prefix = "default:" if scope == AclScope.DEFAULT else ""
+    return f"{prefix}{AclType(kind).name.lower()}:{name}:{rwx(permission)}"
+
+
 class SerialNames:
     """Decoder of packed fields that refer to the string table.
 
@@ -118,8 +124,7 @@ class SerialNames:
     def acl_entry(self, packed: int) -> str:
         """Format an ACL entry like `hdfs dfs -getfacl`, e.g. `default:user:erin:r-x`."""
         entry = unpack_acl_entry(packed)
-        scope = "default:" if entry.scope is AclScope.DEFAULT else ""
-        return f"{scope}{entry.type.name.lower()}:{self.acl_name(entry)}:{rwx(entry.permission)}"
+        return acl_entry_text(entry.scope, entry.type, self.acl_name(entry), entry.permission)
 
     def acl_name(self, entry: AclBits) -> str:
         """Return the user or group of an ACL entry; "" for the owner, the owning group, the mask and others."""

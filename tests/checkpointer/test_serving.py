@@ -14,12 +14,12 @@ from checkpointer.serving import live_namespace
 from checkpointer.serving.live_namespace import MAX_AHEAD, MAX_READERS, MAX_WAITING, LiveNamespace
 from engine.warm_namespace import WarmNamespace
 from image_format.permission import AclScope, AclType
+from image_tools.permission_checker import ReadRefusedError
 from journal import ops
 from journal.ops import EditOp
 from journal.values import XATTR_NAMESPACES
 from servlets.application import create_application
 from servlets.webhdfs import webhdfs_blueprint
-from servlets.webhdfs_view import WebHdfsRefusedError
 from tests.checkpointer.service_support import FakeRole, standby_config
 from tests.engine.image_builder import BASE_TXID, ImageBuilder, numbered
 from tests.engine.op_makers import mkdir, set_permissions
@@ -165,7 +165,7 @@ def test_requests_that_wait_are_limited(client: FlaskClient, warm: WarmNamespace
     live = LiveNamespace(FakeRole(), warm, standby_config(), owner="hdfs", authenticated=False)
     for _ in range(MAX_WAITING):
         live._waiting.acquire()
-    with pytest.raises(WebHdfsRefusedError, match="requests wait"), live.reading(warm.last_txid + 1):
+    with pytest.raises(ReadRefusedError, match="requests wait"), live.reading(warm.last_txid + 1):
         pass
     with live.reading(warm.last_txid) as browser:
         assert browser.root() is not None

@@ -1,0 +1,379 @@
+"""Reads of a namespace as a NameNode answers them: paths, permissions and status.
+
+WebHDFS and ClientProtocol encode the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from hadoop_common.hdfs_constants import (
+    DEFAULT_POLICY,
+    ROOT_INODE_ID,
+    UNSPECIFIED_POLICY,
+    StoragePolicy,
+    storage_policy,
+)
+from hadoop_rpc.client_values import AclEntryView, ClientAcl, ClientInode, ClientInodeType
+from image_format.permission import unpack_acl_entry
+from image_format.policies import ErasurePolicy
+from image_format.proto import fsimage_pb2 as pb
+from image_tools.dump.values import Owner, java_text, signed32, signed64
+from image_tools.namespace_browser import (
+    Enter,
+    LocatedInode,
+    NamespaceBrowser,
+    Place,
+    SnapshotFolder,
+    SubtreeTotals,
+    places_along,
+)
+from image_tools.permission_checker import Access, PermissionChecker, ReadRefusedError
+
+BATCH: Final = 1000
+"""Entries of a directory that are read at once (dfs.ls.limit)."""
+FILE_NOT_FOUND: Final = "java.io.FileNotFoundException"
+IO_EXCEPTION: Final = "java.io.IOException"
+NOT_THERE: Final = "File does not exist: {}"
+_NOT_SNAPSHOTTABLE: Final = "org.apache.hadoop.hdfs.protocol.SnapshotException"
+_MAX_LONG: Final = (1 << 63) - 1
+_MODE: Final = 0o1777
+_SUPERGROUP: Final = "supergroup"
+_ZONE: Final = "raw.hdfs.crypto.encryption.zone"
+_ENCRYPTED: Final = "raw.hdfs.crypto.file.encryption.info"
+_NO_INODE: Final = -1
+_ENABLED: Final = pb.ErasureCodingPolicyState.ENABLED
+_TYPES: Final = {
+    pb.INode.FILE: ClientInodeType.FILE,
+    pb.INode.DIRECTORY: ClientInodeType.DIRECTORY,
+    pb.INode.SYMLINK: ClientInodeType.SYMLINK,
+}
+
+
+def _virtual(name: bytes, mode: int, *, group: str = "") -> ClientInode:
+    """Return the status of a directory without an inode."""
+    return ClientInode(ClientInodeType.DIRECTORY, _NO_INODE, name, owner="", group=group, mode=mode)
+
+
+RESERVED: Final = _virtual(b"", 0o1770)
+"""The directory `/.reserved`."""
+IN_RESERVED: Final = tuple(_virtual(name, 0o770, group=_SUPERGROUP) for name in (b".inodes", b"raw"))
+SNAPSHOT_FOLDER: Final = _virtual(b"", 0o777)
+"""The directory `.snapshot` of a snapshottable directory."""
+SNAPSHOT_FOLDER_ACL: Final = ClientAcl("", "", None)
+
+
+def components(path: bytes) -> list[bytes]:
+    """Return the names of a path."""
+    return [name for name in path.split(b"/") if name]
+
+
+def is_reserved(path: bytes) -> bool:
+    """Return whether a path is `/.reserved` itself."""
+    return components(path) == [b".reserved"]
+
+
+def not_found(message: str, path: bytes) -> ReadRefusedError:
+    """Return a FileNotFoundException; `message` has a place for the path."""
+    return ReadRefusedError(FILE_NOT_FOUND, message.format(java_text(path) or "/"))
+
+
+def parse_long(text: str) -> int | None:
+    """Return a number that is not negative as Java's Long.parseLong; None if the text is not one, or too large."""
+    digits = text.lstrip("0")
+    if not text.isascii() or not text.isdigit() or len(digits) > len(str(_MAX_LONG)):
+        return None
+    number = int(digits or "0")
+    return number if number <= _MAX_LONG else None
+
+
+class CodingPolicy(NamedTuple):
+    """An erasure coding policy with its id (`CodingFields`)."""
+
+    id: int
+    policy: ErasurePolicy
+    state: int = _ENABLED
+
+    @property
+    def name(self) -> str:
+        return self.policy.name
+
+    @property
+    def codec(self) -> str:
+        return self.policy.codec
+
+    @property
+    def data_units(self) -> int:
+        return self.policy.data_units
+
+    @property
+    def parity_units(self) -> int:
+        return self.policy.parity_units
+
+    @property
+    def cell_size(self) -> int:
+        return self.policy.cell_size
+
+    @property
+    def options(self) -> tuple[tuple[str, str], ...]:
+        return self.policy.options
+
+
+class XAttrView(NamedTuple):
+    """An extended attribute; `namespace` as USER."""
+
+    namespace: str
+    name: str
+    value: bytes | None
+
+    @property
+    def full_name(self) -> str:
+        return java_text(f"{self.namespace.lower()}.{self.name}")
+
+
+class InodePage(NamedTuple):
+    """Some entries of a directory, and the number of entries after them."""
+
+    inodes: list[ClientInode]
+    remaining: int
+
+
+class Quotas(NamedTuple):
+    """Quotas of a directory, -1 for none; `types` by the name of the storage type."""
+
+    names: int
+    space: int
+    types: Mapping[str, int]
+
+
+class Summary(NamedTuple):
+    """Sums of a subtree, with the quotas and the erasure coding policy of its top; that is a name, or a word for none."""
+
+    totals: SubtreeTotals
+    in_snapshots: SubtreeTotals
+    quotas: Quotas
+    coding: str
+
+
+class SnapshotRoot(NamedTuple):
+    """A snapshot of a directory."""
+
+    id: int
+    inode: ClientInode
+
+
+class SnapshottableDirectory(NamedTuple):
+    """A snapshottable directory, the number of its snapshots, and the path of its parent."""
+
+    inode: ClientInode
+    snapshots: int
+    parent: bytes
+
+
+class NamespaceReads:
+    """Reads by one caller. Every method raises ReadRefusedError where a NameNode answers with an exception.
+
+    Args:
+        permissions: of the caller; None if everybody sees everything.
+    """
+
+    def __init__(self, browser: NamespaceBrowser, permissions: PermissionChecker | None) -> None:
+        self._browser = browser
+        self._permissions = permissions
+        # components of the path of the request, for refusals
+        self._path: list[bytes] = []
+
+    # ---- paths ---------------------------------------------------------------------------------------------
+
+    def find(self, path: bytes) -> Place:
+        """Resolve a path (FSDirectory.resolvePath, resolveDotInodesPath), and check that the caller may."""
+        browser = self._browser
+        match components(path):
+            case [b".reserved", b"raw", *rest]:
+                places: list[Place] = places_along(browser, browser.root(), rest)
+            case [b".reserved", b".inodes", number, *rest]:
+                inode_id = parse_long(number.decode("latin-1"))
+                if inode_id is None:
+                    raise not_found("Invalid inode path: {}", path)
+                above = list(browser.chain(inode_id))
+                if not above:
+                    raise not_found("File for given inode path does not exist: {}", path)
+                if rest == [b".."]:
+                    rest, above = [], above[:-1] or above
+                places = [*above[:-1], *places_along(browser, above[-1], rest)]
+                rest = [*(each.inode.name for each in above[1:]), *rest]
+            case rest:
+                places = places_along(browser, browser.root(), rest)
+        self._path = rest
+        if self._permissions is not None:
+            self._permissions.check_traverse(places, rest, browser.names)
+        return places[-1]
+
+    def check(self, place: LocatedInode, access: Access) -> None:
+        """Check an access to the inode that was found last."""
+        if self._permissions is not None:
+            self._permissions.check(place.inode, self._path, access, self._browser.names)
+
+    def _enter(self) -> Enter | None:
+        """Return the check of each directory below a path, None without one."""
+        if self._permissions is None or self._permissions.unlimited:
+            return None
+        permissions = self._permissions
+
+        def enter(directory: LocatedInode) -> None:
+            names = self._browser.names
+            if not permissions.may(directory.inode, Access.READ_EXECUTE, names):
+                chain = self._browser.chain(signed64(directory.inode.id))
+                path = [each.inode.name for each in chain[1:]]
+                permissions.check(directory.inode, path, Access.READ_EXECUTE, names)
+
+        return enter
+
+    # ---- status --------------------------------------------------------------------------------------------
+
+    def inode(self, place: LocatedInode, name: bytes = b"", children: int | None = None) -> ClientInode:
+        """Return the status of an inode; `children` replaces the number of its children."""
+        inode = place.inode
+        file, directory, link = inode.file, inode.directory, inode.symlink
+        owner = self._owner(inode)
+        attributes = {attribute.full_name for attribute in self._attributes(inode)}
+        return ClientInode(
+            type=_TYPES[inode.type],
+            id=signed64(inode.id),
+            name=name,
+            owner=_name(owner.user),
+            group=_name(owner.group),
+            mode=owner.mode & _MODE,
+            mtime=signed64(file.modificationTime or directory.modificationTime or link.modificationTime),
+            atime=signed64(file.accessTime or link.accessTime),
+            length=sum(block.numBytes for block in file.blocks),
+            # a striped file has one copy of its blocks
+            replication=1 if file.HasField("erasureCodingPolicyID") else signed32(file.replication),
+            block_size=signed64(file.preferredBlockSize),
+            children=self._browser.child_count(place) if children is None else children,
+            policy=UNSPECIFIED_POLICY if inode.HasField("symlink") else place.policy,
+            coding=self.coding(place),
+            target=link.target if inode.HasField("symlink") else None,
+            has_acl=bool(file.acl.entries or directory.acl.entries),
+            encrypted=_ZONE in attributes or _ENCRYPTED in attributes,
+            snapshottable=signed64(inode.id) == ROOT_INODE_ID or self._browser.is_snapshottable(place),
+        )
+
+    def coding(self, place: LocatedInode) -> CodingPolicy | None:
+        """Return the erasure coding policy of an inode; the policy `replication` counts as none."""
+        policies = self._browser.erasure_policies
+        return next((CodingPolicy(*each) for each in policies.items() if each[1].name == place.coding), None)
+
+    def _owner(self, inode: pb.INode) -> Owner:
+        return self._browser.names.owner(
+            inode.file.permission or inode.directory.permission or inode.symlink.permission
+        )
+
+    # ---- directories ---------------------------------------------------------------------------------------
+
+    def page(self, place: LocatedInode, behind: bytes) -> InodePage:
+        """Return the entries of a directory with names after `behind`, or the inode itself if it is none."""
+        if not place.inode.HasField("directory"):
+            return InodePage([self.inode(place)], 0)
+        self.check(place, Access.READ_EXECUTE)
+        entries, remaining = self._browser.page(place, behind, BATCH)
+        return InodePage([self.inode(child, child.inode.name) for child in entries], remaining)
+
+    def snapshots(self, folder: SnapshotFolder, above: bytes) -> list[SnapshotRoot]:
+        """Return the snapshots in `.snapshot`; `above` is the path of its directory."""
+        if folder.directory is None:
+            raise not_found("Directory does not exist: {}", above)
+        if folder.snapshots is None:
+            what = f"Directory is not a snapshottable directory: {java_text(above) or '/'}"
+            raise ReadRefusedError(_NOT_SNAPSHOTTABLE, what)
+        # a NameNode counts the present children
+        count = self._browser.child_count(folder.directory)
+        return [SnapshotRoot(each.snapshot or 0, self.inode(each, each.inode.name, count)) for each in folder.snapshots]
+
+    def snapshots_of(self, place: LocatedInode, path: bytes) -> list[SnapshotRoot]:
+        """Return the snapshots of a directory."""
+        self.check(place, Access.READ)
+        return self.snapshots(self._browser.snapshot_folder(place), path)
+
+    def snapshottable(self) -> list[SnapshottableDirectory]:
+        """Return the snapshottable directories that the caller owns, or all for a superuser, by path."""
+        caller, found = self._permissions, []
+        for directory_id in self._browser.snapshottable():
+            chain = self._browser.chain(directory_id)
+            if not chain:
+                continue
+            inode = self.inode(chain[-1], chain[-1].inode.name)
+            if caller is not None and not caller.superuser and inode.owner != caller.user:
+                continue
+            count = len(self._browser.snapshot_folder(chain[-1]).snapshots or ())
+            parent = b"/" + b"/".join(each.inode.name for each in chain[1:-1]) if len(chain) > 1 else b""
+            found.append(SnapshottableDirectory(inode, count, parent))
+        return sorted(found, key=lambda each: (each.parent, each.inode.name))
+
+    # ---- sums ----------------------------------------------------------------------------------------------
+
+    def summary(self, place: LocatedInode) -> Summary:
+        """Return the sums of a subtree."""
+        content, past = self._browser.content(place, self._enter())
+        replicated = place.inode.HasField("file") and not place.coding
+        return Summary(content, past, _quotas(place.inode.directory), _REPLICATED if replicated else place.coding)
+
+    # ---- attributes ----------------------------------------------------------------------------------------
+
+    def storage_policy(self, place: LocatedInode) -> StoragePolicy:
+        """Return the effective storage policy."""
+        self.check(place, Access.READ)
+        found = storage_policy(place.policy or DEFAULT_POLICY)
+        if found is None:
+            raise ReadRefusedError(IO_EXCEPTION, f"Cannot find a block policy with the ID {place.policy}")
+        return found
+
+    def acl(self, place: LocatedInode) -> ClientAcl:
+        """Return the extended entries of an ACL."""
+        inode, names = place.inode, self._browser.names
+        owner = self._owner(inode)
+        entries = []
+        for packed in (*inode.file.acl.entries, *inode.directory.acl.entries):
+            entry = unpack_acl_entry(packed)
+            entries.append(AclEntryView(entry.scope, entry.type, names.acl_name(entry), entry.permission))
+        return ClientAcl(_name(owner.user), _name(owner.group), owner.mode & _MODE, entries)
+
+    def _attributes(self, inode: pb.INode) -> list[XAttrView]:
+        found = []
+        for attribute in (*inode.file.xAttrs.xAttrs, *inode.directory.xAttrs.xAttrs):
+            namespace, name = self._browser.names.xattr(attribute.name)
+            value = attribute.value if attribute.HasField("value") else None
+            found.append(XAttrView(namespace, name or "", value))
+        return found
+
+    def attribute_names(self, place: LocatedInode) -> list[XAttrView]:
+        """Return the attributes that the caller sees (XAttrPermissionFilter)."""
+        found = self._attributes(place.inode)
+        if self._permissions is None:
+            return found
+        seen = ("USER", "TRUSTED") if self._permissions.superuser else ("USER",)
+        return [attribute for attribute in found if attribute.namespace in seen]
+
+    def attributes(self, place: LocatedInode, wanted: list[str]) -> list[XAttrView]:
+        """Return the attributes with these full names, or all."""
+        self.check(place, Access.READ)
+        found = [each for each in self.attribute_names(place) if not wanted or each.full_name in wanted]
+        if len(found) < len(set(wanted)):
+            raise ReadRefusedError(IO_EXCEPTION, "At least one of the attributes provided was not found.")
+        return found
+
+
+_REPLICATED: Final = "Replicated"
+
+
+def _quotas(directory: pb.INodeDirectory) -> Quotas:
+    quota, space_quota = (
+        signed64(getattr(directory, field)) if directory.HasField(field) else -1 for field in ("nsQuota", "dsQuota")
+    )
+    limits = {pb.StorageTypeProto.Name(each.storageType): signed64(each.quota) for each in directory.typeQuotas.quotas}
+    return Quotas(quota, space_quota, limits)
+
+
+def _name(name: str | None) -> str:
+    return "" if name is None else java_text(name)
