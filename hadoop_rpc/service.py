@@ -28,7 +28,8 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """The caller: `user` (on behalf of `real_user`, if any) at address `peer`; client and call id are for a retry cache.
+    """The caller: `user` (on behalf of `real_user`, if any) at address `peer`; the ids of client and call are for a
+    retry cache.
 
     Attributes:
         state_id: see `Call`.

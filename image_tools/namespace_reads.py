@@ -148,7 +148,7 @@ class Quotas(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """Sums of a subtree, with the quotas and the erasure coding policy of its top; that is a name, or a word for none."""
+    """Sums of a subtree, and of its top the quotas and the erasure coding policy (a name, or a word for none)."""
 
     totals: SubtreeTotals
     in_snapshots: SubtreeTotals

@@ -92,7 +92,8 @@ def webhdfs_blueprint(source: WebHdfsSource) -> Blueprint:
     GETFILESTATUS, LISTSTATUS, LISTSTATUS_BATCH, GETCONTENTSUMMARY, GETQUOTAUSAGE, GETSTORAGEPOLICY, GETACLSTATUS,
     GETXATTRS, LISTXATTRS, GETHOMEDIRECTORY, and GETSERVERDEFAULTS of an image; other operations are refused. Paths may
     lead into snapshots (`.snapshot/NAME`) and begin at an inode (`/.reserved/.inodes/ID`). A refusal is a
-    RemoteException as JSON, with Hadoop's status. With `min_txid`, the answer waits until the namespace has applied that transaction.
+    RemoteException as JSON, with Hadoop's status. With `min_txid`, the answer waits until the namespace has applied
+    that transaction.
     """
     blueprint = Blueprint("webhdfs", __name__)
     blueprint.record_once(_register_converter)
