@@ -293,6 +293,8 @@ class LiveBrowser:
             ReadRefusedError: the sums depend on snapshots, or a directory has too many changes.
         """
         _check_present(place)
+        if place.inode.directory.typeQuotas.quotas:
+            raise refused_read("summing a directory with quotas by storage type")
         return ContentTotals(ContentWalk(self, enter).totals(place))
 
 

@@ -24,7 +24,6 @@ from site_config import failover_keys as own_keys
 from site_config import keys
 from site_config.addresses import Identity, address, identity, namenode_rpc, namenode_urls, scoped_key
 from site_config.kerberos import KerberosSettings, ProcessKind
-from site_config.namenode_keys import RPC_BIND_HOST
 from site_config.reader import AddressKeys, SettingsReader
 
 
@@ -133,7 +132,7 @@ class _FailoverReader(SettingsReader):
         own = next((each for each in targets if each.namenode == who.own_id), None)
         if own is None:
             return None
-        bind_host = self.get(own_keys.SERVICERPC_BIND_HOST, scoped=True) or self.get(RPC_BIND_HOST, scoped=True)
+        bind_host = self.get(own_keys.SERVICERPC_BIND_HOST, scoped=True) or self.get(keys.RPC_BIND_HOST, scoped=True)
         ssh_keys = self.get(own_keys.FENCING_SSH_KEYS, scoped=True).split(",")
         return FailoverSettings(
             **self.bound(FailoverSettings),

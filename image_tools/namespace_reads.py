@@ -36,13 +36,15 @@ BATCH: Final = 1000
 FILE_NOT_FOUND: Final = "java.io.FileNotFoundException"
 IO_EXCEPTION: Final = "java.io.IOException"
 NOT_THERE: Final = "File does not exist: {}"
+NO_INODE: Final = "File/Directory does not exist: {}"
+CANNOT_FIND: Final = "cannot find {}"
 _NOT_SNAPSHOTTABLE: Final = "org.apache.hadoop.hdfs.protocol.SnapshotException"
 _MAX_LONG: Final = (1 << 63) - 1
 _MODE: Final = 0o1777
 _SUPERGROUP: Final = "supergroup"
 _ZONE: Final = "raw.hdfs.crypto.encryption.zone"
 _ENCRYPTED: Final = "raw.hdfs.crypto.file.encryption.info"
-_NO_INODE: Final = -1
+_NO_ID: Final = -1
 _ENABLED: Final = pb.ErasureCodingPolicyState.ENABLED
 _TYPES: Final = {
     pb.INode.FILE: ClientInodeType.FILE,
@@ -53,7 +55,7 @@ _TYPES: Final = {
 
 def _virtual(name: bytes, mode: int, *, group: str = "") -> ClientInode:
     """Return the status of a directory without an inode."""
-    return ClientInode(ClientInodeType.DIRECTORY, _NO_INODE, name, owner="", group=group, mode=mode)
+    return ClientInode(ClientInodeType.DIRECTORY, _NO_ID, name, owner="", group=group, mode=mode)
 
 
 RESERVED: Final = _virtual(b"", 0o1770)
@@ -176,6 +178,9 @@ class NamespaceReads:
 
     Args:
         permissions: of the caller; None if everybody sees everything.
+
+    Attributes:
+        crossed_link: whether the path that was found last leads through a symbolic link.
     """
 
     def __init__(self, browser: NamespaceBrowser, permissions: PermissionChecker | None) -> None:
@@ -183,6 +188,7 @@ class NamespaceReads:
         self._permissions = permissions
         # components of the path of the request, for refusals
         self._path: list[bytes] = []
+        self.crossed_link = False
 
     # ---- paths ---------------------------------------------------------------------------------------------
 
@@ -206,6 +212,9 @@ class NamespaceReads:
             case rest:
                 places = places_along(browser, browser.root(), rest)
         self._path = rest
+        self.crossed_link = any(
+            isinstance(each, LocatedInode) and each.inode.HasField("symlink") for each in places[:-1]
+        )
         if self._permissions is not None:
             self._permissions.check_traverse(places, rest, browser.names)
         return places[-1]

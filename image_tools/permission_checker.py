@@ -30,9 +30,14 @@ class ReadRefusedError(Exception):
 class Access(IntEnum):
     """A wanted access (FsAction)."""
 
+    NONE = 0
     EXECUTE = 1
+    WRITE = 2
+    WRITE_EXECUTE = 3
     READ = 4
     READ_EXECUTE = 5
+    READ_WRITE = 6
+    ALL = 7
 
 
 @dataclass(frozen=True, slots=True)

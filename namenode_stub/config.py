@@ -22,7 +22,7 @@ from site_config import keys
 from site_config.addresses import address, default_fs, identity
 from site_config.failover_keys import AUTOMATIC_FAILOVER
 from site_config.kerberos import KerberosSettings, ProcessKind
-from site_config.namenode_keys import EDITS_DIR, EDITS_MINIMUM, EDITS_REQUIRED, ROLL_SHARE, RPC_BIND_HOST
+from site_config.namenode_keys import EDITS_DIR, EDITS_MINIMUM, EDITS_REQUIRED, ROLL_SHARE
 from site_config.reader import AddressKeys, SettingsReader
 
 LIST_LIMIT = ConfigKey("dfs.ls.limit", "1000", COUNT, "Maximum number of children in one page of a listing.", least=1)
@@ -204,4 +204,4 @@ class _StubReader(SettingsReader):
             host, port = default_fs(self.settings)
             if host in ("", self.who.nameservice):
                 return None
-        return RPC_BIND_HOST.read(self.settings, self.scoped(RPC_BIND_HOST)) or host, port
+        return keys.RPC_BIND_HOST.read(self.settings, self.scoped(keys.RPC_BIND_HOST)) or host, port

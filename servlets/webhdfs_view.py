@@ -15,7 +15,9 @@ from hadoop_rpc.client_values import ClientAcl, ClientInode
 from image_tools.dump.values import acl_entry_text, java_text
 from image_tools.namespace_browser import LocatedInode, NamespaceBrowser, SnapshotFolder
 from image_tools.namespace_reads import (
+    CANNOT_FIND,
     IN_RESERVED,
+    NO_INODE,
     NOT_THERE,
     RESERVED,
     SNAPSHOT_FOLDER,
@@ -63,11 +65,11 @@ class WebHdfsRefusedError(Exception):
 _MISSING: Final = {
     "LISTSTATUS": "File {} does not exist.",
     "LISTSTATUS_BATCH": "File {} does not exist.",
-    "GETSTORAGEPOLICY": "File/Directory does not exist: {}",
-    "GETQUOTAUSAGE": "File/Directory does not exist: {}",
-    "GETACLSTATUS": "cannot find {}",
-    "GETXATTRS": "cannot find {}",
-    "LISTXATTRS": "cannot find {}",
+    "GETSTORAGEPOLICY": NO_INODE,
+    "GETQUOTAUSAGE": NO_INODE,
+    "GETACLSTATUS": CANNOT_FIND,
+    "GETXATTRS": CANNOT_FIND,
+    "LISTXATTRS": CANNOT_FIND,
 }
 """A NameNode's message for a missing path, by operation; other operations use `NOT_THERE`."""
 

@@ -14,7 +14,7 @@ from site_config import keys
 
 _RPC_KEYS = (keys.SERVICERPC_ADDRESS, keys.RPC_ADDRESS)
 WILDCARDS = ("0.0.0.0", "::", "")
-_RPC_PORT = 8020
+RPC_PORT = 8020
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ def _rpc_address(configuration: Configuration, nameservice: str, namenode: str) 
         key = scoped_key(configuration, base.name, nameservice, namenode)
         if not configuration.get(key, ""):
             continue
-        host, port = address(configuration, key, _RPC_PORT)
+        host, port = address(configuration, key, RPC_PORT)
         if host in WILDCARDS:
             host = _host_of_rpc(configuration, nameservice, namenode, key)
         return host, port
@@ -185,7 +185,7 @@ def _rpc_address(configuration: Configuration, nameservice: str, namenode: str) 
     # last resort: Hadoop's default port on the host of the HTTP address
     http_key = scoped_key(configuration, keys.HTTP_ADDRESS.name, nameservice, namenode)
     host, _ = address(configuration, http_key, 0)
-    return (_host_of_rpc(configuration, nameservice, namenode, http_key) if host in WILDCARDS else host), _RPC_PORT
+    return (_host_of_rpc(configuration, nameservice, namenode, http_key) if host in WILDCARDS else host), RPC_PORT
 
 
 def address(configuration: Configuration, key: str, default_port: int) -> tuple[str, int]:
@@ -211,12 +211,12 @@ def default_fs(configuration: Configuration) -> tuple[str, int]:
     """
     try:
         parts = urlsplit(keys.DEFAULT_FS.read(configuration))
-        host, port = parts.hostname or "", _RPC_PORT if parts.port is None else parts.port
+        host, port = parts.hostname or "", RPC_PORT if parts.port is None else parts.port
     except ValueError as fault:
         raise ConfigurationError(
             [configuration.fault(keys.DEFAULT_FS.name, f"is not hdfs://host:port ({fault})")]
         ) from fault
-    return (host, port) if parts.scheme == "hdfs" else ("", _RPC_PORT)
+    return (host, port) if parts.scheme == "hdfs" else ("", RPC_PORT)
 
 
 def _host_of_rpc(configuration: Configuration, nameservice: str, namenode: str, http_key: str) -> str:

@@ -24,7 +24,6 @@ from site_config.namenode_keys import (
     EDITS_REQUIRED,
     HADOOP_VERSION,
     ROLL_SHARE,
-    RPC_BIND_HOST,
 )
 
 # name and default, and Hadoop 2.7's default if it differs
@@ -83,7 +82,6 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
     *_unread("only the stub reports a Hadoop version", HADOOP_VERSION, BUILD_VERSION),
     *_unread(_NO_EDITS, EDITS_DIR, EDITS_REQUIRED, EDITS_MINIMUM),
     *_unread(_ROLLS, ROLL_SHARE),
-    *_unread(_ADDRESSES, RPC_BIND_HOST),
     *_ignored(
         "The NameNode's edits directories and how it writes them.",
         _NO_EDITS,

@@ -30,7 +30,7 @@ from journal.quorum import settings as quorum_keys
 from journal.quorum.settings import QuorumSettings
 from journal.shared_edits import directory_of, shared_edits
 from site_config import keys, merge_keys
-from site_config.addresses import Identity, identity, namenode_rpc, namenode_urls
+from site_config.addresses import RPC_PORT, Identity, address, identity, namenode_rpc, namenode_urls
 from site_config.archive_settings import ArchiveSettings
 from site_config.changed_keys import texts
 from site_config.engine_settings import EngineSettings, engine_settings
@@ -66,6 +66,18 @@ _OWN_ADDRESS = {Role.SECONDARY: (keys.SECONDARY_HTTP_ADDRESS,), Role.BACKUP: (ke
 def identity_of(role: Role, settings: Configuration) -> Identity:
     """Return the identity of a node with that role; raises as `identity`."""
     return identity(settings, *_OWN_ADDRESS.get(role, ()))
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceRpc:
+    """The address at which reads of the namespace are answered over RPC.
+
+    Attributes:
+        is_namenode: whether it is that of a NameNode, so that clients of the cluster's applications ask there.
+    """
+
+    address: tuple[str, int]
+    is_namenode: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +116,7 @@ class CheckpointConfig:
         leader: lock of the leader election; none in shadow mode.
         archive: where every transaction is kept.
         serve_namespace: whether a standby or backup answers reads of the namespace.
+        namespace_rpc: where it answers them over RPC.
         permissions: whether permissions are checked for these reads.
         supergroup: group whose members may read everything.
         lake_directory: directory or URI of the lake, "" without a lake.
@@ -165,6 +178,7 @@ class CheckpointConfig:
     transfer_chunk_size: int = bound(keys.IMAGE_TRANSFER_CHUNKSIZE)
     archive: ArchiveSettings = field(default_factory=ArchiveSettings)
     serve_namespace: bool = bound(keys.NAMESPACE_SERVE)
+    namespace_rpc: tuple[NamespaceRpc, ...] = ()
     permissions: bool = bound(keys.PERMISSIONS)
     supergroup: str = bound(keys.SUPERGROUP)
     lake_directory: str = bound(keys.LAKE_DIR)
@@ -252,6 +266,7 @@ class _CheckpointReader(SettingsReader):
             kerberos=self.kerberos(ProcessKind[role.name]),
             web=self._web(policy),
             rpc_bind_address=self.take(lambda: self.address(AddressKeys(keys.BACKUP_ADDRESS)), ("", 0)),
+            namespace_rpc=self._namespace_rpc() if values["serve_namespace"] else (),
             leader=self.take(self._leader, LeaderSettings()),
             archive=ArchiveSettings(**self.bound(ArchiveSettings)),
             access=self.access(),
@@ -330,6 +345,26 @@ class _CheckpointReader(SettingsReader):
             http_read=self.get(quorum_keys.HTTP_READ),
             max_tail_transactions=self.get(quorum_keys.MAX_TAIL_TRANSACTIONS),
         )
+
+    def _namespace_rpc(self) -> tuple[NamespaceRpc, ...]:
+        key = keys.NAMESPACE_RPC_ADDRESS
+        own = self.take(self._own_rpc, None)
+        found = [] if own is None else [NamespaceRpc(own, is_namenode=True)]
+        if self.get(key):
+            other = self.take(lambda: address(self.settings, key.name, RPC_PORT), ("", 0))
+            if own is not None and own[1] == other[1]:
+                problem = "has the port of the NameNode in whose place this node runs, where applications ask"
+                self.faults.add(self.settings.fault(key.name, problem))
+            found.append(NamespaceRpc(other, is_namenode=False))
+        return tuple(found)
+
+    def _own_rpc(self) -> tuple[str, int] | None:
+        """Return the RPC address of the NameNode in whose place a standby runs, None without one."""
+        if self._role is not Role.STANDBY or not self.who.own_id:
+            return None
+        host, port = address(self.settings, self.scoped(keys.RPC_ADDRESS), RPC_PORT)
+        bind_host = keys.RPC_BIND_HOST.read(self.settings, self.scoped(keys.RPC_BIND_HOST))
+        return (bind_host or host, port) if host else None
 
     def _leader(self) -> LeaderSettings:
         if self._role is Role.BACKUP:

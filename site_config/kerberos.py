@@ -246,18 +246,19 @@ def _secondary_host(settings: Configuration, who: Identity) -> str:
 
 # ---- access to our servers ----
 
+_READS: tuple[tuple[str, ConfigKey[str], ConfigKey[str] | None], ...] = (
+    (CLIENT_PROTOCOL.name, own_keys.CLIENT_ACL, None),
+    (HA_PROTOCOL.name, own_keys.HA_SERVICE_ACL, None),
+)
 _SERVED: Mapping[ProcessKind, tuple[tuple[str, ConfigKey[str], ConfigKey[str] | None], ...]] = {
-    ProcessKind.NAMENODE: (
-        (CLIENT_PROTOCOL.name, own_keys.CLIENT_ACL, None),
-        (NAMENODE_PROTOCOL.name, own_keys.NAMENODE_ACL, None),
-        (HA_PROTOCOL.name, own_keys.HA_SERVICE_ACL, None),
-    ),
+    ProcessKind.NAMENODE: (*_READS, (NAMENODE_PROTOCOL.name, own_keys.NAMENODE_ACL, None)),
     ProcessKind.JOURNALNODE: (
         (QJOURNAL_PROTOCOL.name, own_keys.QJOURNAL_ACL, login_settings.NAMENODE_PRINCIPAL),
         (INTER_QJOURNAL_PROTOCOL.name, own_keys.INTERQJOURNAL_ACL, login_settings.JOURNALNODE_PRINCIPAL),
     ),
     ProcessKind.FAILOVER: ((ZKFC_PROTOCOL.name, own_keys.ZKFC_ACL, None),),
-    ProcessKind.BACKUP: ((JOURNAL_PROTOCOL.name, own_keys.DEFAULT_ACL, login_settings.NAMENODE_PRINCIPAL),),
+    ProcessKind.STANDBY: _READS,
+    ProcessKind.BACKUP: ((JOURNAL_PROTOCOL.name, own_keys.DEFAULT_ACL, login_settings.NAMENODE_PRINCIPAL), *_READS),
 }
 """By kind of process: its protocols, with the keys of their access list and of the required client principal."""
 

@@ -153,6 +153,12 @@ RPC_ADDRESS = ConfigKey(
     text("host:port"),
     "A NameNode's RPC server; its host replaces a wildcard HTTP address.",
 )
+RPC_BIND_HOST = ConfigKey(
+    "dfs.namenode.rpc-bind-host",
+    "",
+    text("host"),
+    "Bind address of a NameNode's RPC server, also of a standby that answers reads in its place.",
+)
 HTTP_ADDRESS = ConfigKey(
     "dfs.namenode.http-address",
     "0.0.0.0:9870",
@@ -265,8 +271,16 @@ NAMESPACE_SERVE = ConfigKey(
     "checkpointer.namespace.serve",
     "false",
     SWITCH,
-    "Whether a standby or backup answers reads of the namespace from its memory, over read-only WebHDFS. Specific to "
-    "the checkpointer.",
+    "Whether a standby or backup answers reads of the namespace from its memory, over read-only WebHDFS and "
+    "ClientProtocol. Specific to the checkpointer.",
+)
+NAMESPACE_RPC_ADDRESS = ConfigKey(
+    "checkpointer.namespace.rpc-address",
+    "",
+    text("host:port"),
+    "Where ClientProtocol is answered to clients that accept an older state. In place of a NameNode, a standby also "
+    "answers at dfs.namenode.rpc-address, but like an observer only to clients that send a state id. Specific to the "
+    "checkpointer.",
 )
 PERMISSIONS = ConfigKey(
     "dfs.permissions.enabled", "true", SWITCH, "Whether permissions are checked for reads that a daemon answers."

@@ -24,7 +24,6 @@ ROLL_SHARE = ConfigKey(
     release2="2.0",
     least=0,
 )
-RPC_BIND_HOST = ConfigKey("dfs.namenode.rpc-bind-host", "", text("host"), "Bind address of the NameNode's RPC server.")
 HADOOP_VERSION = ConfigKey(
     "checkpointer.stub.hadoop.version",
     "",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -24,6 +24,7 @@ from checkpointer.daemon.reload import merged
 from checkpointer.daemon.service import CONFIGURATION_HINT, CheckpointService
 from checkpointer.leadership.leadership import Leadership
 from checkpointer.roles.role import CheckpointRole, Job
+from checkpointer.serving.client_protocol import namespace_services
 from checkpointer.serving.live_namespace import LiveNamespace
 from engine.errors import CheckpointCancelledError
 from hadoop_common.addresses import host_port
@@ -33,6 +34,7 @@ from hadoop_common.process_control import Command, Control
 from hadoop_common.recurring_fault import with_next
 from hadoop_common.sd_notify import Notifier
 from hadoop_common.tls.process import reload_changed_stores
+from hadoop_rpc.server import RpcServer
 from servlets.application import create_application
 from servlets.change_guard import ChangeGuard
 from servlets.image_transfer import ServingLimits
@@ -119,11 +121,15 @@ def serve(
         role, service, config, limits, security, reload=reload, notifier=notifier, heartbeat=heartbeat, clocks=clocks
     )
     live = _live(role, config, security)
+    reads = _rpc_servers(role, config, security, live)
     blueprints = daemon_blueprints(role, service, config, limits, security.access, guard, questions, live)
     application = create_application(*blueprints, guard=guard, authenticator=security.authenticator)
-    with WebServers(
+    web = WebServers(
         application, config.web, limits=config.port_limits, refusals=role.refusals, header_bytes=security.header_bytes
-    ) as servers:
+    )
+    with ExitStack() as rpc, web as servers:
+        for each in reads:
+            rpc.enter_context(each)
         _LOG.info(
             "%s checkpointer on %s: every %g s or %d transactions, polling every %g s",
             role.name,
@@ -148,6 +154,25 @@ def _live(role: CheckpointRole, config: CheckpointConfig, security: ServerSecuri
         return None
     owner = security.own_user or config.rpc_user
     return LiveNamespace(role, namespace, config, owner=owner, authenticated=security.access.by_name)
+
+
+def _rpc_servers(
+    role: CheckpointRole, config: CheckpointConfig, security: ServerSecurity, live: LiveNamespace | None
+) -> list[RpcServer]:
+    """Return the servers that answer reads over RPC."""
+    if live is None:
+        return []
+    return [
+        RpcServer(
+            namespace_services(live, needs_state_id=each.is_namenode),
+            *each.address,
+            limits=config.port_limits,
+            refusals=role.refusals,
+            security=security.rpc_security,
+            state_id=lambda: live.applied_txid,
+        )
+        for each in config.namespace_rpc
+    ]
 
 
 class _Daemon:

@@ -1,4 +1,7 @@
-"""The namespace of a role as the source of WebHDFS: its callers, their permissions, its position, and its limits."""
+"""The namespace of a role as the source of WebHDFS and ClientProtocol.
+
+Callers and their permissions, the position of answers, and the limits of requests.
+"""
 
 from __future__ import annotations
 
@@ -105,6 +108,11 @@ class LiveNamespace:
             "X-Checkpointer-Txid": str(browser.txid),
             "X-Checkpointer-Lag-Transactions": "unknown" if lag is None else str(lag),
         }
+
+    @property
+    def applied_txid(self) -> int | None:
+        """Newest applied transaction; None if no image is loaded."""
+        return self._namespace.applied_txid
 
     # ---- callers -------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from hadoop_rpc.errors import (
     StandbyError,
     VersionMismatchError,
 )
-from hadoop_rpc.framing import delimited, frame
+from hadoop_rpc.framing import DelimitedReader, delimited, frame
 from hadoop_rpc.proto import ha_service_pb2 as ha
 from hadoop_rpc.proto import rpc_pb2 as pb
 from hadoop_rpc.server_state import Call, ConnectionEnd, HandshakeReply, ServerConnection, ServerState
@@ -66,6 +66,21 @@ def test_a_call_and_its_answer(call_id: int, reason: str, retry: int, cuts: list
     assert (server.user, server.real_user, server.protocol) == ("alice", "proxy", PROTOCOL)
     answer = ha.GetServiceStatusResponseProto(state=ha.ACTIVE)
     assert here.receive(server.respond(call, answer)) == [CallResponse(call_id, answer.SerializeToString())]
+
+
+def test_a_state_id_travels_both_ways() -> None:
+    server = ServerConnection(state_id=lambda: 4711)
+    server.receive(client().open())
+    header = pb.RpcRequestHeaderProto(
+        rpcKind=pb.RPC_PROTOCOL_BUFFER, rpcOp=0, callId=3, clientId=CLIENT_ID, stateId=4000
+    )
+    request = pb.RequestHeaderProto(methodName="m", declaringClassProtocolName=PROTOCOL, clientProtocolVersion=1)
+    (call,) = server.receive(frame(delimited(header), delimited(request), delimited(ha.MonitorHealthRequestProto())))
+    assert isinstance(call, Call)
+    assert call.state_id == 4000
+    for answer in (server.respond(call, ha.MonitorHealthResponseProto()), server.fail(call, StandbyError("no"))):
+        reader = DelimitedReader(answer[4:])
+        assert reader.read(pb.RpcResponseHeaderProto).stateId == 4711
 
 
 @given(st.sampled_from([RpcErrorCode.APPLICATION, RpcErrorCode.NO_SUCH_METHOD]), st.text(min_size=1, max_size=60))

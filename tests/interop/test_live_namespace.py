@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from namenode_stub.demo_zookeeper import free_port
 from tests.interop.clients import ClientJvm, HdfsClient
 from tests.interop.cluster import HaPair
 from tests.interop.hadoop_conf import HadoopConf
+from tests.interop.hadoop_home import SERVER
 from tests.interop.hadoop_process import wait_until
 from tests.interop.our_daemon import OurDaemon
 from tests.interop.test_image_serve import ASKED, MADE, lines
@@ -57,11 +60,29 @@ REFUSED = """
 """
 
 
+OBSERVER_READS = "org.apache.hadoop.hdfs.server.namenode.ha.ObserverReadProxyProvider"
+
+
+@dataclass(frozen=True)
+class Clients:
+    """Clients of our standby by the way in which they ask, of the active NameNode, and of both in this order."""
+
+    served: dict[str, HdfsClient]
+    active: HdfsClient
+    failover: HdfsClient
+
+
 @pytest.fixture(scope="module")
-def clients(tmp_path_factory: pytest.TempPathFactory, client_jvm: ClientJvm) -> Iterator[tuple[HdfsClient, HdfsClient]]:
-    """Return clients of our standby, and of the active NameNode."""
+def clients(tmp_path_factory: pytest.TempPathFactory, client_jvm: ClientJvm) -> Iterator[Clients]:
     root = tmp_path_factory.mktemp("pair")
-    with HaPair(root, {**SETTINGS, "checkpointer.namespace.serve": "true"}) as pair:
+    settings = {
+        **SETTINGS,
+        "checkpointer.namespace.serve": "true",
+        # as observers need them: state ids of the active, and its open segment
+        "dfs.namenode.state.context.enabled": "true",
+        "dfs.ha.tail-edits.in-progress": "true",
+    }
+    with HaPair(root, settings) as pair:
         active = client_jvm.of(pair.client_conf)
         pair.nn1.start()
         pair.activate(active, "nn1")
@@ -75,20 +96,48 @@ def clients(tmp_path_factory: pytest.TempPathFactory, client_jvm: ClientJvm) -> 
         active.admin("-setQuota", "100", "/t/a").checked()
         active.admin("-setSpaceQuota", "1g", "/t/a").checked()
         active.shell("-mkdir", "/done").checked()
+        rpc = f"127.0.0.1:{free_port()}"
+        pair.nn2.conf.update({"checkpointer.namespace.rpc-address": rpc})
         with OurDaemon.standby(pair.nn2.conf, "dfs.namenode.http-address.ns1.nn2") as daemon:
-            address = urlsplit(daemon.url).netloc
-            served = client_jvm.of(HadoopConf(Path(root / "served"), {"fs.defaultFS": f"webhdfs://{address}"}))
-            wait_until(lambda: served.shell("-test", "-d", "/done").code == 0, "the standby has all edits")
-            yield served, active
+            names = {"webhdfs": f"webhdfs://{urlsplit(daemon.url).netloc}", "hdfs": f"hdfs://{rpc}"}
+            served = {way: client_jvm.of(HadoopConf(root / way, {"fs.defaultFS": each})) for way, each in names.items()}
+            if SERVER.is_3:
+                reading = {**pair.client_conf.properties, "dfs.client.failover.proxy.provider.ns1": OBSERVER_READS}
+                served["observer"] = client_jvm.of(client_conf(root / "observer", reading))
+            wait_until(lambda: served["hdfs"].shell("-test", "-d", "/done").code == 0, "the standby has all edits")
+            backwards = {**pair.client_conf.properties, "dfs.ha.namenodes.ns1": "nn2,nn1"}
+            yield Clients(served, active, client_jvm.of(client_conf(root / "failover", backwards)))
+
+
+def client_conf(root: Path, properties: Mapping[str, str]) -> HadoopConf:
+    found = HadoopConf(root, properties)
+    found.properties.pop("dfs.namenode.rpc-address")
+    found.write()
+    return found
 
 
 @pytest.mark.parametrize("words", [*lines(ASKED), *lines(ASKED_TOO)], ids=" ".join)
-def test_answers_are_those_of_the_active(clients: tuple[HdfsClient, HdfsClient], words: list[str]) -> None:
-    ours, theirs = (client.shell(*words) for client in clients)
-    assert (ours.code, ours.out, ours.err) == (theirs.code, theirs.out, theirs.err)
+def test_answers_are_those_of_the_active(clients: Clients, words: list[str]) -> None:
+    theirs = clients.active.shell(*words)
+    for way, client in clients.served.items():
+        ours = client.shell(*words)
+        assert (way, ours.code, ours.out, ours.err) == (way, theirs.code, theirs.out, theirs.err)
 
 
 @pytest.mark.parametrize("words", lines(REFUSED), ids=" ".join)
-def test_refusals_are_those_of_the_active(clients: tuple[HdfsClient, HdfsClient], words: list[str]) -> None:
-    ours, theirs = (client.as_user("erin").shell(*words) for client in clients)
-    assert (ours.code, ours.out, ours.err) == (theirs.code, theirs.out, theirs.err)
+def test_refusals_are_those_of_the_active(clients: Clients, words: list[str]) -> None:
+    theirs = clients.active.as_user("erin").shell(*words)
+    for way, client in clients.served.items():
+        ours = client.as_user("erin").shell(*words)
+        assert (way, ours.code, ours.out, ours.err) == (way, theirs.code, theirs.out, theirs.err)
+
+
+def test_applications_that_do_not_read_from_observers_ask_the_active(clients: Clients) -> None:
+    """A client with failover that asks our daemon first gets the newest state, and changes it."""
+    clients.active.shell("-mkdir", "/newest").checked()
+    clients.failover.shell("-test", "-d", "/newest").checked()
+    clients.failover.shell("-mkdir", "/newest/below").checked()
+
+
+def test_changes_are_refused(clients: Clients) -> None:
+    assert "not supported in state standby" in clients.served["hdfs"].shell("-mkdir", "/x").err

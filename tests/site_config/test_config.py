@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.tls.settings import Verifier
 from site_config import addresses
-from site_config.checkpoint_config import CheckpointConfig, Role
+from site_config.checkpoint_config import CheckpointConfig, NamespaceRpc, Role
 from site_config.keys import DEFAULTS, KEYS
 from site_config.merge_settings import image_codec
 from site_config.report import likely_role
@@ -419,3 +420,31 @@ def test_without_an_address_of_this_host_the_nameservice_has_to_be_named(this_ho
 def test_a_malformed_address_of_another_nameservice_does_not_matter(this_host: list[str]) -> None:
     this_host.append("two")
     assert config({**FEDERATION, "dfs.namenode.rpc-address.ns1": "a:b:c"}, Role.BACKUP).nameservice == "ns2"
+
+
+SERVED = {**HA, "checkpointer.namespace.serve": "true", "dfs.namenode.rpc-address.mycluster.nn3": "host3:8020"}
+OWN = NamespaceRpc(("host3", 8020), is_namenode=True)
+
+
+@pytest.mark.parametrize(
+    ("more", "role", "served"),
+    [
+        ({}, Role.STANDBY, (OWN,)),
+        ({"checkpointer.namespace.serve": "false"}, Role.STANDBY, ()),
+        ({"dfs.namenode.rpc-bind-host": "0.0.0.0"}, Role.STANDBY, (replace(OWN, address=("0.0.0.0", 8020)),)),
+        # next to a NameNode, its address is not ours
+        ({"dfs.ha.namenode.id": ""}, Role.STANDBY, ()),
+        (
+            {"checkpointer.namespace.rpc-address": "host3:9020"},
+            Role.STANDBY,
+            (OWN, NamespaceRpc(("host3", 9020), is_namenode=False)),
+        ),
+    ],
+)
+def test_where_reads_are_answered_over_rpc(more: dict[str, str], role: Role, served: tuple[NamespaceRpc, ...]) -> None:
+    assert config({**SERVED, **more}, role).namespace_rpc == served
+
+
+def test_applications_never_read_an_older_state_at_the_address_of_a_namenode() -> None:
+    told = faults({**SERVED, "checkpointer.namespace.rpc-address": "0.0.0.0:8020"})
+    assert "port of the NameNode" in told["checkpointer.namespace.rpc-address"]

@@ -1,0 +1,146 @@
+"""ClientProtocol of a served namespace: reads over RPC, answered as an observer NameNode answers them.
+
+A client that sends a state id waits until that transaction is applied, and each answer has the newest one. A client
+without a state id may be one of the cluster's applications, which expect the newest state: at the address of a NameNode
+such a client gets StandbyException, and asks the active NameNode.
+
+All other calls get StandbyException too: changes, what needs DataNodes, and the server's defaults. By these defaults
+clients decide how to write, and whether a deleted file goes to the trash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from google.protobuf.message import Message
+
+from checkpointer.serving.client_answers import ANSWERS, ReadRequest
+from checkpointer.serving.live_namespace import LiveNamespace
+from engine.live_browser import LiveBrowser
+from engine.read_refusals import STANDBY, standby_refusal
+from hadoop_rpc.client_protocol import CLIENT_PROTOCOL
+from hadoop_rpc.errors import (
+    AccessControlError,
+    HealthCheckFailedError,
+    RemoteError,
+    StandbyError,
+    UnsupportedOperationRemoteError,
+    remote_error,
+)
+from hadoop_rpc.ha_protocol import HAState, RequestSource, ServiceStatus, ha_service
+from hadoop_rpc.namenode_protocol import NAMENODE_PROTOCOL
+from hadoop_rpc.proto import client_namenode_pb2 as pb
+from hadoop_rpc.service import CallContext, Handler, Method, Service
+from image_tools.namespace_reads import NamespaceReads
+from image_tools.permission_checker import ReadRefusedError
+
+_RETRY_ON_ACTIVE: Final = "org.apache.hadoop.ipc.ObserverRetryOnActiveException"
+_NO_NAMENODE: Final = "this node makes checkpoints and answers reads of the namespace; it cannot become active"
+_NO_STATE_ID: Final = (
+    "this node answers like an observer NameNode, and the request has no state id: the client is not configured with "
+    "ObserverReadProxyProvider. Ask the active NameNode, or set checkpointer.namespace.rpc-address here for clients "
+    "that accept an older state"
+)
+
+
+def namespace_services(live: LiveNamespace, *, needs_state_id: bool) -> list[Service]:
+    """Return the services of an RPC server that answers reads.
+
+    Args:
+        needs_state_id: whether clients without a state id are referred to the active NameNode.
+    """
+    calls = _NamespaceCalls(live, needs_state_id)
+    return [
+        Service(CLIENT_PROTOCOL.name, _OrRefused(calls.methods())),
+        # a Balancer with failover asks every NameNode of the nameservice
+        Service(NAMENODE_PROTOCOL.name, _OrRefused({})),
+        ha_service(_ObserverState()),
+    ]
+
+
+class _OrRefused(Mapping[str, Method]):
+    """Some methods of a protocol; all others refer the client to the active NameNode."""
+
+    def __init__(self, methods: Mapping[str, Method]) -> None:
+        self._methods = methods
+
+    def __getitem__(self, name: str) -> Method:
+        return self._methods.get(name) or Method(pb.EmptyProto, _refusing(name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._methods)
+
+    def __len__(self) -> int:
+        return len(self._methods)
+
+
+def _refusing(name: str) -> Handler:
+    def refused(_: Any, context: CallContext) -> Message:
+        raise _for_client(STANDBY, standby_refusal(name), context)
+
+    return refused
+
+
+def _for_client(java_class: str, message: str, context: CallContext) -> RemoteError:
+    """Return an exception; a client that reads from observers does not ask a further observer after a refusal."""
+    if java_class == STANDBY and context.state_id is not None:
+        return remote_error(_RETRY_ON_ACTIVE, message)
+    return remote_error(java_class, message)
+
+
+@dataclass(frozen=True, slots=True)
+class _NamespaceCalls:
+    """Handlers of the reads."""
+
+    live: LiveNamespace
+    needs_state_id: bool
+
+    def methods(self) -> dict[str, Method]:
+        found = {name: Method(CLIENT_PROTOCOL.request(name), self._reading(name)) for name in ANSWERS}
+        return {**found, "getHAServiceState": Method(pb.EmptyProto, _ha_state)}
+
+    def _reading(self, name: str) -> Handler:
+        answer: Callable[[ReadRequest, Any], Message] = ANSWERS[name]
+
+        def read(request: Any, context: CallContext) -> Message:
+            self._check_client(context)
+            try:
+                with self.live.reading(max(0, context.state_id or 0)) as browser:
+                    assert isinstance(browser, LiveBrowser)
+                    reads = NamespaceReads(browser, self.live.permissions(context.user))
+                    return answer(ReadRequest(browser, reads), request)
+            except ReadRefusedError as refused:
+                raise _for_client(refused.java_class, str(refused), context) from refused
+
+        return read
+
+    def _check_client(self, context: CallContext) -> None:
+        if context.state_id is None and self.needs_state_id:
+            raise StandbyError(_NO_STATE_ID)
+        if context.real_user not in ("", context.user):
+            raise AccessControlError(f"User: {context.real_user} is not allowed to impersonate {context.user}")
+
+
+def _ha_state(_: pb.EmptyProto, __: CallContext) -> pb.HAServiceStateResponseProto:
+    return pb.HAServiceStateResponseProto(state=HAState.OBSERVER.value)
+
+
+class _ObserverState:
+    """The HA state of a node that is no NameNode (`HAServiceProtocol`); no controller makes an observer active."""
+
+    def service_status(self, caller: CallContext) -> ServiceStatus:
+        return ServiceStatus(HAState.OBSERVER, reason=_NO_NAMENODE)
+
+    def monitor_health(self, caller: CallContext) -> None:
+        raise HealthCheckFailedError(_NO_NAMENODE)
+
+    def transition_to_active(self, source: RequestSource, caller: CallContext) -> None:
+        raise UnsupportedOperationRemoteError(_NO_NAMENODE)
+
+    def transition_to_standby(self, source: RequestSource, caller: CallContext) -> None:
+        raise UnsupportedOperationRemoteError(_NO_NAMENODE)
+
+    def transition_to_observer(self, source: RequestSource, caller: CallContext) -> None:
+        raise UnsupportedOperationRemoteError(_NO_NAMENODE)

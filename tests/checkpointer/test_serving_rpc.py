@@ -1,0 +1,203 @@
+"""Reads of a served namespace over ClientProtocol: state ids, refusals, and the same answers as over WebHDFS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkpointer.serving import live_namespace
+from checkpointer.serving.client_protocol import namespace_services
+from checkpointer.serving.live_namespace import LiveNamespace
+from engine.warm_namespace import WarmNamespace
+from hadoop_rpc.client_protocol import CLIENT_PROTOCOL
+from hadoop_rpc.errors import HealthCheckFailedError, RemoteError
+from hadoop_rpc.ha_protocol import HAServiceClient, HAState
+from hadoop_rpc.namenode_protocol import NAMENODE_PROTOCOL
+from hadoop_rpc.server import RpcServer
+from hadoop_rpc.service import CallContext
+from image_format.permission import AclScope, AclType
+from journal import ops
+from journal.ops import EditOp
+from tests.checkpointer.service_support import FakeRole, standby_config
+from tests.engine.image_builder import BASE_TXID, ImageBuilder, numbered
+from tests.engine.op_makers import mkdir, set_permissions
+
+STANDBY = "org.apache.hadoop.ipc.StandbyException"
+RETRY_ON_ACTIVE = "org.apache.hadoop.ipc.ObserverRetryOnActiveException"
+DENIED = "org.apache.hadoop.security.AccessControlException"
+ENTRY = ops.AclEntry(AclType.USER, AclScope.ACCESS, 5, "bob")
+OPS: list[EditOp] = [
+    mkdir("/open", 20001),
+    mkdir("/open/inner", 20002),
+    mkdir("/closed", 20003),
+    set_permissions("/closed", 0o700),
+    set_permissions("/open", 0o755),
+    ops.SetAclOp(
+        src="/open/inner",
+        acl_entries=(
+            ops.AclEntry(AclType.USER, AclScope.ACCESS, 7, None),
+            ENTRY,
+            ops.AclEntry(AclType.GROUP, AclScope.ACCESS, 5, None),
+            ops.AclEntry(AclType.MASK, AclScope.ACCESS, 5, None),
+            ops.AclEntry(AclType.OTHER, AclScope.ACCESS, 5, None),
+        ),
+    ),
+    ops.SetXAttrOp(src="/open", xattrs=(ops.XAttr(0, "a", b"1"), ops.XAttr(1, "b", b"2"))),
+    mkdir("/s", 20004),
+    ops.AllowSnapshotOp(snapshot_root="/s"),
+    ops.CreateSnapshotOp(snapshot_root="/s", snapshot_name="s1"),
+]
+LAST = BASE_TXID + len(OPS)
+
+
+@pytest.fixture
+def warm(tmp_path: Path) -> Iterator[WarmNamespace]:
+    with WarmNamespace() as namespace:
+        namespace.load(ImageBuilder(-67).save(tmp_path))
+        namespace.apply(list(numbered(OPS, BASE_TXID)))
+        yield namespace
+
+
+@pytest.fixture
+def live(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> LiveNamespace:
+    monkeypatch.setattr(live_namespace, "WAIT_SECONDS", 0)
+    config = replace(standby_config(), permissions=True)
+    return LiveNamespace(
+        FakeRole(), warm, config, owner="hdfs", authenticated=False, groups_of=lambda user: frozenset()
+    )
+
+
+Ask = Callable[..., Any]
+
+
+@pytest.fixture
+def ask(live: LiveNamespace) -> Ask:
+    def asked(
+        method: str,
+        user: str = "hdfs",
+        *,
+        state_id: int | None = None,
+        strict: bool = False,
+        real_user: str = "",
+        protocol: str = CLIENT_PROTOCOL.name,
+        **fields: Any,
+    ) -> Any:
+        services = {each.protocol: each for each in namespace_services(live, needs_state_id=strict)}
+        found = services[protocol].methods.get(method)
+        assert found is not None
+        context = CallContext(user, real_user, "127.0.0.1", protocol, b"", 0, 0, state_id)
+        return found.handler(found.request(**fields), context)
+
+    return asked
+
+
+def refusal(ask: Ask, method: str, *args: Any, **more: Any) -> tuple[str, str]:
+    with pytest.raises(RemoteError) as caught:
+        ask(method, *args, **more)
+    return caught.value.class_name, caught.value.text
+
+
+def test_a_client_without_a_state_id_is_referred_to_the_active_at_the_address_of_a_namenode(ask: Ask) -> None:
+    java_class, text = refusal(ask, "getFileInfo", src="/open", strict=True)
+    assert java_class == STANDBY
+    assert "ObserverReadProxyProvider" in text
+    for state_id in (-(1 << 63), LAST):
+        assert ask("getFileInfo", src="/open", strict=True, state_id=state_id).fs.fileId == 20001
+
+
+def test_an_answer_waits_for_the_state_of_its_client(ask: Ask, warm: WarmNamespace) -> None:
+    java_class, _ = refusal(ask, "getFileInfo", src="/later", state_id=LAST + 1)
+    assert java_class == "org.apache.hadoop.ipc.RetriableException"
+    warm.apply(list(numbered([mkdir("/later", 20009)], LAST)))
+    assert ask("getFileInfo", src="/later", state_id=LAST + 1).fs.fileId == 20009
+
+
+def test_status_listing_and_sums(ask: Ask) -> None:
+    status = ask("getFileInfo", src="//open/inner/").fs
+    assert (status.permission.perm & 0o777, status.flags, status.childrenNum) == (0o755, 1, 0)
+    assert not ask("getFileInfo", src="/none").HasField("fs")
+    assert not ask("getListing", src="/none", startAfter=b"", needLocation=False).HasField("dirList")
+    listed = ask("getListing", src="/", startAfter=b"closed", needLocation=False).dirList
+    assert b"open" in [each.path for each in listed.partialListing]
+    assert b"closed" not in [each.path for each in listed.partialListing]
+    summary = ask("getContentSummary", src="/open").summary
+    assert (summary.directoryCount, summary.fileCount, summary.erasureCodingPolicy) == (2, 0, "")
+    assert ask("getQuotaUsage", src="/open").usage.fileAndDirectoryCount == 2
+    assert refusal(ask, "getContentSummary", src="/none")[1] == "File does not exist: /none"
+    assert ask("getStoragePolicy", src="/open").storagePolicy.name == "HOT"
+    assert "COLD" in [each.name for each in ask("getStoragePolicies").policies]
+    assert not ask("getErasureCodingPolicy", src="/open").HasField("ecPolicy")
+
+
+def test_attributes_of_an_inode(ask: Ask) -> None:
+    acl = ask("getAclStatus", src="/open/inner").result
+    assert [(each.name, each.permissions) for each in acl.entries if each.name] == [("bob", 5)]
+    assert acl.permission.perm == 0o755
+    wanted = [{"namespace": 0, "name": "a"}]
+    assert [each.value for each in ask("getXAttrs", src="/open", xAttrs=wanted).xAttrs] == [b"1"]
+    assert [each.name for each in ask("listXAttrs", src="/open").xAttrs] == ["a", "b"]
+    assert [each.name for each in ask("listXAttrs", "erin", src="/open").xAttrs] == ["a"]
+
+
+def test_permissions_are_those_of_webhdfs(ask: Ask) -> None:
+    java_class, text = refusal(ask, "getListing", "erin", src="/closed", startAfter=b"", needLocation=False)
+    assert java_class == DENIED
+    assert text.startswith('Permission denied: user=erin, access=READ_EXECUTE, inode="/closed"')
+    assert refusal(ask, "getFileInfo", "erin", src="/closed/x")[0] == DENIED
+    assert refusal(ask, "checkAccess", "erin", path="/open", mode=2)[0] == DENIED
+    ask("checkAccess", "erin", path="/open", mode=5)
+    assert refusal(ask, "getFileInfo", "erin", src="/", real_user="proxy")[0] == DENIED
+
+
+def test_snapshots(ask: Ask) -> None:
+    (found,) = ask("getSnapshottableDirListing").snapshottableDirList.snapshottableDirListing
+    assert (found.dirStatus.path, found.snapshot_number, found.parent_fullpath) == (b"s", 1, b"/")
+    assert not ask("getSnapshottableDirListing", "erin").HasField("snapshottableDirList")
+    (root,) = ask("getSnapshotListing", src="/s").snapshotList.snapshotListing
+    assert (root.dirStatus.path, root.parent_fullpath) == (b"s1", b"/s")
+    listed = ask("getListing", src="/s/.snapshot", startAfter=b"", needLocation=False).dirList
+    assert [each.path for each in listed.partialListing] == [b"s1"]
+    assert ask("getFileInfo", src="/s/.snapshot").fs.permission.perm == 0o777
+    assert refusal(ask, "getListing", src="/s/.snapshot/s1", startAfter=b"", needLocation=False)[0] == STANDBY
+
+
+@pytest.mark.parametrize(
+    ("method", "fields"),
+    [
+        ("mkdirs", {}),
+        ("delete", {}),
+        ("getBlockLocations", {}),
+        ("getListing", {"src": "/", "startAfter": b"", "needLocation": True}),
+        # a client that believes in defaults which are not the NameNode's deletes files for good
+        ("getServerDefaults", {}),
+        ("msync", {}),
+        ("aMethodOfALaterRelease", {}),
+    ],
+)
+def test_what_a_checkpointer_cannot_do_is_left_to_the_active(ask: Ask, method: str, fields: dict[str, Any]) -> None:
+    assert refusal(ask, method, **fields)[0] == STANDBY
+    # a client of observers asks the active NameNode at once
+    assert refusal(ask, method, state_id=LAST, **fields)[0] == RETRY_ON_ACTIVE
+
+
+def test_a_balancer_is_referred_to_the_active(ask: Ask) -> None:
+    assert refusal(ask, "getBlocks", protocol=NAMENODE_PROTOCOL.name)[0] == STANDBY
+
+
+def test_the_state_is_that_of_an_observer_which_nobody_makes_active(live: LiveNamespace) -> None:
+    services = namespace_services(live, needs_state_id=True)
+    with (
+        RpcServer(services, "127.0.0.1", 0, state_id=lambda: live.applied_txid) as server,
+        HAServiceClient(*server.address, user="hdfs") as client,
+    ):
+        status = client.service_status()
+        assert (status.state, status.ready_to_become_active) == (HAState.OBSERVER, False)
+        with pytest.raises(HealthCheckFailedError):
+            client.monitor_health()
+        for change in (client.transition_to_active, client.transition_to_standby, client.transition_to_observer):
+            with pytest.raises(RemoteError, match="cannot become active"):
+                change()
