@@ -24,6 +24,8 @@ TARGET_PYTHON ?= /usr/bin/python3
 EXTRAS ?= kerberos tls
 DIST := dist
 WHEELHOUSE := $(DIST)/wheelhouse
+# the key that signs a release, as GnuPG finds it
+KEY ?=
 DEEP := CHECKPOINTER_TEST_DEPTH=$(DEPTH) CHECKPOINTER_TEST_SEED=$(SEED)
 ON_RELEASE := CHECKPOINTER_TEST_HADOOP=$(RELEASE)
 PROTOS := $(wildcard hadoop_rpc/proto/*.proto image_format/proto/*.proto journal/proto/*.proto)
@@ -31,7 +33,7 @@ PROTOS := $(wildcard hadoop_rpc/proto/*.proto image_format/proto/*.proto journal
 # images of containers set it: each of hundreds of processes would compile every module it imports anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup wheel wheelhouse deb demo demo-bookkeeper demo-ha demos-loaded test test-deep test-loaded unit interop differential interop-setup kills faults fuzz lint types layers wording check bench bench-archive bench-compress bench-scale bench-shapes bench-standby bench-journal bench-transfer bench-pipeline bench-dump load abuse screenshots format lock clean
+.PHONY: help setup wheel sdist wheelhouse deb release demo demo-bookkeeper demo-ha demos-loaded test test-deep test-loaded unit interop differential interop-setup kills faults fuzz lint types layers wording check bench bench-archive bench-compress bench-scale bench-shapes bench-standby bench-journal bench-transfer bench-pipeline bench-dump load abuse screenshots format lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -58,12 +60,21 @@ wheelhouse: wheel ## all that an installation without a network needs, for TARGE
 	  $(TARGET_PYTHON) -m pip download --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements/$$needed.txt --dest $(WHEELHOUSE); done
 ifneq ($(filter kerberos,$(EXTRAS)),)
 	@command -v krb5-config > /dev/null || { echo "Kerberos is built with gcc, python3-dev and libkrb5-dev: install them (apt-get install gcc python3-dev libkrb5-dev), or leave it out with EXTRAS=tls"; exit 1; }
-	$(TARGET_PYTHON) -m pip wheel --quiet --disable-pip-version-check --require-hashes -r requirements/kerberos.txt --wheel-dir $(WHEELHOUSE)
+	$(TARGET_PYTHON) -m venv build/kerberos
+	build/kerberos/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/kerberos-build.txt
+	CFLAGS=-g0 build/kerberos/bin/python -m pip wheel --quiet --disable-pip-version-check --no-cache-dir --no-build-isolation --require-hashes -r requirements/kerberos.txt --wheel-dir $(WHEELHOUSE)
 endif
 	cp $(DIST)/hdfs_checkpointer-*.whl $(DIST)/constraints.txt $(WHEELHOUSE)
 
+sdist: setup ## the source archive, in dist/
+	$(BIN)/python -m hatchling build -t sdist -d $(DIST)
+
 deb: wheelhouse ## the Debian package for TARGET_PYTHON, in dist/
 	$(TARGET_PYTHON) -m install.deb $(WHEELHOUSE) $(DIST)
+
+release: setup ## every package of the commit, its bill of materials, SHA256SUMS and their signature by KEY=FINGERPRINT, in dist/release-VERSION/
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/release.txt
+	@$(BIN)/python -m install.release "$(KEY)" "$(TARGET_PYTHON)" "$(EXTRAS)"
 
 demo: setup ## a NameNode stub and the daemon: two checkpoints, a kill, a restart, a deletion undone; then Spark merges and reports; DEMO=--serve keeps the console
 	$(BIN)/python -m namenode_stub.demo $(DEMO)
@@ -186,6 +197,8 @@ lock: ## pin requirements anew (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/dev.in -o requirements/dev.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/fuzz.in -o requirements/fuzz.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/kerberos.in -o requirements/kerberos.txt
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/kerberos-build.in -o requirements/kerberos-build.txt
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/release.in -o requirements/release.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/tls.in -o requirements/tls.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/sasl.in -o requirements/sasl.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/archive.in -o requirements/archive.txt

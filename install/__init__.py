@@ -1,1 +1,1 @@
-"""Installed files besides the packages: man pages, shell completion, a Debian package."""
+"""Installed files besides the packages: man pages, shell completion, a Debian package, a release."""

@@ -4,18 +4,21 @@
     /usr, /etc                 files for systemd, man and the shells, from the same wheel
 
 Installing it compiles and fetches nothing; dpkg knows every file. Needs only dpkg-deb and the standard library.
+With SOURCE_DATE_EPOCH set, the same wheelhouse, Python and dpkg make the same bytes in any folder.
 """
 
 from __future__ import annotations
 
 import compileall
 import gzip
+import os
 import py_compile
 import shutil
 import subprocess
 import sys
 import venv
 from collections.abc import Iterator
+from importlib.metadata import PathDistribution
 from pathlib import Path
 
 _NAME = "hdfs-checkpointer"
@@ -65,6 +68,14 @@ set -e
 # Images and edits in /var/lib are never removed.
 [ "$1" != purge ] || rm -rf /var/cache/hdfs-checkpointer
 """
+_SCRIPT = """\
+#!{home}/bin/python
+import sys
+
+from {module} import {function}
+
+sys.exit({function}())
+"""
 # extras included if the wheelhouse has their package, and the Debian libraries they need
 _EXTRAS = {"kerberos": "gssapi", "tls": "cryptography"}
 _LIBRARIES = {"kerberos": "libgssapi-krb5-2"}
@@ -98,6 +109,7 @@ def build(wheelhouse: Path, out: Path) -> Path:
         subprocess.CalledProcessError: pip or dpkg-deb failed; its own message is on stderr.
         OSError: a file cannot be written.
     """
+    os.umask(0o022)
     root = out / "deb-root"
     shutil.rmtree(root, ignore_errors=True)
     home = root / _HOME.relative_to("/")
@@ -114,7 +126,12 @@ def build(wheelhouse: Path, out: Path) -> Path:
     shutil.copyfile(licence, documents / "copyright")
     _control(root, version, extras)
     package = out / f"{_NAME}_{version}_{_architecture()}.deb"
-    subprocess.run(["dpkg-deb", "--build", "--root-owner-group", "-Zxz", "-z1", root, package], check=True)
+    # the number of threads shows in the bytes
+    subprocess.run(
+        ["dpkg-deb", "--build", "--root-owner-group", "-Zxz", "-z1", root, package],
+        env={**os.environ, "DPKG_DEB_THREADS_MAX": "1"},
+        check=True,
+    )
     shutil.rmtree(root)
     return package
 
@@ -143,16 +160,12 @@ def _install(wheelhouse: Path, home: Path, extras: list[str]) -> str:
     found: list[str | Path] = ["--find-links", wheelhouse, "--constraint", wheelhouse / "constraints.txt"]
     subprocess.run([*pip, *found, f"{_NAME}[{','.join(extras)}]"], check=True)
     (home / "pyvenv.cfg").write_text(f"home = {real.parent}\ninclude-system-site-packages = false\n")
-    for script in (home / "bin").iterdir():
-        if script.is_symlink():
-            continue
-        if script.name in ("checkpointer", "namenode-stub"):
-            text = script.read_text()
-            script.write_text(text.replace(str(python), f"{_HOME}/bin/python").replace(f"{home}/bin", f"{_HOME}/bin"))
-        else:
-            script.unlink()
-    shutil.rmtree(home / "include", ignore_errors=True)
     (metadata,) = home.glob(f"lib/*/site-packages/{_NAME.replace('-', '_')}-*.dist-info")
+    _scripts(home / "bin", PathDistribution(metadata))
+    shutil.rmtree(home / "include", ignore_errors=True)
+    # pip's lists of files: dpkg has its own, and the digests are those of scripts with another path
+    for record in home.glob("lib/*/site-packages/*.dist-info/RECORD"):
+        record.unlink()
     # only root can write there, so Python would otherwise compile at each start
     compileall.compile_dir(
         home / "lib",
@@ -162,6 +175,17 @@ def _install(wheelhouse: Path, home: Path, extras: list[str]) -> str:
         invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
     )
     return metadata.name.removesuffix(".dist-info").rpartition("-")[2]
+
+
+def _scripts(folder: Path, program: PathDistribution) -> None:
+    """Replace the scripts of pip, which hold the path of the build and depend on its length, by the program's own."""
+    for script in folder.iterdir():
+        if not script.is_symlink():
+            script.unlink()
+    for point in program.entry_points.select(group="console_scripts"):
+        script = folder / point.name
+        script.write_text(_SCRIPT.format(home=_HOME, module=point.module, function=point.attr))
+        script.chmod(_MODE)
 
 
 def _man_pages(source: Path, target: Path) -> None:

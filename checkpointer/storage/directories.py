@@ -1,7 +1,7 @@
 """The storage directories of one node together: locks, agreement on VERSION, newest image, restoration.
 
 Each directory is in use or dropped. A faulty directory is dropped, at the start or later, as long as another one works.
-A lock that another process holds, or a directory that belongs to another node, ends the start. `restore` retries
+A lock that another process holds, a foreign directory, or a file of a newer release ends the start. `restore` retries
 dropped directories. A directory returns to use once its lock is acquired and a file could be written in it.
 
 What can never happen, and why:
@@ -9,8 +9,8 @@ What can never happen, and why:
 - The contents of a returning directory seem to be the newest. They are compared with directories that were in use all
   the time (`stale_contents`), which the records name (`directory_history`). If none of those can be used now, a
   directory with older images does not replace them.
-- A directory is formatted while its file system is not mounted. An empty directory that held images, or may have held
-  some, is not formatted. To have it formatted, the operator creates an empty folder `current` in it.
+- A directory is formatted while its file system is not mounted. An empty directory that may have held images is not
+  formatted. To have it formatted, the operator creates an empty folder `current` in it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Self
 
 from checkpointer.storage.directory_history import DirectoryHistory
 from checkpointer.storage.disk_space import space_shortage
+from checkpointer.storage.file_formats import NewerFormatError, refuse_newer_formats
 from checkpointer.storage.formatting import (
     check_formattable,
     clean_leftovers,
@@ -149,18 +150,17 @@ class StorageDirectories:
     def lock(self) -> None:
         """Lock every directory, creating missing ones; unusable directories are dropped.
 
-        Directories that were not in use at the end of the last run are dropped, too, until `restore` has compared them
-        with the others.
+        Directories not in use at the end of the last run are dropped, too, until `restore` has compared them.
 
         Raises:
-            StorageError: none can be used, one is in use, or belongs to another node; then no directory is locked.
+            StorageError: none can be used, one is in use, foreign or of a newer release; then no directory is locked.
         """
         faults: dict[Path, HdfsError] = {}
         try:
             for directory in self._locks:
                 try:
                     self._acquire(directory)
-                except (StorageInUseError, ForeignDirectoryError):
+                except (StorageInUseError, ForeignDirectoryError, NewerFormatError):
                     raise
                 except (StorageError, VersionFileError) as fault:
                     faults[directory] = fault
@@ -440,6 +440,7 @@ class StorageDirectories:
         # the mounted disk may have changed since the lock was acquired
         self._locks[root].release()
         self._locks[root].acquire()
+        refuse_newer_formats(root)
         return inspect(root)
 
     def _restore_one(self, root: Path, info: StorageInfo, seen: int) -> bool:

@@ -13,12 +13,13 @@ from checkpointer.roles.secondary.storage import SecondaryStorage
 from checkpointer.roles.standby.bootstrap import repair_versions
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.disk_space import MIN_FREE_SPACE
+from checkpointer.storage.file_formats import NewerFormatError, refuse_newer_formats
 from checkpointer.storage.formatting import clean_leftovers, leftover_names, write_seen_txid, write_version
 from checkpointer.storage.inspector import StorageDirectory, StorageState, StoredImage, read_storage_info
 from checkpointer.storage.stale_contents import stale_contents
 from checkpointer.storage.usable_images import latest_image
 from engine.saver import save_image
-from hadoop_common.errors import StorageError
+from hadoop_common.errors import EXIT_UNSUPPORTED, StorageError
 from hadoop_common.names import checkpoint_name, image_name, md5_name, segment_name, temporary_segment_name
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.storage_lock import StorageInUseError, StorageLock
@@ -43,6 +44,40 @@ def test_open_locks_checks_and_cleans(tmp_path: Path) -> None:
             StorageLock(root).acquire()
     with StorageLock(root):
         pass
+
+
+OWN_FILES = ["current/provenance.json", "storage_directories.json", "checkpointer-silences.json", "checkpointer-any"]
+
+
+@pytest.mark.parametrize("name", OWN_FILES)
+def test_a_file_of_a_newer_release_ends_the_start_and_stays(tmp_path: Path, name: str) -> None:
+    old, root = recorded_directory(tmp_path / "old"), recorded_directory(tmp_path / "nn")
+    (root / name).write_text('{\n "format": 2,\n "what": "nobody knows"}')
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    with pytest.raises(NewerFormatError, match=f"{name} has format 2, which a newer release wrote") as refused:
+        StorageDirectories([old, root]).lock()
+    assert (refused.value.exit_code, "docs/upgrade.md" in refused.value.hint) == (EXIT_UNSUPPORTED, True)
+    assert {path: path.read_bytes() for path in before} == before
+    with StorageLock(old), StorageLock(root):
+        pass
+
+
+@pytest.mark.parametrize("text", ['{"format": 1}', '{"silence": {"format": 2}}', "", "\0\1", '{"format": "two"}'])
+def test_files_of_this_release_and_damaged_ones_have_no_newer_format(tmp_path: Path, text: str) -> None:
+    root = recorded_directory(tmp_path / "nn")
+    for name in OWN_FILES[2:]:
+        (root / name).write_text(text)
+    refuse_newer_formats(root)
+
+
+def test_a_directory_that_returns_with_files_of_a_newer_release_stays_dropped(tmp_path: Path) -> None:
+    first, second = recorded_directory(tmp_path / "a"), recorded_directory(tmp_path / "b")
+    with StorageDirectories([first, second], retries=True) as storage:
+        storage.drop(second, "the disk failed")
+        (second / "checkpointer-silences.json").write_text('{"format": 3}')
+        storage.restore()
+        assert storage.roots == [first]
+        assert "has format 3" in storage.dropped[second]
 
 
 def test_one_locked_directory_leaves_none_locked(tmp_path: Path) -> None:

@@ -141,6 +141,10 @@ def test_a_torn_end_is_cut_and_damage_before_whole_records_is_refused(tmp_path: 
     path.write_bytes(b"something else")
     with pytest.raises(JournalError, match="not a journal of a bookie"):
         Bookie(tmp_path)
+    path.write_bytes(b"bookie 2 and records of another kind")
+    with pytest.raises(JournalError, match="a newer release wrote the file"):
+        Bookie(tmp_path)
+    assert path.read_bytes() == b"bookie 2 and records of another kind"
     path.write_bytes(b"")
     Bookie(tmp_path).close()
 

@@ -1,0 +1,46 @@
+"""Formats of the checkpointer's own files in a storage directory; the others are Hadoop's, with a layout version.
+
+The format is a number: the first member, `"format"`, of the JSON object with which a file begins. A file without it has
+format 1. A release that older ones would misread writes a larger number, in each of its files that changed.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import ClassVar, Final
+
+from checkpointer.storage.lost_pasts import PROVENANCE
+from checkpointer.storage.usage_record import RECORD
+from hadoop_common.errors import EXIT_UNSUPPORTED, StorageError
+
+FORMAT: Final = 1
+_NAMED: Final = "checkpointer-*"
+"""Names of the files next to `current` of parts above this package."""
+_HEAD: Final = re.compile(rb'\s*\{\s*"format"\s*:\s*(\d{1,9})\b')
+_HEAD_BYTES: Final = 256
+_HINT: Final = "Install the release that wrote the file, or a newer one: docs/upgrade.md."
+
+
+class NewerFormatError(StorageError):
+    """A file that a newer release wrote, which this one would misread and overwrite."""
+
+    exit_code: ClassVar[int] = EXIT_UNSUPPORTED
+
+
+def refuse_newer_formats(root: Path) -> None:
+    """Check the checkpointer's files of a storage directory; a missing or unreadable file has no format.
+
+    Raises:
+        NewerFormatError: one has a newer format.
+    """
+    for path in (root / "current" / PROVENANCE, root / RECORD, *sorted(root.glob(_NAMED))):
+        try:
+            with path.open("rb") as file:
+                head = _HEAD.match(file.read(_HEAD_BYTES))
+        except OSError:
+            continue
+        if head is not None and int(head[1]) > FORMAT:
+            raise NewerFormatError(
+                f"{path} has format {int(head[1])}, which a newer release wrote; this one knows {FORMAT}", hint=_HINT
+            )

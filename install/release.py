@@ -1,0 +1,147 @@
+"""Builder of a release: `python -m install.release KEY TARGET_PYTHON EXTRAS` writes dist/release-VERSION.
+
+    packages     wheel and constraints, source archive, archive of the wheelhouse, Debian package
+    about them   the bill of materials, SHA256SUMS and its signature
+
+All of it derives from an export of HEAD, so that ignored and forgotten files cannot get in. The same commit, Python,
+gcc and dpkg make the same bytes in any folder: the time is that of the commit, and `_ENVIRONMENT` fixes what else
+tools take from their surroundings. Only the signature differs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from install.sbom import bill_of_materials
+
+UNSIGNED: Final = "none"
+SUMS: Final = "SHA256SUMS"
+_REPOSITORY: Final = Path(__file__).parents[1]
+_NAME: Final = "hdfs_checkpointer"
+_ENVIRONMENT: Final = {"LC_ALL": "C", "TZ": "UTC", "PYTHONHASHSEED": "0"}
+_OF_MAKE: Final = ("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL")
+_PLATFORM: Final = (
+    "import sys, sysconfig as s; print(f'cp{sys.version_info[0]}{sys.version_info[1]}-{s.get_platform()}')"
+)
+
+
+class ReleaseError(Exception):
+    """A release that cannot be made; the message ends with the next step."""
+
+
+def release(repository: Path, key: str, python: str, extras: str) -> Path:
+    """Build the release of the commit that is checked out; return its folder.
+
+    Args:
+        repository: the checkout.
+        key: the key that signs, as GnuPG finds it; `UNSIGNED` for none.
+        python: the Python that the packages are for.
+        extras: names of extras, separated by spaces, whose libraries are included.
+
+    Raises:
+        ReleaseError: the tree differs from the commit, the key is missing, or the release exists.
+        subprocess.CalledProcessError: a step failed; its own message is on stderr.
+    """
+    _require_clean(repository)
+    _require_key(key)
+    os.umask(0o022)
+    epoch = int(_output("git", "-C", str(repository), "log", "-1", "--format=%ct"))
+    with tempfile.TemporaryDirectory(prefix="release-") as work:
+        source = Path(work) / "source"
+        _export(repository, source)
+        _build(source, repository / ".venv", epoch, [f"TARGET_PYTHON={python}", f"EXTRAS={extras}"])
+        dist = source / "dist"
+        (wheel,) = dist.glob(f"{_NAME}-*.whl")
+        version = wheel.name.split("-")[1]
+        out = repository / "dist" / f"release-{version}"
+        if out.exists():
+            raise ReleaseError(f"{out} exists; next: remove it")
+        wheelhouse = f"{_NAME}-{version}-wheelhouse-{_output(python, '-c', _PLATFORM)}.tar"
+        pack(dist / "wheelhouse", dist / wheelhouse, epoch)
+        (dist / f"{_NAME}-{version}.cdx.json").write_text(bill_of_materials(dist / "wheelhouse", _NAME, epoch))
+        out.mkdir(parents=True)
+        for path in dist.iterdir():
+            if path.is_file():
+                shutil.copyfile(path, out / path.name)
+    write_sums(out)
+    sign(out / SUMS, key)
+    return out
+
+
+def _require_clean(repository: Path) -> None:
+    changed = _output("git", "-C", str(repository), "status", "--porcelain")
+    if changed:
+        raise ReleaseError(f"the tree differs from the commit; next: commit or remove these files:\n{changed}")
+
+
+def _require_key(key: str) -> None:
+    if not key:
+        raise ReleaseError(
+            f"no key to sign with; next: make release KEY=FINGERPRINT, or KEY={UNSIGNED} to release unsigned"
+        )
+    if key != UNSIGNED:
+        found = subprocess.run(["gpg", "--list-secret-keys", key], capture_output=True, check=False)
+        if found.returncode != 0:
+            raise ReleaseError(f"GnuPG has no secret key {key}; next: gpg --list-secret-keys")
+
+
+def _export(repository: Path, source: Path) -> None:
+    archive = subprocess.run(
+        ["git", "-C", repository, "archive", "--format=tar", "HEAD"], check=True, capture_output=True
+    ).stdout
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        tar.extractall(source, filter="data")
+
+
+def _build(source: Path, venv: Path, epoch: int, words: list[str]) -> None:
+    inherited = {name: value for name, value in os.environ.items() if name not in _OF_MAKE}
+    environment = {**inherited, **_ENVIRONMENT, "SOURCE_DATE_EPOCH": str(epoch)}
+    subprocess.run([venv / "bin/python", "hatch_build.py"], cwd=source, env=environment, check=True)
+    command: list[str | Path] = ["make", "-o", "setup", f"VENV={venv}", *words, "sdist", "deb"]
+    # the release's own path is what this prints to stdout
+    subprocess.run(command, cwd=source, env=environment, check=True, stdout=sys.stderr)
+
+
+def pack(folder: Path, archive: Path, epoch: int) -> None:
+    """Write the files of `folder` to a tar that depends on their names and contents alone."""
+    with tarfile.open(archive, "w", format=tarfile.GNU_FORMAT) as tar:
+        for path in sorted(folder.iterdir()):
+            member = tarfile.TarInfo(f"{folder.name}/{path.name}")
+            member.size, member.mtime = path.stat().st_size, epoch
+            with path.open("rb") as content:
+                tar.addfile(member, content)
+
+
+def write_sums(out: Path) -> None:
+    """Write the digests of all files, as `sha256sum --check` reads them."""
+    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(out.iterdir())]
+    (out / SUMS).write_text("".join(lines))
+
+
+def sign(sums: Path, key: str) -> None:
+    if key == UNSIGNED:
+        sys.stderr.write(f"this release is NOT SIGNED: nobody can tell who built it (KEY={UNSIGNED})\n")
+        return
+    signature = f"{sums}.asc"
+    subprocess.run(["gpg", "--local-user", key, "--armor", "--output", signature, "--detach-sign", sums], check=True)
+
+
+def _output(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+if __name__ == "__main__":
+    try:
+        made = release(_REPOSITORY, *sys.argv[1:4])
+    except ReleaseError as refused:
+        sys.exit(f"release: {refused}")
+    sys.stdout.write(f"{made}\n")
