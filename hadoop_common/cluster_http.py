@@ -1,63 +1,40 @@
-"""HTTP requests to servers of this cluster, with a bound on the size of answers."""
+"""HTTP requests to servers of this cluster: no proxies, redirections or cookies, and a bound on the size of answers.
+
+Over https, Hadoop's configuration decides which certificates are trusted.
+"""
 
 from __future__ import annotations
 
+import http.client
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
-import requests
-from requests.adapters import HTTPAdapter
-
+from hadoop_common.http_connection import connection_for
 from hadoop_common.tls.errors import HandshakeError
-from hadoop_common.tls.process import context_for
+
+MAX_ANSWER_BYTES = 1 << 20
 
 
-class ClusterSession(requests.Session):
-    """A session that ignores proxies and .netrc of the environment and treats a redirection as an answer.
-
-    The library's own session would read the whole body of a redirection, however long, even without following it. Over
-    https, Hadoop's configuration decides which certificates are trusted.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.trust_env = False
-        self.mount("https://", _TlsAdapter())
-
-    def get_redirect_target(self, resp: requests.Response) -> None:
-        """Return None: redirections are not followed."""
+class HttpFaultError(OSError):
+    """An answer that is not HTTP, or an address that is not a URL."""
 
 
-class _TlsAdapter(HTTPAdapter):
-    """An adapter that uses the TLS contexts of this process, without the library's own certificate authorities."""
-
-    def build_connection_pool_key_attributes(self, request: Any, verify: Any, cert: Any = None) -> Any:
-        host, _ = super().build_connection_pool_key_attributes(request, verify, cert)
-        try:
-            context = context_for(urlsplit(request.url).hostname or "")
-        except HandshakeError as fault:
-            raise requests.exceptions.SSLError(fault, request=request) from fault
-        # None lets urllib3 check the host name as the context does; False disables the check
-        check = None if context.check_hostname else False
-        return host, {"cert_reqs": "CERT_REQUIRED", "ssl_context": context, "assert_hostname": check}
-
-    def cert_verify(self, conn: Any, url: Any, verify: Any, cert: Any) -> None:
-        """Do nothing: the context verifies the certificate."""
-
-
-_MAX_BYTES = 1 << 20
+class UnreachableServerError(OSError):
+    """A server to which no connection can be made."""
 
 
 class HttpAnswer(NamedTuple):
-    """An answer; `content` ends after 1 MiB, however much the server sends; `challenge` is its WWW-Authenticate
-    header.
+    """An answer; `content` ends after 1 MiB, however much the server sends; `challenges` are its WWW-Authenticate
+    headers.
     """
 
     status: int
     content: bytes
-    challenge: str = ""
+    challenges: tuple[str, ...] = ()
+    reason: str = ""
 
     @property
     def text(self) -> str:
@@ -72,25 +49,75 @@ class HttpAnswer(NamedTuple):
             return None
 
 
+@contextmanager
+def open_request(
+    method: str,
+    url: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    body: bytes | None = None,
+    timeout: float | tuple[float | None, float | None],
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Iterator[http.client.HTTPResponse]:
+    """Send a request, and yield the answer with its body to be read; redirections are answers.
+
+    Args:
+        timeout: seconds for the connection and for each wait, or for each of the two; None for no limit.
+
+    Raises:
+        UnreachableServerError: the connection cannot be made; not for a failed TLS handshake.
+        OSError: there is no answer, or its body is not HTTP.
+        WaitCancelled: `cancelled()` became true.
+    """
+    connect_timeout, wait = timeout if isinstance(timeout, tuple) else (timeout, timeout)
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise HttpFaultError(f"{url!r} is not the URL of a server")
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    try:
+        connection = connection_for(parts, wait, cancelled, connect_timeout=connect_timeout)
+    except ValueError as fault:
+        raise HttpFaultError(f"{url!r} has no valid port") from fault
+    try:
+        try:
+            connection.connect()
+        except HandshakeError:
+            raise
+        except (OSError, UnicodeError) as fault:
+            raise UnreachableServerError(f"no connection to {parts.netloc}") from fault
+        connection.request(method, target, body, {"Connection": "close", **(headers or {})})
+        with connection.getresponse() as answer:
+            yield answer
+    except http.client.HTTPException as fault:
+        raise HttpFaultError(f"{type(fault).__name__} {fault}".strip()) from fault
+    finally:
+        connection.close()
+
+
+def read_body(answer: http.client.HTTPResponse, limit: int = MAX_ANSWER_BYTES) -> bytes:
+    """Return the body of an answer, at most its first `limit` bytes; raises OSError if it is cut."""
+    content = answer.read(limit)
+    if len(content) < limit and answer.length:
+        raise HttpFaultError(f"the answer ended {answer.length} bytes early")
+    return content
+
+
+def challenges_of(answer: http.client.HTTPResponse) -> tuple[str, ...]:
+    """Return the WWW-Authenticate headers of an answer."""
+    return tuple(answer.headers.get_all("WWW-Authenticate", ()))
+
+
 def send_request(
     method: str,
     url: str,
     *,
     query: Mapping[str, str] | None = None,
     headers: Mapping[str, str] | None = None,
-    timeout: float | tuple[float, float | None],
+    body: bytes | None = None,
+    timeout: float | tuple[float | None, float | None],
+    cancelled: Callable[[], bool] = lambda: False,
 ) -> HttpAnswer:
-    """Send a request without a body; redirections are answers.
-
-    Args:
-        timeout: seconds for the connection and for each wait, or for each of the two.
-
-    Raises:
-        requests.RequestException, urllib3.exceptions.HTTPError, OSError: there is no answer.
-    """
-    with (
-        ClusterSession() as session,
-        session.request(method, url, params=query, headers=headers, timeout=timeout, stream=True) as answer,
-    ):
-        content = answer.raw.read(_MAX_BYTES, decode_content=True)
-        return HttpAnswer(answer.status_code, content, answer.headers.get("WWW-Authenticate", ""))
+    """Send a request as `open_request` does, with the same errors, and return the answer."""
+    address = f"{url}?{urlencode(query)}" if query else url
+    with open_request(method, address, headers=headers, body=body, timeout=timeout, cancelled=cancelled) as answer:
+        return HttpAnswer(answer.status, read_body(answer), challenges_of(answer), answer.reason)

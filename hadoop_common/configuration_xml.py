@@ -245,7 +245,7 @@ def _content(path: Path, load: Callable[[Path], bytes]) -> bytes:
 
 
 def _fetched(url: str) -> bytes:
-    """Fetch a URL without a proxy, as Java does."""
+    """Fetch a URL without a proxy, as Java does, and before the settings of `cluster_http` are known."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(url, timeout=_FETCH_SECONDS) as answer:

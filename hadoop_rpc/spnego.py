@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sequence
-from email.message import Message
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from http import HTTPStatus
-from urllib.parse import urlencode
+from http.client import HTTPResponse
+from urllib.parse import urlencode, urlsplit
 
+from hadoop_common.cluster_http import challenges_of, open_request
 from hadoop_rpc.errors import KerberosError
 from hadoop_rpc.kerberos import KerberosLogin, current_login, http_context, own_name, renew
 from hadoop_rpc.login_settings import SENDS_USER_NAME
@@ -36,12 +38,6 @@ _KERBEROS_HINT = "The web server accepts only Kerberos logins: set hadoop.securi
 # answers of NameNode and JournalNode servlets if the filter in front accepted a request without a name
 _WITHOUT_USER = (HTTPStatus.GONE, HTTPStatus.INTERNAL_SERVER_ERROR)
 _REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
-
-
-def challenges(headers: Message) -> list[str]:
-    """Return the WWW-Authenticate headers of an http.client answer."""
-    found: list[str] = headers.get_all("WWW-Authenticate", [])
-    return found
 
 
 class Spnego:
@@ -118,6 +114,28 @@ class Spnego:
         self._context.step(token)
         if not self._context.complete:
             raise KerberosError(f"the web server on {self._host} did not complete the login in one step")
+
+
+@contextmanager
+def open_logged_in(
+    method: str,
+    url: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    timeout: float | tuple[float | None, float | None],
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Iterator[tuple[HTTPResponse, Spnego]]:
+    """Send a request with our login, and yield the answer of a server that was verified.
+
+    Raises:
+        KerberosError: as Spnego and its `check`.
+        OSError, WaitCancelled: see `open_request`.
+    """
+    spnego = Spnego(urlsplit(url).hostname or "")
+    named, sent = spnego.named(url), {**(headers or {}), **spnego.headers}
+    with open_request(method, named, headers=sent, timeout=timeout, cancelled=cancelled) as answer:
+        spnego.check(answer.status, challenges_of(answer))
+        yield answer, spnego
 
 
 def advice_on_open_servers(login: KerberosLogin) -> str:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from http.client import HTTPResponse
 from urllib.parse import urlsplit
 
-import requests
-
-from hadoop_common.cluster_http import ClusterSession
 from hadoop_common.file_faults import network_reason
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import JavaIOError, KerberosError
-from hadoop_rpc.spnego import Spnego
+from hadoop_rpc.spnego import open_logged_in
 
 DEFAULT_TIMEOUT = 60.0
 _CHUNK_BYTES = 1 << 16
@@ -57,33 +56,27 @@ class HttpFetch:
         if not self._may_ask(parts.hostname or ""):
             raise JavaIOError(f"a segment is not fetched from {parts.hostname!a}, which is not one of the JournalNodes")
         try:
-            with ClusterSession() as session:
-                yield from self._pieces(session, url)
+            yield from self._pieces(url)
         except KerberosError as fault:
             raise JavaIOError(f"{url} cannot be fetched: {fault.message}") from fault
-        except (OSError, requests.RequestException) as fault:
-            said = network_reason(fault) if isinstance(fault, requests.RequestException) else str(fault)
-            raise JavaIOError(f"{url} cannot be fetched: {said}") from fault
+        except OSError as fault:
+            raise JavaIOError(f"{url} cannot be fetched: {network_reason(fault)}") from fault
 
-    def _pieces(self, session: requests.Session, url: str) -> Iterator[bytes]:
-        waits = (self._timeout, self._timeout)
-        spnego = Spnego(urlsplit(url).hostname or "")
-        headers = {"Accept-Encoding": "identity", **spnego.headers}
-        with session.get(spnego.named(url), stream=True, timeout=waits, headers=headers) as answer:
-            spnego.check(answer.status_code, [answer.headers.get("WWW-Authenticate", "")])
+    def _pieces(self, url: str) -> Iterator[bytes]:
+        with open_logged_in("GET", url, timeout=self._timeout) as (answer, spnego):
             yield from self._body(answer, url, spnego.hint)
 
-    def _body(self, answer: requests.Response, url: str, hint: str) -> Iterator[bytes]:
-        if answer.status_code != requests.codes.ok:
+    def _body(self, answer: HTTPResponse, url: str, hint: str) -> Iterator[bytes]:
+        if answer.status != HTTPStatus.OK:
             # the body is not passed on, because the caller may not be permitted to read it
-            said = answer.raw.read(_SAID_BYTES, decode_content=False)
-            _LOG.warning("%s answered with status %d: %a", url, answer.status_code, said.decode("utf-8", "replace"))
-            raise JavaIOError(f"{url} answered with status {answer.status_code}", hint=hint)
+            said = answer.read(_SAID_BYTES)
+            _LOG.warning("%s answered with status %d: %a", url, answer.status, said.decode("utf-8", "replace"))
+            raise JavaIOError(f"{url} answered with status {answer.status}", hint=hint)
         length = answer.headers.get("Content-Length", "")
         if not length.isdecimal():
             raise JavaIOError(f"{url} answered without Content-Length, so a truncated response would go unnoticed")
         received = 0
-        for piece in answer.iter_content(_CHUNK_BYTES):
+        while piece := answer.read(_CHUNK_BYTES):
             received += len(piece)
             self._pace(len(piece))
             yield piece

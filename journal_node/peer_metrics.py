@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
+from hadoop_common.cluster_http import read_body, send_request
 from hadoop_common.file_faults import network_reason
 from hadoop_rpc.errors import KerberosError, RpcError
-from hadoop_rpc.spnego import Spnego
+from hadoop_rpc.spnego import open_logged_in
 
 METRICS_AGE = 130.0
 """Seconds for which Hadoop's metrics may have an old value.
@@ -24,7 +25,6 @@ A value can be one period old when it is cached for another: two periods (`*.per
 
 _BEAN = "Hadoop:service=JournalNode,name=Journal-"
 _ATTRIBUTE = "LastPromisedEpoch"
-_MAX_ANSWER = 1 << 20
 
 
 def promised_epoch(base: str, journal_id: str, *, timeout: float) -> int:
@@ -33,15 +33,12 @@ def promised_epoch(base: str, journal_id: str, *, timeout: float) -> int:
     Raises:
         RpcError: it does not answer, refuses, or has no metrics of the journal.
     """
-    # Other commands start without it.
-    import requests
-
     url = f"{base}/jmx?{urlencode({'qry': _BEAN + journal_id})}"
     try:
         status, content, hint = _get(url, timeout)
     except KerberosError as fault:
         raise RpcError(f"{url}: {fault.message}", hint=fault.hint) from fault
-    except (requests.RequestException, OSError) as fault:
+    except OSError as fault:
         raise RpcError(f"{url}: no answer: {network_reason(fault)}") from fault
     if status != HTTPStatus.OK:
         raise RpcError(f"{url} answered with HTTP {status}", hint=hint or _REFUSED_HINT)
@@ -61,16 +58,11 @@ def _get(url: str, timeout: float) -> tuple[int, bytes, str]:
 
     Most clusters leave /jmx open, and its server has no principal.
     """
-    from hadoop_common.cluster_http import ClusterSession
-
-    with ClusterSession() as session:
-        with session.get(url, timeout=timeout, stream=True) as answer:
-            if answer.status_code != HTTPStatus.UNAUTHORIZED:
-                return answer.status_code, answer.raw.read(_MAX_ANSWER, decode_content=True), ""
-        spnego = Spnego(urlsplit(url).hostname or "")
-        with session.get(spnego.named(url), headers=spnego.headers, timeout=timeout, stream=True) as answer:
-            spnego.check(answer.status_code, [answer.headers.get("WWW-Authenticate", "")])
-            return answer.status_code, answer.raw.read(_MAX_ANSWER, decode_content=True), spnego.hint
+    answer = send_request("GET", url, timeout=timeout)
+    if answer.status != HTTPStatus.UNAUTHORIZED:
+        return answer.status, answer.content, ""
+    with open_logged_in("GET", url, timeout=timeout) as (found, spnego):
+        return found.status, read_body(found), spnego.hint
 
 
 def _epoch(content: bytes) -> int | None:

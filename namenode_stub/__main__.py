@@ -10,8 +10,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import click
-import requests
-import urllib3
 
 from console.process_panels import watch_log, watch_settings
 from hadoop_common.addresses import host_port
@@ -151,7 +149,7 @@ def transition_command(conf_dir: Path, state: str, force: bool) -> None:
     try:
         headers = Spnego(urlsplit(url).hostname or "").headers
         answer = send_request("POST", url, headers=headers, timeout=_TRANSITION_SECONDS)
-    except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as fault:
+    except OSError as fault:
         raise click.ClickException(f"{url}: no NameNode answers there: {network_reason(fault)}") from fault
     reply = answer.json
     if not isinstance(reply, dict):

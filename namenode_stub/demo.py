@@ -19,13 +19,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
-import requests
-
+from hadoop_common.cluster_http import send_request
 from namenode_stub.demo_archive import undo_deletion
 from namenode_stub.demo_conf import DemoPorts, free_ports, write_configuration
-from namenode_stub.demo_stage import HTTP_SECONDS, DemoError, DemoStage, kill, run_demo, tree
+from namenode_stub.demo_stage import HTTP_SECONDS, DemoError, DemoStage, kill, perform, run_demo, tree
 from namenode_stub.demo_tables import begin_report, merge_on_spark, print_report
 from node_state.state import NodeState, from_json
 
@@ -63,10 +63,10 @@ class Demo(DemoStage):
 
     def _get(self, url: str) -> Any:
         try:
-            response = requests.get(url, timeout=HTTP_SECONDS)
-        except requests.RequestException:
+            answer = send_request("GET", url, timeout=HTTP_SECONDS)
+        except OSError:
             return None
-        return response.json() if response.ok else None
+        return answer.json if answer.status == HTTPStatus.OK else None
 
     def stub_status(self) -> Any:
         return self._get(f"{self.ports.stub_url}/status")
@@ -75,10 +75,8 @@ class Demo(DemoStage):
         status = self._get(f"{self.ports.daemon_url}/status")
         return None if status is None else from_json(NodeState, status)
 
-    def call(self, session: requests.Session, operation: str, **arguments: Any) -> None:
-        response = session.post(f"{self.ports.stub_url}/namespace/{operation}", json=arguments, timeout=HTTP_SECONDS)
-        if not response.ok:
-            raise DemoError(f"{operation} {arguments} was refused: {response.text.strip()}")
+    def call(self, operation: str, **arguments: Any) -> None:
+        perform(self.ports.stub_url, operation, **arguments)
 
     # ---- work ----------------------------------------------------------------------------------------------
 
@@ -96,44 +94,40 @@ class Demo(DemoStage):
 
     def roll(self) -> None:
         """Roll the edit log, since only finalized segments are merged."""
-        with requests.Session() as session:
-            self.call(session, "roll")
+        self.call("roll")
 
     def _client(self, name: str, count: int) -> int:
         chance = random.Random(name)
         files: list[str] = []
         done = 0
-        with requests.Session() as session:
-            while done < count:
-                directory = f"/user/{name}/day{chance.randrange(_DIRECTORIES // _CLIENTS)}"
-                done += self._step(session, chance, directory, files, done)
+        while done < count:
+            directory = f"/user/{name}/day{chance.randrange(_DIRECTORIES // _CLIENTS)}"
+            done += self._step(chance, directory, files, done)
         return done
 
-    def _step(
-        self, session: requests.Session, chance: random.Random, directory: str, files: list[str], number: int
-    ) -> int:
+    def _step(self, chance: random.Random, directory: str, files: list[str], number: int) -> int:
         """Perform one step of a job; return the number of operations."""
         choice = chance.random()
         if choice < 0.6 or not files:
             path = f"{directory}/part-{number:05d}"
-            self.call(session, "mkdirs", path=directory)
-            self.call(session, "create", path=path)
-            self.call(session, "add_block", path=path)
-            self.call(session, "complete", path=path, length=chance.randrange(1, 1 << 27))
+            self.call("mkdirs", path=directory)
+            self.call("create", path=path)
+            self.call("add_block", path=path)
+            self.call("complete", path=path, length=chance.randrange(1, 1 << 27))
             files.append(path)
             return 4
         path = files[chance.randrange(len(files))]
         if choice < 0.75:
             target = f"{path}.moved{number}"
-            self.call(session, "rename", src=path, dst=target)
+            self.call("rename", src=path, dst=target)
             files[files.index(path)] = target
         elif choice < 0.85:
-            self.call(session, "delete", path=path)
+            self.call("delete", path=path)
             files.remove(path)
         elif choice < 0.95:
-            self.call(session, "set_permission", path=path, mode=chance.choice([0o600, 0o640, 0o644]))
+            self.call("set_permission", path=path, mode=chance.choice([0o600, 0o640, 0o644]))
         else:
-            self.call(session, "set_owner", path=path, user=f"user{chance.randrange(20)}", group="users")
+            self.call("set_owner", path=path, user=f"user{chance.randrange(20)}", group="users")
         return 1
 
     def wait_for_image(self, reason: str, more: Callable[[], None]) -> NodeState:

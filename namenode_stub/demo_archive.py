@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import requests
-
 from hadoop_common.names import image_name
 from image_format.reader import ImageFile
 from image_tools.browse import ImageBrowser
 from image_tools.namespace_browser import LocatedInode
-from namenode_stub.demo_stage import HTTP_SECONDS, DemoError, DemoStage, tree
+from namenode_stub.demo_stage import DemoError, DemoStage, perform, tree
 
 
 def undo_deletion(demo: DemoStage, url: str, path: str) -> None:
@@ -21,8 +19,8 @@ def undo_deletion(demo: DemoStage, url: str, path: str) -> None:
         DemoError: a command failed, or the restored namespace is not the expected one.
     """
     below = [each["path"] for each in tree(url) if each["path"].startswith(f"{path}/")]
-    _call(url, "delete", path=path, recursive=True)
-    _call(url, "mkdirs", path="/later")
+    perform(url, "delete", path=path, recursive=True)
+    perform(url, "mkdirs", path="/later")
     storage, archive, out = (str(demo.scratch / name) for name in ("nn1", "archive", "restored"))
     _archive(demo, "add", storage, "--archive", archive, "--in-progress")
     entries = _archive(demo, "log", "--archive", archive, "--path", path, "--op", "delete")["entries"]
@@ -38,12 +36,6 @@ def undo_deletion(demo: DemoStage, url: str, path: str) -> None:
         f"  restored in {made['seconds']:.1f} s without that transaction: all {len(below)} inodes are back, "
         "and the directory made later is kept"
     )
-
-
-def _call(url: str, operation: str, **arguments: Any) -> None:
-    response = requests.post(f"{url}/namespace/{operation}", json=arguments, timeout=HTTP_SECONDS)
-    if not response.ok:
-        raise DemoError(f"{operation} {arguments} was refused: {response.text.strip()}")
 
 
 def _archive(demo: DemoStage, command: str, *arguments: str) -> Any:

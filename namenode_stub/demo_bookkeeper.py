@@ -13,8 +13,6 @@ import subprocess
 import threading
 from contextlib import closing, suppress
 
-import requests
-
 from journal.bookie.bookie import JOURNAL
 from journal.bookkeeper.open_bookkeeper import BookKeeperOptions, open_bookkeeper_journal
 from journal.bookkeeper.settings import BookKeeperSettings
@@ -52,10 +50,10 @@ class _ClientLoad:
 
     def _work(self, root: str) -> None:
         number = 0
-        with suppress(requests.RequestException, DemoError), requests.Session() as session:
+        with suppress(OSError, DemoError):
             while not self._stop.is_set():
                 path = f"{root}/{number}"
-                self._demo.call(session, "mkdirs", path=path)
+                self._demo.call("mkdirs", path=path)
                 self.acknowledged.append(path)
                 number += 1
 

@@ -25,7 +25,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
-import requests
 from rich.table import Table
 
 from hadoop_rpc.client import NO_RETRY, RpcClient
@@ -228,7 +227,7 @@ class HaDemo(DemoStage):
         def read() -> bool:
             for node in self.site.nodes:
                 if self.state(node) is HAState.ACTIVE:
-                    with suppress(requests.RequestException):
+                    with suppress(OSError):
                         found.update(inode["path"] for inode in tree(self.site.web_url(node)))
             return bool(found)
 

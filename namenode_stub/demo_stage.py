@@ -16,13 +16,14 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 
-import requests
 from rich.console import Console
 
+from hadoop_common.cluster_http import open_request, send_request
 from hadoop_common.errors import HdfsError
 from namenode_stub.demo_progress import SILENCE_SECONDS, ProgressWatch
 
@@ -148,11 +149,30 @@ def tree(url: str) -> list[dict[str, Any]]:
     """Return all inodes of the active NameNode stub at `url`.
 
     Raises:
-        requests.RequestException: it does not answer, or is not active.
+        OSError: it does not answer, or is not active.
     """
-    with requests.get(f"{url}/namespace/tree", timeout=HTTP_SECONDS, stream=True) as response:
-        response.raise_for_status()
-        return [json.loads(line) for line in response.iter_lines()]
+    with open_request("GET", f"{url}/namespace/tree", timeout=HTTP_SECONDS) as answer:
+        if answer.status != HTTPStatus.OK:
+            raise OSError(f"{url} answered with HTTP {answer.status} {answer.reason}")
+        return [json.loads(line) for line in answer]
+
+
+def perform(url: str, operation: str, **arguments: Any) -> None:
+    """Perform an operation on the namespace of the active NameNode stub at `url`.
+
+    Raises:
+        DemoError: it is refused.
+        OSError: the stub does not answer.
+    """
+    answer = send_request(
+        "POST",
+        f"{url}/namespace/{operation}",
+        headers={"Content-Type": "application/json"},
+        body=json.dumps(arguments).encode(),
+        timeout=HTTP_SECONDS,
+    )
+    if answer.status != HTTPStatus.OK:
+        raise DemoError(f"{operation} {arguments} was refused: {answer.text}")
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
@@ -177,7 +197,7 @@ def run_demo(stage: Callable[[Path, Console], S], story: Callable[[S], None], en
         there.stop_all()
     except Exception as error:
         there.kill_all()
-        if not isinstance(error, DemoError | HdfsError | requests.RequestException):
+        if not isinstance(error, DemoError | HdfsError | OSError):
             raise
         console.print("[red]failed:[/]", end=" ")
         console.print(f"{error}; the logs are in {scratch}", markup=False)

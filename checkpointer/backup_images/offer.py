@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import urlsplit
-
-import requests
-import urllib3
+from email.message import Message
+from http import HTTPStatus
 
 from checkpointer.errors import TransferError
 from checkpointer.transfer.common import MAX_SENTENCE_BYTES, login_faults, refusal, servlet_url
-from hadoop_common.cluster_http import ClusterSession
 from hadoop_common.file_faults import network_reason
 from hadoop_common.names import parse_image
 from hadoop_common.transfer import DIGEST_HEADER, LATEST, NAME_HEADER
-from hadoop_rpc.spnego import Spnego
+from hadoop_rpc.spnego import open_logged_in
 from servlets.errors import BadRequestParametersError
 from servlets.transfer_requests import parse_digest
 
@@ -40,30 +37,21 @@ def ask_for_image(base_url: str, txid: int | None, *, timeout: float) -> ImageOf
     wanted = LATEST if txid is None else str(txid)
     url = servlet_url(base_url, {"getimage": "1", "txid": wanted, "imageFile": "IMAGE"})
     what = f"image at txid {wanted}"
-    with ClusterSession() as session, login_faults(what, url):
-        try:
-            spnego = Spnego(urlsplit(url).hostname or "")
-            answer = session.get(
-                spnego.named(url),
-                stream=True,
-                timeout=timeout,
-                headers={"Accept-Encoding": "identity", "Connection": "close", **spnego.headers},
-            )
-            with answer:
-                spnego.check(answer.status_code, [answer.headers.get("WWW-Authenticate", "")])
-                if answer.status_code != 200:
-                    body = answer.raw.read(MAX_SENTENCE_BYTES, decode_content=True)
-                    raise refusal(what, url, answer.status_code, answer.reason, body, spnego.hint)
-                return _offer(url, answer.headers)
-        except (requests.RequestException, urllib3.exceptions.HTTPError) as fault:
-            raise TransferError(
-                url,
-                f"{what} could not be requested: {network_reason(fault)}",
-                hint="Check that the NameNode is up and that its HTTP address is right.",
-            ) from fault
+    try:
+        with login_faults(what, url), open_logged_in("GET", url, timeout=timeout) as (answer, spnego):
+            if answer.status != HTTPStatus.OK:
+                body = answer.read(MAX_SENTENCE_BYTES)
+                raise refusal(what, url, answer.status, answer.reason, body, spnego.hint)
+            return _offer(url, answer.headers)
+    except OSError as fault:
+        raise TransferError(
+            url,
+            f"{what} could not be requested: {network_reason(fault)}",
+            hint="Check that the NameNode is up and that its HTTP address is right.",
+        ) from fault
 
 
-def _offer(url: str, headers: requests.structures.CaseInsensitiveDict[str]) -> ImageOffer:
+def _offer(url: str, headers: Message) -> ImageOffer:
     image = parse_image(headers.get(NAME_HEADER, ""))
     length = headers.get("Content-Length", "")
     try:

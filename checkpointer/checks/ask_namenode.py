@@ -8,9 +8,6 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-import requests
-import urllib3
-
 from checkpointer.checks.facts import DaemonFacts, NameNodeFacts, Observation, SegmentRange
 from checkpointer.errors import TransferError
 from checkpointer.transfer.common import login_faults, refusal
@@ -133,7 +130,7 @@ def get_logged_in(url: str, timeout: float) -> HttpAnswer:
         spnego = Spnego(urlsplit(url).hostname or "")
         if spnego.headers:
             answer = _get(spnego.named(url), timeout, spnego.headers)
-        spnego.check(answer.status, [answer.challenge])
+        spnego.check(answer.status, answer.challenges)
     if answer.status in _LOGIN_WANTED:
         raise refusal(what, url, answer.status, "", answer.content, spnego.hint)
     return answer
@@ -142,7 +139,7 @@ def get_logged_in(url: str, timeout: float) -> HttpAnswer:
 def _get(url: str, timeout: float, headers: Mapping[str, str] | None = None) -> HttpAnswer:
     try:
         return send_request("GET", url, headers=headers, timeout=timeout)
-    except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as fault:
+    except OSError as fault:
         raise TransferError(
             url,
             f"no answer: {network_reason(fault)}",

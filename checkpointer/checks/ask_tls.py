@@ -12,9 +12,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from checkpointer.checks.facts import TlsStep
-from checkpointer.transfer.connection import connection_for
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import network_reason
+from hadoop_common.http_connection import connection_for
 from hadoop_common.tls.contexts import checks_host, client_context, server_context
 from hadoop_common.tls.errors import tls_reason
 from hadoop_common.tls.material import TlsMaterial, client_material, server_material

@@ -72,22 +72,18 @@ def _name_of(host: str) -> str:
 def _call(method: str, url: str, query: dict[str, str], timeout: float | None) -> tuple[int, dict[str, Any]]:
     """Return the status and the JSON object of an answer, empty for other JSON."""
     # not needed for `--help` and for wrong usage
-    import requests
-    import urllib3
-
-    from hadoop_common.cluster_http import send_request
+    from hadoop_common.cluster_http import UnreachableServerError, send_request
     from hadoop_rpc.spnego import Spnego
 
     spnego = Spnego(_name_of(urlsplit(url).hostname or ""))
     try:
         answer = send_request(method, url, query=query, headers=spnego.headers, timeout=(_CONNECT_TIMEOUT, timeout))
-    except (requests.ReadTimeout, urllib3.exceptions.ReadTimeoutError) as error:
+    except UnreachableServerError as error:
+        raise _UnreachableError(url, "the connection failed") from error
+    except TimeoutError as error:
         hint = _FROZEN_HINT if method == "GET" else _SLOW_HINT
         raise NoAnswerError(url, f"no answer within {timeout:g} s", hint=hint) from error
-    except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
-        reason = getattr(error.args[0] if error.args else None, "reason", None)
-        if isinstance(reason, urllib3.exceptions.NewConnectionError | urllib3.exceptions.ConnectTimeoutError):
-            raise _UnreachableError(url, "the connection failed") from error
+    except OSError as error:
         problem = f"the daemon closed the connection: {network_reason(error)}"
         raise TransferError(url, problem, hint=_LOG_HINT) from error
     if answer.status == HTTPStatus.UNAUTHORIZED:

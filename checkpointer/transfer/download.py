@@ -22,13 +22,14 @@ from checkpointer.transfer.common import (
     refusal,
     servlet_url,
 )
-from checkpointer.transfer.connection import WaitCancelled, connection_for
+from hadoop_common.cluster_http import challenges_of
 from hadoop_common.errors import EXIT_STORAGE, HdfsError, StorageError
 from hadoop_common.file_faults import error_text
+from hadoop_common.http_connection import WaitCancelled, connection_for
 from hadoop_common.names import ImageKind, parse_image, segment_name, temporary_segment_name
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.transfer import DIGEST_HEADER, LATEST, NAME_HEADER, UNLIMITED, Throttle
-from hadoop_rpc.spnego import Spnego, challenges
+from hadoop_rpc.spnego import Spnego
 from servlets.image_receiver import FileReceiver, ImageReceiver
 from servlets.transfer_requests import parse_digest
 
@@ -247,7 +248,7 @@ class _Download:
             )
             self._answer = self._connection.getresponse()
             with login_faults(self._what, self._url):
-                spnego.check(self._answer.status, challenges(self._answer.headers))
+                spnego.check(self._answer.status, challenges_of(self._answer))
             self.size = self._check()
         except WaitCancelled as fault:
             self._connection.close()

@@ -6,20 +6,20 @@ The beans predict a refusal before an upload, and the text of a refusal explains
 
 from __future__ import annotations
 
-import http.client
 import json
 import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
-from urllib.parse import urlsplit
 
 from checkpointer.errors import TransferError
 from checkpointer.transfer.common import TransferCancelledError, login_faults, never, refusal, servlet_url
-from checkpointer.transfer.connection import WaitCancelled, connection_for
+from hadoop_common.cluster_http import read_body, send_request
 from hadoop_common.file_faults import network_reason
-from hadoop_rpc.spnego import Spnego, challenges
+from hadoop_common.http_connection import WaitCancelled
+from hadoop_rpc.spnego import open_logged_in
 
 _JMX = "/jmx"
 _SYSTEM = "Hadoop:service=NameNode,name=FSNamesystem"
@@ -27,7 +27,6 @@ _SYSTEM = "Hadoop:service=NameNode,name=FSNamesystem"
 _VERSION = "Hadoop:service=NameNode,name=NameNodeInfo::SoftwareVersion"
 _START = "java.lang:type=Runtime::StartTime"
 _REQUEST = "the request"
-_MAX_ANSWER = 1 << 20
 # ImageServlet.recentImageCheckTimePrecision
 _SHARE_OF_PERIOD = 0.75
 
@@ -110,37 +109,27 @@ def _bean(base_url: str, query: dict[str, str], timeout: float, cancel: Callable
     """Return the first bean of an answer, empty without one."""
     url = servlet_url(base_url, query, _JMX)
     try:
-        status, content, _ = _get(url, {}, timeout, cancel)
-        if status == http.client.UNAUTHORIZED:
+        found = send_request("GET", url, timeout=timeout, cancelled=cancel)
+        status, content = found.status, found.content
+        if status == HTTPStatus.UNAUTHORIZED:
             # most clusters leave /jmx open, and their web servers without a principal
-            with login_faults(_REQUEST, url):
-                spnego = Spnego(urlsplit(url).hostname or "")
-                status, content, asked = _get(spnego.named(url), spnego.headers, timeout, cancel)
-                spnego.check(status, asked)
+            with (
+                login_faults(_REQUEST, url),
+                open_logged_in("GET", url, timeout=timeout, cancelled=cancel) as (answer, spnego),
+            ):
+                status, content = answer.status, read_body(answer)
             if spnego.hint:
                 raise refusal(_REQUEST, url, status, "", content, spnego.hint)
-        body = json.loads(content) if status == http.client.OK else {}
+        body = json.loads(content) if status == HTTPStatus.OK else {}
     except WaitCancelled as fault:
         raise TransferCancelledError(url, "the request was cancelled") from fault
-    except (OSError, http.client.HTTPException, ValueError) as fault:
+    except (OSError, ValueError) as fault:
         raise TransferError(
             url, f"no answer: {network_reason(fault)}", hint="Check that the NameNode is up."
         ) from fault
     beans = body.get("beans") if isinstance(body, dict) else None
     first = beans[0] if isinstance(beans, list) and beans else None
     return first if isinstance(first, dict) else {}
-
-
-def _get(url: str, headers: dict[str, str], timeout: float, cancel: Callable[[], bool]) -> tuple[int, bytes, list[str]]:
-    """Return status, content and WWW-Authenticate headers of an answer."""
-    parts = urlsplit(url)
-    connection = connection_for(parts, timeout, cancel)
-    try:
-        connection.request("GET", f"{parts.path}?{parts.query}", headers={"Connection": "close", **headers})
-        with connection.getresponse() as answer:
-            return answer.status, answer.read(_MAX_ANSWER), challenges(answer.headers)
-    finally:
-        connection.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import select
 import socket
 from collections.abc import Callable, Sequence
 
-from checkpointer.transfer.connection import TlsClientSocket, WaitLimit
+from hadoop_common.http_connection import TlsClientSocket, WaitLimit
 
 
 class EarlyAnswer(Exception):  # noqa: N818 - not an error, it ends the sending

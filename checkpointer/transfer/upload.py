@@ -32,14 +32,15 @@ from checkpointer.transfer.common import (
     unheard,
     unwatched,
 )
-from checkpointer.transfer.connection import WaitCancelled, connection_for
 from checkpointer.transfer.send_loop import BodySender, EarlyAnswer
+from hadoop_common.cluster_http import challenges_of
 from hadoop_common.file_faults import FileFaultError, file_faults
+from hadoop_common.http_connection import WaitCancelled, connection_for
 from hadoop_common.names import ImageKind
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.tls.errors import HandshakeError
 from hadoop_common.transfer import DIGEST_HEADER, Throttle
-from hadoop_rpc.spnego import Spnego, challenges
+from hadoop_rpc.spnego import Spnego
 
 _LOG = logging.getLogger(__name__)
 
@@ -145,7 +146,7 @@ class _PutRequest:
         finally:
             connection.close()
         with login_faults(what, self._url):
-            spnego.check(answer.status, challenges(answer.headers))
+            spnego.check(answer.status, challenges_of(answer))
         result = self._result(answer, body, spnego.hint, complete=complete)
         said = reason_of(answer.status, answer.reason, body)
         _LOG.info(

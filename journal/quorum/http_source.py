@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import http.client
 import tempfile
 from collections.abc import Callable
+from http import HTTPStatus
+from http.client import HTTPResponse
 from mmap import ACCESS_READ, mmap
 from typing import IO
-from urllib.parse import urlsplit
 
 from hadoop_common.file_faults import network_reason
-from hadoop_common.tls.process import context_for
 from hadoop_rpc.errors import KerberosError
 from hadoop_rpc.kerberos import current_login
-from hadoop_rpc.spnego import Spnego, challenges
+from hadoop_rpc.spnego import open_logged_in
 from journal.primitives import Buffer
 from journal.quorum.errors import SegmentFetchError
 from journal.quorum.settings import QuorumSettings
@@ -30,43 +29,25 @@ _CHUNK = 1 << 18
 
 def http_source(settings: QuorumSettings) -> SegmentSource:
     """Fetch over HTTP into a mapped, unnamed file, so that large segments do not fill the memory."""
+    # 0 is no limit, as in Java
+    timeout = (settings.http_open or None, settings.http_read or None)
 
     def fetch(url: str) -> Buffer:
-        connection = _connection(url, settings)
         try:
-            with tempfile.TemporaryFile() as spool:
-                _receive(url, connection, settings, spool)
+            with open_logged_in("GET", url, timeout=timeout) as (answer, spnego), tempfile.TemporaryFile() as spool:
+                _receive(url, answer, spnego.hint, spool)
                 spool.flush()
                 return mmap(spool.fileno(), 0, access=ACCESS_READ)
-        except (OSError, http.client.HTTPException) as fault:
+        except OSError as fault:
             raise SegmentFetchError(f"the segment cannot be fetched: {network_reason(fault)}", file=url) from fault
         except KerberosError as fault:
             raise SegmentFetchError(f"the login failed: {fault.message}", file=url, hint=fault.hint) from fault
-        finally:
-            connection.close()
 
     return fetch
 
 
-def _connection(url: str, settings: QuorumSettings) -> http.client.HTTPConnection:
-    parts = urlsplit(url)
-    timeout = settings.http_open or None  # 0 is no limit, as in Java
-    if parts.scheme == "https":
-        host = parts.hostname or ""
-        return http.client.HTTPSConnection(host, parts.port, timeout=timeout, context=context_for(host))
-    return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout)
-
-
-def _receive(url: str, connection: http.client.HTTPConnection, settings: QuorumSettings, spool: IO[bytes]) -> None:
-    connection.connect()
-    connection.sock.settimeout(settings.http_read or None)
-    parts = urlsplit(url)
-    spnego = Spnego(parts.hostname or "")
-    named = urlsplit(spnego.named(url))
-    connection.request("GET", f"{named.path}?{named.query}", headers={"Accept-Encoding": "identity", **spnego.headers})
-    answer = connection.getresponse()
-    spnego.check(answer.status, challenges(answer.headers))
-    expected = _length(url, answer, spnego.hint)
+def _receive(url: str, answer: HTTPResponse, hint: str, spool: IO[bytes]) -> None:
+    expected = _length(url, answer, hint)
     received = 0
     while chunk := answer.read(_CHUNK):
         spool.write(chunk)
@@ -75,9 +56,9 @@ def _receive(url: str, connection: http.client.HTTPConnection, settings: QuorumS
         raise SegmentFetchError(f"the response ended after {received} of {expected} bytes", file=url)
 
 
-def _length(url: str, answer: http.client.HTTPResponse, hint: str) -> int:
-    if answer.status != http.client.OK:
-        if answer.status == http.client.FORBIDDEN and current_login() is not None:
+def _length(url: str, answer: HTTPResponse, hint: str) -> int:
+    if answer.status != HTTPStatus.OK:
+        if answer.status == HTTPStatus.FORBIDDEN and current_login() is not None:
             hint = hint or _REFUSED_HINT
         raise SegmentFetchError(f"the node answered {answer.status} {answer.reason}", file=url, hint=hint)
     text = answer.headers.get("Content-Length", "")

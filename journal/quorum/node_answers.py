@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from urllib.parse import urlsplit
 
 from hadoop_common.file_faults import network_reason
 from hadoop_common.names import inprogress_name
@@ -15,7 +14,7 @@ from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import KerberosError, RpcError
 from hadoop_rpc.namenode_values import RemoteEditLog
 from hadoop_rpc.qjournal_protocol import QJournalClient
-from hadoop_rpc.spnego import Spnego
+from hadoop_rpc.spnego import open_logged_in
 from journal.quorum.address import NO_SEGMENT, NodeAddress, QuorumAddress, http_base, segment_url
 
 # RemoteEditLog.toString
@@ -124,24 +123,14 @@ def _asking(question: NodeQuery) -> Callable[[NodeAddress], NodeAnswer]:
 
 def _of_namespace(answer: NodeAnswer, url: str, timeout: float) -> NodeAnswer:
     """Ask the HTTP server, which compares namespaces before it searches the segment (GetJournalEditServlet)."""
-    # Other commands start without it.
-    import requests
-
-    from hadoop_common.cluster_http import ClusterSession
-
     try:
-        spnego = Spnego(urlsplit(url).hostname or "")
-        with (
-            ClusterSession() as session,
-            session.get(spnego.named(url), headers=spnego.headers, timeout=timeout, stream=True) as found,
-        ):
-            spnego.check(found.status_code, [found.headers.get("WWW-Authenticate", "")])
+        with open_logged_in("GET", url, timeout=timeout) as (found, spnego):
             # Jetty of Hadoop 3 has the sentence in the body, that of Hadoop 2 in the status line
-            body = found.raw.read(_SAID_BYTES, decode_content=True)
-            status, said = found.status_code, f"{found.reason} {body.decode('utf-8', 'replace')}"
+            body = found.read(_SAID_BYTES)
+            status, said = found.status, f"{found.reason} {body.decode('utf-8', 'replace')}"
     except KerberosError as fault:
         return replace(answer, http_fault=fault.message)
-    except (requests.RequestException, OSError) as fault:
+    except OSError as fault:
         return replace(answer, http_fault=f"no answer: {network_reason(fault)}")
     if status == HTTPStatus.FORBIDDEN and (refusal := _REFUSAL.search(said)):
         return replace(answer, http_fault=f"HTTP {status}: {refusal.group().strip()}")

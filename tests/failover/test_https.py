@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import requests
 from kazoo.client import KazooClient
 
 from failover.server import FailoverServer
 from failover.settings import FailoverSettings
 from hadoop_common.cli.output import load_configuration
-from hadoop_common.cluster_http import send_request
+from hadoop_common.cluster_http import UnreachableServerError, send_request
 from hadoop_common.tls.errors import TlsSetupError
 from hadoop_common.tls.process import use_client
 from hadoop_common.tls.settings import TlsConfig
@@ -81,7 +80,7 @@ def test_state_and_health_by_the_policy(
         assert server.url.startswith("http://" if plain else "https://")
         for url, served in urls.items():
             if not served:
-                with pytest.raises(requests.ConnectionError):
+                with pytest.raises(UnreachableServerError):
                     status_of(f"{url}/health/live")
                 continue
             wait_until("the controller to take part", lambda url=url: status_of(f"{url}/health/ready") == 200)

@@ -17,7 +17,6 @@ from failover.election import BREADCRUMB, LOCK
 from failover.errors import NotFormattedError, SecondControllerError
 from failover.server import FailoverServer
 from failover.watching import watching
-from hadoop_common.cluster_http import ClusterSession
 from hadoop_rpc.errors import AccessControlError, ServiceFailedError
 from namenode_stub.demo_zookeeper import ZooKeeperServer
 from tests.depth import SEED, scaled
@@ -92,9 +91,8 @@ def test_who_cannot_be_fenced_keeps_all_others_from_becoming_active(pair: Pair) 
     server = pair.servers["nn2"]
     pair.until(lambda: server.controller.fencings["shell", "failed"] > 1, "two tries")
     assert pair.nodes["nn2"].state is STANDBY
-    with ClusterSession() as session:
-        found = session.get(f"{server.url}/metrics", timeout=600).text
-        ready = session.get(f"{server.url}/health/ready", timeout=600)
+    found = requests.get(f"{server.url}/metrics", timeout=600).text
+    ready = requests.get(f"{server.url}/health/ready", timeout=600)
     assert "hdfs_zkfc_fencing_failing 1.0" in found
     assert 'hdfs_zkfc_fencings_total{method="rpc",result="failed"}' in found
     assert ready.status_code == requests.codes.service_unavailable

@@ -8,7 +8,6 @@ import socket
 from pathlib import Path
 
 import pytest
-import requests
 
 from hadoop_common.errors import EXIT_STORAGE, EXIT_TRANSFER, StorageError
 from hadoop_common.file_faults import FileFaultError, as_hdfs_error, error_text, file_faults, network_reason
@@ -86,12 +85,4 @@ def test_a_message_that_names_the_file_needs_the_reason_alone() -> None:
 
 
 def test_what_lies_behind_an_error_of_a_connection() -> None:
-    """Names of library classes and pools do not help people."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
-        with pytest.raises(requests.RequestException) as slow:
-            requests.get(url, timeout=0.05)
-    with pytest.raises(requests.RequestException) as refused:
-        requests.get(url, timeout=600)
-    assert (network_reason(slow.value), network_reason(refused.value)) == ("it took too long", "Connection refused")
     assert network_reason(ValueError("a bad answer")) == "a bad answer"

@@ -11,8 +11,9 @@ from types import CodeType
 
 import numpy as np
 import pytest
+from numba import version_info
 
-from image_format.kernels.jit import Kernel, made_of
+from image_format.kernels.jit import _TESTED_NUMBA, Kernel, made_of
 from tests.image_format.kernel_folders import FOLDERS, ROOT
 
 KERNEL = """
@@ -86,6 +87,9 @@ def test_a_kernel_is_recompiled_where_what_it_is_made_of_changed(tmp_path: Path)
         assert found.returncode == 0, found.stderr
 
 
+@pytest.mark.skipif(
+    version_info.short != _TESTED_NUMBA, reason="another Numba's own cache is used, which loads the compiler"
+)
 def test_a_kernel_on_disk_is_loaded_without_the_compiler(tmp_path: Path) -> None:
     (tmp_path / "kept.py").write_text(KERNEL)
     environment = {
@@ -166,6 +170,26 @@ def test_all_that_a_kernel_takes_from_elsewhere_is_in_its_stamp() -> None:
                 f"{name}: {each}"
             )
             assert isinstance(value, (Kernel, *told)) or beside, f"{name} takes {each}, which its stamp does not have"
+
+
+def test_kernels_are_kept_by_another_numba_too(tmp_path: Path) -> None:
+    (tmp_path / "kept.py").write_text(KERNEL)
+    environment = {
+        **os.environ,
+        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])]),
+    }
+    program = (
+        "from image_format.kernels import jit\njit._TESTED_NUMBA = (0, 0)\nfrom kept import double\n"
+        "assert double(21) == 42\nprint(sum(double.dispatcher.stats.cache_hits.values()))"
+    )
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+        ).stdout.strip()
+        for _ in range(2)
+    ]
+    assert told == ["0", "1"]
 
 
 @pytest.mark.parameters(1)

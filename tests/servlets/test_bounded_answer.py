@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-import requests
 
-from hadoop_common.cluster_http import HttpAnswer, send_request
+from hadoop_common.cluster_http import HttpAnswer, HttpFaultError, UnreachableServerError, send_request
+from hadoop_common.file_faults import network_reason
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def test_an_answer_without_an_end_is_cut() -> None:
 
 def test_redirections_are_answers() -> None:
     with server(b"HTTP/1.1 302 Found\r\nLocation: http://192.0.2.1/\r\nContent-Length: 2\r\n\r\n{}", b"") as url:
-        assert send_request("POST", url, query={"a": "b"}, timeout=600) == HttpAnswer(302, b"{}")
+        assert send_request("POST", url, query={"a": "b"}, timeout=600) == HttpAnswer(302, b"{}", reason="Found")
 
 
 def test_a_redirection_without_an_end_is_cut() -> None:
@@ -54,8 +54,32 @@ def test_a_redirection_without_an_end_is_cut() -> None:
         assert len(send_request("GET", url, timeout=600).content) == 1 << 20
 
 
+def test_an_answer_that_is_cut_is_an_error() -> None:
+    with (
+        server(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}", b"") as url,
+        pytest.raises(OSError, match="7 bytes early"),
+    ):
+        send_request("GET", url, timeout=600)
+
+
+def test_a_server_that_cannot_be_reached() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        with pytest.raises(TimeoutError) as slow:
+            send_request("GET", url, timeout=(600, 0.05))
+    with pytest.raises(UnreachableServerError) as refused:
+        send_request("GET", url, timeout=600)
+    assert (network_reason(slow.value), network_reason(refused.value)) == ("it took too long", "Connection refused")
+
+
+@pytest.mark.parametrize("url", ["nn1:9870", "ftp://nn1/", "http:///jmx", "http://nn1:port/"])
+def test_an_address_that_is_no_url_is_an_error(url: str) -> None:
+    with pytest.raises(HttpFaultError):
+        send_request("GET", url, timeout=600)
+
+
 def test_what_is_no_http_is_an_error() -> None:
-    with server(b"\0\0\r\n\r\n", b"") as url, pytest.raises(requests.RequestException):
+    with server(b"\0\0\r\n\r\n", b"") as url, pytest.raises(OSError):
         send_request("GET", url, timeout=600)
 
 

@@ -27,16 +27,16 @@ class WaitCancelled(Exception):  # noqa: N818 - not an error, it ends the wait
 
 
 class WaitLimit:
-    """The limit of each wait without progress, in seconds, with a check for a cancellation."""
+    """The limit of each wait without progress, in seconds, None for no limit, with a check for a cancellation."""
 
-    def __init__(self, timeout: float, cancelled: Callable[[], bool]) -> None:
+    def __init__(self, timeout: float | None, cancelled: Callable[[], bool]) -> None:
         self._timeout = timeout
         self._cancelled = cancelled
         self.begin()
 
     def begin(self) -> None:
         """Restart the limit for a new wait or after progress."""
-        self._deadline = time.monotonic() + self._timeout
+        self._deadline = None if self._timeout is None else time.monotonic() + self._timeout
 
     def slice(self) -> float:
         """Return the seconds to wait before the next call.
@@ -47,6 +47,8 @@ class WaitLimit:
         """
         if self._cancelled():
             raise WaitCancelled
+        if self._deadline is None:
+            return _SLICE_SECONDS
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError(f"no progress for {self._timeout:g} s")
@@ -142,12 +144,14 @@ def _tls_faults() -> Iterator[None]:
 class _Connection(http.client.HTTPConnection):
     """A connection whose connect and waits can be cancelled."""
 
-    def __init__(self, host: str, port: int | None, limit: WaitLimit) -> None:
+    def __init__(self, host: str, port: int | None, connecting: WaitLimit, limit: WaitLimit) -> None:
         super().__init__(host, port)
+        self._connecting = connecting
         self._limit = limit
 
     def connect(self) -> None:
-        self.sock = _connected(self.host, self.port, self._limit)
+        self.sock = peer = _connected(self.host, self.port, self._connecting)
+        peer.limit = self._limit
 
 
 class _TlsConnection(_Connection):
@@ -171,9 +175,9 @@ class _TlsConnection(_Connection):
         HANDSHAKES.count("client", "ok")
 
     def _greet(self, wrapped: TlsClientSocket) -> None:
-        self._limit.begin()
+        self._connecting.begin()
         while True:
-            wrapped.settimeout(self._limit.slice())
+            wrapped.settimeout(self._connecting.slice())
             try:
                 wrapped.do_handshake()
             except TimeoutError:
@@ -181,14 +185,18 @@ class _TlsConnection(_Connection):
             return
 
 
-def connection_for(url: SplitResult, timeout: float, cancelled: Callable[[], bool]) -> http.client.HTTPConnection:
+def connection_for(
+    url: SplitResult, timeout: float | None, cancelled: Callable[[], bool], *, connect_timeout: float | None = None
+) -> http.client.HTTPConnection:
     """Return a connection, not yet open, to the host of an http or https URL.
 
-    Every wait, including the connect, raises TimeoutError after `timeout` seconds without progress, and WaitCancelled
-    soon after `cancelled()` becomes true; http.client passes both on. The name lookup is not limited.
+    Every wait raises TimeoutError after `timeout` seconds without progress (the connect after `connect_timeout`, if
+    given), and WaitCancelled soon after `cancelled()` becomes true; http.client passes both on. The name lookup is not
+    limited.
     """
     kind = _TlsConnection if url.scheme == "https" else _Connection
-    return kind(url.hostname or "", url.port, WaitLimit(timeout, cancelled))
+    connecting = WaitLimit(connect_timeout or timeout, cancelled)
+    return kind(url.hostname or "", url.port, connecting, WaitLimit(timeout, cancelled))
 
 
 def _connected(host: str, port: int, limit: WaitLimit) -> _PlainSocket:
