@@ -172,6 +172,7 @@ def test_all_that_a_kernel_takes_from_elsewhere_is_in_its_stamp() -> None:
             assert isinstance(value, (Kernel, *told)) or beside, f"{name} takes {each}, which its stamp does not have"
 
 
+@pytest.mark.deep
 def test_kernels_are_kept_by_another_numba_too(tmp_path: Path) -> None:
     (tmp_path / "kept.py").write_text(KERNEL)
     environment = {
