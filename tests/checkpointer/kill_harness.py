@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from checkpointer.transfer import connection
 from checkpointer.transfer.send_loop import BodySender
+from hadoop_common import http_connection
 from hadoop_rpc.client import RpcClient
 
 WARM_MODULE = "tests.checkpointer.kill_warm"
@@ -29,7 +29,7 @@ CHILD_SECONDS = 600.0
 _FILE_STEPS = ("fsync", "rename", "replace", "unlink", "remove", "mkdir", "rmdir", "ftruncate", "link")
 _NETWORK_STEPS: tuple[tuple[type, str], ...] = (
     (RpcClient, "call"),
-    (connection._Connection, "connect"),
+    (http_connection._Connection, "connect"),
     (http.client.HTTPConnection, "endheaders"),
     (http.client.HTTPConnection, "getresponse"),
     (http.client.HTTPResponse, "read"),
