@@ -240,7 +240,9 @@ class SocketLoop:
 
     def _turn(self) -> None:
         self._watch_listener()
-        for key, events in self._selector.select(self._tick):
+        # without connections there is no deadline, so that an idle server costs nothing
+        timeout = self._tick if self._channels or not self._accepting else None
+        for key, events in self._selector.select(timeout):
             if key.fileobj is self._wakeup:
                 self._wakeup.recv(4096)
             elif key.fileobj is self._listener:

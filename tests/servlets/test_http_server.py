@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import http.client
+import queue
 import socket
 import threading
 from collections.abc import Iterable
@@ -42,6 +43,25 @@ def test_it_listens_when_start_returns():
         assert ask(server, "/hello") == (200, b"hi")
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((host, port), timeout=5)
+
+
+def test_an_idle_server_wakes_only_for_connections():
+    server = HttpServer(application(hello=lambda: "hi"), "127.0.0.1", 0, threads=1)
+    sleeps: queue.SimpleQueue[float | None] = queue.SimpleQueue()
+    with server:
+        select = server._loop._selector.select
+
+        def watched(timeout: float | None = None):
+            sleeps.put(timeout)
+            return select(timeout)
+
+        server._loop._selector.select = watched
+        assert ask(server, "/hello") == (200, b"hi")
+        # with the connection it has deadlines, and none after its end
+        timeouts = list(iter(lambda: sleeps.get(timeout=600), None))
+        while not timeouts:
+            timeouts = list(iter(lambda: sleeps.get(timeout=600), None))
+        assert all(timeout > 0 for timeout in timeouts)
 
 
 def test_address_in_use():
