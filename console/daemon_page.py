@@ -179,7 +179,7 @@ def _panels(status: Mapping[str, Any], now: float) -> Iterator[Panel]:
     yield Panel(
         "namenodes",
         "NameNodes",
-        columns=("NameNode", "State", "Newest image", "Behind", "Last upload", "When", "Detail"),
+        columns=("NameNode", "State", "Newest image", "Behind", "Got it", "Last upload", "When", "Detail"),
         rows=tuple(_target_row(each, journal, now) for each in status.get("targets") or ()),
     )
     space = status.get("storageSpace") or {}
@@ -219,6 +219,7 @@ def _target_row(target: Mapping[str, Any], journal: int | None, now: float) -> t
         cell(target.get("state") or "unknown"),
         cell(count_text(txid)),
         cell(None if behind is None else count_text(max(0, behind))),
+        cell(None if target.get("reportedAt") is None else ago_text(target["reportedAt"], now)),
         cell(words.get(str(result), str(result)), level),
         cell(ago_text(target.get("at"), now)),
         cell(error),

@@ -72,6 +72,7 @@ class TargetState:
         state: its last reported state (active, standby or observer), "" if it reports none.
         sent_bytes, total_bytes: of the image being sent, None while none is.
         takes_from: when it accepts an image with few transactions again, None if it may accept one now.
+        reported_at: when it got its newest image from any checkpointer, as it last reported, None if it did not.
     """
 
     address: str
@@ -86,6 +87,7 @@ class TargetState:
         "upload_primary", "1 while a NameNode accepts our images, 0 while another checkpointer is ahead.", True
     )
     takes_from: float | None = None
+    reported_at: float | None = None
     namenode_id: str = ""
     state: str = ""
     sent_bytes: int | None = None

@@ -232,4 +232,5 @@ def _target(target: UploadTarget, forecast: UploadForecast) -> TargetState:
         failures=target.failures,
         primary=target.primary,
         takes_from=forecast.takes_from(target.address),
+        reported_at=forecast.reported_at(target.address),
     )

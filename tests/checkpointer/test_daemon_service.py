@@ -534,6 +534,7 @@ def test_status_lists_targets(service: CheckpointService, role: FakeRole) -> Non
             "failures": 0,
             "primary": True,
             "takesFrom": None,
+            "reportedAt": None,
             "namenodeId": "",
             "state": "",
             "sentBytes": None,

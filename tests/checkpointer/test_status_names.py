@@ -72,8 +72,8 @@ def test_parts() -> None:
     assert from_json(NodeState, told) == state
     assert told["cancelled"] == {"reason": "why", "secondsLeft": 1.5}
     target = (
-        "address namenodeId state txid rollbackTxid heldTxid result error at failures primary takesFrom sentBytes "
-        "totalBytes"
+        "address namenodeId state txid rollbackTxid heldTxid result error at failures primary takesFrom reportedAt "
+        "sentBytes totalBytes"
     )
     assert set(told["targets"][0]) == words(target)
     archive = "directory running branch archivedTxid restorableTxid lagTransactions lagSeconds missingTransactions"

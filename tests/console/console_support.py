@@ -46,7 +46,14 @@ def daemon_state(now: float | None = None, **changes: Any) -> NodeState:
         checkpoint_at=now - 1000,
         targets=(
             TargetState(
-                address="http://nn1:9870", namenode_id="nn1", state="active", txid=100, held_txid=100, result="SUCCESS"
+                address="http://nn1:9870",
+                namenode_id="nn1",
+                state="active",
+                txid=100,
+                held_txid=100,
+                result="SUCCESS",
+                at=now - 990,
+                reported_at=now - 990,
             ),
             TargetState(address="http://nn2:9870", namenode_id="nn2", failures=4, result="failed", error="HTTP 413"),
         ),

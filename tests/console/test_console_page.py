@@ -55,6 +55,7 @@ def test_the_page_of_a_daemon_answers_the_questions_of_the_night() -> None:
         "Next: Free space on that disk.",
         "4 in a row, the last because: HTTP 413",
         "jn3:8485: cannot connect",
+        "nn1 http://nn1:9870 active 100 6,000,030 16 min 30 s ago accepted 16 min 30 s ago",
         "/data/1 in use 100.0 GB 1.0 TB",
         "disk full (33 min 20 s ago)",
     ):
