@@ -192,16 +192,8 @@ bench-pipeline: interop-setup ## images of 1 and 5 million files to Parquet on 2
 	$(BIN)/python -m bench.pipeline
 
 lock: ## pin requirements anew (needs uv)
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/runtime.in -o requirements/runtime.txt
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/spark.in -o requirements/spark.txt
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/dev.in -o requirements/dev.txt
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/fuzz.in -o requirements/fuzz.txt
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/kerberos.in -o requirements/kerberos.txt
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/kerberos-build.in -o requirements/kerberos-build.txt
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/release.in -o requirements/release.txt
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/tls.in -o requirements/tls.txt
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/sasl.in -o requirements/sasl.txt
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/archive.in -o requirements/archive.txt
+	cd requirements && set -e; for name in $(basename $(notdir $(wildcard requirements/*.in))); do \
+	  uv pip compile --universal --python-version=3.11 --generate-hashes --quiet --output-file=$$name.txt $$name.in; done
 
 clean: ## remove what setup and the tests made
 	rm -rf $(VENV) build $(DIST) .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

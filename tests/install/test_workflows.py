@@ -1,0 +1,46 @@
+"""The workflows outside run what `.ci/run` runs, on what pyproject.toml supports; actionlint accepts them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+ACTIONLINT = pytest.mark.skipif(shutil.which("actionlint") is None, reason="actionlint is not installed")
+_REQUIRES = re.compile(r"CHECKPOINTER_TEST_REQUIRES[=:] ?\"?([^\"\n]+)")
+
+
+@ACTIONLINT
+def test_actionlint_accepts_the_workflows() -> None:
+    ran = subprocess.run(["actionlint", *WORKFLOWS], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout
+
+
+def test_the_workflows_require_what_ci_requires() -> None:
+    required = {path.name: _REQUIRES.findall(path.read_text()) for path in (ROOT / ".ci" / "run", *WORKFLOWS)}
+    assert len(WORKFLOWS) == 2
+    assert required == dict.fromkeys(required, required["run"])
+
+
+def test_every_python_is_at_least_the_oldest_that_is_supported() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    found = {version for path in WORKFLOWS for version in re.findall(r'"(3\.\d+)"', path.read_text())}
+    assert f">={min(found, key=lambda each: int(each[2:]))}" == project["requires-python"]
+
+
+def test_compiled_requirements_name_their_command() -> None:
+    """Renovate reads the command from these lines."""
+    folder = ROOT / "requirements"
+    names = [path.stem for path in folder.glob("*.in")]
+    lacking = [
+        name
+        for name in names
+        if f" --output-file={name}.txt {name}.in\n" not in (folder / f"{name}.txt").read_text()[:300]
+    ]
+    assert lacking == [], "make lock"
