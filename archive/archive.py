@@ -145,14 +145,20 @@ class Archive:
         return found
 
     def publish(
-        self, known: Catalogue, add: Sequence[Record] = (), remove: Sequence[str] = (), branches: Sequence[Branch] = ()
+        self,
+        known: Catalogue,
+        add: Sequence[Record] = (),
+        remove: Sequence[str] = (),
+        branches: Sequence[Branch] = (),
+        replaces: Sequence[str] = (),
     ) -> Catalogue:
-        """Publish a change to `known` and return the catalogue with it."""
+        """Publish a change to `known`, which also replaces some commits; return the catalogue with it."""
         # each commit has all branches, and a new one is in two commits, so that a damaged commit costs none
         known_branches = (*known.branches.values(), *branches)
         changes: list[tuple[Sequence[Record], Sequence[str]]] = [((), ())] if branches else []
         for number, (added, removed) in enumerate([*changes, (add, remove)], known.sequence + 1):
-            self._put(*encode_commit(Commit(number, _now(), tuple(added), tuple(removed), known_branches)))
+            commit = Commit(number, _now(), tuple(added), tuple(removed), known_branches, tuple(replaces))
+            self._put(*encode_commit(commit))
         found = self.catalogue()
         if len(found.commits) < _COMPACT_AFTER or found.damaged or self.immutable:
             return found

@@ -175,7 +175,7 @@ def _subtract(ranges: Iterable[range], others: Sequence[range]) -> Iterator[rang
 def _garbage(archive: Archive, catalogue: Catalogue) -> list[str]:
     """Return the objects that no commit lists, replaced commits, and unfinished objects."""
     stored = [*archive.store.sizes(IMAGES), *archive.store.sizes(EDITS)]
-    commits = [name for name in archive.store.sizes(COMMITS) if name in catalogue.replaced]
+    commits = [] if archive.immutable else [each for each in archive.store.sizes(COMMITS) if each in catalogue.replaced]
     return [*(name for name in stored if name not in catalogue.names), *commits, *archive.store.incoming()]
 
 
@@ -188,9 +188,9 @@ def _repair(archive: Archive, catalogue: Catalogue, report: CheckReport, min_age
         report.rewritten.append(IDENTITY)
     if catalogue.damaged:
         adopted = [record for name in report.garbage if (record := _record_of(archive, name)) is not None]
-        if adopted:
-            archive.publish(catalogue, adopted)
-            report.adopted = [each.name for each in adopted]
+        # a store with an object lock keeps the damaged commits
+        archive.publish(catalogue, adopted, replaces=catalogue.damaged)
+        report.adopted = [each.name for each in adopted]
         if not archive.immutable:
             for name in catalogue.damaged:
                 archive.store.remove(name)

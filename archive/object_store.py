@@ -19,6 +19,7 @@ from archive.errors import ArchiveError
 from archive.scratch import scratch_folder
 from hadoop_common.addresses import without_password
 from hadoop_common.durable import fsync_directory, make_with_mode, remove_durably, removed_on_fault, sync_output
+from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
 
 INCOMING = "incoming"
@@ -266,10 +267,11 @@ def _remote_store(location: str) -> FsspecStore:
         ) from fault
     try:
         file_system, root = url_to_fs(location)
-    except (ImportError, ValueError) as fault:
+    except Exception as fault:
+        # file systems of fsspec raise errors of their own
         raise ArchiveError(
             without_password(f"{shown} cannot be opened: {fault}"),
-            hint="Install the package that fsspec needs for this kind of URL.",
+            hint="Check the URL, and install the package that fsspec needs for this kind of URL.",
         ) from fault
     return FsspecStore(location, file_system, root)
 
@@ -287,7 +289,9 @@ def built(store: ObjectStore) -> Iterator[Path]:
 def _faults(place: Path | str, what: str) -> Iterator[None]:
     try:
         yield
-    except KeyError:
+    except (KeyError, HdfsError):
         raise
-    except OSError as fault:
-        raise ArchiveError(without_password(f"{place} {what}: {error_text(fault)}"), hint=_HINT) from fault
+    except Exception as fault:
+        # file systems of fsspec raise errors of their own
+        text = error_text(fault) if isinstance(fault, OSError) else f"{type(fault).__name__}: {fault}"
+        raise ArchiveError(without_password(f"{place} {what}: {text}"), hint=_HINT) from fault

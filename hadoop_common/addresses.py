@@ -7,12 +7,16 @@ import socket
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
-_USER = re.compile(r"(?<=://)[^/:\s]*:[^/\s]*(?=@)")
+_USER = re.compile(r"(?<=://)[^/:\s]*:\S*(?=@)")
+# such as those of signed URLs: sig, X-Amz-Signature, X-Goog-Credential, AWSAccessKeyId
+_SECRET_PARAMETER = re.compile(
+    r"([?&][\w.%-]*(?:sig|token|secret|key|passw|credential|sas)[\w.%-]*=)[^&#\s'\"]*", re.IGNORECASE
+)
 
 
 def without_password(text: str) -> str:
-    """Return a text with `***` for user and password in each URL."""
-    return _USER.sub("***", text)
+    """Return a text with `***` for user and password in each URL, and for values of secret parameters."""
+    return _SECRET_PARAMETER.sub(r"\1***", _USER.sub("***", text))
 
 
 def host_port(host: str, port: int) -> str:

@@ -32,6 +32,7 @@ from checkpointer.archiving.begun_archives import BegunArchive
 from checkpointer.archiving.journal_spool import JournalSpool
 from checkpointer.archiving.messages import ArchiveReport, ArchiveSource
 from checkpointer.roles.standby.open_source import open_edit_source
+from hadoop_common.addresses import without_password
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import as_hdfs_error
 from hadoop_common.names import VERSION
@@ -232,7 +233,7 @@ def _failed(last: ArchiveReport, fault: Exception) -> ArchiveReport:
     known = as_hdfs_error(fault)
     if known is None:
         # file systems of fsspec raise errors of their own
-        known = HdfsError(f"{type(fault).__name__}: {fault}")
+        known = HdfsError(without_password(f"{type(fault).__name__}: {fault}"))
     return replace(last, complete=False, error=known.message, hint=known.hint or _HINT)
 
 

@@ -24,6 +24,7 @@ from checkpointer.archiving.messages import ArchiveReport, ArchiveSource
 from checkpointer.daemon.child_process import end_process_group
 from checkpointer.roles.role import CheckpointRole
 from engine.merge import MergeResult
+from hadoop_common.addresses import without_password
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import parse_image
@@ -229,7 +230,7 @@ class ArchiveProcess:
         assert child.stdout is not None
         last = ""
         for line in child.stdout:
-            text = line.decode("utf-8", "replace").strip()
+            text = without_password(line.decode("utf-8", "replace").strip())
             try:
                 report = ArchiveReport.from_line(text)
             except (ValueError, TypeError):

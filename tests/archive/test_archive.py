@@ -598,3 +598,14 @@ def test_a_repair_leaves_what_another_process_may_be_about_to_list(archive: Arch
     assert age is not None
     assert -1 < age < 600
     assert store.age("edits/missing") is None
+
+
+def test_errors_of_a_file_system_show_no_credentials() -> None:
+    files = mock.Mock(protocol="abfs")
+    files.ls.side_effect = files.open.side_effect = RuntimeError("https://u:p@a/c?sv=1&sig=abc: forbidden")
+    store = FsspecStore("abfs://u:p@a/c?sig=abc", files, "/c")
+    for act in (lambda: store.sizes("edits"), lambda: store.read("edits/x")):
+        with pytest.raises(ArchiveError) as caught:
+            act()
+        assert "***@a/c?sv=1&sig=***" in caught.value.message
+        assert "abc" not in caught.value.message

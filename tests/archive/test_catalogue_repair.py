@@ -12,6 +12,7 @@ from archive.adding import AddOptions, add_directory
 from archive.archive import Archive, open_archive
 from archive.catalogue import COMMITS, MAIN
 from archive.checking import check_archive
+from archive.errors import ArchiveDamagedError
 from archive.following import ArchiveFollower
 from archive.object_store import FolderStore
 from tests.archive.open_segment import FIRST, Writer, found, op_of, parts
@@ -110,3 +111,21 @@ def test_a_damaged_part_does_not_stop_archiving(
     # the finalized segment stands for its parts
     with mock.patch("archive.branch_choice.fetch_segment", side_effect=AssertionError("a part is read again")):
         assert add_directory(archive, nn).edits == ()
+
+
+def test_an_immutable_archive_with_a_damaged_commit_is_repaired_by_appending(nn: Path, tmp_path: Path) -> None:
+    archive = Archive(FolderStore(tmp_path / "archive"), immutable=True)
+    writer = Writer(nn)
+    follow_growth(archive, nn, writer, 3)
+    before = archive.catalogue().names
+    newest = max((tmp_path / "archive" / COMMITS).iterdir())
+    newest.write_bytes(newest.read_bytes()[:-1])
+    with pytest.raises(ArchiveDamagedError, match="commit is damaged"):
+        add_directory(archive, nn)
+    stored = set((tmp_path / "archive").rglob("*"))
+    assert len(check_archive(archive, repair=True).adopted) == 1
+    assert set((tmp_path / "archive").rglob("*")) > stored
+    report = check_archive(archive)
+    assert (report.damaged, report.garbage, archive.catalogue().names) == ({}, [], before)
+    segment(nn, writer.finish(), op_of(90))
+    assert add_directory(archive, nn).branch == MAIN

@@ -19,6 +19,13 @@ from site_config.shown_settings import shown_settings
         ("sftp://user@host/a", "sftp://user@host/a"),
         ("s3://bucket/a:b@c", "s3://bucket/a:b@c"),
         ("/backup/a:b@c", "/backup/a:b@c"),
+        ("s3://key:sec/r+et@bucket/hdfs", "s3://***@bucket/hdfs"),
+        ("https://a.blob/c?sv=1&sig=aB%2F=&se=2: 403", "https://a.blob/c?sv=1&sig=***&se=2: 403"),
+        ("('https://a/c?X-Amz-Signature=12')", "('https://a/c?X-Amz-Signature=***')"),
+        (
+            "https://a/c?X-Amz-Security-Token=1&AWSAccessKeyId=2#x",
+            "https://a/c?X-Amz-Security-Token=***&AWSAccessKeyId=***#x",
+        ),
     ],
 )
 def test_passwords_in_urls_are_hidden(text: str, shown: str) -> None:
