@@ -23,8 +23,10 @@ from archive.catalogue import (
     decode_commit,
     encode_commit,
     join_commits,
-    lasting_removals,
+    large_commits,
+    replacing,
     short_digest,
+    with_commits,
 )
 from archive.encryption import ArchiveKey, DecryptingStream, EncryptingStream
 from archive.errors import ArchiveDamagedError, ArchiveError
@@ -70,6 +72,7 @@ class Archive:
         self._key = key
         # commits are immutable, so each is read once
         self._commits: dict[tuple[str, int], Commit] = {}
+        self._catalogue: Catalogue | None = None
         self._pinned: dict[str, bytes] = {}
 
     def identity(self) -> ArchiveIdentity | None:
@@ -111,27 +114,40 @@ class Archive:
     # ---- the catalogue -----------------------------------------------------------------------------------------
 
     def catalogue(self) -> Catalogue:
-        """Read the catalogue; commits that cannot be read are in `damaged`."""
+        """Read the catalogue; commits that cannot be read are in `damaged`.
+
+        Without a new commit, it is the same object as before; with new ones, only these are joined to it.
+        """
         for _ in range(_LISTINGS):
-            commits: dict[str, Commit] = {}
             read: dict[tuple[str, int], Commit] = {}
             damaged = []
             try:
                 for name, size in self.store.sizes(COMMITS).items():
                     try:
                         known = self._commits.get((name, size))
-                        commits[name] = known or decode_commit(name, self.store.read(name))
-                        read[name, size] = commits[name]
+                        read[name, size] = known or decode_commit(name, self.store.read(name))
                     except ArchiveDamagedError:
                         damaged.append(name)
             except KeyError:
                 # another writer has replaced it by one that the listing lacks
                 continue
-            self._commits = read
-            return join_commits(commits, damaged)
+            return self._joined(read, damaged)
         raise ArchiveError(
             f"the catalogue of {self.store.location} changes all the time", hint="Try again after the other writers."
         )
+
+    def _joined(self, read: dict[tuple[str, int], Commit], damaged: list[str]) -> Catalogue:
+        before, self._commits = self._commits, read
+        known = self._catalogue
+        added = {key[0]: commit for key, commit in read.items() if key not in before}
+        grown = before.keys() <= read.keys() and not damaged and not any(each.replaces for each in added.values())
+        gone = {each for commit in before.values() for each in commit.replaces}
+        if known is None or known.damaged or not grown or added.keys() & gone:
+            known = join_commits({name: commit for (name, _), commit in read.items()}, damaged)
+        elif added:
+            known = with_commits(known, added)
+        self._catalogue = known
+        return known
 
     def writable_catalogue(self) -> Catalogue:
         """Read the catalogue for a change; refuses one with damaged commits, whose records and branches are unknown."""
@@ -166,14 +182,18 @@ class Archive:
         return self.catalogue()
 
     def _compact(self, known: Catalogue) -> None:
-        """Replace all commits by one, and one with the branches alone."""
+        """Replace the small commits by one, and one with the branches alone."""
         every, at = tuple(known.branches.values()), _now()
-        records, removed = known.records, lasting_removals(known)
+        replaced = {name: commit for (name, _), commit in self._commits.items() if name in known.commits}
+        left = large_commits(replaced)
+        for name in left:
+            del replaced[name]
+        records, removed = replacing(known, replaced.values(), left.values())
         self._put(*encode_commit(Commit(known.sequence + 1, at, (), (), every)))
         # leftovers of a killed replacement count again once the commit that names them is removed
-        replaced = (*sorted(known.replaced), *known.commits)
-        self._put(*encode_commit(Commit(known.sequence + 2, at, records, removed, every, replaced)))
-        for name in replaced:
+        names = (*sorted(known.replaced), *replaced)
+        self._put(*encode_commit(Commit(known.sequence + 2, at, records, removed, every, names)))
+        for name in names:
             self.store.remove(name)
 
     # ---- objects -----------------------------------------------------------------------------------------------

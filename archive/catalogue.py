@@ -2,7 +2,7 @@
 
 A catalogue is a set of commits. Each commit adds and removes records and is published after the objects that it adds.
 Commits are immutable, and their order does not matter: a removed object never returns, since object names are unique.
-Two writers therefore never overwrite each other. From time to time a commit lists all records and all removed names,
+Two writers therefore never overwrite each other. From time to time a commit has the records and removed names of many,
 and names the commits that it replaces.
 
 A history that was set back is a branch. A branch shares everything up to its fork with its parent.
@@ -13,9 +13,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Final
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Final, TypeVar
 
 from archive.errors import ArchiveDamagedError, ArchiveVersionError
 
@@ -26,6 +27,8 @@ EDITS: Final = "edits"
 IMAGES: Final = "images"
 COMMITS: Final = "catalogue"
 _DIGEST: Final = 16
+_LARGER: Final = 8
+_MIN_LARGE: Final = 512
 _PART: Final = re.compile(rf"{EDITS}/edits_inprogress_(\d+)-")
 
 
@@ -87,6 +90,7 @@ class EditsRecord:
 
 
 Record = ImageRecord | EditsRecord
+R = TypeVar("R", ImageRecord, EditsRecord)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,16 +163,8 @@ def join_commits(commits: Mapping[str, Commit], damaged: Sequence[str] = ()) -> 
     known = {each.name: each for commit in present.values() for each in commit.add if each.name not in removed}
     records = list(known.values())
     return Catalogue(
-        images=tuple(
-            sorted(
-                (each for each in records if isinstance(each, ImageRecord)), key=lambda each: (each.txid, each.added)
-            )
-        ),
-        edits=tuple(
-            sorted(
-                (each for each in records if isinstance(each, EditsRecord)), key=lambda each: (each.first, each.last)
-            )
-        ),
+        images=tuple(sorted((each for each in records if isinstance(each, ImageRecord)), key=_image_order)),
+        edits=tuple(sorted((each for each in records if isinstance(each, EditsRecord)), key=_edits_order)),
         branches=branches,
         sequence=max((commit.sequence for commit in commits.values()), default=0),
         commits=tuple(sorted(present)),
@@ -176,6 +172,79 @@ def join_commits(commits: Mapping[str, Commit], damaged: Sequence[str] = ()) -> 
         removed=removed,
         replaced=frozenset(replaced.intersection((*commits, *damaged))),
     )
+
+
+def with_commits(catalogue: Catalogue, commits: Mapping[str, Commit]) -> Catalogue:
+    """Return the union of a catalogue and further commits, which replace none; the cost is that of copies of tuples."""
+    removed = catalogue.removed | {name for commit in commits.values() for name in commit.remove}
+    images, edits = list(catalogue.images), list(catalogue.edits)
+    for commit in commits.values():
+        for record in commit.add:
+            if record.name in removed:
+                continue
+            if isinstance(record, ImageRecord):
+                _insert(images, record, _image_order)
+            else:
+                _insert(edits, record, _edits_order)
+    branches = dict(catalogue.branches)
+    for commit in commits.values():
+        branches |= {each.name: each for each in commit.branches}
+    gone = removed - catalogue.removed
+    return replace(
+        catalogue,
+        images=tuple(each for each in images if each.name not in gone) if gone else tuple(images),
+        edits=tuple(each for each in edits if each.name not in gone) if gone else tuple(edits),
+        branches=branches,
+        sequence=max([catalogue.sequence, *(commit.sequence for commit in commits.values())]),
+        commits=tuple(sorted((*catalogue.commits, *commits))),
+        removed=removed,
+    )
+
+
+def _insert(records: list[R], record: R, order: Callable[[R], tuple[int, int]]) -> None:
+    """Insert a record in order, unless the list has it."""
+    place = bisect_right(records, order(record), key=order)
+    before = place
+    while before and order(records[before - 1]) == order(record):
+        before -= 1
+        if records[before].name == record.name:
+            records[before] = record
+            return
+    records.insert(place, record)
+
+
+def _image_order(record: ImageRecord) -> tuple[int, int]:
+    return record.txid, record.added
+
+
+def _edits_order(record: EditsRecord) -> tuple[int, int]:
+    return record.first, record.last
+
+
+def large_commits(commits: Mapping[str, Commit]) -> dict[str, Commit]:
+    """Return the commits that a replacement leaves: each has more records than all smaller ones together, by far.
+
+    So each record is written only a few times in years: about once for each time that the catalogue grows tenfold.
+    """
+    left: dict[str, Commit] = {}
+    ordered = sorted(commits.items(), key=lambda each: -len(each[1].add))
+    sizes = [len(commit.add) for _, commit in ordered]
+    for number, (name, commit) in enumerate(ordered):
+        if sizes[number] <= _LARGER * sum(sizes[number + 1 :]) or sizes[number] < _MIN_LARGE:
+            break
+        left[name] = commit
+    return left
+
+
+def replacing(
+    catalogue: Catalogue, replaced: Iterable[Commit], left: Iterable[Commit]
+) -> tuple[tuple[Record, ...], tuple[str, ...]]:
+    """Return the records and the removed names of a commit that replaces some commits and leaves others."""
+    names = {record.name for commit in replaced for record in commit.add}
+    elsewhere = {record.name for commit in left for record in commit.add}
+    records = tuple(each for each in catalogue.records if each.name in names and each.name not in elsewhere)
+    lasting = {*lasting_removals(catalogue), *(catalogue.removed & elsewhere)}
+    return records, tuple(sorted(lasting))
 
 
 def lasting_removals(catalogue: Catalogue) -> tuple[str, ...]:

@@ -113,6 +113,8 @@ class ArchiveFollower:
         self._parts: list[_Part] = []
         self._next = _Next()
         self._position: ArchivePosition | None = None
+        # the catalogue of that position
+        self._noted: Catalogue | None = None
         self._begun = begun
 
     def follow(self, found: FoundFiles, image_branch: str = "") -> ArchivePosition:
@@ -183,7 +185,7 @@ class ArchiveFollower:
             catalogue = self._archive.writable_catalogue()
             if branch not in catalogue.branches or not self._catch_up(segment, content, catalogue, branch):
                 return False
-            last = view_of(catalogue, branch).last_txid
+            last = self._last_txid(catalogue, branch)
             if self._next.first > new.first or self._next.first <= last:
                 self._note(catalogue, branch)
             if self._next.first <= last:
@@ -208,9 +210,9 @@ class ArchiveFollower:
 
     def _catch_up(self, segment: EditLogSegment, content: Buffer, catalogue: Catalogue, branch: str) -> bool:
         """Step over the transactions that others have archived; return False unless the segment has them too."""
-        view = view_of(catalogue, branch)
-        if view.last_txid == self._next.first - 1:
+        if self._last_txid(catalogue, branch) == self._next.first - 1:
             return True
+        view = view_of(catalogue, branch)
         # if there are none, what was archived is gone
         others = [each for each in view.pieces if each.last >= self._next.first]
         with scratch_folder() as scratch:
@@ -243,14 +245,30 @@ class ArchiveFollower:
     def _is_small(self, part: _Part, size: int) -> bool:
         return part.end - part.start <= size
 
-    def _publish(self, catalogue: Catalogue, record: EditsRecord, absorbed: list[str]) -> None:
-        published = self._archive.publish(catalogue, [record], absorbed)
+    def _publish(self, known: Catalogue, record: EditsRecord, absorbed: list[str]) -> None:
+        published = self._archive.publish(known, [record], absorbed)
         for name in absorbed:
             self._archive.store.remove(name)
-        self._note(published, record.branch)
+        position = self._position
+        alone = set(known.commits) < set(published.commits) and len(published.commits) == len(known.commits) + 1
+        if position is None or known is not self._noted or not alone:
+            self._note(published, record.branch)
+            return
+        # nobody else has published, so that not all records have to be read
+        whole = position.restorable_txid == position.last_txid
+        restorable = record.last if whole else position.restorable_txid
+        self._position = replace(position, last_txid=record.last, restorable_txid=restorable)
+        self._noted = published
+
+    def _last_txid(self, catalogue: Catalogue, branch: str) -> int:
+        """Return the last transaction of the followed branch."""
+        position = self._position
+        if position is not None and catalogue is self._noted:
+            return position.last_txid
+        return view_of(catalogue, branch).last_txid
 
     def _note(self, catalogue: Catalogue, branch: str) -> None:
         self._begun = self._begun or bool(catalogue.records)
         view = view_of(catalogue, branch)
         missing = sum(map(len, missing_edits(catalogue, branch)))
-        self._position = ArchivePosition(branch, view.last_txid, newest_moment(view), missing)
+        self._position, self._noted = ArchivePosition(branch, view.last_txid, newest_moment(view), missing), catalogue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from dataclasses import replace
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -20,7 +21,10 @@ from archive.catalogue import (
     decode_commit,
     encode_commit,
     join_commits,
+    large_commits,
     lasting_removals,
+    replacing,
+    with_commits,
 )
 from archive.errors import ArchiveDamagedError, ArchiveVersionError, NoSuchMomentError
 from archive.history import histories, missing_edits, moments, only_history, plan_restore, view_of
@@ -145,7 +149,12 @@ def test_every_kept_moment_stays_restorable(seed: int) -> None:
 
 
 def test_edits_after_a_gap_and_of_unknown_branches_stay() -> None:
-    old = [image(100), edits(101, 200, at=DAY), edits(301, 400, at=DAY), edits(401, 410, "lost", at=DAY)]
+    old: list[ImageRecord | EditsRecord] = [
+        image(100),
+        edits(101, 200, at=DAY),
+        edits(301, 400, at=DAY),
+        edits(401, 410, "lost", at=DAY),
+    ]
     plan = plan_prune(catalogue(*old), parse_rules("all for 1d"), 400 * DAY)
     assert plan.remove == ()
     bare = plan_prune(catalogue(edits(101, 200, at=DAY)), parse_rules("all for 1d"), 400 * DAY)
@@ -175,3 +184,47 @@ def test_a_commit_for_all_forgets_the_parts_of_finished_segments() -> None:
     done, still, pruned = "edits/edits_inprogress_21-aa", "edits/edits_inprogress_31-bb", "edits/edits_1-9-cc"
     found = join_commits({"a": Commit(1, 0, (image(10), edits(11, 30)), (done, still, pruned))})
     assert lasting_removals(found) == (pruned, still)
+
+
+@given(st.integers(0, 1 << 30))
+@examples(200)
+def test_replacements_that_leave_large_commits_change_nothing(seed: int) -> None:
+    """Random writers: commits that are joined one by one, and replaced by size, give what all commits give."""
+    rng = random.Random(seed)
+    every: dict[str, Commit] = {}
+    present: dict[str, Commit] = {}
+    joined = Catalogue()
+    txid = 0
+    for number in range(1, rng.randint(2, 60)):
+        added: list[ImageRecord | EditsRecord] = []
+        for _ in range(rng.choice([0, 1, 1, 1, 30])):
+            added.append(replace(edits(txid + 1, txid + 2), finalized=rng.random() < 0.5))
+            txid += 2
+        if rng.random() < 0.1:
+            added.append(image(txid))
+        removed = [each.name for each in joined.records if rng.random() < 0.05]
+        commit = Commit(number, 0, tuple(added), tuple(removed))
+        every[str(number)] = present[str(number)] = commit
+        joined = with_commits(joined, {str(number): commit})
+        assert joined == join_commits(present)
+        if rng.random() < 0.2:
+            small = dict(present)
+            with mock.patch("archive.catalogue._MIN_LARGE", 5):
+                left = large_commits(small)
+            for name in left:
+                del small[name]
+            records, lasting = replacing(joined, small.values(), left.values())
+            whole = Commit(number, 0, records, lasting, replaces=tuple(small))
+            assert join_commits({**present, f"{number}w": whole}).records == joined.records
+            present = {**left, f"{number}w": whole}
+            joined = join_commits(present)
+        assert joined.records == join_commits(every).records
+
+
+def test_a_large_commit_stays_until_the_others_are_as_large() -> None:
+    def of(count: int) -> Commit:
+        return Commit(1, 0, tuple(edits(number, number) for number in range(count)))
+
+    assert list(large_commits({"a": of(10_000), "b": of(1_000), "c": of(30)})) == ["a", "b"]
+    assert list(large_commits({"a": of(10_000), "b": of(2_000)})) == []
+    assert list(large_commits({"a": of(100)})) == []
