@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -26,9 +26,9 @@ from image_format.kernels.inode import DROPPED
 from image_format.kernels.scan import find_id
 from image_format.kernels.tables import UNKNOWN
 from image_format.name_order import name_key
-from image_format.policies import ErasurePolicy
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import parse_message, read_record
+from image_tools.directory_sums import DirectorySums
 from image_tools.dump.values import SerialNames
 from image_tools.namespace_browser import ChildPage, ContentTotals, Enter, LocatedInode, SnapshotFolder, placed
 
@@ -62,7 +62,7 @@ class LiveBrowser:
 
     def close(self) -> None:
         """Release the namespace, which is replaced by then or soon; nothing can be read afterwards."""
-        for name in ("index", "namespace", "names", "erasure_policies"):
+        for name in ("index", "namespace", "names", "erasure_policies", "sums"):
             vars(self).pop(name, None)
 
     def _bind(self) -> None:
@@ -70,12 +70,9 @@ class LiveBrowser:
         self.index: ImageIndex = loaded.index
         self.namespace: Namespace = loaded.namespace
         self.names = SerialNames(self.namespace.strings)
-        self.erasure_policies: Mapping[int, ErasurePolicy] = {
-            each.id: ErasurePolicy(
-                each.name, each.codec, each.data_units, each.parity_units, each.cell_size, each.options
-            )
-            for each in self.namespace.erasure_coding.policies()
-        }
+        self.hadoop3: bool = self.namespace.hadoop3
+        self.sums: DirectorySums | None = loaded.sums
+        self.erasure_policies = loaded.erasure_policies()
 
     def pause(self) -> None:
         """Let edits be applied; rows are invalid afterwards, inode ids are not.

@@ -6,6 +6,9 @@ no further, and the rest is counted as it is by then.
 
 A NameNode also counts the inodes in the deleted lists of the directories below, which only snapshots have. A subtree
 with a directory that has snapshot diffs is therefore refused.
+
+With `DirectorySums` of the base image, a walk visits only directories that edits touched since, or whose sums are
+unknown; for all others it takes their sums. A caller whose permissions are checked in each directory walks all.
 """
 
 from __future__ import annotations
@@ -61,6 +64,9 @@ class ContentWalk:
         if not place.inode.HasField("directory"):
             return self._of_leaf(place.inode)
         totals, waiting = SubtreeTotals(0, 1, 0, 0), [to_signed(place.inode.id)]
+        if self._browser.namespace.table.row_of.get(waiting[0]) is None:
+            below, waiting = self._of_untouched_directories(np.array(waiting, np.int64))
+            totals = totals.plus(below)
         while waiting:
             self._pause_if_due()
             directory_id = waiting.pop()
@@ -118,11 +124,22 @@ class ContentWalk:
         found = SubtreeTotals(
             int(files.sum()), int(is_directory.sum()), int(columns.length[files].sum()), int(space[files].sum())
         )
-        directories = ids[is_plain][is_directory].tolist()
+        directories = ids[is_plain][is_directory]
+        below, unknown = self._of_untouched_directories(directories)
         # the pause in `_of_touched` invalidates arrays
         del browser, tree, columns, offsets
         others, more = self._of_touched(ids[~is_plain].tolist())
-        return found.plus(others), directories + more
+        return found.plus(below).plus(others), unknown + more
+
+    def _of_untouched_directories(self, ids: Ids) -> tuple[SubtreeTotals, list[int]]:
+        """Return the sums below directories that no edit touched since the base image, and those to be walked.
+
+        Nothing below such a directory is touched either: what an edit touches has a row, and so have the directories
+        above it.
+        """
+        if self._enter is not None or self._browser.sums is None:
+            return NO_TOTALS, ids.tolist()
+        return self._browser.sums.below(ids)
 
     def _of_touched(self, ids: Iterable[int]) -> tuple[SubtreeTotals, list[int]]:
         totals, directories = NO_TOTALS, list[int]()

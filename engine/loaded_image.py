@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 from engine.compaction import IndexMerger, write_image
 from engine.namespace import Namespace
@@ -14,18 +16,51 @@ from image_format.array_allocator import ArrayAllocator
 from image_format.index import ImageIndex
 from image_format.index_arrays import IndexArrays
 from image_format.layout import newer_layout
+from image_format.policies import ErasurePolicy
 from image_format.reader import ImageFile
 from image_format.sub_sections import SubSectionRule
 from image_format.writer import ImageWriter, Sink
+from image_tools.directory_sums import DirectorySums, directory_sums
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedImage:
-    """An open image with its index and its namespace."""
+    """An open image with its index and its namespace.
+
+    Attributes:
+        sums: of the subtrees of the image, without the changes since; None if they are not kept (`with_sums`).
+    """
 
     image: ImageFile
     index: ImageIndex
     namespace: Namespace
+    sums: DirectorySums | None = None
+
+    def erasure_policies(self) -> Mapping[int, ErasurePolicy]:
+        """Return the erasure coding policies by id."""
+        return {
+            each.id: ErasurePolicy(
+                each.name, each.codec, each.data_units, each.parity_units, each.cell_size, each.options
+            )
+            for each in self.namespace.erasure_coding.policies()
+        }
+
+    def with_sums(self, allocator: ArrayAllocator) -> LoadedImage:
+        """Return this image with the sums below its directories.
+
+        They are unknown above open files, whose last block counts with its full size, and above all that has snapshot
+        diffs or references, which a walk has to see.
+
+        Raises:
+            RecordError: a record is damaged.
+            ImageStorageError: not enough disk space.
+        """
+        history, tree = self.namespace.history, self.namespace.tree
+        marked = np.concatenate([tree.leased_ids, history.lookup.diffs.owners, self.index.history.referred])
+        sums = directory_sums(
+            self.image, self.index, self.erasure_policies(), allocator, marked.astype(np.int64, copy=False)
+        )
+        return replace(self, sums=sums)
 
     def write(
         self,

@@ -113,14 +113,22 @@ class WarmNamespace:
 
     Args:
         recorder: records the applied transactions; None if not needed.
+        keeps_sums: whether to keep the sums of all subtrees for readers (`DirectorySums`).
 
     Attributes:
         settings: may be replaced between steps. `codec` and `sub_sections` apply from the next `save` on, others from
             the next `load` on.
     """
 
-    def __init__(self, settings: MergeSettings = MergeSettings(), *, recorder: TxnRecorder | None = None) -> None:
+    def __init__(
+        self,
+        settings: MergeSettings = MergeSettings(),
+        *,
+        recorder: TxnRecorder | None = None,
+        keeps_sums: bool = False,
+    ) -> None:
         self.settings = settings
+        self._keeps_sums = keeps_sums
         self._recorder = recorder
         self._open: _OpenedImage | None = None
         self._stale = False
@@ -251,6 +259,8 @@ class WarmNamespace:
                 digest.then = partial(_check_loadable, image, loaded, loaded.index if whole else None)
             # Only now: the scan uses all cores.
             digest.start()
+            if self._keeps_sums:
+                loaded = loaded.with_sums(self.settings.memory.allocator(taken=loaded.index.arrays.nbytes))
             wanted = self.settings.layout_version
             layout = image.layout_version if wanted is None else wanted
             self._open = _OpenedImage(image, digest, loaded, layout, resources.pop_all(), key)

@@ -14,16 +14,14 @@ from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.array_allocator import ArrayAllocator
 from image_format.errors import RecordError
 from image_format.index import ImageIndex
-from image_format.inode_columns import read_inode_columns
-from image_format.kernels.directory_tree import add_upwards
-from image_format.kernels.inode import DIRECTORY, FILE
 from image_format.kernels.scan import count_children, find_id
+from image_format.layout import LayoutVersion, supports
 from image_format.name_order import name_key
 from image_format.policies import policies_of
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.varint import parse_message, read_record
-from image_tools.directory_paths import chain_directories, place_inodes
+from image_tools.directory_sums import directory_sums
 from image_tools.dump.records import ImageRecords
 from image_tools.dump.values import SerialNames, signed32, signed64
 from image_tools.namespace_browser import (
@@ -40,7 +38,6 @@ from image_tools.namespace_browser import (
 )
 from image_tools.past_tree import PastTree
 
-_BATCH = 1 << 16
 _COUNTS = 4
 
 Numbers = npt.NDArray[np.int64]
@@ -53,6 +50,7 @@ class ImageBrowser:
 
     Attributes:
         names: decodes owners, ACL entries and attributes.
+        hadoop3: whether it is an image of Hadoop 3.
         erasure_policies: erasure coding policies by id.
 
     Args:
@@ -70,6 +68,7 @@ class ImageBrowser:
         self._guard = threading.Lock()
         self._past = PastTree(image, self._index)
         self.names = SerialNames(image.string_table())
+        self.hadoop3 = supports(LayoutVersion.ERASURE_CODING, image.layout_version)
         self.erasure_policies = policies_of(ImageRecords(image).erasure_coding())
 
     def find(self, path: bytes) -> Place:
@@ -242,21 +241,7 @@ class ImageBrowser:
     @functools.cached_property
     def _totals(self) -> Numbers:
         """`SubtreeTotals` of the descendants, by row of a directory with children."""
-        arrays, place = self._index.arrays, self._image.place("INODE")
-        parents = place_inodes(self._image, arrays, self._allocator)
-        totals: Numbers = self._allocator.zeros((arrays.directory_ids.size, _COUNTS), np.int64)
-        for first in range(0, parents.size, _BATCH):
-            columns = read_inode_columns(self._index.inode_buffer, arrays.offsets.part(first, first + _BATCH), place)
-            rows = parents[first : first + _BATCH]
-            placed = rows >= 0
-            space = space_consumed(self.erasure_policies, columns.length, columns.replication, columns.ec_policy)
-            is_directory = columns.kind == DIRECTORY
-            for number, values in enumerate((~is_directory, is_directory, columns.length, space)):
-                sized = values if number < 2 else np.where(columns.kind == FILE, values, 0)
-                np.add.at(totals[:, number], rows[placed], sized[placed])
-        chain = chain_directories(self._image, arrays, parents, self._allocator)
-        add_upwards(chain.parents, chain.order, totals)
-        return totals
+        return directory_sums(self._image, self._index, self.erasure_policies, self._allocator).totals
 
     def _row(self, inode: pb.INode) -> int:
         """Return the row of a directory with children, -1 for any other inode."""

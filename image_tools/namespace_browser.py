@@ -97,6 +97,10 @@ class NamespaceBrowser(Protocol):
         """Decoder of owners, ACL entries and attributes."""
 
     @property
+    def hadoop3(self) -> bool:
+        """Whether it is a namespace of Hadoop 3."""
+
+    @property
     def erasure_policies(self) -> Mapping[int, ErasurePolicy]:
         """Erasure coding policies by id."""
 

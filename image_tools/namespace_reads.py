@@ -149,7 +149,7 @@ class Quotas(NamedTuple):
     types: Mapping[str, int]
 
 
-class Summary(NamedTuple):
+class ContentSummary(NamedTuple):
     """Sums of a subtree, and of its top the quotas and the erasure coding policy (a name, or a word for none)."""
 
     totals: SubtreeTotals
@@ -165,7 +165,7 @@ class SnapshotRoot(NamedTuple):
     inode: ClientInode
 
 
-class SnapshottableDirectory(NamedTuple):
+class SnapshottablePlace(NamedTuple):
     """A snapshottable directory, the number of its snapshots, and the path of its parent."""
 
     inode: ClientInode
@@ -216,7 +216,7 @@ class NamespaceReads:
             isinstance(each, LocatedInode) and each.inode.HasField("symlink") for each in places[:-1]
         )
         if self._permissions is not None:
-            self._permissions.check_traverse(places, rest, browser.names)
+            self._permissions.check_traverse(places, rest, browser.names, hadoop3=browser.hadoop3)
         return places[-1]
 
     def check(self, place: LocatedInode, access: Access) -> None:
@@ -234,7 +234,7 @@ class NamespaceReads:
             names = self._browser.names
             if not permissions.may(directory.inode, Access.READ_EXECUTE, names):
                 chain = self._browser.chain(signed64(directory.inode.id))
-                path = [each.inode.name for each in chain[1:]]
+                path = [each.inode.name for each in chain[1:]] if self._browser.hadoop3 else self._path
                 permissions.check(directory.inode, path, Access.READ_EXECUTE, names)
 
         return enter
@@ -305,7 +305,7 @@ class NamespaceReads:
         self.check(place, Access.READ)
         return self.snapshots(self._browser.snapshot_folder(place), path)
 
-    def snapshottable(self) -> list[SnapshottableDirectory]:
+    def snapshottable(self) -> list[SnapshottablePlace]:
         """Return the snapshottable directories that the caller owns, or all for a superuser, by path."""
         caller, found = self._permissions, []
         for directory_id in self._browser.snapshottable():
@@ -317,16 +317,16 @@ class NamespaceReads:
                 continue
             count = len(self._browser.snapshot_folder(chain[-1]).snapshots or ())
             parent = b"/" + b"/".join(each.inode.name for each in chain[1:-1]) if len(chain) > 1 else b""
-            found.append(SnapshottableDirectory(inode, count, parent))
+            found.append(SnapshottablePlace(inode, count, parent))
         return sorted(found, key=lambda each: (each.parent, each.inode.name))
 
     # ---- sums ----------------------------------------------------------------------------------------------
 
-    def summary(self, place: LocatedInode) -> Summary:
+    def summary(self, place: LocatedInode) -> ContentSummary:
         """Return the sums of a subtree."""
         content, past = self._browser.content(place, self._enter())
-        replicated = place.inode.HasField("file") and not place.coding
-        return Summary(content, past, _quotas(place.inode.directory), _REPLICATED if replicated else place.coding)
+        coding = _REPLICATED if place.inode.HasField("file") and not place.coding else place.coding
+        return ContentSummary(content, past, _quotas(place.inode.directory), coding)
 
     # ---- attributes ----------------------------------------------------------------------------------------
 

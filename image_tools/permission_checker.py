@@ -60,18 +60,21 @@ class PermissionChecker:
         """Whether no check can fail."""
         return self.superuser or not self.enforced
 
-    def check_traverse(self, places: Sequence[Place], path: Sequence[bytes], names: SerialNames) -> None:
+    def check_traverse(
+        self, places: Sequence[Place], path: Sequence[bytes], names: SerialNames, *, hadoop3: bool = True
+    ) -> None:
         """Check that the caller may enter every directory before the last place.
 
         Args:
             path: names of the components; `places` begins with the root, which has none.
+            hadoop3: whether a refusal names the directory; Hadoop 2 names the whole path with the directory's mode.
 
         Raises:
             ReadRefusedError: one is closed to the caller.
         """
         for number, place in enumerate(places[:-1]):
             if isinstance(place, LocatedInode) and place.inode.HasField("directory"):
-                self.check(place.inode, path[:number], Access.EXECUTE, names)
+                self.check(place.inode, path[:number] if hadoop3 else path, Access.EXECUTE, names)
 
     def check(self, inode: pb.INode, path: Sequence[bytes], access: Access, names: SerialNames) -> None:
         """Check an access to the inode at a path; raise ReadRefusedError if it is denied."""

@@ -117,6 +117,7 @@ class CheckpointConfig:
         archive: where every transaction is kept.
         serve_namespace: whether a standby or backup answers reads of the namespace.
         namespace_rpc: where it answers them over RPC.
+        namespace_sums: whether it keeps the sums of every directory for them.
         permissions: whether permissions are checked for these reads.
         supergroup: group whose members may read everything.
         lake_directory: directory or URI of the lake, "" without a lake.
@@ -179,6 +180,7 @@ class CheckpointConfig:
     archive: ArchiveSettings = field(default_factory=ArchiveSettings)
     serve_namespace: bool = bound(keys.NAMESPACE_SERVE)
     namespace_rpc: tuple[NamespaceRpc, ...] = ()
+    namespace_sums: bool = bound(keys.NAMESPACE_SUMS)
     permissions: bool = bound(keys.PERMISSIONS)
     supergroup: str = bound(keys.SUPERGROUP)
     lake_directory: str = bound(keys.LAKE_DIR)
@@ -196,6 +198,11 @@ class CheckpointConfig:
     def shared_edits_directory(self) -> Path | None:
         """Return the storage directory of `shared_edits`; None for another kind of journal, or without one."""
         return directory_of(self.shared_edits)
+
+    @property
+    def keeps_sums(self) -> bool:
+        """Whether a warm namespace keeps the sums of every directory."""
+        return self.serve_namespace and self.namespace_sums
 
     @property
     def roll_after(self) -> float:

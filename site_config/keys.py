@@ -274,6 +274,13 @@ NAMESPACE_SERVE = ConfigKey(
     "Whether a standby or backup answers reads of the namespace from its memory, over read-only WebHDFS and "
     "ClientProtocol. Specific to the checkpointer.",
 )
+NAMESPACE_SUMS = ConfigKey(
+    "checkpointer.namespace.sums",
+    "false",
+    SWITCH,
+    "Whether a daemon that answers reads keeps the sums of every directory in memory, 33 bytes each, for counts "
+    "without a walk. Specific to the checkpointer.",
+)
 NAMESPACE_RPC_ADDRESS = ConfigKey(
     "checkpointer.namespace.rpc-address",
     "",

@@ -43,7 +43,7 @@ from image_tools.permission_checker import Access, ReadRefusedError
 _INVALID_PATH: Final = "org.apache.hadoop.fs.InvalidPathException"
 
 
-class ReadRequest(NamedTuple):
+class NamespaceRead(NamedTuple):
     """Read access for one call."""
 
     browser: LiveBrowser
@@ -84,20 +84,20 @@ class ReadRequest(NamedTuple):
 # ---- status --------------------------------------------------------------------------------------------------
 
 
-def _file_info(read: ReadRequest, request: pb.PathRequestProto) -> pb.FileStatusResponseProto:
+def _file_info(read: NamespaceRead, request: pb.PathRequestProto) -> pb.FileStatusResponseProto:
     return _info(read, request.src, follow=True)
 
 
-def _link_info(read: ReadRequest, request: pb.PathRequestProto) -> pb.FileStatusResponseProto:
+def _link_info(read: NamespaceRead, request: pb.PathRequestProto) -> pb.FileStatusResponseProto:
     return _info(read, request.src, follow=False)
 
 
-def _info(read: ReadRequest, path: str, *, follow: bool) -> pb.FileStatusResponseProto:
+def _info(read: NamespaceRead, path: str, *, follow: bool) -> pb.FileStatusResponseProto:
     found = _status(read, path, follow=follow)
     return pb.FileStatusResponseProto(fs=None if found is None else inode_message(found))
 
 
-def _status(read: ReadRequest, path: str, *, follow: bool) -> ClientInode | None:
+def _status(read: NamespaceRead, path: str, *, follow: bool) -> ClientInode | None:
     if is_reserved(path.encode()):
         return RESERVED
     place = read.find(path, follow=follow)
@@ -106,23 +106,23 @@ def _status(read: ReadRequest, path: str, *, follow: bool) -> ClientInode | None
     return None if place is None else read.reads.inode(place)
 
 
-def _preferred_block_size(read: ReadRequest, request: pb.PathRequestProto) -> pb.GetPreferredBlockSizeResponseProto:
+def _preferred_block_size(read: NamespaceRead, request: pb.PathRequestProto) -> pb.GetPreferredBlockSizeResponseProto:
     place = read.file(request.src, follow=False)
     return pb.GetPreferredBlockSizeResponseProto(bsize=place.inode.file.preferredBlockSize)
 
 
-def _is_file_closed(read: ReadRequest, request: pb.PathRequestProto) -> pb.ResultProto:
+def _is_file_closed(read: NamespaceRead, request: pb.PathRequestProto) -> pb.ResultProto:
     return pb.ResultProto(result=not read.file(request.src).inode.file.HasField("fileUC"))
 
 
-def _link_target(read: ReadRequest, request: pb.PathRequestProto) -> pb.GetLinkTargetResponseProto:
+def _link_target(read: NamespaceRead, request: pb.PathRequestProto) -> pb.GetLinkTargetResponseProto:
     inode = read.existing(request.src, follow=False).inode
     if not inode.HasField("symlink"):
         raise ReadRefusedError(IO_EXCEPTION, f"Path {request.src} is not a symbolic link")
     return pb.GetLinkTargetResponseProto(targetPath=inode.symlink.target.decode("utf-8", "replace"))
 
 
-def _check_access(read: ReadRequest, request: pb.CheckAccessRequestProto) -> pb.EmptyProto:
+def _check_access(read: NamespaceRead, request: pb.CheckAccessRequestProto) -> pb.EmptyProto:
     place = read.existing(request.path)
     read.reads.check(place, Access(request.mode & 7))
     return pb.EmptyProto()
@@ -131,7 +131,7 @@ def _check_access(read: ReadRequest, request: pb.CheckAccessRequestProto) -> pb.
 # ---- directories ---------------------------------------------------------------------------------------------
 
 
-def _listing(read: ReadRequest, request: pb.GetListingRequestProto) -> pb.GetListingResponseProto:
+def _listing(read: NamespaceRead, request: pb.GetListingRequestProto) -> pb.GetListingResponseProto:
     if request.needLocation:
         raise refused_read("a listing with block locations")
     path = request.src.encode()
@@ -154,7 +154,7 @@ def _listed(inodes: list[ClientInode], remaining: int) -> pb.GetListingResponseP
     return pb.GetListingResponseProto(dirList=listing)
 
 
-def _content_summary(read: ReadRequest, request: pb.PathRequestProto) -> pb.GetContentSummaryResponseProto:
+def _content_summary(read: NamespaceRead, request: pb.PathRequestProto) -> pb.GetContentSummaryResponseProto:
     found = read.reads.summary(read.existing(request.src, follow=False))
     content, past = found.totals, found.in_snapshots
     return pb.GetContentSummaryResponseProto(
@@ -174,7 +174,7 @@ def _content_summary(read: ReadRequest, request: pb.PathRequestProto) -> pb.GetC
     )
 
 
-def _quota_usage(read: ReadRequest, request: pb.PathRequestProto) -> pb.GetQuotaUsageResponseProto:
+def _quota_usage(read: NamespaceRead, request: pb.PathRequestProto) -> pb.GetQuotaUsageResponseProto:
     found = read.reads.summary(read.existing(request.src, NO_INODE, follow=False))
     return pb.GetQuotaUsageResponseProto(
         usage=pb.QuotaUsageProto(
@@ -186,14 +186,14 @@ def _quota_usage(read: ReadRequest, request: pb.PathRequestProto) -> pb.GetQuota
     )
 
 
-def _snapshottable(read: ReadRequest, _: pb.EmptyProto) -> pb.GetSnapshottableDirListingResponseProto:
+def _snapshottable(read: NamespaceRead, _: pb.EmptyProto) -> pb.GetSnapshottableDirListingResponseProto:
     """Return the snapshottable directories; without any, the list is missing, as in Hadoop."""
     found = [snapshottable_message(*each) for each in read.reads.snapshottable()]
     listing = pb.SnapshottableDirectoryListingProto(snapshottableDirListing=found)
     return pb.GetSnapshottableDirListingResponseProto(snapshottableDirList=listing if found else None)
 
 
-def _snapshots(read: ReadRequest, request: pb.PathRequestProto) -> pb.GetSnapshotListingResponseProto:
+def _snapshots(read: NamespaceRead, request: pb.PathRequestProto) -> pb.GetSnapshotListingResponseProto:
     place, path = read.existing(request.src), request.src.encode()
     found = [snapshot_message(each.inode, each.id, path) for each in read.reads.snapshots_of(place, path)]
     return pb.GetSnapshotListingResponseProto(snapshotList=pb.SnapshotListingProto(snapshotListing=found))
@@ -202,7 +202,7 @@ def _snapshots(read: ReadRequest, request: pb.PathRequestProto) -> pb.GetSnapsho
 # ---- attributes ----------------------------------------------------------------------------------------------
 
 
-def _acl(read: ReadRequest, request: pb.PathRequestProto) -> pb.GetAclStatusResponseProto:
+def _acl(read: NamespaceRead, request: pb.PathRequestProto) -> pb.GetAclStatusResponseProto:
     place = read.find(request.src)
     if isinstance(place, SnapshotFolder) and place.snapshots is not None:
         return pb.GetAclStatusResponseProto(result=acl_message(SNAPSHOT_FOLDER_ACL))
@@ -211,7 +211,7 @@ def _acl(read: ReadRequest, request: pb.PathRequestProto) -> pb.GetAclStatusResp
     return pb.GetAclStatusResponseProto(result=acl_message(read.reads.acl(place)))
 
 
-def _xattrs(read: ReadRequest, request: pb.GetXAttrsRequestProto) -> pb.GetXAttrsResponseProto:
+def _xattrs(read: NamespaceRead, request: pb.GetXAttrsRequestProto) -> pb.GetXAttrsResponseProto:
     place = read.existing(request.src, CANNOT_FIND)
     wanted = [XAttrView(_namespace(each.namespace), each.name, None).full_name for each in request.xAttrs]
     return pb.GetXAttrsResponseProto(xAttrs=map(_xattr, read.reads.attributes(place, wanted)))
@@ -224,7 +224,7 @@ def _namespace(number: int) -> str:
         raise ReadRefusedError(IO_EXCEPTION, f"there is no namespace {number} of attributes") from fault
 
 
-def _xattr_names(read: ReadRequest, request: pb.PathRequestProto) -> pb.GetXAttrsResponseProto:
+def _xattr_names(read: NamespaceRead, request: pb.PathRequestProto) -> pb.GetXAttrsResponseProto:
     found = read.reads.attribute_names(read.existing(request.src, CANNOT_FIND))
     return pb.GetXAttrsResponseProto(xAttrs=[_xattr(each._replace(value=None)) for each in found])
 
@@ -234,30 +234,29 @@ def _xattr(attribute: XAttrView) -> pb.XAttrProto:
     return pb.XAttrProto(namespace=number, name=attribute.name, value=attribute.value)
 
 
-def _storage_policy(read: ReadRequest, request: pb.PathRequestProto) -> pb.GetStoragePolicyResponseProto:
+def _storage_policy(read: NamespaceRead, request: pb.PathRequestProto) -> pb.GetStoragePolicyResponseProto:
     found = read.reads.storage_policy(read.existing(request.src, NO_INODE, follow=False))
     return pb.GetStoragePolicyResponseProto(storagePolicy=storage_policy_message(found))
 
 
-def _storage_policies(read: ReadRequest, _: pb.EmptyProto) -> pb.GetStoragePoliciesResponseProto:
-    hadoop3 = read.browser.namespace.hadoop3
-    found = [each for each in STORAGE_POLICIES if hadoop3 or not each.needs_hadoop3]
+def _storage_policies(read: NamespaceRead, _: pb.EmptyProto) -> pb.GetStoragePoliciesResponseProto:
+    found = [each for each in STORAGE_POLICIES if read.browser.hadoop3 or not each.needs_hadoop3]
     return pb.GetStoragePoliciesResponseProto(policies=map(storage_policy_message, found))
 
 
-def _coding_policy(read: ReadRequest, request: pb.PathRequestProto) -> pb.GetErasureCodingPolicyResponseProto:
+def _coding_policy(read: NamespaceRead, request: pb.PathRequestProto) -> pb.GetErasureCodingPolicyResponseProto:
     place = read.existing(request.src, "Path not found: {}")
     read.reads.check(place, Access.READ)
     found = read.reads.coding(place)
     return pb.GetErasureCodingPolicyResponseProto(ecPolicy=None if found is None else erasure_coding_message(found))
 
 
-def _coding_policies(read: ReadRequest, _: pb.EmptyProto) -> pb.GetErasureCodingPoliciesResponseProto:
+def _coding_policies(read: NamespaceRead, _: pb.EmptyProto) -> pb.GetErasureCodingPoliciesResponseProto:
     found = read.browser.namespace.erasure_coding.policies()
     return pb.GetErasureCodingPoliciesResponseProto(ecPolicies=map(erasure_coding_message, found))
 
 
-ANSWERS: Final[Mapping[str, Callable[[ReadRequest, Any], Message]]] = {
+ANSWERS: Final[Mapping[str, Callable[[NamespaceRead, Any], Message]]] = {
     "getFileInfo": _file_info,
     "getFileLinkInfo": _link_info,
     "getPreferredBlockSize": _preferred_block_size,

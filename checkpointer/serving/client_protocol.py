@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from google.protobuf.message import Message
 
-from checkpointer.serving.client_answers import ANSWERS, ReadRequest
+from checkpointer.serving.client_answers import ANSWERS, NamespaceRead
 from checkpointer.serving.live_namespace import LiveNamespace
 from engine.live_browser import LiveBrowser
 from engine.read_refusals import STANDBY, standby_refusal
@@ -102,7 +102,7 @@ class _NamespaceCalls:
         return {**found, "getHAServiceState": Method(pb.EmptyProto, _ha_state)}
 
     def _reading(self, name: str) -> Handler:
-        answer: Callable[[ReadRequest, Any], Message] = ANSWERS[name]
+        answer: Callable[[NamespaceRead, Any], Message] = ANSWERS[name]
 
         def read(request: Any, context: CallContext) -> Message:
             self._check_client(context)
@@ -110,7 +110,7 @@ class _NamespaceCalls:
                 with self.live.reading(max(0, context.state_id or 0)) as browser:
                     assert isinstance(browser, LiveBrowser)
                     reads = NamespaceReads(browser, self.live.permissions(context.user))
-                    return answer(ReadRequest(browser, reads), request)
+                    return answer(NamespaceRead(browser, reads), request)
             except ReadRefusedError as refused:
                 raise _for_client(refused.java_class, str(refused), context) from refused
 

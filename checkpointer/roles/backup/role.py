@@ -112,7 +112,7 @@ class BackupRole:
             config.image_directories, permission=config.storage_permission, retries=config.restore_directories
         )
         recorder = TxnRecorder()
-        self._namespace = WarmNamespace(config.merge_settings, recorder=recorder)
+        self._namespace = WarmNamespace(config.merge_settings, recorder=recorder, keeps_sums=config.keeps_sums)
         self._past = PastWatch(
             recorder,
             ProvenanceStore(self._storage.current_folders),

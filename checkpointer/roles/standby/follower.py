@@ -108,7 +108,9 @@ class JournalFollower:
         self._replacement = ImageReplacement(storage, nodes, images)
         self._rebootstrap = config.rebootstrap
         recorder = TxnRecorder()
-        self.namespace = self._warm = WarmNamespace(config.merge_settings, recorder=recorder)
+        self.namespace = self._warm = WarmNamespace(
+            config.merge_settings, recorder=recorder, keeps_sums=config.keeps_sums
+        )
         self.past = PastWatch(
             recorder,
             ProvenanceStore(storage.current_folders),

@@ -1,0 +1,124 @@
+"""Sums of directories that are kept with a warm namespace, against a walk over all inodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.live_browser import LiveBrowser
+from engine.replay import replay
+from engine.warm_namespace import WarmNamespace
+from image_tools.namespace_browser import LocatedInode, SubtreeTotals
+from image_tools.permission_checker import ReadRefusedError
+from journal.ops import EditOp
+from tests.depth import examples
+from tests.engine.image_builder import BASE_TXID, ImageBuilder, numbered
+from tests.engine.op_makers import add, close, delete, mkdir, rename
+from tests.engine.replay_scenes import block
+from tests.engine.replay_twins import encoded
+from tests.engine.snapshot_model import base
+from tests.engine.snapshot_twin import SnapshotTwin, Step
+
+LAYOUT = -67
+PLAIN = [number for number, maker in enumerate(SnapshotTwin.MAKERS) if "snapshot" not in maker.__name__]
+STEPS = st.lists(
+    st.tuples(st.sampled_from(PLAIN) | st.integers(0, 255), *[st.integers(0, 255)] * 3), min_size=5, max_size=40
+)
+
+
+def directories(browser: LiveBrowser) -> Iterator[LocatedInode]:
+    root = browser.root()
+    waiting = [] if root is None else [root]
+    while waiting:
+        place = waiting.pop()
+        yield place
+        below = browser.page(place, b"", 1000).entries
+        waiting += [each for each in below if each.inode.HasField("directory")]
+
+
+def summed(browser: LiveBrowser, place: LocatedInode) -> SubtreeTotals | None:
+    """Return the sums, None if they are left to a NameNode."""
+    try:
+        return browser.content(place).totals
+    except ReadRefusedError:
+        return None
+
+
+def check(warm: WarmNamespace) -> None:
+    """Compare the sums of every directory with a walk; a walk sees each directory by itself."""
+    with warm.reading(0, 0) as browser:
+        kept = browser.sums
+        assert kept is not None
+        for place in directories(browser):
+            browser.sums = kept
+            found = summed(browser, place)
+            browser.sums = None
+            assert found == summed(browser, place), place.inode.name
+
+
+def play(warm: WarmNamespace, ops: list[EditOp], *, compiled: bool) -> None:
+    given = list(numbered(ops, warm.last_txid))
+    segment = encoded(given, LAYOUT) if compiled else None
+    if segment is None:
+        warm.apply(given)
+    else:
+        replay(warm.namespace, segment)
+    assert warm.last_txid == (given[-1].txid if given else warm.last_txid)
+
+
+@examples(60)
+@given(steps=STEPS, saved_after=st.integers(0, 40), compiled=st.booleans())
+def test_sums_are_those_of_a_walk_after_every_step(steps: list[Step], saved_after: int, compiled: bool) -> None:
+    builder, twin = base(LAYOUT)
+    with TemporaryDirectory() as name, WarmNamespace(keeps_sums=True) as warm:
+        folder = Path(name)
+        warm.load(builder.save(folder))
+        for number, step in enumerate(steps):
+            if number == saved_after and warm.last_txid > BASE_TXID:
+                warm.save([folder])
+            play(warm, twin.apply(step), compiled=compiled)
+            check(warm)
+
+
+@pytest.fixture
+def warm(tmp_path: Path) -> Iterator[WarmNamespace]:
+    """A namespace with /a/b/f of 7 bytes in its image."""
+    with WarmNamespace(keeps_sums=True) as namespace:
+        namespace.load(ImageBuilder(LAYOUT).save(tmp_path))
+        made = [mkdir("/a", 20001), mkdir("/a/b", 20002), add("/a/b/f", 20003), close("/a/b/f", blocks=[block(1)])]
+        play(namespace, made, compiled=False)
+        namespace.save([tmp_path])
+        yield namespace
+
+
+def totals(warm: WarmNamespace, inode_id: int) -> SubtreeTotals | None:
+    with warm.reading(0, 0) as browser:
+        return summed(browser, browser.chain(inode_id)[-1])
+
+
+def test_a_directory_without_changes_is_not_walked(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LiveBrowser, "children", None)
+    assert totals(warm, 20001) == SubtreeTotals(1, 2, 7, 21)
+
+
+def test_a_moved_directory_keeps_its_sums(warm: WarmNamespace) -> None:
+    play(warm, [mkdir("/new", 20009), rename("/a/b", "/new/b"), add("/new/b/g", 20010)], compiled=False)
+    assert totals(warm, 20001) == SubtreeTotals(0, 1, 0, 0)
+    assert totals(warm, 20009) == SubtreeTotals(2, 2, 7, 21)
+    play(warm, [delete("/new/b/f")], compiled=True)
+    assert totals(warm, 20009) == SubtreeTotals(1, 2, 0, 0)
+    check(warm)
+
+
+def test_open_files_of_the_image_count_with_a_full_last_block(tmp_path: Path) -> None:
+    with WarmNamespace(keeps_sums=True) as warm:
+        warm.load(ImageBuilder(LAYOUT).save(tmp_path))
+        play(warm, [mkdir("/a", 20001), add("/a/open", 20002, blocks=[block(1)])], compiled=False)
+        warm.save([tmp_path])
+        assert totals(warm, 20001) == SubtreeTotals(1, 1, 7, 3 * 128)
+        check(warm)
