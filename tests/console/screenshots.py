@@ -7,8 +7,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from console.action_panel import DaemonActions
 from console.blueprint import console_blueprint
 from console.history_panels import HistoryPanels
+from console.process_panels import process_panels
 from console.sources import ConsoleSources
 from hadoop_common.access import AccessControl
 from node_state.history import CHECKPOINT, FAILOVER, FAILURE, HistoryEntry
@@ -45,8 +47,13 @@ def main(folder: Path) -> None:
     """Write one PNG of each kind."""
     folder.mkdir(parents=True, exist_ok=True)
     history = HistoryPanels(_history)
+    actions = DaemonActions(lambda: ())
     sources = ConsoleSources(
-        lambda: as_json(daemon_state()), panels=history.overview, pages={"charts": ("History", history.page)}
+        lambda: as_json(daemon_state()),
+        panels=history.overview,
+        private_panels=lambda: (*actions.panels(), *process_panels()),
+        pages={"charts": ("History", history.page)},
+        actions=actions.all,
     )
     application = create_application(console_blueprint(sources, AccessControl()))
     with HttpServer(application, "127.0.0.1", 0) as server, browser() as running:
