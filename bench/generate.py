@@ -55,10 +55,6 @@ class Shape:
         group = index // FILES_A_DIRECTORY * FILES_A_DIRECTORY
         return f"/d{index:08d}" if index == group else f"/d{group:08d}/d{index:08d}"
 
-    def parent_of_directory(self, index: int) -> int:
-        group = index // FILES_A_DIRECTORY * FILES_A_DIRECTORY
-        return ROOT_INODE_ID if index == group else ROOT_INODE_ID + 1 + group
-
     def file_path(self, index: int) -> str:
         home = int(self.homes[index]) if self.varied else index % self.directories
         return f"{self.directory_path(home)}/part-{index:09d}"

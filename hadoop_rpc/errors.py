@@ -215,51 +215,6 @@ class UnsupportedOperationRemoteError(RemoteError):
     """The server does not support this operation."""
 
 
-@_java_exception("java.io.FileNotFoundException")
-class PathNotFoundError(RemoteError):
-    """The file or directory does not exist."""
-
-
-@_java_exception("org.apache.hadoop.fs.FileAlreadyExistsException")
-class FileAlreadyExistsError(RemoteError):
-    """A file or directory with this name already exists."""
-
-
-@_java_exception("org.apache.hadoop.fs.ParentNotDirectoryException")
-class ParentNotDirectoryError(RemoteError):
-    """A parent in the path is not a directory."""
-
-
-@_java_exception("org.apache.hadoop.fs.PathIsNotEmptyDirectoryException")
-class NotEmptyDirectoryError(RemoteError):
-    """A directory with content cannot be deleted without `recursive`."""
-
-
-@_java_exception("org.apache.hadoop.fs.InvalidPathException")
-class InvalidPathError(RemoteError):
-    """The argument is not a valid path."""
-
-
-@_java_exception("org.apache.hadoop.hdfs.protocol.AlreadyBeingCreatedException")
-class AlreadyBeingCreatedError(RemoteError):
-    """Another client has opened the file for writing."""
-
-
-@_java_exception("org.apache.hadoop.hdfs.server.namenode.LeaseExpiredException")
-class LeaseExpiredError(RemoteError):
-    """The client does not hold the file's lease."""
-
-
-@_java_exception("org.apache.hadoop.hdfs.protocol.SnapshotException")
-class SnapshotError(RemoteError):
-    """The directory's snapshots do not allow the operation."""
-
-
-@_java_exception("org.apache.hadoop.hdfs.protocol.NSQuotaExceededException")
-class QuotaExceededError(RemoteError):
-    """A directory would contain more names than its quota allows."""
-
-
 # ---- journals ----
 
 

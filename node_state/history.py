@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import operator
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -109,11 +109,6 @@ def as_line(entry: HistoryEntry) -> bytes:
         values["text"] = values["text"][:_MAX_TEXT]
     text = json.dumps(values, ensure_ascii=False, separators=(",", ":"), default=operator.index)
     return text.encode("utf-8", "replace") + b"\n"
-
-
-def read_lines(lines: Iterable[bytes]) -> Iterator[HistoryEntry]:
-    """Yield the entries of complete lines; a torn, foreign or damaged line is left out."""
-    return (entry for line in lines if (entry := read_line(line)) is not None)
 
 
 def read_line(line: bytes) -> HistoryEntry | None:

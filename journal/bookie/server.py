@@ -9,7 +9,7 @@ import threading
 import time
 
 from hadoop_common.port_limits import PortLimits, Refusals
-from hadoop_common.socket_loop import BUSY, IDLE, Channel, SocketLoop
+from hadoop_common.socket_loop import Channel, SocketLoop
 from journal.bookie.bookie import Bookie
 from journal.bookkeeper import protocol_v2, protocol_v3
 from journal.bookkeeper.errors import FrameError
@@ -88,9 +88,6 @@ class _BookieConnection(Channel):
 
     def overdue(self, now: float) -> str:
         return ""
-
-    def standing(self) -> int:
-        return BUSY if self._out else IDLE
 
     def ended(self) -> None:
         with self._guard:

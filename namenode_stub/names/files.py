@@ -206,7 +206,7 @@ class Files(NamespaceOperations):
         return row
 
     def check_held(self, path: str, holder: str, inode_id: int = 0) -> None:
-        """Check that a client is writing a file; raises LeaseExpiredError."""
+        """Check that a client is writing a file; raises LeaseExpiredRefusalError."""
         with self._transactions.change(f"fsync file {path}"):
             self._held(path, holder, inode_id)
 

@@ -65,7 +65,7 @@ def check_quotas(namespace: Namespace, directory: int, more: int, *, below: int 
         below: directory above which nothing changes, such as the common parent of a rename.
 
     Raises:
-        QuotaExceededError: a directory above would exceed its quota.
+        QuotaRefusalError: a directory above would exceed its quota.
     """
     row = directory
     while row not in (below, NO_ROW):

@@ -43,7 +43,7 @@ def resolve(namespace: Namespace, path: str, *, follow: bool = False) -> InodePl
         follow: also refuse a symbolic link as the last component.
 
     Raises:
-        InvalidPathError: the path is malformed.
+        InvalidPathRefusalError: the path is malformed.
         SymlinkInPathError: it leads through a symbolic link.
     """
     *_, last = places_along(namespace, path, follow=follow)

@@ -24,7 +24,7 @@ def checked_path(path: str) -> str:
     """Validate and return `path`.
 
     Raises:
-        InvalidPathError: it is not absolute and normalized, or has an invalid component.
+        InvalidPathRefusalError: it is not absolute and normalized, or has an invalid component.
     """
     if not path.startswith("/") or "//" in path or (path != "/" and path.endswith("/")):
         raise InvalidPathRefusalError(f"{path!a} is not a normalized absolute path")
@@ -50,7 +50,7 @@ def find(namespace: Namespace, path: str) -> int:
     """Return the row of the inode at `path`, NO_ROW if it does not exist.
 
     Raises:
-        InvalidPathError: the path is malformed.
+        InvalidPathRefusalError: the path is malformed.
         SymlinkInPathError: a directory in it is a symbolic link.
     """
     try:

@@ -66,7 +66,7 @@ def place_and_policies(
     """Resolve a path as `resolve`, with the effective policies there or at the nearest existing directory above.
 
     Raises:
-        InvalidPathError, SymlinkInPathError: as `resolve`.
+        InvalidPathRefusalError, SymlinkInPathError: as `resolve`.
     """
     found = NO_POLICIES
     for place in places_along(namespace, path, follow=follow):

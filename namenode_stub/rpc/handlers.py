@@ -22,7 +22,7 @@ def new_path(path: str) -> str:
     """Return `client_path` of a path to be created.
 
     Raises:
-        InvalidPathError: it contains an invalid name (DFSUtil.isValidName).
+        InvalidPathRefusalError: it contains an invalid name (DFSUtil.isValidName).
         OperationRefusedError: it is too long.
     """
     if ":" in path or "//" in path.rstrip("/"):

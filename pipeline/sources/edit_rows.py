@@ -13,7 +13,7 @@ import pyarrow as pa
 from journal.json_codec import op_to_json
 from journal.op_times import op_time
 from journal.operation import EditOp
-from journal.ops import NO_CALL_ID, OPERATIONS, CloseOp, ConcatDeleteOp, UpdateMasterKeyOp, by_name
+from journal.ops import NO_CALL_ID, OPERATIONS, CloseOp, ConcatDeleteOp, UpdateMasterKeyOp
 from pipeline.schema import Table
 
 _Getter = Callable[[EditOp], Any]
@@ -24,14 +24,6 @@ class EditRow(NamedTuple):
 
     op: EditOp
     approximate: int | None
-
-
-def opcode_of(name: str) -> int | None:
-    """Return the opcode of the operation `name`, e.g. `OP_MKDIR`; None for an unknown name."""
-    try:
-        return by_name(name).opcode
-    except KeyError:
-        return None
 
 
 def record_batch(rows: Sequence[EditRow], table: Table, segment: str) -> pa.RecordBatch:

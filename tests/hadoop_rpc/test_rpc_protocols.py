@@ -250,7 +250,7 @@ def test_every_registered_exception_comes_back_as_its_class() -> None:
         assert error.text == "said"
         assert error.hint
         found.add(kind.java_class)
-    assert {"java.io.FileNotFoundException", "org.apache.hadoop.ipc.StandbyException"} < found
+    assert {"java.lang.IllegalStateException", "org.apache.hadoop.ipc.StandbyException"} < found
     assert isinstance(remote_error("org.example.Unheard", ""), RpcError)
 
 

@@ -14,7 +14,6 @@ from hadoop_common.names import inprogress_name, segment_name
 from hadoop_common.storage_info import parse_version
 from hadoop_common.storage_lock import StorageLock
 from journal.binary_codec import encode_op
-from journal.edit_log_writer import EditLogWriter
 from journal.errors import (
     CorruptOpError,
     JournalError,
@@ -23,13 +22,12 @@ from journal.errors import (
     JournalStorageError,
     SegmentError,
     TransactionGapError,
-    UnsupportedEditsLayoutError,
 )
 from journal.file_journal import FileJournal
 from journal.journal import RecordBatch
 from journal.open_journal import open_journal
 from journal.segment import encode_header
-from tests.journal.wal_support import INFO, LAYOUT, delete, file_journal, names, read_all
+from tests.journal.wal_support import INFO, LAYOUT, delete, file_journal
 
 ROOT = Path(__file__).parents[2]
 
@@ -87,13 +85,6 @@ def test_an_existing_journal_is_refused_unless_forced(journal: FileJournal, fold
     assert parse_version((folder / "VERSION").read_bytes(), "") == other
 
 
-def test_edits_without_version_are_a_journal_too(journal: FileJournal, folder: Path) -> None:
-    (folder / segment_name(1, 2)).write_bytes(segment(1, 2))
-    (folder / "VERSION").unlink()
-    with pytest.raises(JournalExistsError):
-        journal.format(INFO)
-
-
 def test_a_format_that_was_killed_does_not_count(
     journal: FileJournal, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,11 +105,6 @@ def test_a_format_that_was_killed_does_not_count(
 
 
 # ---- states ------------------------------------------------------------------------------------------------
-
-
-def test_a_writer_recovers_first(journal: FileJournal) -> None:
-    with pytest.raises(JournalError, match="not recovered"):
-        journal.start_segment(1, LAYOUT)
 
 
 def test_another_namespace_is_refused(journal: FileJournal) -> None:
@@ -153,25 +139,6 @@ def test_segments_follow_one_another(journal: FileJournal, folder: Path) -> None
     assert sorted(path.name for path in folder.glob("edits*")) == [segment_name(1, 3), inprogress_name(4)]
 
 
-def test_a_segment_left_in_progress_is_recovered_first(journal: FileJournal, folder: Path) -> None:
-    journal.recover(INFO)
-    writer = journal.start_segment(1, LAYOUT)
-    writer.append(batch(1, 3))
-    writer.abort()
-    with pytest.raises(JournalError, match="not recovered"):
-        journal.start_segment(4, LAYOUT)
-    journal.recover(INFO)
-    assert (folder / segment_name(1, 3)).exists()
-    journal.start_segment(4, LAYOUT)
-
-
-def test_an_unknown_layout_begins_nothing(journal: FileJournal, tmp_path: Path) -> None:
-    journal.recover(INFO)
-    with pytest.raises(UnsupportedEditsLayoutError):
-        journal.start_segment(1, -70)
-    assert names(tmp_path) == []
-
-
 def test_a_damaged_segment_is_not_recovered(journal: FileJournal, folder: Path) -> None:
     content = bytearray(segment(1, 5))
     content[40] ^= 0xFF
@@ -185,31 +152,6 @@ def test_a_damaged_segment_is_not_recovered(journal: FileJournal, folder: Path) 
 
 
 # ---- one writer --------------------------------------------------------------------------------------------
-
-
-def test_a_second_segment_is_refused_while_one_is_written(journal: FileJournal) -> None:
-    journal.recover(INFO)
-    writer = journal.start_segment(1, LAYOUT)
-    for call in (
-        lambda: journal.start_segment(2, LAYOUT),
-        lambda: journal.recover(INFO),
-        lambda: journal.format(INFO, force=True),
-    ):
-        with pytest.raises(JournalInUseError, match="segment 1 is being written"):
-            call()
-    writer.append(batch(1, 1))
-
-
-def test_a_second_writer_of_this_process_is_refused(journal: FileJournal, folder: Path) -> None:
-    journal.recover(INFO)
-    second = FileJournal(folder)
-    for call in (lambda: second.recover(INFO), lambda: second.format(INFO, force=True)):
-        with pytest.raises(JournalInUseError, match="held by this process"):
-            call()
-    journal.close()
-    journal.close()
-    second.recover(INFO)
-    second.close()
 
 
 def test_a_second_writer_of_another_process_is_refused(journal: FileJournal, tmp_path: Path) -> None:
@@ -242,44 +184,6 @@ def test_the_lock_of_the_owner_of_the_directory_is_used(tmp_path: Path) -> None:
 
 
 # ---- reading -----------------------------------------------------------------------------------------------
-
-
-def write_log(journal: FileJournal) -> EditLogWriter:
-    """Write segments 1-3 and 4-6, and 7 to 8 in progress, durable up to 8, with 9 in the buffer."""
-    journal.recover(INFO)
-    writer = EditLogWriter(journal, LAYOUT, 1)
-    for txid in (2, 5, 8):
-        writer.sync(writer.write(delete(txid)))
-        if txid < 8:
-            writer.roll()
-    writer.write(delete(9))
-    return writer
-
-
-def test_a_reader_gets_segments_from_a_txid_on(journal: FileJournal, folder: Path) -> None:
-    write_log(journal)
-    reader = FileJournal(folder)
-    for each in (journal, reader):
-        assert [(s.first, s.last, s.in_progress) for s in each.segments(1)] == [(1, 3, False), (4, 6, False)]
-        opened = each.segments(5, in_progress=True)
-        assert [(s.first, s.last, s.in_progress) for s in opened] == [(4, 6, False), (7, 8, True)]
-        assert [op.txid for op in opened[0].read(5)] == [5, 6]
-        assert read_all(each, 1, in_progress=True) == {2: "/000002", 5: "/000005", 8: "/000008"}
-        assert (each.count(1), each.count(5), each.count(5, in_progress=True), each.count(99)) == (6, 2, 4, 0)
-        assert each.segments(7) == []
-
-
-def test_a_gap_is_named(journal: FileJournal, folder: Path) -> None:
-    for first, last in ((1, 3), (7, 9)):
-        (folder / segment_name(first, last)).write_bytes(segment(first, last))
-    for call in (lambda: journal.segments(2), lambda: journal.count(1)):
-        with pytest.raises(TransactionGapError, match="txids 4 to 6 are missing") as caught:
-            call()
-        assert (caught.value.expected, caught.value.found) == (4, 7)
-    with pytest.raises(TransactionGapError, match="txids 5 to 6 are missing"):
-        journal.segments(5)
-    assert [each.first for each in journal.segments(7)] == [7]
-    assert [each.first for each in journal.files()] == [1, 7]
 
 
 def test_a_reader_goes_on_where_the_open_segment_grew(journal: FileJournal, folder: Path) -> None:
