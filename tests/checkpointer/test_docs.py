@@ -59,3 +59,16 @@ def _classes() -> list[str]:
         if "_pb2" not in path.name
     ]
     return [name for source in sources for name in re.findall(r"^ *class (\w+)", source, re.MULTILINE)]
+
+
+def test_the_results_in_the_readme_are_those_of_performance_md() -> None:
+    """The README has a part of the first table, with the column of the floor left out."""
+    table = (ROOT / "README.md").read_text().partition("|---|---:|---:|\n")[2].partition("\n\n")[0].splitlines()
+    measured = {
+        row.split("|")[1].strip(): row for row in (DOCS / "performance.md").read_text().splitlines() if "|" in row
+    }
+    assert len(table) == 3
+    for row in table:
+        name, *results = (cell.strip() for cell in row.strip("|").split("|"))
+        key = "total" if name.endswith("in total") else name
+        assert [each.strip() for each in measured[key].strip("|").split("|")][-2:] == results
