@@ -82,6 +82,7 @@ def merge_case(case: Case, folder: Path, codec: str | None = None) -> Path:
 
 
 @pytest.mark.parametrize("case", ALL_CASES, ids=lambda case: case.id)
+@pytest.mark.parameters(2)
 def test_the_image_loads_and_is_the_one_hadoop_made_where_that_does(case: Case, tmp_path: Path) -> None:
     image, healed = made_of(case, tmp_path / "healed")
     assert md5_of_file(image) == read_md5_file(image)
@@ -214,6 +215,7 @@ def test_the_ways_of_healing_exclude_each_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", BROKEN_BASES, ids=lambda case: case.path.name)
+@pytest.mark.parameters(1)
 def test_an_old_image_that_no_namenode_loads_is_healed_before_it_is_read(case: Case, tmp_path: Path) -> None:
     folder = ready(case, tmp_path / "nn")
     before = fingerprint(folder)
@@ -242,6 +244,7 @@ def test_an_image_that_is_damaged_and_inconsistent_is_not_healed(tmp_path: Path)
 
 
 @pytest.mark.parametrize("case", NOT_LOADING, ids=lambda case: case.path.name)
+@pytest.mark.parameters(2)
 def test_what_stops_a_namenode_is_refused_by_name_or_merged_so_that_it_loads(case: Case, tmp_path: Path) -> None:
     """Hadoop wrote an image that it cannot load, or edits that it cannot replay."""
     ready(case, tmp_path)
