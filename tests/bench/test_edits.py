@@ -57,6 +57,7 @@ def test_what_a_mix_consists_of(tmp_path: Path) -> None:
     assert set(counts["mixed"]) > {*jobs, "OP_TIMES", "OP_ALLOW_SNAPSHOT"}
 
 
+@pytest.mark.parameters(2)
 @pytest.mark.parametrize("snapshots", [False, True])
 @every_mix
 def test_they_replay_onto_the_image(tmp_path: Path, mix: str, snapshots: bool) -> None:

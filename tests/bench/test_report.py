@@ -73,6 +73,7 @@ def test_charts_are_xml(picture: str) -> None:
     assert ET.fromstring(picture).tag.endswith("svg")
 
 
+@pytest.mark.parameters(1)
 @pytest.mark.parametrize("reserves", [(), ("1000", "70000", "1")])
 def test_our_merge_is_measured(tmp_path: Path, reserves: tuple[str, ...]) -> None:
     base = make(tmp_path, "jobs")

@@ -20,6 +20,7 @@ FILES, TRANSACTIONS = 3_000, 2_000
 EVERY_SHAPE = pytest.mark.parametrize("label", SHAPES)
 
 
+@pytest.mark.parameters(2)
 @EVERY_SHAPE
 def test_a_verification_finds_nothing_before_and_after_a_merge(tmp_path: Path, label: str) -> None:
     image = make_shape(tmp_path / "scene", SHAPES[label], FILES, TRANSACTIONS)

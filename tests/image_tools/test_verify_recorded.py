@@ -33,6 +33,7 @@ def test_a_healthy_image_has_no_finding(path: Path) -> None:
     assert found.txid == parse_image(path.name).txid  # type: ignore[union-attr]
 
 
+@pytest.mark.parameters(2)
 @pytest.mark.parametrize("path", [path for path in IMAGES if case_of(path) in OF_HADOOP], ids=case_of)
 def test_what_hadoop_left_is_found_and_repaired(path: Path, tmp_path: Path) -> None:
     graver = {finding.code for finding in verify_image(path).findings.listed if finding.severity is not Severity.INFO}

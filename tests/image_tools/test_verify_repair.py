@@ -44,6 +44,7 @@ def test_a_valid_image_is_not_written_again(case: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parameters(2)
 @pytest.mark.parametrize("codec", ["", *("org.apache.hadoop.io.compress." + name for name in CODECS)])
 def test_sections_without_damage_are_copied(tmp_path: Path, codec: str) -> None:
     model = Model(recorded("acl"))

@@ -81,6 +81,7 @@ def test_an_administrator_reads_and_acts(realm: Kdc, daemon: ShownDaemon, monkey
     assert daemon.service.state().cancelled is not None
 
 
+@pytest.mark.deep
 def test_another_user_only_reads_and_nobody_else_does(
     realm: Kdc, daemon: ShownDaemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:

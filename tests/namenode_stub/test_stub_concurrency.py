@@ -18,10 +18,11 @@ from hadoop_common.tls.settings import WebAddresses
 from journal.segment_file import list_segments
 from namenode_stub.active_namespace import ActiveNamespace, OperationRefusedError
 from namenode_stub.node import NameNodeStub
+from tests.depth import scaled
 from tests.namenode_stub.stub_support import copy_while_written, formatted, restarted_tree, uris, wait_until
 
 THREADS, OPERATIONS = 8, 200
-ROUNDS = 15
+ROUNDS = scaled(15, quick=6)
 
 
 def client(names: ActiveNamespace, number: int, count: int) -> None:

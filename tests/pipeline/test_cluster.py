@@ -18,6 +18,7 @@ from bench.generate import generate_edits, generate_image
 from checkpointer.merging.offline import merge_directory, plan_directory
 from pipeline import read_image
 from pipeline.tables.inodes import INODES
+from tests.depth import scaled
 from tests.pipeline.gated_daemon import GATE
 from tests.pipeline.spark_cluster import ClusterError, SparkCluster, wait_until
 from tests.pipeline.spark_events import read_events, tasks_by_executor
@@ -125,10 +126,11 @@ def merge_job(cluster: SparkCluster, storage: Path, shared: bool, conf: dict[str
     return Driver(cluster, ["checkpointer", *words], cluster.environment(conf, driver))
 
 
-def storage_directory(folder: Path, files: int = 20_000, transactions: int = 4_000) -> Path:
+def storage_directory(folder: Path) -> Path:
+    files = scaled(20_000, quick=4_000)
     (folder / "current").mkdir(parents=True)
     generate_image(folder / "current", files)
-    generate_edits(folder / "current", files, transactions)
+    generate_edits(folder / "current", files, files // 5)
     return folder
 
 

@@ -141,6 +141,7 @@ def spark_properties(events: Path) -> dict[str, str]:
     return found
 
 
+@pytest.mark.deep
 def test_a_checkpoint_is_made_on_spark_and_uploaded(node: FakeNamenode, tmp_path: Path) -> None:
     with running(tmp_path, node) as daemon:
         daemon.check_done(node)
