@@ -35,6 +35,7 @@ def daemon_page(status: Mapping[str, Any], now: float) -> NodePage:
         attention=attention,
         facts=tuple(_facts(status, now)),
         panels=tuple(panel for panel in _panels(status, now) if panel.rows or panel.facts),
+        paths=tuple(status.get("storage") or ()),
     )
 
 

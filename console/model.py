@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 T = TypeVar("T")
@@ -115,7 +117,11 @@ class ConsoleAction:
 
 @dataclass(frozen=True, slots=True)
 class NodePage:
-    """The page of one node."""
+    """The page of one node.
+
+    Attributes:
+        paths: known paths, of which those with a blank are found only here.
+    """
 
     role: str
     cluster: str
@@ -124,6 +130,7 @@ class NodePage:
     attention: tuple[Attention, ...] = ()
     facts: tuple[PageFact, ...] = ()
     panels: tuple[Panel, ...] = ()
+    paths: tuple[str, ...] = ()
 
 
 def cell(text: object, level: Level = Level.NEUTRAL) -> PageCell:
@@ -131,17 +138,28 @@ def cell(text: object, level: Level = Level.NEUTRAL) -> PageCell:
     return PageCell(UNKNOWN if text is None or text == "" else str(text), level)
 
 
-def without_paths(value: T) -> T:
-    """Return `value` with every path of a file replaced, for readers who are not administrators."""
+def without_paths(value: T, known: Sequence[str] = ()) -> T:
+    """Return `value` with every path of a file replaced, for readers who are not administrators.
+
+    Args:
+        known: paths that contain a blank, the longest first.
+    """
     content: Any = value
     if isinstance(content, str) and not isinstance(content, Level):
+        for path in known:
+            content = content.replace(path, "(path)")
         return cast(T, _PATH.sub("(path)", content))
     if isinstance(content, tuple):
-        return cast(T, tuple(without_paths(each) for each in content))
+        return cast(T, tuple(without_paths(each, known) for each in content))
     if is_dataclass(content) and not isinstance(content, type):
+        if isinstance(content, NodePage):
+            known = sorted((each for each in content.paths if " " in each), key=len, reverse=True)
         kept = ("svg", "links", "link", "id", "section", "kind")
-        changed = {f.name: without_paths(getattr(content, f.name)) for f in fields(content) if f.name not in kept}
+        changed = {
+            f.name: without_paths(getattr(content, f.name), known) for f in fields(content) if f.name not in kept
+        }
         if isinstance(content, Panel):
-            changed["svg"] = tuple(_SVG_TEXT.sub(lambda found: without_paths(found[0]), each) for each in content.svg)
+            clean = partial(_SVG_TEXT.sub, lambda found: without_paths(found[0], known))
+            changed["svg"] = tuple(map(clean, content.svg))
         return cast(T, replace(content, **changed))
     return value

@@ -380,6 +380,15 @@ def test_paths_are_hidden_and_addresses_are_not() -> None:
     assert shown.startswith('<svg aria-label="x"><path d="M1 2/3"/><title>nn1:(path) and ')
 
 
+def test_a_directory_with_a_blank_is_hidden_as_a_whole() -> None:
+    full = "storage directory /data/my disk/1 is not used: No space left on device"
+    state = daemon_state(alarms=(full,), storage={"/data/my disk": "in use", "/data/my disk/1": "No space left"})
+    far = text_of(client_of(state).get("/", environ_overrides=FAR).text)
+    assert "storage directory (path) is not used" in far
+    assert "disk/1" not in far
+    assert "/data/my disk/1" in text_of(client_of(state).get("/").text)
+
+
 def test_documents_link_to_each_other_and_to_nothing_else() -> None:
     found = document("operations.md")
     assert found is not None
