@@ -17,7 +17,7 @@ from pathlib import Path
 from archive.archive import Archive
 from archive.branch_choice import BranchChoice, SegmentDigests
 from archive.catalogue import IMAGES, Branch, EditsRecord, ImageRecord
-from archive.errors import ArchiveError, OtherHistoryError
+from archive.errors import ArchiveError, CrossingWritersError, OtherHistoryError
 from archive.fetching import fetch_segment
 from archive.history import BranchView, covering_base, newest_moment, reach, removed_edits, superseded_parts, view_of
 from archive.scratch import scratch_folder
@@ -31,6 +31,7 @@ from journal.segment import HEADER_SIZE
 from journal.segment_file import EditLogSegment, list_segments, map_file, read_ops
 
 _LAST = (1 << 63) - 1
+_TRIES = 3
 REPLAY_RATE = 500_000
 """Transactions per second that a restore replays, unless measured."""
 
@@ -147,6 +148,7 @@ def add_files(
 
     Raises:
         ArchiveError: the archive belongs to another namespace or cannot be written.
+        CrossingWritersError: another writer adds another history at the same time.
         OtherHistoryError: the files begin a branch, which the options do not allow; nothing was added.
         HdfsError: a file is damaged; what was published before stays.
     """
@@ -154,8 +156,15 @@ def add_files(
     with ExitStack() as resources:
         # few additions fetch an object
         scratch = cache(lambda: resources.enter_context(scratch_folder()))
-        addition = _Addition(archive, options, found.version, scratch, digests or SegmentDigests())
-        return addition.run(found, image_branch, expected)
+        for left in reversed(range(_TRIES)):
+            addition = _Addition(archive, options, found.version, scratch, digests or SegmentDigests())
+            try:
+                return addition.run(found, image_branch, expected)
+            except CrossingWritersError:
+                # everything is compared again, also with what the other writer has published
+                if not left:
+                    raise
+    raise AssertionError("unreachable")
 
 
 class _Addition:
@@ -221,11 +230,28 @@ class _Addition:
             if record is not None:
                 added.append(record)
         superseded = [] if self._archive.immutable else superseded_parts((*self._catalogue.edits, *added))
-        if added or forked or superseded:
-            self._catalogue = self._archive.publish(self._catalogue, added, superseded, (branch,) if forked else ())
+        if added or forked:
+            self._publish(added, branch, segments, forked=forked)
+        if superseded:
+            self._catalogue = self._archive.publish(self._catalogue, remove=superseded)
             for name in superseded:
                 self._archive.store.remove(name)
         return added
+
+    def _publish(
+        self, added: Sequence[EditsRecord], branch: Branch, segments: Sequence[EditLogSegment], *, forked: bool
+    ) -> None:
+        """Publish edits, and take them back if another writer has published another past in the meantime."""
+        own = [each.name for each in added]
+        known = self._catalogue.names.union(own)
+        self._catalogue = self._archive.publish(self._catalogue, added, branches=(branch,) if forked else ())
+        choice = BranchChoice(self._archive, self._catalogue, self._scratch, self._digests)
+        if choice.has_other_past(branch.name, known, segments):
+            self._archive.publish(self._catalogue, remove=own)
+            if not self._archive.immutable:
+                for name in own:
+                    self._archive.store.remove(name)
+            raise CrossingWritersError(branch.name)
 
     def _store_segment(self, segment: EditLogSegment, branch: str, reached: int) -> EditsRecord | None:
         """Store a segment, or its part after `reached`; None if there is none."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import accumulate, zip_longest
 from pathlib import Path
 
@@ -93,6 +93,19 @@ class BranchChoice:
         fork, parent = furthest
         branch = branch_after(parent, fork, _identity(segments, fork))
         return branch, branch.name not in equal
+
+    def has_other_past(self, branch: str, known: Collection[str], segments: Sequence[EditLogSegment]) -> bool:
+        """Return whether edits in `branch`, whose names are not `known`, are of another past than the segments.
+
+        Two writers of different pasts may both list a branch before either has published.
+        """
+        new = [each for each in view_of(self._catalogue, branch).pieces if each.record.name not in known]
+        return any(
+            self._overlap(piece, segment)[1] is not None
+            for segment in segments
+            for piece in new
+            if piece.last >= segment.first and (segment.last is None or piece.record.first <= segment.last)
+        )
 
     def _compared(self, view: BranchView, segments: Sequence[EditLogSegment]) -> tuple[int | None, int | None]:
         """Return the last transaction that is proven to be the same in both, and the first one that differs."""

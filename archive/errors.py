@@ -35,6 +35,16 @@ class NoSuchMomentError(ArchiveError):
     exit_code: ClassVar[int] = EXIT_USAGE
 
 
+class CrossingWritersError(ArchiveError):
+    """Another writer published another past in the same branch at the same time; nothing of this one stayed."""
+
+    def __init__(self, branch: str) -> None:
+        super().__init__(
+            f"another writer adds another history to branch {branch} at the same time",
+            hint="Try again; `hdfs haadmin -getAllServiceState` shows whether two NameNodes are active.",
+        )
+
+
 class OtherHistoryError(ArchiveError):
     """The files do not belong to a history that the archive has, and a new one was not allowed."""
 

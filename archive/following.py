@@ -17,7 +17,7 @@ from pathlib import Path
 
 from archive.adding import Added, AddOptions, FoundFiles, add_files
 from archive.archive import Archive
-from archive.branch_choice import SegmentDigests
+from archive.branch_choice import BranchChoice, SegmentDigests
 from archive.catalogue import Catalogue, EditsRecord
 from archive.errors import ArchiveError
 from archive.fetching import fetch_segment
@@ -204,7 +204,10 @@ class ArchiveFollower:
             assert part is not None
             record = store_part(self._archive, content, part, branch, finalized=False)
             self._next = _Next.at(content, part.end, part.last + 1)
-        self._publish(catalogue, record, [each.name for each in absorbed])
+        published = self._publish(catalogue, record, [each.name for each in absorbed])
+        if published is not None and self._crosses(published, {*catalogue.names, record.name}, segment, branch):
+            self._take_back(published, record, segment, absorbed, new.first - 1)
+            return False
         self._parts.append(_Part(part.first, part.start, part.end, record.name))
         return True
 
@@ -245,7 +248,8 @@ class ArchiveFollower:
     def _is_small(self, part: _Part, size: int) -> bool:
         return part.end - part.start <= size
 
-    def _publish(self, known: Catalogue, record: EditsRecord, absorbed: list[str]) -> None:
+    def _publish(self, known: Catalogue, record: EditsRecord, absorbed: list[str]) -> Catalogue | None:
+        """Publish a part; return the catalogue if others have changed it too."""
         published = self._archive.publish(known, [record], absorbed)
         for name in absorbed:
             self._archive.store.remove(name)
@@ -253,12 +257,34 @@ class ArchiveFollower:
         alone = set(known.commits) < set(published.commits) and len(published.commits) == len(known.commits) + 1
         if position is None or known is not self._noted or not alone:
             self._note(published, record.branch)
-            return
+            return published
         # nobody else has published, so that not all records have to be read
         whole = position.restorable_txid == position.last_txid
         restorable = record.last if whole else position.restorable_txid
         self._position = replace(position, last_txid=record.last, restorable_txid=restorable)
         self._noted = published
+        return None
+
+    def _crosses(self, published: Catalogue, known: set[str], segment: EditLogSegment, branch: str) -> bool:
+        """Return whether another writer has published another past in the meantime."""
+        with scratch_folder() as scratch:
+            choice = BranchChoice(self._archive, published, lambda: scratch, self._digests)
+            return choice.has_other_past(branch, known, [segment])
+
+    def _take_back(
+        self, published: Catalogue, record: EditsRecord, segment: EditLogSegment, absorbed: list[_Part], last: int
+    ) -> None:
+        """Unlist a part; the parts that it absorbed return as one, up to transaction `last`."""
+        kept = []
+        if absorbed:
+            with map_file(segment.path) as content:
+                earlier = EditLogSegment(segment.first, last, segment.path)
+                part = read_part(earlier, content, absorbed[-1].start, absorbed[-1].first)
+                assert part is not None
+                kept.append(store_part(self._archive, content, part, record.branch, finalized=False))
+        self._archive.publish(published, kept, [record.name])
+        if not self._archive.immutable:
+            self._archive.store.remove(record.name)
 
     def _last_txid(self, catalogue: Catalogue, branch: str) -> int:
         """Return the last transaction of the followed branch."""
