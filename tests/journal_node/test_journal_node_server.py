@@ -155,7 +155,7 @@ def test_a_wiped_node_formats_itself_where_it_may(places: list[Place]) -> None:
         format_all(places[:2])
         with running([wiped], places, **{"dfs.journalnode.enable.sync.format": "true"}), wiped.writer(2) as writer:
             wait_until("the format", lambda: writer.node.is_formatted(JOURNAL))
-            assert writer.node.get_journal_state(JOURNAL).last_promised_epoch == 1
+            wait_until("the promise", lambda: writer.node.get_journal_state(JOURNAL).last_promised_epoch == 1)
             with pytest.raises(JavaIOError, match="lacks segments begun before"):
                 writer.begin()
             writer.start(4)
