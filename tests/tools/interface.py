@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import click
 
 from archive.archive import IDENTITY
+from checkpointer.archiving import begun_archives
 from checkpointer.checks.registry import CHECKS
 from checkpointer.checks.verdict import State
 from checkpointer.cli import cli
@@ -63,6 +64,7 @@ _FILES = (
     RECORD,
     history_file.NAME,
     silences.NAME,
+    begun_archives.NAME,
     shadow.FOLDER,
     IDENTITY,
     MANIFEST,
