@@ -17,6 +17,8 @@ from journal.segment_file import EditLogSegment, map_file
 _LENGTH_SINCE = -56  # LayoutVersion.Feature.EDITLOG_LENGTH
 _FRAME = Struct(">Biq")
 _CHECKSUM = Struct(">I")
+# a checksum and the frame after it
+_BETWEEN = Struct(">IBiq")
 _MAX_TXID = (1 << 63) - 1
 _MIN_LENGTH = 12  # the length field and the txid
 HEAD_SIZE = _FRAME.size
@@ -83,19 +85,23 @@ def whole_frames(buffer: bytes, layout_version: int, first_txid: int, last_txid:
     """
     starts: list[int] = []
     position, txid = 0, first_txid
-    stop = len(buffer) - _CHECKSUM.size if has_frames(layout_version) else 0
+    if not has_frames(layout_version):
+        return Frames(starts, position, txid)
+    stop = len(buffer) - _CHECKSUM.size
     last = _MAX_TXID if last_txid is None else last_txid
-    unpack, checksum = _FRAME.unpack_from, _CHECKSUM.unpack_from
-    with memoryview(buffer) as view:
-        while position + _FRAME.size <= stop and txid <= last:
-            opcode, length, found = unpack(view, position)
-            end = position + 1 + length
-            if found != txid or end > stop or length < _MIN_LENGTH or opcode == TERMINATOR:
-                break
-            if (crc32(view[position:end]),) != checksum(view, end):
-                break
-            starts.append(position)
-            position, txid = end + _CHECKSUM.size, txid + 1
+    # zeros are no operation
+    padded = buffer + bytes(_BETWEEN.size)
+    opcode, length, found = _FRAME.unpack_from(padded)
+    unpack = _BETWEEN.unpack_from
+    while found == txid and txid <= last:
+        end = position + 1 + length
+        if end > stop or length < _MIN_LENGTH or opcode == TERMINATOR:
+            break
+        checksum, opcode, length, found = unpack(padded, end)
+        if checksum != crc32(padded[position:end]):
+            break
+        starts.append(position)
+        position, txid = end + _CHECKSUM.size, txid + 1
     return Frames(starts, position, txid)
 
 
