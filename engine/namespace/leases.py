@@ -234,7 +234,10 @@ class Leases:
         """Handle the close of a file by this spelling of its path, which may differ from its lease's."""
         if self._odd:
             self._odd.remove_below(path)
-        if not self._is_odd(path):
+        if self._is_odd(path):
+            # the lease stays, but `encode` leaves out a file that is not under construction
+            self.changed = True
+        else:
             self.remove(row)
 
     def removed(self, path: str) -> None:

@@ -65,6 +65,14 @@ def test_leases_of_hadoop_2_have_the_paths_of_operations(
     assert merged(again, mkdir("/later", NEW + 9)).lease_paths() == leases
 
 
+def test_a_file_of_the_image_closed_by_another_spelling_is_not_listed_as_open(tmp_path: Path) -> None:
+    """A NameNode does not load an image that lists a closed file in FILES_UNDERCONSTRUCTION."""
+    before = merged(scene(tmp_path, HADOOP2), *SCENE)
+    again = store(tmp_path / "again", before.data, before.info.transactionId)
+    assert before.lease_paths() == {(OPEN, "/open")}
+    assert merged(again, close("/open//")).lease_paths() == set()
+
+
 def test_leases_of_hadoop_3_stay_with_their_files(tmp_path: Path) -> None:
     image = merged(scene(tmp_path, HADOOP3), *SCENE, add("/d/n/", NEW), rename_old("/d//", "/e/"))
     assert image.lease_paths() == {(OPEN, "/open"), (NEW, "/e/n")}

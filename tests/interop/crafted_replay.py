@@ -58,7 +58,7 @@ class Verdict(Enum):
     SAME = "the same image"
     REFUSED = "both refuse"
     UNLOADABLE = "no NameNode loads the image that Hadoop writes"
-    HEALED = "our merge heals what stops a NameNode"
+    HEALED = "our merge heals what stops a NameNode, or what a NameNode writes wrongly"
     UNUSED = "our merge refuses what no NameNode logs"
     DIFFERENT = "different"
 
@@ -157,6 +157,8 @@ class CraftedReplay:
         ]
         if unlike and not self._loads(storage, theirs):
             return Comparison(Verdict.UNLOADABLE, "; ".join(unlike))
+        if unlike and self._writes_as_hadoop(storage, theirs, ops):
+            return Comparison(Verdict.HEALED, "; ".join(unlike))
         return Comparison(Verdict.DIFFERENT, "\n".join(unlike)) if unlike else Comparison(Verdict.SAME)
 
     def _refusals(self, storage: Path, theirs: Outcome, ours: Outcome, ops: Sequence[EditOp]) -> Comparison:
@@ -176,11 +178,17 @@ class CraftedReplay:
     def _is_healed(self, storage: Path, theirs: Outcome, ours: Outcome) -> bool:
         """Return whether Hadoop stops at inconsistent snapshot diffs, which our merge heals (docs/snapshots.md).
 
-        `--as-hadoop` stops at the same operation, and a NameNode loads our image if the merge made one.
+        `--as-hadoop` stops at the same operation, or at any where Hadoop cannot write the image, and a NameNode loads
+        our image if the merge made one.
         """
         stopped = self._our_side(storage, plain=True, healing=HealingMode.AS_HADOOP)
-        stops_there = stopped.txid == theirs.txid and "are inconsistent with its children" in stopped.error
+        stops_there = theirs.txid in (None, stopped.txid) and "are inconsistent with its children" in stopped.error
         return stops_there and (ours.image is None or self._loads(storage, ours))
+
+    def _writes_as_hadoop(self, storage: Path, theirs: Outcome, ops: Sequence[EditOp]) -> bool:
+        """Return whether our merge heals what Hadoop's image has: `--as-hadoop` makes the same image."""
+        ours = self._our_side(storage, plain=True, healing=HealingMode.AS_HADOOP)
+        return ours.image is not None and not imgcmp.compare(*_images(theirs, ours), clock=_Clock(ops))
 
     def _hadoop_side(self, storage: Path) -> Outcome:
         name, out = storage / "name", storage / "hadoop"
