@@ -33,7 +33,7 @@ PROTOS := $(wildcard hadoop_rpc/proto/*.proto image_format/proto/*.proto journal
 # images of containers set it: each of hundreds of processes would compile every module it imports anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup wheel sdist wheelhouse deb release demo demo-bookkeeper demo-ha demos-loaded test test-deep test-loaded unit interop differential interop-setup kills faults fuzz lint types layers wording check bench bench-archive bench-compress bench-scale bench-shapes bench-standby bench-journal bench-transfer bench-pipeline bench-dump load abuse screenshots format lock clean
+.PHONY: help setup wheel sdist wheelhouse deb release demo demo-bookkeeper demo-ha demos-loaded test test-deep test-loaded unit interop differential interop-setup kills faults fuzz lint types layers wording check bench bench-archive bench-compress bench-scale bench-shapes bench-standby bench-live-reads bench-journal bench-transfer bench-pipeline bench-dump load abuse screenshots format lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -169,6 +169,9 @@ bench-shapes: setup ## time unlike namespaces beside that of jobs, to bench/shap
 
 bench-standby: setup ## a standby's checkpoint of a warm namespace of 10 million inodes beside the floor, and what following costs; BENCH="--rounds 50"
 	$(BIN)/python -m bench.standby $(BENCH)
+
+bench-live-reads: setup ## 200 clients that list and count a served namespace, beside following and a checkpoint; BENCH="--sums"
+	$(BIN)/python -m bench.live_reads $(BENCH)
 
 bench-scale: setup ## time and memory an inode and a transaction from 1 to 50 million inodes, with a linear model, to bench/scale.md
 	$(BIN)/python -m bench.scale $(BENCH)

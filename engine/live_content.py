@@ -18,7 +18,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from engine.read_refusals import SNAPSHOT_READS, refused_read
 from image_format.index import Ids
@@ -28,9 +27,7 @@ from image_format.kernels.inode import DIRECTORY
 from image_format.kernels.scan import find_ids
 from image_format.kernels.tables import UNKNOWN
 from image_format.name_order import name_key
-from image_format.proto import fsimage_pb2 as pb
-from image_tools.dump.values import signed32
-from image_tools.namespace_browser import NO_TOTALS, Enter, LocatedInode, SubtreeTotals, space_consumed
+from image_tools.namespace_browser import NO_TOTALS, Enter, LocatedInode, SubtreeTotals, leaf_totals, space_consumed
 
 if TYPE_CHECKING:
     from engine.live_browser import LiveBrowser
@@ -62,7 +59,7 @@ class ContentWalk:
             ReadRefusedError: a directory has snapshot diffs, or too many changes.
         """
         if not place.inode.HasField("directory"):
-            return self._of_leaf(place.inode)
+            return leaf_totals(place.inode, self._browser.erasure_policies)
         totals, waiting = SubtreeTotals(0, 1, 0, 0), [to_signed(place.inode.id)]
         if self._browser.namespace.table.row_of.get(waiting[0]) is None:
             below, waiting = self._of_untouched_directories(np.array(waiting, np.int64))
@@ -151,18 +148,5 @@ class ContentWalk:
             if inode.HasField("directory"):
                 directories.append(each)
             else:
-                totals = totals.plus(self._of_leaf(inode))
+                totals = totals.plus(leaf_totals(inode, self._browser.erasure_policies))
         return totals._replace(directories=len(directories)), directories
-
-    def _of_leaf(self, inode: pb.INode) -> SubtreeTotals:
-        """Return the sums of a file or symlink; the last block of an open file takes its full size of disk."""
-        file = inode.file
-        length = sum(to_signed(block.numBytes) for block in file.blocks)
-        stored = length
-        if file.HasField("fileUC") and file.blocks:
-            stored += to_signed(file.preferredBlockSize) - to_signed(file.blocks[-1].numBytes)
-        coding = file.erasureCodingPolicyID if file.HasField("erasureCodingPolicyID") else -1
-        columns: list[npt.NDArray[np.int64]] = [
-            np.array([each], np.int64) for each in (stored, signed32(file.replication), coding)
-        ]
-        return SubtreeTotals(1, 0, length, int(space_consumed(self._browser.erasure_policies, *columns)[0]))

@@ -48,17 +48,16 @@ class LoadedImage:
     def with_sums(self, allocator: ArrayAllocator) -> LoadedImage:
         """Return this image with the sums below its directories.
 
-        They are unknown above open files, whose last block counts with its full size, and above all that has snapshot
-        diffs or references, which a walk has to see.
+        They are unknown above all that has snapshot diffs or references, which a walk has to see.
 
         Raises:
             RecordError: a record is damaged.
             ImageStorageError: not enough disk space.
         """
         history, tree = self.namespace.history, self.namespace.tree
-        marked = np.concatenate([tree.leased_ids, history.lookup.diffs.owners, self.index.history.referred])
+        marked = np.concatenate([history.lookup.diffs.owners, self.index.history.referred]).astype(np.int64, copy=False)
         sums = directory_sums(
-            self.image, self.index, self.erasure_policies(), allocator, marked.astype(np.int64, copy=False)
+            self.image, self.index, self.erasure_policies(), allocator, opened=tree.leased_ids, marked=marked
         )
         return replace(self, sums=sums)
 

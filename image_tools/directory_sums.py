@@ -15,14 +15,17 @@ from image_format.kernels.directory_tree import add_upwards
 from image_format.kernels.inode import DIRECTORY, FILE
 from image_format.kernels.scan import find_ids
 from image_format.policies import ErasurePolicy
+from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
+from image_format.varint import parse_message, read_record
 from image_tools.directory_paths import chain_directories, place_inodes
-from image_tools.namespace_browser import NO_TOTALS, SubtreeTotals, space_consumed
+from image_tools.namespace_browser import NO_TOTALS, SubtreeTotals, leaf_totals, space_consumed
 
 _BATCH = 1 << 16
 _COUNTS = len(NO_TOTALS)
 
 Ids = npt.NDArray[np.int64]
+_NO_IDS: Ids = np.zeros(0, np.int64)
 Numbers = npt.NDArray[np.int64]
 
 
@@ -54,13 +57,16 @@ def directory_sums(
     index: ImageIndex,
     policies: Mapping[int, ErasurePolicy],
     allocator: ArrayAllocator,
-    marked: Ids | None = None,
+    *,
+    opened: Ids = _NO_IDS,
+    marked: Ids = _NO_IDS,
 ) -> DirectorySums:
     """Compute the sums below each directory of an image.
 
     Args:
         policies: erasure coding policies by id.
         allocator: for the result, and for the tree of the image while it is computed.
+        opened: ids of the open files, whose last block takes its full size.
         marked: ids of inodes that make the sums of all directories above them, and their own, unknown.
 
     Raises:
@@ -79,10 +85,19 @@ def directory_sums(
         for number, values in enumerate((~is_directory, is_directory, columns.length, space)):
             sized = values if number < 2 else np.where(columns.kind == FILE, values, 0)
             np.add.at(totals[:, number], rows[placed], sized[placed])
+    for inode_id in opened.tolist():
+        slot = arrays.slot(inode_id)
+        if slot >= 0 and parents[slot] >= 0:
+            inode = parse_message(
+                pb.INode, read_record(index.inode_buffer.data, index.inode_offset(slot), place), place
+            )
+            whole = leaf_totals(inode, policies).space
+            inode.file.ClearField("fileUC")
+            totals[parents[slot], -1] += whole - leaf_totals(inode, policies).space
     chain = chain_directories(image, arrays, parents, allocator)
     add_upwards(chain.parents, chain.order, totals)
     marks = np.zeros((arrays.directory_ids.size, 1), np.int64)
-    if marked is not None and marked.size:
+    if marked.size:
         slots = arrays.slots_of(marked)
         for rows in (find_ids(arrays.directory_ids, marked), parents[slots[slots >= 0]]):
             np.add.at(marks[:, 0], rows[rows >= 0], 1)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from hadoop_common.hdfs_constants import UNSPECIFIED_POLICY
 from image_format.policies import ErasurePolicy, raw_bytes
 from image_format.proto import fsimage_pb2 as pb
-from image_tools.dump.values import SerialNames, own_policies
+from image_tools.dump.values import SerialNames, own_policies, signed32, signed64
 
 DOT_SNAPSHOT = b".snapshot"
 
@@ -146,6 +146,18 @@ def space_consumed(
             striped = coding == number
             space[striped] = raw_bytes(length[striped], policy)
     return space
+
+
+def leaf_totals(inode: pb.INode, policies: Mapping[int, ErasurePolicy]) -> SubtreeTotals:
+    """Return the sums of a file or symlink; the last block of an open file takes its full size of disk."""
+    file = inode.file
+    length = sum(signed64(block.numBytes) for block in file.blocks)
+    stored = length
+    if file.HasField("fileUC") and file.blocks:
+        stored += signed64(file.preferredBlockSize) - signed64(file.blocks[-1].numBytes)
+    coding = file.erasureCodingPolicyID if file.HasField("erasureCodingPolicyID") else -1
+    columns = [np.array([each], np.int64) for each in (stored, signed32(file.replication), coding)]
+    return SubtreeTotals(1, 0, length, int(space_consumed(policies, *columns)[0]))
 
 
 def placed(

@@ -1,0 +1,196 @@
+"""`python -m bench.live_reads`: clients that list and count as fast as they can, beside following and a checkpoint.
+
+The namespace of a generated image is served over RPC. Processes of clients list directories and count subtrees of it.
+In the meantime batches of transactions are applied at a steady rate, as a standby finds them, then a checkpoint is
+made. Both are measured without clients first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import random
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from typing import cast
+
+import psutil
+
+from bench.edits import write_edits
+from bench.scene import machine, make_image, read_all
+from checkpointer.roles.role import CheckpointRole
+from checkpointer.serving.client_protocol import namespace_services
+from checkpointer.serving.live_namespace import LiveNamespace
+from engine.warm_namespace import WarmNamespace
+from engine.warm_up import warm_up
+from hadoop_common.configuration import Configuration
+from hadoop_common.names import image_name
+from hadoop_common.port_limits import PortLimits
+from hadoop_common.process_tuning import collect_garbage_rarely
+from hadoop_rpc.client_protocol import CLIENT_PROTOCOL
+from hadoop_rpc.errors import RpcError
+from hadoop_rpc.proto import client_namenode_pb2 as pb
+from hadoop_rpc.protocol_client import ProtocolClient
+from hadoop_rpc.server import RpcServer
+from image_format.md5_file import md5_path
+from journal.segment_file import EditLogSegment, list_segments, read_transactions
+from site_config.checkpoint_config import CheckpointConfig, Role
+
+_BATCH = 1_000
+_PROCESSES = 2
+_USER = "bench"
+
+
+class _Reader(ProtocolClient):
+    protocol = CLIENT_PROTOCOL
+
+    def list(self, path: str) -> list[str]:
+        """Return the directories in a directory."""
+        answer = self._call("getListing", pb.GetListingRequestProto(src=path, startAfter=b"", needLocation=False))
+        found = [each for each in answer.dirList.partialListing if each.fileType == pb.HdfsFileStatusProto.IS_DIR]
+        return [f"{path.rstrip('/')}/{each.path.decode()}" for each in found]
+
+    def count(self, path: str) -> None:
+        self._call("getContentSummary", pb.PathRequestProto(src=path))
+
+
+def _clients(
+    address: tuple[str, int], threads: int, ended: Event, answers: multiprocessing.Queue[tuple[int, int]]
+) -> None:
+    """Read with `threads` clients until the end; report answers and refusals."""
+    done, refused = [0] * threads, [0] * threads
+
+    def read(number: int) -> None:
+        chance, known = random.Random(number), ["/"]
+        with _Reader(*address, user=_USER) as reader:
+            while not ended.is_set():
+                path = chance.choice(known)
+                try:
+                    if chance.random() < 0.8:
+                        known = [*known, *reader.list(path)][-5_000:] or ["/"]
+                    else:
+                        reader.count(path)
+                    done[number] += 1
+                except RpcError:
+                    refused[number] += 1
+
+    workers = [threading.Thread(target=read, args=(number,)) for number in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    answers.put((sum(done), sum(refused)))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Following and a checkpoint; seconds, and bytes of anonymous memory.
+
+    Attributes:
+        lags: from the arrival of each batch until it is applied.
+    """
+
+    lags: Sequence[float]
+    checkpoint: float
+    memory: int
+
+
+def _follow(namespace: WarmNamespace, current: Path, segments: Sequence[EditLogSegment], interval: float) -> Measured:
+    lags, begun = [], time.monotonic()
+    for number, segment in enumerate(segments):
+        due = begun + number * interval
+        time.sleep(max(0.0, due - time.monotonic()))
+        namespace.apply(read_transactions([segment], namespace.last_txid + 1), expected=_BATCH)
+        lags.append(time.monotonic() - due)
+    base, begun = namespace.base_txid, time.monotonic()
+    namespace.save([current])
+    taken = time.monotonic() - begun
+    old = current / image_name(base)
+    old.unlink()
+    md5_path(old).unlink()
+    memory = psutil.Process().memory_info()
+    return Measured(lags, taken, memory.rss - memory.shared)
+
+
+class _NoRole:
+    """A role of which nobody asks anything."""
+
+
+def _served(namespace: WarmNamespace) -> LiveNamespace:
+    values = {"fs.defaultFS": "hdfs://localhost:8020", "dfs.namenode.shared.edits.dir": "/nowhere"}
+    config = CheckpointConfig.from_configuration(Configuration.from_mapping(values, {"USER": _USER}), Role.STANDBY)
+    return LiveNamespace(cast(CheckpointRole, _NoRole()), namespace, config, owner=_USER, authenticated=False)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m bench.live_reads", description=__doc__)
+    parser.add_argument("--inodes", type=int, default=10_000_000)
+    parser.add_argument("--clients", type=int, default=200)
+    parser.add_argument("--batches", type=int, default=60, help="of 1,000 transactions, for each measurement")
+    parser.add_argument("--interval", type=float, default=0.5, help="seconds between two batches")
+    parser.add_argument("--sums", action="store_true", help="keep the sums of every directory")
+    arguments = parser.parse_args()
+    collect_garbage_rarely()
+    warm_up()
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder, WarmNamespace(keeps_sums=arguments.sums) as namespace:
+        base = make_image(Path(folder), arguments.inodes, snapshots=False, seed=1)
+        write_edits(base, 2 * arguments.batches * _BATCH, "jobs", segment=_BATCH)
+        current = base.path.parent
+        segments = list_segments(current)
+        read_all(current)
+        begun = time.monotonic()
+        namespace.load(base.path)
+        print(f"{machine()}: {arguments.inodes:,} inodes, loaded in {time.monotonic() - begun:.1f} s", flush=True)
+        _count_root(namespace)
+        _show("alone", _follow(namespace, current, segments[: arguments.batches], arguments.interval))
+        live, spawn = _served(namespace), multiprocessing.get_context("spawn")
+        ended, answers = spawn.Event(), spawn.Queue()
+        # all clients have one address here
+        limits = PortLimits(connections=2 * arguments.clients, peer_connections=2 * arguments.clients)
+        with RpcServer(namespace_services(live, needs_state_id=False), "127.0.0.1", 0, limits=limits) as server:
+            threads = arguments.clients // _PROCESSES
+            given = (server.address, threads, ended, answers)
+            readers = [spawn.Process(target=_clients, args=given) for _ in range(_PROCESSES)]
+            for reader in readers:
+                reader.start()
+            begun = time.monotonic()
+            beside = _follow(namespace, current, segments[arguments.batches :], arguments.interval)
+            ended.set()
+            found = [answers.get() for _ in readers]
+            seconds = time.monotonic() - begun
+            for reader in readers:
+                reader.join()
+        _show(f"beside {arguments.clients} clients", beside)
+        done, refused = (sum(each) for each in zip(*found, strict=True))
+        print(f"{done / seconds:.0f} answers a second, {refused} refusals")
+
+
+def _count_root(namespace: WarmNamespace) -> None:
+    with namespace.reading(0, 0) as browser:
+        root = browser.root()
+        assert root is not None
+        begun = time.monotonic()
+        totals = browser.content(root).totals
+        taken = time.monotonic() - begun
+    inodes = totals.files + totals.directories
+    print(f"count of /: {1000 * taken:.2f} ms, {inodes / taken / 1e6:.2f} million inodes a second", flush=True)
+
+
+def _show(what: str, found: Measured) -> None:
+    print(
+        f"{what}: a batch is applied after {1000 * statistics.median(found.lags):.0f} ms (median), "
+        f"{max(found.lags):.2f} s at most; checkpoint {found.checkpoint:.2f} s; {found.memory >> 20} MiB",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
