@@ -37,7 +37,7 @@ Description: Lean checkpointer for HDFS
  Merges the image and the edit log of an HDFS NameNode beside it, without a
  second NameNode: as a secondary, standby or backup node, and offline.
 """
-_POSTINST = """\
+POSTINST = """\
 #!/bin/sh
 set -e
 if [ "$1" = configure ]; then
@@ -47,6 +47,10 @@ if [ "$1" = configure ]; then
         # those that run, after an upgrade
         [ -z "$2" ] || systemctl try-restart 'checkpointer@*.service' \
             checkpointer-journalnode.service checkpointer-zkfc.service
+        # so that the first checkpoint of a large namespace does not wait for the compiler
+        systemd-run --quiet --collect --no-block --unit=checkpointer-compile --uid=hdfs --gid=hadoop --nice=19 \
+            --property=CacheDirectory=hdfs-checkpointer --setenv=NUMBA_CACHE_DIR=/var/cache/hdfs-checkpointer \
+            /opt/hdfs-checkpointer/bin/checkpointer compile || true
     fi
 fi
 """
@@ -210,7 +214,7 @@ def _control(root: Path, version: str, extras: list[str]) -> None:
     )
     (control / "control").write_text(fields)
     (control / "conffiles").write_text("/etc/hdfs-checkpointer/logging.toml\n")
-    for name, text in {"postinst": _POSTINST, "prerm": _PRERM, "postrm": _POSTRM}.items():
+    for name, text in {"postinst": POSTINST, "prerm": _PRERM, "postrm": _POSTRM}.items():
         (control / name).write_text(text)
         (control / name).chmod(_MODE)
 

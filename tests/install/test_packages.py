@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from checkpointer.cli import cli
+from install.deb import POSTINST
 from install.share import completions, man_pages
 from site_config.checkpoint_config import Role
 from tests.cli_runner import run_cli
@@ -65,6 +66,28 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
         command = ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", tmp_path / name]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_installation_compiles_in_the_background_and_an_upgrade_restarts_what_runs(tmp_path: Path) -> None:
+    script = tmp_path / "postinst"
+    script.write_text(POSTINST.replace("/run/systemd/system", str(tmp_path)))
+    for name in ("systemctl", "systemd-run", "systemd-sysusers"):
+        shim = tmp_path / name
+        # a system without room for another unit must not make the installation fail
+        shim.write_text(f'#!/bin/sh\necho "{name} $*" >> {tmp_path}/calls\n[ {name} != systemd-run ]\n')
+        shim.chmod(0o755)
+    for version, restarts in (("", []), ("0.9", ["systemctl try-restart"])):
+        (tmp_path / "calls").unlink(missing_ok=True)
+        environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        subprocess.run(["sh", "-u", script, "configure", version], env=environment, check=True)
+        called = (tmp_path / "calls").read_text().splitlines()
+        assert [" ".join(each.split()[:2]) for each in called] == [
+            "systemd-sysusers hdfs-checkpointer.conf",
+            "systemctl daemon-reload",
+            *restarts,
+            "systemd-run --quiet",
+        ]
+        assert called[-1].endswith("=/var/cache/hdfs-checkpointer /opt/hdfs-checkpointer/bin/checkpointer compile")
 
 
 @pytest.mark.parametrize("role", [role.value for role in Role])

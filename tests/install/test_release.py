@@ -131,6 +131,7 @@ def test_two_builds_in_different_folders_are_equal(released: Path, tmp_path: Pat
 
 def check_program(folder: Path, program: Sequence[str]) -> None:
     """Assert that an installed program makes a checkpoint next to a stub."""
+    folder.mkdir(parents=True, exist_ok=True)
     site = Site(folder)
     conf = site.conf("secondary", "secondary")
     namenode = site.conf("secondary", "namenode", **{"dfs.namenode.name.dir": (folder / "nn").as_uri()})
