@@ -29,6 +29,12 @@ class SourceOptionError(PipelineError):
     exit_code: ClassVar[int] = EXIT_USAGE
 
 
+class PathRulesError(PipelineError):
+    """A file of path sets and tables that cannot be used."""
+
+    exit_code: ClassVar[int] = EXIT_USAGE
+
+
 class OutputError(PipelineError):
     """Failure to write the output of a command."""
 

@@ -126,6 +126,7 @@ class CheckpointConfig:
         report_daily: whether a report is made of the first image of each day.
         report_directory: directory of these reports, "" for that in the first storage directory.
         reports_retained: reports that are kept.
+        report_paths: file of path sets and tables, "" for none.
         report_memory: limit in bytes on the memory of each process of a report.
         texts: values that files set, used to log changes.
         conf_dir: directory of the configuration, for child processes; None if unknown.
@@ -190,6 +191,7 @@ class CheckpointConfig:
     report_daily: bool = bound(keys.REPORT_DAILY)
     report_directory: str = bound(keys.REPORT_DIR)
     reports_retained: int = bound(keys.REPORTS_RETAINED)
+    report_paths: str = bound(keys.REPORT_PATHS)
     report_memory: int = bound(keys.REPORT_MEMORY)
     texts: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     conf_dir: Path | None = field(default=None, compare=False)

@@ -344,6 +344,12 @@ REPORT_DIR = ConfigKey(
 REPORTS_RETAINED = ConfigKey(
     "checkpointer.report.retained", "30", COUNT, "Daily reports that are kept. Specific to the checkpointer.", least=1
 )
+REPORT_PATHS = ConfigKey(
+    "checkpointer.report.paths",
+    "",
+    text("file"),
+    "TOML file of path sets and tables for these reports. Specific to the checkpointer.",
+)
 REPORT_MEMORY = ConfigKey(
     "checkpointer.report.memory",
     "2g",

@@ -117,6 +117,8 @@ class DailyReporter:
     def _command_for(self, image: Path, report: KeptReport) -> ChildCommand:
         memory = self._config.report_memory
         words = [*self._command, str(image), "--master", _MASTER, "--driver-memory", f"{memory // 2 >> 20}m"]
+        if self._config.report_paths:
+            words += ["--paths", self._config.report_paths]
         # the JSON is the last file, so a report with both files is complete
         words += ["--format", "json", "--out", str(report.page), "--out", str(report.data), "--force"]
         return ChildCommand(words, self._config.conf_dir, _NICENESS, memory)

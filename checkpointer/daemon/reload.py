@@ -56,6 +56,7 @@ RELOADABLE = frozenset(
         "report_daily",
         "report_directory",
         "reports_retained",
+        "report_paths",
         "report_memory",
     }
 )

@@ -20,6 +20,7 @@ from pipeline.reports.model import SECTIONS
 
 if TYPE_CHECKING:
     from pipeline.reports.model import NamespaceReport
+    from pipeline.reports.path_rules import PathRules
 
 
 def _size(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
@@ -53,6 +54,7 @@ class _Options:
     max_items: int
     only: tuple[str, ...]
     as_of: datetime | None
+    paths: PathRules | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,12 @@ class _SparkOptions:
     metavar="A,B",
     callback=_section_ids,
     help="Show only these sections. May be repeated.",
+)
+@click.option(
+    "--paths",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Path sets and tables of databases to report on, a TOML file.",
 )
 @click.option("--depth", type=click.IntRange(0, 100), default=3, show_default=True, help="Levels of directories.")
 @click.option("--top", type=click.IntRange(1, 1000), default=20, show_default=True, help="Number of rows in a table.")
@@ -152,6 +160,7 @@ def command(
     before: str,
     cluster: str,
     only: tuple[str, ...],
+    paths: Path | None,
     depth: int,
     top: int,
     small: int | None,
@@ -170,7 +179,7 @@ def command(
 
     \b Sections: space, owners, files, small-files, cold, cleanup (empty and temporary), permissions (world-writable),
     attributes (ACLs, encryption zones), open-files, snapshots, findings (of `image verify`). --before adds growth,
-    --edits adds operations and the causes of growth and small files.
+    --edits adds operations and the causes of growth and small files, --paths adds paths.
 
     One run writes any number of copies: text to standard output (--format summary prints only the totals and what to
     act on), and files with --out. Standard output stays empty if an --out has the format of --format. With --before the
@@ -186,11 +195,12 @@ def command(
     Exit codes: 0 done, 1 failed, 2 wrong usage or no Spark, 3 image damaged, 4 edits damaged, 6 a path is wrong
     """
     kind = "json" if as_json else kind
-    _check_sections(only, {"--before": before, "--edits": edits})
+    _check_sections(only, {"--before": before, "--edits": edits, "--paths": str(paths or "")})
+    rules = None if paths is None else _path_rules(paths)
     outputs = plan_outputs(kind, out, force=force)
     small_job = _check_inputs(image, before, edits)
     reference = None if as_of is None else as_of.replace(tzinfo=UTC)
-    chosen = _Options(depth, top, small, cold_days, replication, max_items, only, reference)
+    chosen = _Options(depth, top, small, cold_days, replication, max_items, only, reference, rules)
     with ProgressObserver(show=True) as progress, progress.ticking():
         sources, engine = _Inputs(image, before, edits, cluster), _SparkOptions(master, driver_memory, small_job)
         report = _make(sources, chosen, progress, engine)
@@ -202,6 +212,12 @@ def _check_sections(only: tuple[str, ...], given: dict[str, str]) -> None:
         option = f"--{SECTIONS[section]}"
         if not given.get(option, "given"):
             raise click.UsageError(f"--only {section} needs {option}")
+
+
+def _path_rules(file: Path) -> PathRules:
+    from pipeline.reports.path_rules import PathRules
+
+    return PathRules.read(file)
 
 
 def _check_inputs(image: str, before: str, edits: str) -> bool:
@@ -229,7 +245,7 @@ def _make(sources: _Inputs, chosen: _Options, progress: ProgressObserver, engine
         def options(image_time: datetime | None) -> ReportOptions:
             as_of = chosen.as_of or image_time or generated
             limits = (chosen.small, chosen.cold_days, chosen.replication, chosen.max_items)
-            return ReportOptions(as_of, chosen.depth, chosen.top, *limits, chosen.only)
+            return ReportOptions(as_of, chosen.depth, chosen.top, *limits, chosen.only, chosen.paths)
 
         request = ReportRequest(sources.image, sources.before, sources.edits, sources.cluster)
         return make_report(context, request, options, generated=generated, progress=progress)

@@ -121,6 +121,12 @@ def _count(
 
 
 def _sections(data: ReportData) -> tuple[ReportSection, ...]:
-    available = {"": True, "edits": data.edits is not None, "before": data.before is not None, "file": data.has_file}
+    available = {
+        "": True,
+        "paths": data.options.paths is not None,
+        "edits": data.edits is not None,
+        "before": data.before is not None,
+        "file": data.has_file,
+    }
     chosen = (each for each, needed in SECTIONS.items() if data.options.wants(each) and available[needed])
     return tuple(make_section(section_id, data) for section_id in chosen)

@@ -23,6 +23,7 @@ SECTIONS = {
     "files": "",
     "small-files": "",
     "cold": "",
+    "paths": "paths",
     "cleanup": "",
     "permissions": "",
     "attributes": "file",
@@ -33,7 +34,7 @@ SECTIONS = {
     "findings": "file",
 }
 """Ids of all sections in the order of a report, each with the input that it needs besides an image: "before", "edits",
-or "file" for an image outside of a lake.
+"paths", or "file" for an image outside of a lake.
 """
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")

@@ -13,6 +13,7 @@ from pipeline.reports.counts.edits import EditRules
 from pipeline.reports.counts.namespace import SMALL_PART, Rules
 from pipeline.reports.counts.snapshots import SnapshotCosts
 from pipeline.reports.counts.tree import ImageCounts
+from pipeline.reports.path_rules import PathRules
 
 _DEFAULT_BLOCK = 128 << 20
 
@@ -30,6 +31,7 @@ class ReportOptions:
         replication: the cluster's default, dfs.replication.
         max_items: the cluster's limit of children, dfs.namenode.fs-limits.max-directory-items.
         only: ids of sections; empty for all.
+        paths: path sets and tables, None for none.
     """
 
     as_of: datetime
@@ -40,13 +42,15 @@ class ReportOptions:
     replication: int = 3
     max_items: int = 1 << 20
     only: tuple[str, ...] = ()
+    paths: PathRules | None = None
 
     def wants(self, section: str) -> bool:
         """Return whether the report has a section, if its input exists."""
         return not self.only or section in self.only
 
     def rules(self) -> Rules:
-        return Rules(self.as_of, self.small, self.cold_days, self.replication, self.top + 1)
+        has_sets = self.paths is not None and bool(self.paths.sets)
+        return Rules(self.as_of, self.small, self.cold_days, self.replication, self.top + 1, has_sets)
 
     def edit_rules(self) -> EditRules:
         return EditRules(self.depth, self.small or _DEFAULT_BLOCK // SMALL_PART, self.top + 1)

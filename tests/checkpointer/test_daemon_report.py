@@ -169,11 +169,14 @@ def test_it_is_off_by_default(role: ImageRole, reports: Path) -> None:
 
 
 def test_a_folder_of_its_own(reporter: DailyReporter, role: ImageRole, tmp_path: Path) -> None:
-    assert {"report_daily", "report_directory", "reports_retained", "report_memory"} <= RELOADABLE
+    assert {"report_daily", "report_directory", "reports_retained", "report_paths", "report_memory"} <= RELOADABLE
     other = tmp_path / "a" / "b"
-    reporter.reconfigure(config(**{"checkpointer.report.dir": str(other)}))
+    reporter.reconfigure(
+        config(**{"checkpointer.report.dir": str(other), "checkpointer.report.paths": "/etc/paths.toml"})
+    )
     reporter.offer(role)
     wait_until("the report", lambda: settled(reporter, role))
+    assert "--paths /etc/paths.toml" in calls(other)[0]
     assert len(reporter.reports(role)) == 1
     assert reporter.reports(role)[0].page.parent == other
 

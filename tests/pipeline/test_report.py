@@ -26,6 +26,7 @@ from pipeline.lake import append_edits, append_image
 from pipeline.reports.build import ReportRequest, make_report
 from pipeline.reports.html import render
 from pipeline.reports.model import SECTIONS, NamespaceReport, ReportTable, as_json
+from pipeline.reports.path_rules import PathRules
 from pipeline.reports.work import ReportOptions
 from pipeline.reports.writers import folder
 from pipeline.reports.writers.terminal import report_lines
@@ -53,7 +54,9 @@ def _report(spark: SparkSession, request: ReportRequest, **options: Any) -> Name
 
 @pytest.fixture(scope="module")
 def report(spark: SparkSession) -> NamespaceReport:
-    return _report(spark, ReportRequest(str(CASE / "after"), str(CASE / "before"), str(CASE / "before")), top=50)
+    rules = PathRules(sets=(("all", "^/$"),))
+    request = ReportRequest(str(CASE / "after"), str(CASE / "before"), str(CASE / "before"))
+    return _report(spark, request, top=50, paths=rules)
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +108,9 @@ def test_every_section_of_a_recorded_case(report: NamespaceReport) -> None:
     assert sum(row["count"] for row in operations) == 200
     snapshots = _records(tables["snapshots"])[0]
     assert (snapshots["snapshots"], snapshots["files"], snapshots["length"]) == (10, 1, 9034)
+    (whole,) = _records(tables["path_sets"])
+    (sizes,) = _records(tables["sizes_by_path_set"])
+    assert whole["files"] == sum(number for name, number in sizes.items() if name != "name") == totals["files"]
     growth = {row["path"]: row for row in _records(tables["growth_by_directory"])}
     assert growth["/"]["raw_after"] == totals["raw"]
     assert growth["/"]["raw"] == growth["/"]["raw_after"] - growth["/"]["raw_before"]
@@ -142,7 +148,7 @@ def test_only_small_tables_reach_the_driver(spark: SparkSession, tmp_path: Path)
 
     with mock.patch.object(RDD, "collect", counting):
         found = _report(spark, ReportRequest(str(after), str(before), str(before)))
-    assert {section.id for section in found.sections} == set(SECTIONS)
+    assert {section.id for section in found.sections} == set(SECTIONS) - {"paths"}
     assert len(sizes) == 2  # one job for both images and the verification, one for the edits
     assert max(sizes) < 99_000
     assert _records(_tables(found)["totals"])[0]["files"] == 50_000

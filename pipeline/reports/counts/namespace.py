@@ -80,6 +80,7 @@ class Rules:
         cold_days: days without use after which a file is cold.
         replication: the cluster's default, dfs.replication.
         limit: maximum rows of a list of files.
+        directory_sizes: whether the files of each directory are counted by size class, for path sets.
     """
 
     as_of: datetime
@@ -87,6 +88,7 @@ class Rules:
     cold_days: int = 365
     replication: int = 3
     limit: int = 21
+    directory_sizes: bool = False
 
 
 class NamespaceCounts:
@@ -108,6 +110,9 @@ class NamespaceCounts:
         rows = _measured(batch, self._rules)
         self._found["direct"].append(grouped(rows, _KEYS["direct"], _SUMS, ("block_size",)))
         self._found["classes"].append(grouped(rows, DIMENSIONS, _SUMS))
+        if self._rules.directory_sizes:
+            found = grouped(more_than_none(rows, "files"), _KEYS["directory_sizes"], ("files",))
+            self._found.setdefault("directory_sizes", []).append(found)
         own = pc.and_(pc.is_valid(batch["storage_policy"]), pc.greater(rows["files"], 0))
         if own.to_numpy().any():
             self._found["policies"].append(
@@ -125,6 +130,7 @@ class NamespaceCounts:
           largest `block_size` of small files;
         - `dimensions`: by `dimension` and `value` (text, null for none), `MEASURES` and `PARTS`;
         - `sizes`: by `dimension` (owner or group), `value` and `size_class`, the files and their raw space;
+        - `directory_sizes`: by `parent` and `size_class`, the files; empty unless the rules ask for it;
         - `policies`: by `parent` and `policy`, `OF_FILES` of the files with a storage policy of their own;
         - `tree`: `DIRECTORY_COLUMNS` of directories.
         """
@@ -144,6 +150,7 @@ _KEYS = {
     "dimensions": ("dimension", "value"),
     "sizes": ("dimension", "value", "size_class"),
     "policies": ("parent", "policy"),
+    "directory_sizes": ("parent", "size_class"),
 }
 _SCHEMAS = {
     "direct": pa.schema([("parent", pa.int64()), ("owner", pa.string()), *_LONGS, ("block_size", pa.int64())]),
@@ -155,6 +162,7 @@ _SCHEMAS = {
             *((name, pa.int64()) for name in ("size_class", "files", "raw")),
         ]
     ),
+    "directory_sizes": pa.schema([(name, pa.int64()) for name in ("parent", "size_class", "files")]),
     "policies": pa.schema(
         [("parent", pa.int64()), ("policy", pa.string()), *((name, pa.int64()) for name in OF_FILES)]
     ),

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from pipeline.reports.counts.classes import AGE_LABELS
 from pipeline.reports.counts.grouping import Order, first, more_than_none
+from pipeline.reports.counts.path_groups import owned_subtrees
 from pipeline.reports.model import Bin, Chart, Histogram, ReportSection
 from pipeline.reports.rows import (
     Record,
@@ -38,8 +39,9 @@ def section(work: ReportData) -> ReportSection:
     days, top = work.options.cold_days, work.options.top
     by_path = most_cold(work.image.by_directory, "path", top + 1)
     by_owner = most_cold(work.image.by_owner, "owner", top + 1)
+    by_subtree = most_cold(owned_subtrees(work.image), "path", top + 1)
     total = dict(work.image.total)
-    for record in [total, *by_path, *by_owner]:
+    for record in [total, *by_path, *by_owner, *by_subtree]:
         record["share"] = share(record["cold_raw"], record["raw"])
     uses = classes(work, "use_class", AGE_LABELS)
     charts: list[Chart] = [
@@ -54,6 +56,14 @@ def section(work: ReportData) -> ReportSection:
         (
             table("cold", "Cold data in total", (*_COLD, bytes_("raw", "All space with replicas")), [total]),
             first_rows("cold_by_directory", "Directories with most cold data", (path(), *_COLD), by_path, most=top),
+            first_rows(
+                "cold_by_subtree",
+                "Subtrees of one owner with most cold data",
+                (path(), owner, *_COLD),
+                by_subtree,
+                most=top,
+                text="A subtree begins where the owner of a directory is not that of the directory above.",
+            ),
             first_rows("cold_by_owner", "Owners with most cold data", (owner, *_COLD), by_owner, most=top),
         ),
         tuple(charts),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pipeline.reports.counts.classes import SIZE_LABELS
-from pipeline.reports.model import Bars, ReportSection, ReportTable
+from pipeline.reports.model import Bars, ReportColumn, ReportSection, ReportTable
 from pipeline.reports.rows import CONTENT, Record, bytes_, count, first_bars, first_rows, percent, share, text
 from pipeline.reports.sections.dimensions import of_dimension
 from pipeline.reports.work import ReportData
@@ -11,7 +13,7 @@ from pipeline.reports.work import ReportData
 _MORE = (percent("share", "Share of space"), count("small_files", "Small files"), bytes_("cold_raw", "Cold space"))
 
 
-_SIZES = (
+_SIZES: tuple[tuple[ReportColumn, range], ...] = (
     (count("empty", "Empty"), range(1)),
     (count("below_1_mib", "< 1 MiB"), range(1, 3)),
     (count("below_32_mib", "1 - 32 MiB"), range(3, 5)),
@@ -20,6 +22,13 @@ _SIZES = (
     (count("from_4_gib", "≥ 4 GiB"), range(8, len(SIZE_LABELS))),
 )
 """Columns of sizes, each with its positions in `SIZE_LABELS`."""
+
+SIZE_COLUMNS = tuple(column for column, _ in _SIZES)
+
+
+def size_counts(files: Mapping[int, int]) -> dict[str, int]:
+    """Return the values of `SIZE_COLUMNS` for numbers of files by size class."""
+    return {column.name: sum(files.get(each, 0) for each in classes) for column, classes in _SIZES}
 
 
 def section(work: ReportData) -> ReportSection:
@@ -44,10 +53,6 @@ def section(work: ReportData) -> ReportSection:
 def _sizes(work: ReportData, dimension: str, title: str, records: list[Record]) -> ReportTable:
     """Make a table of the sizes of files of the first owners or groups."""
     found = work.image.sizes(dimension)
-    rows = []
-    for record in records:
-        files = found.get(record["value"], {})
-        counts = {column.name: sum(files.get(each, 0) for each in classes) for column, classes in _SIZES}
-        rows.append({"value": record["value"], **counts})
-    heads = (text("value", title), *(column for column, _ in _SIZES))
+    rows = [{"value": record["value"], **size_counts(found.get(record["value"], {}))} for record in records]
+    heads = (text("value", title), *SIZE_COLUMNS)
     return first_rows(f"sizes_by_{dimension}", f"Files by size and {dimension}", heads, rows, most=work.options.top)
