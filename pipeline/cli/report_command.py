@@ -62,7 +62,7 @@ class _Inputs:
     """Inputs of the report, see `pipeline.reports.build.ReportRequest`; that module imports Spark."""
 
     image: str
-    before: str
+    before: tuple[str, ...]
     edits: str
     cluster: str
 
@@ -81,7 +81,12 @@ class _SparkOptions:
 @click.option(
     "--edits", default="", metavar="DIR", help="Edits to report on: a directory of segments, a segment or a lake."
 )
-@click.option("--before", default="", metavar="IMAGE", help="Show growth since this older image.")
+@click.option(
+    "--before",
+    multiple=True,
+    metavar="IMAGE",
+    help="Show growth since this older image. May be repeated, for a series.",
+)
 @click.option(
     "--cluster", default="", metavar="NAME", help="Name of the cluster (default: the id in the directory of IMAGE)."
 )
@@ -157,7 +162,7 @@ class _SparkOptions:
 def command(
     image: str,
     edits: str,
-    before: str,
+    before: tuple[str, ...],
     cluster: str,
     only: tuple[str, ...],
     paths: Path | None,
@@ -183,7 +188,7 @@ def command(
 
     One run writes any number of copies: text to standard output (--format summary prints only the totals and what to
     act on), and files with --out. Standard output stays empty if an --out has the format of --format. With --before the
-    report uses the edits between the two images, otherwise all given edits. Paths may be URIs of any file system that
+    report uses the edits since the oldest image, otherwise all given edits. Paths may be URIs of any file system that
     Spark knows, such as hdfs:// and s3a://. A lake has no attributes, open files, snapshots and findings.
 
     \b
@@ -195,7 +200,7 @@ def command(
     Exit codes: 0 done, 1 failed, 2 wrong usage or no Spark, 3 image damaged, 4 edits damaged, 6 a path is wrong
     """
     kind = "json" if as_json else kind
-    _check_sections(only, {"--before": before, "--edits": edits, "--paths": str(paths or "")})
+    _check_sections(only, {"--before": "".join(before), "--edits": edits, "--paths": str(paths or "")})
     rules = None if paths is None else _path_rules(paths)
     outputs = plan_outputs(kind, out, force=force)
     small_job = _check_inputs(image, before, edits)
@@ -220,11 +225,11 @@ def _path_rules(file: Path) -> PathRules:
     return PathRules.read(file)
 
 
-def _check_inputs(image: str, before: str, edits: str) -> bool:
+def _check_inputs(image: str, before: tuple[str, ...], edits: str) -> bool:
     """Check the inputs; return whether they are small."""
     from pipeline.input_checks import check_edits, check_image, is_small
 
-    images = [uri for uri in (image, before) if uri]
+    images = [image, *before]
     for uri in images:
         check_image(uri)
     if edits:
@@ -247,5 +252,6 @@ def _make(sources: _Inputs, chosen: _Options, progress: ProgressObserver, engine
             limits = (chosen.small, chosen.cold_days, chosen.replication, chosen.max_items)
             return ReportOptions(as_of, chosen.depth, chosen.top, *limits, chosen.only, chosen.paths)
 
-        request = ReportRequest(sources.image, sources.before, sources.edits, sources.cluster)
+        oldest, *others = sources.before or ("",)
+        request = ReportRequest(sources.image, oldest, sources.edits, sources.cluster, tuple(others))
         return make_report(context, request, options, generated=generated, progress=progress)

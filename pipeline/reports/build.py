@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
@@ -14,12 +14,12 @@ from pipeline.reports.model import SECTIONS, NamespaceReport, ReportSection
 from pipeline.reports.sections import make_section
 from pipeline.reports.snapshot_costs import SnapshotsTask
 from pipeline.reports.tasks import ReportTask, TxidBounds, VerifyTask, count_edits, run_tasks
-from pipeline.reports.work import ReportData, ReportOptions
+from pipeline.reports.work import CountedImage, ReportData, ReportOptions
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-_AFTER, _BEFORE, _VERIFIED, _SNAPSHOTS = "image", "before", "verify", "snapshots"
+_VERIFIED, _SNAPSHOTS = "verify", "snapshots"
 
 
 class ReportProgress(Protocol):
@@ -39,14 +39,16 @@ class ReportRequest:
     Attributes:
         image: an image, a storage directory or a lake.
         before: an older image from which growth is measured; "" for none. May be the same lake.
-        edits: segments or a lake; "" for none. With `before` only those between the two images are used.
+        edits: segments or a lake; "" for none. With `before` only those since the oldest image are used.
         cluster: name of the cluster; "" for the id in the image's directory.
+        others: further older images, for growth over more than two.
     """
 
     image: str
     before: str = ""
     edits: str = ""
     cluster: str = ""
+    others: tuple[str, ...] = ()
 
 
 def make_report(
@@ -67,9 +69,11 @@ def make_report(
         PySparkException, Py4JError: a job failed; `task_errors.typed_error` may find the typed error.
     """
     after = open_image(context, request.image)
-    before = open_image(context, request.before, before=after.txid) if request.before else None
+    names = [name for name in (request.before, *request.others) if name]
+    older = sorted((open_image(context, name, before=after.txid) for name in names), key=lambda image: image.txid)
+    before = older[0] if older else None
     options = choose(after.time)
-    data = _count(context, options, after, before, progress)
+    data = _count(context, options, [*older, after], progress)
     if request.edits:
         progress.phase("edits", None)
         bounds = TxidBounds() if before is None else TxidBounds(before.txid + 1, after.txid)
@@ -90,30 +94,31 @@ def make_report(
 
 
 def _count(
-    context: SparkContext,
-    options: ReportOptions,
-    after: ImageInput,
-    before: ImageInput | None,
-    progress: ReportProgress,
+    context: SparkContext, options: ReportOptions, images: Sequence[ImageInput], progress: ReportProgress
 ) -> ReportData:
-    """Count the images and verify the reported one, in one job."""
-    images = {_AFTER: after} if before is None else {_AFTER: after, _BEFORE: before}
+    """Count the images, the oldest first, and verify the last, in one job."""
+    after = images[-1]
+    names = [f"image {number}" for number in range(len(images))]
     tasks: list[ReportTask] = []
     if after.file is not None and options.wants("findings"):
         # The longest task begins first.
         tasks.append(VerifyTask(_VERIFIED, 0, after.file, options.top))
     if after.file is not None and options.wants("snapshots") and after.has_snapshots():
         tasks.append(SnapshotsTask(_SNAPSHOTS, 0, after.file))
-    for name, image in images.items():
+    # the reported image first
+    for name, image in reversed([*zip(names, images, strict=True)]):
         tasks += image.tasks(name, options.rules())
     progress.phase("image", sum(task.size for task in tasks) or None)
     results = run_tasks(context, tasks, progress.advance)
-    counts = {name: ImageCounts(unpack(results[name])) for name in images}
+    counted = [
+        CountedImage(image.txid, image.time, ImageCounts(unpack(results.pop(name))))
+        for name, image in zip(names, images, strict=True)
+    ]
     findings = next(iter(results.get(_VERIFIED, ())), None)
     return ReportData(
         options,
-        counts[_AFTER],
-        counts.get(_BEFORE),
+        counted[-1].counts,
+        tuple(counted),
         findings=findings,
         snapshots=next(iter(results.get(_SNAPSHOTS, ())), None),
         has_file=after.file is not None,

@@ -57,12 +57,21 @@ class ReportOptions:
 
 
 @dataclass(frozen=True)
+class CountedImage:
+    """An image in a series; `time` is UTC, None if unknown."""
+
+    txid: int
+    time: datetime | None
+    counts: ImageCounts
+
+
+@dataclass(frozen=True)
 class ReportData:
     """What the sections of a report show.
 
     Attributes:
         image: counts of the reported image.
-        before: counts of an older image, None without growth.
+        images: the reported image and older ones, the oldest first.
         edits: tables of `counts.edits.count_bucket`, None without edits.
         findings: `Verification.as_dict` of the image, None without that section.
         snapshots: cost of the image's snapshots, None without snapshots or without that section.
@@ -71,8 +80,13 @@ class ReportData:
 
     options: ReportOptions
     image: ImageCounts
-    before: ImageCounts | None = None
+    images: tuple[CountedImage, ...] = ()
     edits: Mapping[str, pa.Table] | None = None
     findings: Mapping[str, Any] | None = None
     snapshots: SnapshotCosts | None = None
     has_file: bool = True
+
+    @property
+    def before(self) -> ImageCounts | None:
+        """Counts of the oldest image, None without an older one."""
+        return self.images[0].counts if len(self.images) > 1 else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -9,8 +10,11 @@ import pyarrow as pa
 
 from pipeline.reports.counts.edits import EditRules, ordered
 from pipeline.reports.counts.tree import changes
+from pipeline.reports.model import TimeLine
 from pipeline.reports.rows import records
-from tests.pipeline.report_frames import AS_OF, counted_edits, keyed
+from pipeline.reports.sections import make_section
+from pipeline.reports.work import CountedImage, ReportData, ReportOptions
+from tests.pipeline.report_frames import AS_OF, ROOT, counted, counted_edits, directory, file, keyed
 
 HOUR = timedelta(hours=1)
 
@@ -107,3 +111,33 @@ def test_changes_of_what_came_went_and_stayed() -> None:
         ("/", 120, 90, 210, 1),
         ("/gone", -30, 30, 0, -1),
     ]
+
+
+def test_a_series_of_images_is_plain_sums() -> None:
+    images = []
+    sizes = [[5, 7], [5, 9, 11], [1]]
+    for txid, lengths in enumerate(sizes, 1):
+        rows = [directory(ROOT, None, "/"), directory(2, ROOT, "/a")]
+        rows += [file(10 + at, 2, f"/a/{at}", each, owner=f"o{at}") for at, each in enumerate(lengths)]
+        images.append(CountedImage(txid, AS_OF + txid * HOUR, counted(rows)))
+    made = make_section("growth", ReportData(ReportOptions(AS_OF), images[-1].counts, tuple(images)))
+    tables = {
+        table.name: [dict(zip([column.name for column in table.columns], row, strict=True)) for row in table.rows]
+        for table in made.tables
+    }
+    assert (tables["growth"][0]["raw"], tables["growth"][0]["raw_before"]) == (3 - 36, 36)
+    assert [(row["txid"], row["length"], row["files"]) for row in tables["growth_images"]] == [
+        (1, 12, 2),
+        (2, 25, 3),
+        (3, 1, 1),
+    ]
+    by_path = [(row["path"], row["txid"], row["raw"]) for row in tables["growth_images_by_directory"]]
+    assert by_path == [(path, txid, raw) for path in ("/", "/a") for txid, raw in ((1, 36), (2, 75), (3, 3))]
+    by_owner = {(row["owner"], row["txid"]): row["length"] for row in tables["growth_images_by_owner"]}
+    assert by_owner == {(f"o{at}", txid): (sizes[txid - 1] + [0, 0, 0])[at] for at in range(2) for txid in (1, 2, 3)}
+    (line, *_) = made.charts
+    assert isinstance(line, TimeLine)
+    assert [point.value for point in line.series[0].points] == [36, 75, 3]
+    without_times = [replace(image, time=None) for image in images]
+    found = make_section("growth", ReportData(ReportOptions(AS_OF), images[-1].counts, tuple(without_times)))
+    assert not any(isinstance(chart, TimeLine) for chart in found.charts)

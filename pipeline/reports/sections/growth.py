@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline.reports.counts.edits import ordered
 from pipeline.reports.counts.tree import CHANGES, changes
-from pipeline.reports.model import Bars, ReportColumn, ReportSection, ReportTable
-from pipeline.reports.rows import Record, bytes_, count, first_bars, first_rows, path, records, table, text
-from pipeline.reports.work import ReportData
+from pipeline.reports.model import Chart, Point, ReportColumn, ReportSection, ReportTable, Series, TimeLine
+from pipeline.reports.rows import Record, bytes_, count, first_bars, first_rows, path, records, table, text, time
+from pipeline.reports.work import CountedImage, ReportData
 
 _CHANGED = (
     bytes_("raw", "Space with replicas, change"),
@@ -21,6 +22,14 @@ _CHANGED = (
     count("directories", "Directories, change"),
     count("blocks", "Blocks, change"),
 )
+_MOMENT = (count("txid", "Transaction"), time("time", "Time of the image"))
+_SUMS = (
+    bytes_("raw", "Space with replicas"),
+    bytes_("length", "Size of files"),
+    count("files", "Files"),
+    count("directories", "Directories"),
+)
+_TWO, _LINES = 2, 6
 _CAUSES = (
     path("directory"),
     count("creates", "Creates"),
@@ -50,16 +59,18 @@ def section(work: ReportData) -> ReportSection:
         first_rows("growth_by_directory", "Directories that changed most", (path(), *_CHANGED), by_path, most=top),
         first_rows("growth_by_owner", "Owners whose data changed most", (owner, *_CHANGED), by_owner, most=top),
     ]
+    if len(work.images) > _TWO:
+        tables += _series(work, by_path)
     if work.edits is not None:
         tables += _made_by(work.edits, top)
-    charts: list[Bars] = []
+    charts: list[Chart] = [*_lines(work, by_path)]
     for changed, key, by in ((by_path, "path", "directory"), (by_owner, "owner", "owner")):
         title = f"Change of space with replicas by {by}"
         charts += first_bars(title, key, "raw", changed, unit="bytes", most=top)
     return ReportSection(
         "growth",
         "Growth",
-        "Changes from the older image to this image, by directory tree and by owner.",
+        "Changes from the oldest image to this image, by directory tree and by owner.",
         tuple(tables),
         tuple(charts),
         (
@@ -71,6 +82,62 @@ def section(work: ReportData) -> ReportSection:
         if work.edits is not None
         else ("With --edits the report shows the causes of growth.",),
     )
+
+
+def _series(work: ReportData, changed: list[Record]) -> list[ReportTable]:
+    """Make tables of the totals of each image, and of the directories and owners that changed most."""
+    top = work.options.top
+    totals = [{**_moment(image), **image.counts.total} for image in work.images]
+    owners = [row["owner"] for row in records(changes(*_ends(work), "owner", top))]
+    paths = [row["path"] for row in changed[:top]]
+    return [
+        table("growth_images", "Each image", (*_MOMENT, *_SUMS), totals),
+        table(
+            "growth_images_by_directory",
+            "Directories that changed most, in each image",
+            (path(), *_MOMENT, *_SUMS),
+            _rows(work, "path", paths),
+        ),
+        table(
+            "growth_images_by_owner",
+            "Owners whose data changed most, in each image",
+            (text("owner", "Owner"), *_MOMENT, *_SUMS),
+            _rows(work, "owner", owners),
+        ),
+    ]
+
+
+def _ends(work: ReportData) -> tuple[pa.Table, pa.Table]:
+    return work.images[0].counts.by_owner, work.images[-1].counts.by_owner
+
+
+def _rows(work: ReportData, key: str, names: list[str]) -> list[Record]:
+    """Return a row for each name and image; an image without the name has zeros."""
+    found: dict[str, list[Record]] = {name: [] for name in names}
+    for image in work.images:
+        rows = image.counts.rolled(work.options.depth) if key == "path" else image.counts.by_owner
+        chosen = rows.filter(pc.is_in(rows[key], pa.array(names, pa.string())))
+        present = {row[key]: row for row in records(chosen)}
+        for name, series in found.items():
+            sums = present.get(name, {})
+            series.append({key: name, **_moment(image), **{each.name: sums.get(each.name, 0) for each in _SUMS}})
+    return [row for series in found.values() for row in series]
+
+
+def _moment(image: CountedImage) -> Record:
+    return {"txid": image.txid, "time": image.time}
+
+
+def _lines(work: ReportData, changed: list[Record]) -> list[Chart]:
+    """Make a chart of the space of the directories that changed most, if the times of all images are known."""
+    names = [row["path"] for row in changed[:_LINES]]
+    if len(work.images) <= _TWO or not names or any(image.time is None for image in work.images):
+        return []
+    rows = _rows(work, "path", names)
+    series = [
+        Series(name, tuple(Point(row["time"], row["raw"]) for row in rows if row["path"] == name)) for name in names
+    ]
+    return [TimeLine("Space with replicas of the directories that changed most", tuple(series), "bytes")]
 
 
 def _whole(before: Record, after: Record) -> Record:
