@@ -188,8 +188,11 @@ class HostImage:
         self.directories = DirectoryPaths(self.arrays.directory_ids, parents, in_tree, bounds, paths)
 
     @classmethod
-    def open(cls, path: Path, scratch: Path) -> HostImage:
+    def open(cls, path: Path, scratch: Path, staged: str = "") -> HostImage:
         """Open the image at `path`; build its index in `scratch` unless another process of this host already did.
+
+        Args:
+            staged: name under which Spark sent a copy to each executor of this host; all copies have one index.
 
         The process that builds the index compares the image's MD5 with the `.md5` file, if one exists.
 
@@ -198,13 +201,17 @@ class HostImage:
             ImageStorageError: the file cannot be read, or its index cannot be written.
             SourceFileError: the file does not exist.
         """
-        return _open(path, scratch, _identity(path))
+        return _open(path, scratch, _identity(path, staged))
 
     @classmethod
     def indexed(cls, image: ImageFile, scratch: Path) -> HostImage:
         """Return an open image with its index, see `open`. The caller closes the image; no process caches it."""
-        name = f"image-{_identity(image.path)}"
-        return cls(image, create_once(scratch, name, functools.partial(build_host_index, image)))
+        return cls._indexed(image, scratch, _identity(image.path))
+
+    @classmethod
+    def _indexed(cls, image: ImageFile, scratch: Path, identity: str) -> HostImage:
+        folder = create_once(scratch, f"image-{identity}", functools.partial(build_host_index, image))
+        return cls(image, folder)
 
     @functools.cached_property
     def index(self) -> ImageIndex:
@@ -243,15 +250,19 @@ class HostImage:
         return None if directory is None else java_text(directory + b"/" + name)
 
 
-def _identity(path: Path) -> str:
+def _identity(path: Path, staged: str = "") -> str:
     try:
         at = path.stat()
     except OSError as error:
-        raise SourceFileError(f"cannot read {path}: {error}", hint="Check the path of the image.") from error
-    text = "\0".join((os.path.realpath(path), str(at.st_size), str(at.st_mtime_ns), str(_FORMAT)))
+        raise SourceFileError(
+            f"cannot read {path}: {error}", hint="Check the path; all hosts of a cluster must share it."
+        ) from error
+    # copies for several executors differ in path and time; Spark keeps one file of a name
+    which = (staged,) if staged else (os.path.realpath(path), str(at.st_mtime_ns))
+    text = "\0".join((*which, str(at.st_size), str(_FORMAT)))
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
 @functools.lru_cache(_CACHED_IMAGES)
 def _open(path: Path, scratch: Path, identity: str) -> HostImage:
-    return HostImage.indexed(ImageFile.open(path, verify_md5=False, spool_dir=scratch), scratch)
+    return HostImage._indexed(ImageFile.open(path, verify_md5=False, spool_dir=scratch), scratch, identity)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,6 +36,7 @@ def suppress_py4j_logs() -> None:
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
 
 
+_LOCAL = re.compile(r"local(\[|$)")
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _DAEMON = "pipeline.python_daemon"
 _APPLICATION = "hdfs-checkpointer"
@@ -101,7 +103,7 @@ def build_context(
         os.environ["JAVA_HOME"] = str(find_java_home(os.environ))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     chosen = master or (None if submitted else "local[*]")
-    if chosen is not None and chosen.startswith("local"):
+    if chosen is not None and _LOCAL.match(chosen):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     wanted = {**settings(chosen, driver_memory, small=small), **(conf or {})}
     try:
@@ -141,7 +143,7 @@ def settings(master: str | None, driver_memory: str, *, small: bool = False) -> 
     }
     if master is not None:
         chosen["spark.master"] = master
-        if master.startswith("local"):
+        if _LOCAL.match(master):
             chosen["spark.driver.host"] = chosen["spark.driver.bindAddress"] = "127.0.0.1"
             chosen["spark.sql.shuffle.partitions"] = "32"
             chosen["spark.driver.extraJavaOptions"] += f" {' '.join(LOCAL_FLAGS)}"

@@ -29,6 +29,8 @@ Replacement = tuple[Sequence[LakeFile], Sequence[LakeFile]]
 def join_files(table: LakeTable, least: int, *, only: Mapping[str, str], but: Mapping[str, str] | None = None) -> None:
     """Join the small files of each partition that has at least `least` of them.
 
+    Then delete the files that no version of the last week needs.
+
     Args:
         only: values that a partition must have; `but`: the partition to leave out.
     """
@@ -36,12 +38,14 @@ def join_files(table: LakeTable, least: int, *, only: Mapping[str, str], but: Ma
     for file in table.files():
         if file.size < _SMALL_BYTES and only.items() <= file.partition.items() and file.partition != but:
             by_partition.setdefault(tuple(file.partition.items()), []).append(file)
-    for files in by_partition.values():
-        if len(files) >= least:
-            try:
-                table.replace(files, [_joined(table, files)])
-            except LakeConflictError:
-                return
+    crowded = [files for files in by_partition.values() if len(files) >= least]
+    for files in crowded:
+        try:
+            table.replace(files, [_joined(table, files)])
+        except LakeConflictError:
+            return
+    if crowded:
+        table.vacuum()
 
 
 def _joined(table: LakeTable, files: Sequence[LakeFile]) -> LakeFile:

@@ -10,9 +10,8 @@ from typing import NamedTuple, Protocol
 from engine.section_delta import Chunk, DirectoryDelta, InodeDelta, merged_directories, merged_inodes
 from image_format.errors import ImageStorageError
 from image_format.index import ImageIndex
-from pipeline.host_image import HostImage
 from pipeline.source_files import SourceFile
-from pipeline.sources.fsimage import host_scratch
+from pipeline.sources.fsimage import open_in_task
 
 
 class Part(Protocol):
@@ -82,4 +81,4 @@ def write_part(folder: str, source: SourceFile, part: Part) -> Iterator[PartFile
 
 
 def _index(source: SourceFile) -> ImageIndex:
-    return HostImage.open(source.in_task(), host_scratch()).index
+    return open_in_task(source).index

@@ -21,7 +21,7 @@ from pipeline.reports.counts.snapshots import BLOCK_COLUMNS, KEPT, KeptSpace, Sn
 from pipeline.reports.rows import records
 from pipeline.reports.snapshot_views import SnapshotViews
 from pipeline.source_files import SourceFile
-from pipeline.sources.fsimage import host_scratch
+from pipeline.sources.fsimage import open_in_task
 from pipeline.sources.image_tables import sections
 from pipeline.sources.table_reader import TablePart
 from pipeline.tables.snapshots import SNAPSHOTS
@@ -39,7 +39,7 @@ class SnapshotsTask:
     file: SourceFile
 
     def run(self) -> SnapshotCosts:
-        return snapshot_costs(HostImage.open(self.file.in_task(), host_scratch()))
+        return snapshot_costs(open_in_task(self.file))
 
 
 def snapshot_costs(host: HostImage) -> SnapshotCosts:

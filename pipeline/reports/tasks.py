@@ -28,7 +28,7 @@ from pipeline.reports.counts.features import HOLDERS, attribute_counts, open_fil
 from pipeline.reports.counts.grouping import pack, unpack
 from pipeline.reports.counts.namespace import BOTH_COLUMNS, DIRECTORY_COLUMNS, FACT_COLUMNS, NamespaceCounts, Rules
 from pipeline.source_files import SourceFile
-from pipeline.sources.fsimage import host_scratch
+from pipeline.sources.fsimage import open_in_task
 from pipeline.sources.image_tables import sections
 from pipeline.sources.readers import inode_batches
 from pipeline.sources.table_reader import TablePart
@@ -75,7 +75,7 @@ class InodesTask:
 
     def run(self) -> Packed:
         """Return the tables of `NamespaceCounts` and `counts.features`."""
-        image = HostImage.open(self.file.in_task(), host_scratch())
+        image = open_in_task(self.file)
         counts = NamespaceCounts(self.rules)
         for batch in inode_batches(image, self.part):
             counts.add(batch.to_arrow(FACT_COLUMNS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -105,7 +106,7 @@ class FsImageReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, ImagePart)
         with mark_typed_errors():
-            image = HostImage.open(partition.file.in_task(), host_scratch())
+            image = open_in_task(partition.file)
             table = self._options.table
             reader = READERS[table.name]
             # At least one column, because a batch without columns has no number of rows.
@@ -123,8 +124,22 @@ def _with_image(batch: pa.RecordBatch, table: Table, file: SourceFile) -> pa.Rec
     return pa.RecordBatch.from_arrays(arrays, schema=table.arrow_schema())
 
 
+def open_in_task(file: SourceFile) -> HostImage:
+    """Open an image in a task, with the index that all tasks of this host share; see `HostImage.open`."""
+    return HostImage.open(file.in_task(), host_scratch(), file.staged)
+
+
+_SHARED_FOLDERS = (("SPARK_EXECUTOR_DIRS", os.pathsep), ("LOCAL_DIRS", ","))
+"""Variables of an executor with the application's folders on its host, and what separates them: of a standalone Worker,
+of YARN's NodeManager. Both remove the folders with the application.
+"""
+
+
 def host_scratch() -> Path:
     """Return a folder that the tasks of a job share on their host; Spark removes the folder with its own files."""
     from pyspark import SparkFiles
 
+    for name, separator in _SHARED_FOLDERS:
+        if folders := os.environ.get(name):
+            return Path(folders.split(separator)[0]) / "fsimage"
     return Path(SparkFiles.getRootDirectory()) / "fsimage"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import NoReturn
@@ -22,6 +23,7 @@ from image_tools.dump.tree import ImageTree
 from image_tools.dump.values import java_text
 from pipeline.errors import SourceFileError
 from pipeline.host_image import HostImage, create_once
+from pipeline.sources.fsimage import host_scratch
 from tests.image_format.image_support import CODEC_NAMES, RECORDED, build_image, delimited, minimal_sections, store
 from tests.image_tools.dump_support import recorded_views
 
@@ -201,3 +203,21 @@ def test_a_cut_index_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "ids-low.npy").write_bytes(b"")
     with pytest.raises(ImageStorageError, match=r"ids-low\.npy"):
         IndexArrays.load(tmp_path)
+
+
+def test_the_copies_that_spark_sends_share_one_index(tmp_path: Path) -> None:
+    copies = [tmp_path / name / BASIC.name for name in ("executor0", "executor1")]
+    for time, copy in enumerate(copies):
+        copy.parent.mkdir()
+        shutil.copyfile(BASIC, copy)
+        os.utime(copy, (time, time))
+        HostImage.open(copy, tmp_path / "scratch", BASIC.name)
+    assert len([path for path in (tmp_path / "scratch").glob("image-*") if path.is_dir()]) == 1
+
+
+@pytest.mark.parametrize(("name", "separator"), [("SPARK_EXECUTOR_DIRS", ":"), ("LOCAL_DIRS", ",")])
+def test_executors_of_a_host_share_the_folder_of_the_application(
+    name: str, separator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, separator.join(["/local/app", "/other/app"]))
+    assert host_scratch() == Path("/local/app/fsimage")

@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import duckdb
 import polars as pl
@@ -156,10 +157,12 @@ def test_edits_of_a_namenode_that_was_set_back_are_refused(edits: Path, tmp_path
 
 
 def test_a_day_that_is_over_becomes_one_file_with_the_same_transactions(edits: Path, lake: str) -> None:
-    for path in sorted(edits.iterdir()):
-        append_edits(NO_SPARK, str(path), lake)
-    segment(edits, 14, MIDNIGHT + DAY)
-    append_edits(NO_SPARK, str(edits), lake)
+    with mock.patch.object(LakeTable, "vacuum") as vacuumed:
+        for path in sorted(edits.iterdir()):
+            append_edits(NO_SPARK, str(path), lake)
+        segment(edits, 14, MIDNIGHT + DAY)
+        append_edits(NO_SPARK, str(edits), lake)
+        vacuumed.assert_called_once_with()
     assert days(lake) == {**ALL_DAYS, "2023-12-10": [14, 15, 16]}
     by_day = Counter(uri.split("day=")[1][:10] for uri in DeltaTable(f"{lake}/edits").file_uris())
     assert by_day == {"2023-12-08": 1, "2023-12-09": 1, "2023-12-10": 1}

@@ -33,7 +33,7 @@ SMALL, COLD_DAYS, TASKS = 2000, 30, 3
 def _counts(image: Path, scratch: Path) -> ImageCounts:
     rules = Rules(AS_OF, SMALL, COLD_DAYS)
     tasks = [InodesTask("image", 0, SourceFile(str(image)), TablePart(number, TASKS), rules) for number in range(TASKS)]
-    with mock.patch("pipeline.reports.tasks.host_scratch", return_value=scratch):
+    with mock.patch("pipeline.sources.fsimage.host_scratch", return_value=scratch):
         return ImageCounts(unpack(task.run() for task in tasks))
 
 

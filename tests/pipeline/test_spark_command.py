@@ -11,7 +11,7 @@ from py4j.protocol import Py4JNetworkError
 
 from pipeline.cli.spark_command import spark_for
 from pipeline.errors import PipelineError, PipelineSetupError, SourceFileError
-from pipeline.session import build_session
+from pipeline.session import build_session, settings
 from pipeline.task_errors import mark_typed_errors
 
 
@@ -109,3 +109,8 @@ def test_what_py4j_logs_of_an_interrupt_is_not_shown(capfd: pytest.CaptureFixtur
         logging.getLogger("py4j.clientserver").error("Exception occurred while shutting down connection")
     assert not logging.getLogger().filter(noise)
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("master", ["local", "local[2]", "local-cluster[1,1,512]", "spark://localhost:7077"])
+def test_local_masters_have_local_settings(master: str) -> None:
+    assert ("spark.driver.host" in settings(master, "1g")) == (master in {"local", "local[2]"})
