@@ -7,10 +7,13 @@ import socket
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
-_USER = re.compile(r"(?<=://)[^/:\s]*:\S*(?=@)")
-# such as those of signed URLs: sig, X-Amz-Signature, X-Goog-Credential, AWSAccessKeyId
+# neither an IPv6 address nor a port followed by a path with an @
+_USER = re.compile(r"(?<=://)(?!\[)[^/:\s]*:(?!\d{2,5}(?:[/?;,#\s]|$))\S*(?=@)")
+# such as those of signed URLs (sig, X-Amz-Signature, X-Goog-Credential, AWSAccessKeyId), WebHDFS and Azure
 _SECRET_PARAMETER = re.compile(
-    r"([?&][\w.%-]*(?:sig|token|secret|key|passw|credential|sas)[\w.%-]*=)[^&#\s'\"]*", re.IGNORECASE
+    r"((?:[?&;][\w.%-]*(?:sig|token|secret|key|passw|credential|sas|delegation)[\w.%-]*|\bAccountKey)=)"
+    r"[^&#\s'\"\\]*",
+    re.IGNORECASE,
 )
 
 

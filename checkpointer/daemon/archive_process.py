@@ -230,14 +230,17 @@ class ArchiveProcess:
         assert child.stdout is not None
         last = ""
         for line in child.stdout:
-            text = without_password(line.decode("utf-8", "replace").strip())
+            text = line.decode("utf-8", "replace").strip()
             try:
                 report = ArchiveReport.from_line(text)
+                # file systems of fsspec name URLs with their tokens
+                shown = replace(report, error=without_password(report.error), hint=without_password(report.hint))
             except (ValueError, TypeError):
+                text = without_password(text)
                 last = text or last
                 _LOG.warning("archive: %s", text)
             else:
-                self._reported(report)
+                self._reported(shown)
         return last
 
     def _send(self, message: object) -> None:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -147,6 +148,15 @@ def test_a_failure_is_an_alarm_until_the_archive_works_again(process: ArchivePro
 
     wait_until("the archive", filled)
     assert state_of(process).failures >= 1
+
+
+def test_reports_with_a_secret_are_read_and_do_not_show_it(process: ArchiveProcess) -> None:
+    error = 'cannot GET "https://a/c?sig=abc" and "http://nn/a?delegation=abc"'
+    report = ArchiveReport(error=error, hint='Check "https://a/c?sig=abc".').to_line()
+    child = SimpleNamespace(stdout=[report.encode(), b"Traceback: http://nn/a?delegation=abc"])
+    assert process._follow(child) == "Traceback: http://nn/a?delegation=***"  # type: ignore[arg-type]
+    (alarm,) = process.alarms()
+    assert error.replace("=abc", "=***") in alarm
 
 
 class Inbox:

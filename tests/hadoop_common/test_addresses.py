@@ -26,6 +26,14 @@ from site_config.shown_settings import shown_settings
             "https://a/c?X-Amz-Security-Token=1&AWSAccessKeyId=2#x",
             "https://a/c?X-Amz-Security-Token=***&AWSAccessKeyId=***#x",
         ),
+        ("http://nn:9870/webhdfs/v1/a?op=OPEN&delegation=HAAE", "http://nn:9870/webhdfs/v1/a?op=OPEN&delegation=***"),
+        ("https://a/c?x=1&amp;Signature=ab", "https://a/c?x=1&amp;Signature=***"),
+        ("AccountName=a;AccountKey=ab==;x=1", "AccountName=a;AccountKey=***"),
+        ("AccountKey=ab==", "AccountKey=***"),
+        ("hdfs://nn1:8020/backup/archive@site1", "hdfs://nn1:8020/backup/archive@site1"),
+        ("qjournal://a:8485;b:8485/ns, nn/hdfs@R", "qjournal://a:8485;b:8485/ns, nn/hdfs@R"),
+        ("hdfs://[::1]:8020/archive@site1", "hdfs://[::1]:8020/archive@site1"),
+        ("ftp://u:8020@host/a", "ftp://***@host/a"),
     ],
 )
 def test_passwords_in_urls_are_hidden(text: str, shown: str) -> None:
