@@ -5,14 +5,19 @@ Over https, Hadoop's configuration decides which certificates are trusted.
 
 from __future__ import annotations
 
-import http.client
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from http.client import HTTPResponse
 from typing import Any, NamedTuple
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import SplitResult, urlencode, urlsplit
 
-from hadoop_common.http_connection import connection_for
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3 import BaseHTTPResponse, HTTPConnectionPool
+from urllib3.exceptions import HTTPError
+
+from hadoop_common.http_connection import CancellableConnection, connection_for
 from hadoop_common.tls.errors import HandshakeError
 
 MAX_ANSWER_BYTES = 1 << 20
@@ -49,6 +54,62 @@ class HttpAnswer(NamedTuple):
             return None
 
 
+class _ClusterSession(requests.Session):
+    """A session that ignores proxies and .netrc of the environment and treats a redirection as an answer.
+
+    The library's own session would read the whole body of a redirection, however long, even without following it.
+    """
+
+    def __init__(self, adapter: HTTPAdapter) -> None:
+        super().__init__()
+        self.trust_env = False
+        self.headers.clear()
+        self.headers.update({"Accept-Encoding": "identity", "Connection": "close"})
+        self.mount("http://", adapter)
+        self.mount("https://", adapter)
+
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        """Return None: redirections are not followed."""
+
+
+class _CancellableAdapter(HTTPAdapter):
+    """An adapter for one request, over a cancellable connection with the TLS contexts of this process."""
+
+    def __init__(self, timeout: float | tuple[float | None, float | None], cancelled: Callable[[], bool]) -> None:
+        super().__init__()
+        self._connect_timeout, self._wait = timeout if isinstance(timeout, tuple) else (timeout, timeout)
+        self._cancelled = cancelled
+        self._connection: CancellableConnection | None = None
+
+    def get_connection_with_tls_context(
+        self, request: requests.PreparedRequest, verify: Any, proxies: Any = None, cert: Any = None
+    ) -> HTTPConnectionPool:
+        """Return a pool of our connection; the connection makes TLS itself, so that the pool is one for plain HTTP."""
+        parts = urlsplit(request.url or "")
+        pool = HTTPConnectionPool(parts.hostname or "", parts.port)
+        pool.ConnectionCls = lambda **_: self._opened(parts)  # type: ignore[assignment]
+        return pool
+
+    def _opened(self, parts: SplitResult) -> CancellableConnection:
+        connection = connection_for(parts, self._wait, self._cancelled, connect_timeout=self._connect_timeout)
+        self._connection = connection
+        try:
+            connection.connect()
+        except HandshakeError:
+            raise
+        except (OSError, UnicodeError) as fault:
+            raise UnreachableServerError(f"no connection to {parts.netloc}") from fault
+        return connection
+
+    def cert_verify(self, conn: Any, url: Any, verify: Any, cert: Any) -> None:
+        """Do nothing: the connection verifies the certificate."""
+
+    def close(self) -> None:
+        super().close()
+        if self._connection is not None:
+            self._connection.close()
+
+
 @contextmanager
 def open_request(
     method: str,
@@ -58,8 +119,10 @@ def open_request(
     body: bytes | None = None,
     timeout: float | tuple[float | None, float | None],
     cancelled: Callable[[], bool] = lambda: False,
-) -> Iterator[http.client.HTTPResponse]:
+) -> Iterator[BaseHTTPResponse]:
     """Send a request, and yield the answer with its body to be read; redirections are answers.
+
+    A body that is shorter than its Content-Length ends without an error.
 
     Args:
         timeout: seconds for the connection and for each wait, or for each of the two; None for no limit.
@@ -69,40 +132,39 @@ def open_request(
         OSError: there is no answer, or its body is not HTTP.
         WaitCancelled: `cancelled()` became true.
     """
-    connect_timeout, wait = timeout if isinstance(timeout, tuple) else (timeout, timeout)
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise HttpFaultError(f"{url!r} is not the URL of a server")
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    adapter = _CancellableAdapter(timeout, cancelled)
     try:
-        connection = connection_for(parts, wait, cancelled, connect_timeout=connect_timeout)
-    except ValueError as fault:
-        raise HttpFaultError(f"{url!r} has no valid port") from fault
-    try:
-        try:
-            connection.connect()
-        except HandshakeError:
-            raise
-        except (OSError, UnicodeError) as fault:
-            raise UnreachableServerError(f"no connection to {parts.netloc}") from fault
-        connection.request(method, target, body, {"Connection": "close", **(headers or {})})
-        with connection.getresponse() as answer:
-            yield answer
-    except http.client.HTTPException as fault:
-        raise HttpFaultError(f"{type(fault).__name__} {fault}".strip()) from fault
-    finally:
-        connection.close()
+        with (
+            _ClusterSession(adapter) as session,
+            session.request(method, url, headers=headers, data=body, stream=True) as answer,
+        ):
+            answer.raw.enforce_content_length = False
+            yield answer.raw
+    except (requests.RequestException, HTTPError) as fault:
+        cause = _cause_of(fault)
+        raise cause from cause.__cause__
 
 
-def read_body(answer: http.client.HTTPResponse, limit: int = MAX_ANSWER_BYTES) -> bytes:
+def _cause_of(fault: Exception) -> OSError:
+    """Return the system's or our error that the library wrapped, or else its text."""
+    chain: list[BaseException] = [fault]
+    for each in chain:
+        if isinstance(each, OSError) and not isinstance(each, requests.RequestException):
+            return each
+        chain += [more for more in (each.__cause__, *each.args) if isinstance(more, BaseException)]
+    last = chain[-1]
+    return HttpFaultError(f"{type(last).__name__} {last}".strip())
+
+
+def read_body(answer: BaseHTTPResponse, limit: int = MAX_ANSWER_BYTES) -> bytes:
     """Return the body of an answer, at most its first `limit` bytes; raises OSError if it is cut."""
     content = answer.read(limit)
-    if len(content) < limit and answer.length:
-        raise HttpFaultError(f"the answer ended {answer.length} bytes early")
+    if len(content) < limit and answer.length_remaining:
+        raise HttpFaultError(f"the answer ended {answer.length_remaining} bytes early")
     return content
 
 
-def challenges_of(answer: http.client.HTTPResponse) -> tuple[str, ...]:
+def challenges_of(answer: BaseHTTPResponse | HTTPResponse) -> tuple[str, ...]:
     """Return the WWW-Authenticate headers of an answer."""
     return tuple(answer.headers.get_all("WWW-Authenticate", ()))
 
@@ -120,4 +182,4 @@ def send_request(
     """Send a request as `open_request` does, with the same errors, and return the answer."""
     address = f"{url}?{urlencode(query)}" if query else url
     with open_request(method, address, headers=headers, body=body, timeout=timeout, cancelled=cancelled) as answer:
-        return HttpAnswer(answer.status, read_body(answer), challenges_of(answer), answer.reason)
+        return HttpAnswer(answer.status, read_body(answer), challenges_of(answer), answer.reason or "")

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult
 
+from urllib3.connection import HTTPConnection
+
 from hadoop_common.tls.errors import HandshakeError, tls_label, tls_reason
 from hadoop_common.tls.process import HANDSHAKES, context_for
 
@@ -141,8 +143,8 @@ def _tls_faults() -> Iterator[None]:
         raise HandshakeError(tls_reason(fault)) from fault
 
 
-class _Connection(http.client.HTTPConnection):
-    """A connection whose connect and waits can be cancelled."""
+class CancellableConnection(HTTPConnection):
+    """A connection of urllib3 whose connect and waits can be cancelled."""
 
     def __init__(self, host: str, port: int | None, connecting: WaitLimit, limit: WaitLimit) -> None:
         super().__init__(host, port)
@@ -153,11 +155,15 @@ class _Connection(http.client.HTTPConnection):
         self.sock = peer = _connected(self.host, self.port, self._connecting)
         peer.limit = self._limit
 
+    def raw_answer(self) -> http.client.HTTPResponse:
+        """Return the answer with the errors of http.client; urllib3's own answer requires its `request`."""
+        return http.client.HTTPConnection.getresponse(self)
 
-class _TlsConnection(_Connection):
+
+class _TlsConnection(CancellableConnection):
     """A cancellable connection with TLS."""
 
-    default_port = http.client.HTTPS_PORT
+    default_port = http.client.HTTPS_PORT  # type: ignore[misc]
 
     def connect(self) -> None:
         context = context_for(self.host, TlsClientSocket)
@@ -187,14 +193,13 @@ class _TlsConnection(_Connection):
 
 def connection_for(
     url: SplitResult, timeout: float | None, cancelled: Callable[[], bool], *, connect_timeout: float | None = None
-) -> http.client.HTTPConnection:
+) -> CancellableConnection:
     """Return a connection, not yet open, to the host of an http or https URL.
 
     Every wait raises TimeoutError after `timeout` seconds without progress (the connect after `connect_timeout`, if
-    given), and WaitCancelled soon after `cancelled()` becomes true; http.client passes both on. The name lookup is not
-    limited.
+    given), and WaitCancelled soon after `cancelled()` becomes true. The name lookup is not limited.
     """
-    kind = _TlsConnection if url.scheme == "https" else _Connection
+    kind = _TlsConnection if url.scheme == "https" else CancellableConnection
     connecting = WaitLimit(connect_timeout or timeout, cancelled)
     return kind(url.hostname or "", url.port, connecting, WaitLimit(timeout, cancelled))
 

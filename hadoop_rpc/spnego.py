@@ -7,13 +7,15 @@ import binascii
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
-from http.client import HTTPResponse
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
-from hadoop_common.cluster_http import challenges_of, open_request
 from hadoop_rpc.errors import KerberosError
 from hadoop_rpc.kerberos import KerberosLogin, current_login, http_context, own_name, renew
 from hadoop_rpc.login_settings import SENDS_USER_NAME
+
+if TYPE_CHECKING:
+    from urllib3 import BaseHTTPResponse
 
 _SCHEME = "Negotiate"
 # PseudoAuthenticationHandler
@@ -124,13 +126,16 @@ def open_logged_in(
     headers: Mapping[str, str] | None = None,
     timeout: float | tuple[float | None, float | None],
     cancelled: Callable[[], bool] = lambda: False,
-) -> Iterator[tuple[HTTPResponse, Spnego]]:
+) -> Iterator[tuple[BaseHTTPResponse, Spnego]]:
     """Send a request with our login, and yield the answer of a server that was verified.
 
     Raises:
         KerberosError: as Spnego and its `check`.
         OSError, WaitCancelled: see `open_request`.
     """
+    # commands without a request do not load the HTTP client
+    from hadoop_common.cluster_http import challenges_of, open_request
+
     spnego = Spnego(urlsplit(url).hostname or "")
     named, sent = spnego.named(url), {**(headers or {}), **spnego.headers}
     with open_request(method, named, headers=sent, timeout=timeout, cancelled=cancelled) as answer:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
-from http.client import HTTPResponse
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from hadoop_common.file_faults import network_reason
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import JavaIOError, KerberosError
 from hadoop_rpc.spnego import open_logged_in
+
+if TYPE_CHECKING:
+    from urllib3 import BaseHTTPResponse
 
 DEFAULT_TIMEOUT = 60.0
 _CHUNK_BYTES = 1 << 16
@@ -66,7 +69,7 @@ class HttpFetch:
         with open_logged_in("GET", url, timeout=self._timeout) as (answer, spnego):
             yield from self._body(answer, url, spnego.hint)
 
-    def _body(self, answer: HTTPResponse, url: str, hint: str) -> Iterator[bytes]:
+    def _body(self, answer: BaseHTTPResponse, url: str, hint: str) -> Iterator[bytes]:
         if answer.status != HTTPStatus.OK:
             # the body is not passed on, because the caller may not be permitted to read it
             said = answer.read(_SAID_BYTES)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from email.message import Message
 from http import HTTPStatus
 
 from checkpointer.errors import TransferError
@@ -41,7 +41,7 @@ def ask_for_image(base_url: str, txid: int | None, *, timeout: float) -> ImageOf
         with login_faults(what, url), open_logged_in("GET", url, timeout=timeout) as (answer, spnego):
             if answer.status != HTTPStatus.OK:
                 body = answer.read(MAX_SENTENCE_BYTES)
-                raise refusal(what, url, answer.status, answer.reason, body, spnego.hint)
+                raise refusal(what, url, answer.status, answer.reason or "", body, spnego.hint)
             return _offer(url, answer.headers)
     except OSError as fault:
         raise TransferError(
@@ -51,7 +51,7 @@ def ask_for_image(base_url: str, txid: int | None, *, timeout: float) -> ImageOf
         ) from fault
 
 
-def _offer(url: str, headers: Message) -> ImageOffer:
+def _offer(url: str, headers: Mapping[str, str]) -> ImageOffer:
     image = parse_image(headers.get(NAME_HEADER, ""))
     length = headers.get("Content-Length", "")
     try:

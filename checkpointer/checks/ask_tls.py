@@ -122,7 +122,7 @@ def ask_peer(url: str, *, timeout: float) -> TlsStep:
         connection.connect()
         what = f"handshake and GET at {parts.netloc}"
         connection.request("GET", _PROBE, headers={"Connection": "close"})
-        with connection.getresponse() as answer:
+        with connection.raw_answer() as answer:
             if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 return TlsStep(what, f"{what}: the answer has status {answer.status}", "Check that server's log.")
     except (OSError, http.client.HTTPException) as fault:

@@ -246,7 +246,7 @@ class _Download:
                 f"{named.path}?{named.query}",
                 headers={"Accept-Encoding": "identity", "Connection": "close", **spnego.headers},
             )
-            self._answer = self._connection.getresponse()
+            self._answer = self._connection.raw_answer()
             with login_faults(self._what, self._url):
                 spnego.check(self._answer.status, challenges_of(self._answer))
             self.size = self._check()

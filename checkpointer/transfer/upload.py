@@ -35,7 +35,7 @@ from checkpointer.transfer.common import (
 from checkpointer.transfer.send_loop import BodySender, EarlyAnswer
 from hadoop_common.cluster_http import challenges_of
 from hadoop_common.file_faults import FileFaultError, file_faults
-from hadoop_common.http_connection import WaitCancelled, connection_for
+from hadoop_common.http_connection import CancellableConnection, WaitCancelled, connection_for
 from hadoop_common.names import ImageKind
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.tls.errors import HandshakeError
@@ -135,7 +135,7 @@ class _PutRequest:
             self._send_head(connection, named, {DIGEST_HEADER: md5, **spnego.headers}, chunked=self._size > chunk_size)
             complete = self._send_body(connection, image, chunk_size, throttle)
             # closed here, because an answer without a length owns the socket
-            with connection.getresponse() as answer:
+            with connection.raw_answer() as answer:
                 body = answer.read(MAX_SENTENCE_BYTES)
         except WaitCancelled as fault:
             raise self._cancelled() from fault
@@ -161,7 +161,7 @@ class _PutRequest:
         )
         return result, said
 
-    def _connect(self) -> http.client.HTTPConnection:
+    def _connect(self) -> CancellableConnection:
         parts = urlsplit(self._url)
         connection = connection_for(parts, self._timeout, self._cancel)
         try:
@@ -178,7 +178,7 @@ class _PutRequest:
         return connection
 
     def _send_head(
-        self, connection: http.client.HTTPConnection, url: str, headers: Mapping[str, str], *, chunked: bool
+        self, connection: CancellableConnection, url: str, headers: Mapping[str, str], *, chunked: bool
     ) -> None:
         parts = urlsplit(url)
         connection.putrequest("PUT", f"{parts.path}?{parts.query}", skip_accept_encoding=True)
@@ -194,7 +194,7 @@ class _PutRequest:
         connection.endheaders()
 
     def _send_body(
-        self, connection: http.client.HTTPConnection, image: BufferedReader, chunk_size: int, throttle: Throttle
+        self, connection: CancellableConnection, image: BufferedReader, chunk_size: int, throttle: Throttle
     ) -> bool:
         """Send the image and wait for the answer; return False if the answer came before the image's end."""
         sender = BodySender(connection, self._timeout, self._cancel)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from http import HTTPStatus
-from http.client import HTTPResponse
 from mmap import ACCESS_READ, mmap
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from hadoop_common.file_faults import network_reason
 from hadoop_rpc.errors import KerberosError
@@ -16,6 +15,9 @@ from hadoop_rpc.spnego import open_logged_in
 from journal.primitives import Buffer
 from journal.quorum.errors import SegmentFetchError
 from journal.quorum.settings import QuorumSettings
+
+if TYPE_CHECKING:
+    from urllib3 import BaseHTTPResponse
 
 SegmentSource = Callable[[str], Buffer]
 """The content at a URL; raises `JournalError` if it cannot be fetched completely."""
@@ -46,7 +48,7 @@ def http_source(settings: QuorumSettings) -> SegmentSource:
     return fetch
 
 
-def _receive(url: str, answer: HTTPResponse, hint: str, spool: IO[bytes]) -> None:
+def _receive(url: str, answer: BaseHTTPResponse, hint: str, spool: IO[bytes]) -> None:
     expected = _length(url, answer, hint)
     received = 0
     while chunk := answer.read(_CHUNK):
@@ -56,7 +58,7 @@ def _receive(url: str, answer: HTTPResponse, hint: str, spool: IO[bytes]) -> Non
         raise SegmentFetchError(f"the response ended after {received} of {expected} bytes", file=url)
 
 
-def _length(url: str, answer: HTTPResponse, hint: str) -> int:
+def _length(url: str, answer: BaseHTTPResponse, hint: str) -> int:
     if answer.status != HTTPStatus.OK:
         if answer.status == HTTPStatus.FORBIDDEN and current_login() is not None:
             hint = hint or _REFUSED_HINT

@@ -29,7 +29,7 @@ CHILD_SECONDS = 600.0
 _FILE_STEPS = ("fsync", "rename", "replace", "unlink", "remove", "mkdir", "rmdir", "ftruncate", "link")
 _NETWORK_STEPS: tuple[tuple[type, str], ...] = (
     (RpcClient, "call"),
-    (http_connection._Connection, "connect"),
+    (http_connection.CancellableConnection, "connect"),
     (http.client.HTTPConnection, "endheaders"),
     (http.client.HTTPConnection, "getresponse"),
     (http.client.HTTPResponse, "read"),

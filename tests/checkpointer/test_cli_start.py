@@ -42,3 +42,11 @@ def test_help_loads_nothing_heavy(command: str) -> None:
     )
     assert "Usage:" in ran.stdout
     assert ran.stdout.splitlines()[-1] == "[]"
+
+
+def test_commands_without_a_request_do_not_load_the_http_client() -> None:
+    program = (
+        "import sys, checkpointer.cli.check_command, checkpointer.cli.merge_command, hadoop_rpc.spnego\n"
+        "assert not {'requests', 'urllib3'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -6,21 +6,26 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from hadoop_common.cluster_http import HttpAnswer, HttpFaultError, UnreachableServerError, send_request
+from hadoop_common.cluster_http import HttpAnswer, HttpFaultError, UnreachableServerError, open_request, send_request
 from hadoop_common.file_faults import network_reason
+from hadoop_common.http_connection import WaitCancelled
+from hadoop_common.tls.errors import HandshakeError
 
 
 @contextmanager
-def server(head: bytes, chunk: bytes) -> Iterator[str]:
-    """Serve `head`, then `chunk` repeatedly until the caller disconnects."""
+def server(head: bytes, chunk: bytes, asked: list[bytes] | None = None) -> Iterator[str]:
+    """Serve `head`, then `chunk` repeatedly until the caller disconnects; keep the request in `asked`."""
 
     def answer() -> None:
         connection, _ = listener.accept()
         with connection:
-            connection.recv(65536)
+            request = connection.recv(65536)
+            if asked is not None:
+                asked.append(request)
             connection.sendall(head)
             try:
                 while chunk:
@@ -70,6 +75,40 @@ def test_a_server_that_cannot_be_reached() -> None:
     with pytest.raises(UnreachableServerError) as refused:
         send_request("GET", url, timeout=600)
     assert (network_reason(slow.value), network_reason(refused.value)) == ("it took too long", "Connection refused")
+
+
+def test_a_failed_handshake_is_not_an_unreachable_server() -> None:
+    with server(b"HTTP/1.1 400 Bad Request\r\n\r\n", b"") as url, pytest.raises(HandshakeError, match="without TLS"):
+        send_request("GET", url.replace("http:", "https:"), timeout=600)
+
+
+def test_the_request_and_the_wait_for_its_body_can_be_cancelled() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        with pytest.raises(WaitCancelled):
+            send_request("GET", url, timeout=(None, None), cancelled=lambda: True)
+    cancelled = threading.Event()
+    with (
+        server(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", b"") as url,
+        pytest.raises(WaitCancelled),
+        open_request("GET", url, timeout=600, cancelled=cancelled.is_set) as answer,
+    ):
+        cancelled.set()
+        answer.read(9)
+
+
+def test_the_environment_names_no_proxy_and_no_login(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login alice password secret\n")
+    monkeypatch.setenv("NETRC", str(netrc))
+    monkeypatch.setenv("http_proxy", "http://192.0.2.1:9/")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    asked: list[bytes] = []
+    with server(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", b"", asked) as url:
+        assert send_request("GET", url, timeout=600).status == 200
+    assert b"Authorization" not in asked[0]
+    assert b"Accept-Encoding: identity" in asked[0]
 
 
 @pytest.mark.parametrize("url", ["nn1:9870", "ftp://nn1/", "http:///jmx", "http://nn1:port/"])
