@@ -232,7 +232,7 @@ class SocketLoop:
                 try:
                     self._turn()
                 except Exception:
-                    # the port keeps serving after any fault of a connection or task
+                    # the port keeps serving after any fault of a connection
                     _LOG.exception("%s failed because of a bug", self._thread.name)
                     time.sleep(_AFTER_FAULT_SECONDS)
         finally:
@@ -242,7 +242,8 @@ class SocketLoop:
         self._watch_listener()
         # without connections there is no deadline, so that an idle server costs nothing
         timeout = self._tick if self._channels or not self._accepting else None
-        for key, events in self._selector.select(timeout):
+        # a fault after the wake-up was read leaves tasks
+        for key, events in self._selector.select(0 if self._tasks else timeout):
             if key.fileobj is self._wakeup:
                 self._wakeup.recv(4096)
             elif key.fileobj is self._listener:
@@ -250,13 +251,19 @@ class SocketLoop:
             else:
                 self._serve(key.data, events)
         for _ in range(len(self._tasks)):
-            self._tasks.popleft()()
+            self._perform(self._tasks.popleft())
         now = time.monotonic()
         if now >= self._scan_at:
             self._scan_at = now + self._tick
             for channel in sorted(self._channels, key=lambda each: each.since):
                 if reason := channel.overdue(now):
                     self.discard(channel, reason)
+
+    def _perform(self, task: Callable[[], None]) -> None:
+        try:
+            task()
+        except Exception:
+            _LOG.exception("a task of %s failed because of a bug", self._thread.name)
 
     def _serve(self, channel: Channel, events: int) -> None:
         if channel not in self._channels:
