@@ -18,7 +18,6 @@ from engine.errors import CheckpointCancelledError
 from engine.namespace import Namespace
 from engine.replay.checksum_thread import checksum_thread
 from engine.replay.registry import apply, check_end
-from image_format.compiling.choice import is_small
 from image_format.compiling.mode import Mode, mode
 from image_format.index import ImageIndex
 from journal.errors import TransactionGapError
@@ -33,7 +32,10 @@ if TYPE_CHECKING:
 PLAIN: Final = "CHECKPOINTER_PLAIN_REPLAY"
 
 MAX_PLAIN: Final = 8 << 20
-"""Bytes of edits that a process replays plainly before it waits for kernels: this takes as long as compiling."""
+"""Bytes of edits that a process replays plainly before it waits for kernels: this takes as long as compiling.
+
+Also the bytes of INODE up to which a namespace is replayed plainly: plain functions read whole directories.
+"""
 _REPORT_EVERY = 4096
 _KERNEL_RUN = 1 << 16
 _FIRST_RUN = 1 << 10
@@ -81,8 +83,7 @@ def compiled_replay(namespace: Namespace, edits: Buffer = b"") -> CompiledReplay
     """Return the kernels for a namespace; None to use the plain functions.
 
     Plain functions are used for a namespace that kernels cannot handle, with `CHECKPOINTER_PLAIN_REPLAY=1`, and for
-    little work while the kernels are not compiled: a small image, and less than `MAX_PLAIN` bytes of edits in this
-    process.
+    little work while the kernels are not compiled: at most `MAX_PLAIN` bytes of INODE, and of edits in this process.
 
     Args:
         edits: the next segment to replay.
@@ -93,7 +94,7 @@ def compiled_replay(namespace: Namespace, edits: Buffer = b"") -> CompiledReplay
     from engine.replay.compiled import CompiledReplay, is_at_hand
 
     base = namespace.base
-    small = isinstance(base, ImageIndex) and is_small(base.inode_buffer, base.directory_buffer)
+    small = isinstance(base, ImageIndex) and base.inode_buffer.nbytes <= MAX_PLAIN
     if namespace.compiled is None and small and not is_at_hand(edits) and _PLAIN_BYTES.take(len(edits)):
         return None
     return CompiledReplay.of(namespace)

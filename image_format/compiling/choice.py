@@ -4,8 +4,8 @@
     the work is small                                 the Python form runs, and the compiler in the background is asked
     the work is large                                 the call compiles the kernel; a log line says so once
 
-Work is small if the arrays in the arguments have at most `MAX_BYTES`, and the kernel has spent less than `MAX_SECONDS`
-in its Python form in this process: many small calls take no longer than compiling. Numba calls `KernelChoice` only for
+Work is small if the Python form probably takes at most `MAX_SECONDS`, by `cost`, and the kernel has spent less than
+that in its Python form in this process: Python takes no longer than compiling. Numba calls `KernelChoice` only for
 argument types without code in memory, so calls of compiled kernels have no additional cost. After a compiled form was
 missing, calls go to `call_plain` for a second, which is faster than the call by Numba.
 """
@@ -15,28 +15,26 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final
 
 import numpy as np
 
 from image_format.compiling.background import BACKGROUND, Request
+from image_format.compiling.cost import COSTS
 from image_format.compiling.mode import Mode, mode
 from image_format.compiling.plain import call_plain
 
 _LOG = logging.getLogger(__name__)
 
-MAX_BYTES: Final = 1 << 20
-"""Size of the sections of a few thousand inodes."""
-MAX_SECONDS: Final = 2.0
-"""CPU time, about as long as compiling a kernel takes."""
+MAX_SECONDS: Final = 5.0
+"""CPU time of a kernel's Python form; a kernel and those that it calls take a few seconds to compile, during which the
+compiler holds the interpreter lock.
+"""
+MAX_BYTES: Final = 2 << 20
+"""Size of the sections of some ten thousand inodes, which a kernel without an entry in `COSTS` reads in less time."""
 _RETRY_AFTER: Final = 1.0
 """Seconds after which a missing file is searched again: the background compiler may have written it."""
-
-
-def is_small(*arguments: Any) -> bool:
-    """Return whether arrays, including those in tuples, have at most `MAX_BYTES`."""
-    return _bytes(arguments) <= MAX_BYTES
 
 
 def _bytes(arguments: Iterable[Any]) -> int:
@@ -58,7 +56,7 @@ class KernelChoice:
         types_of: returns the types of arguments.
         kept: returns whether a compiled form for types is on disk; None if none can be stored.
         plain: makes the Python form, or None for a kernel without one.
-        measured: positions of the arguments that determine the amount of work.
+        measured: positions of the arguments that determine the amount of work of a kernel without an entry in `COSTS`.
         missing: called when the Python form runs because the compiled one is missing.
     """
 
@@ -118,7 +116,19 @@ class KernelChoice:
         return self._timed(form, *arguments)
 
     def _is_little(self, arguments: tuple[Any, ...]) -> bool:
-        return self._seconds < MAX_SECONDS and _bytes([arguments[each] for each in self._measured]) <= MAX_BYTES
+        measured, seconds_per_byte = self._cost
+        expected = _bytes([arguments[each] for each in measured]) * seconds_per_byte
+        return self._seconds < MAX_SECONDS and expected <= MAX_SECONDS
+
+    @cached_property
+    def _cost(self) -> tuple[tuple[int, ...], float]:
+        """Positions of the arguments that determine the work, and seconds of the Python form for a byte of them."""
+        module, name, _ = self._request(None)
+        cost, form = COSTS.get(f"{module.rpartition('.')[2]}.{name}"), self._plain()
+        if cost is None or form is None:
+            return self._measured, MAX_SECONDS / MAX_BYTES
+        names = form.__code__.co_varnames
+        return tuple(names.index(each) for each in cost.arguments), cost.seconds_per_byte
 
     def _timed(self, form: Callable[..., Any], *arguments: Any) -> Any:
         began = time.thread_time()

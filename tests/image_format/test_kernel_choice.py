@@ -11,11 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hadoop_common.names import image_name
 from image_format.compiling.background import BackgroundCompiler, Request
 from image_format.compiling.choice import MAX_BYTES, MAX_SECONDS
+from image_format.compiling.cost import COSTS
 from image_format.compiling.mode import VARIABLE
 from image_format.compiling.plain import call_plain, plain_form
-from image_format.kernels import tables, wire
+from image_format.kernels import inode, merge, scan, tables, wire
+from image_format.kernels.jit import Kernel
 
 ROOT = Path(__file__).parents[2]
 KERNEL = """
@@ -55,6 +58,32 @@ from image_format.kernels import jit, kept_files
 jit._TESTED_NUMBA = (0, 1)
 kept_files._PRIVATE = ("missing",)
 """
+NEW_INODES = """
+from pathlib import Path
+from engine import warm_up
+from hadoop_common.names import image_name
+from image_format.compiling import choice
+from image_format.compiling.background import BackgroundCompiler
+from image_format.md5_file import format_md5, md5_of_file, md5_path
+from journal import ops
+
+def compiles():
+    raise AssertionError("a call compiles its kernel")
+
+choice._warn_once = compiles
+BackgroundCompiler.ask = lambda self, request: None
+owner = ops.PermissionStatus("hdfs", "supergroup", 0o755)
+made = [ops.MkdirOp(path=f"/d/{i}", inode_id=20000 + i, timestamp=1, permissions=owner) for i in range(5000)]
+folder = Path("FOLDER")
+image = folder / image_name(1)
+image.write_bytes(warm_up._image())
+md5_path(image).write_bytes(format_md5(md5_of_file(image), image.name))
+merged = warm_up._merge(folder, image, warm_up._WarmUpStep(made))
+print(merged.name)
+"""
+MODULES = {"inode": inode, "merge": merge, "scan": scan, "tables": tables}
+BYTES_PER_INODE = {"buf": 60, "children": 8, "out": 10, "sizes": 0.2, "spans": 16, "wanted": 8}
+"""Of arguments; few new inodes are looked up in directories of the image."""
 
 
 def _run(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
@@ -134,6 +163,31 @@ def test_kernels_run_where_nothing_is_kept_or_numba_is_another(tmp_path: Path, f
     # what this Numba keeps, by our stamp, is found again
     kept = list(tmp_path.rglob("kept.total*.nbc"))
     assert bool(kept) == (fault == OTHER_NUMBA)
+
+
+@pytest.mark.parametrize("listed", COSTS)
+def test_twenty_thousand_inodes_wait_for_no_compiler(listed: str) -> None:
+    """Tables and sections of any size do not count, only the inodes that the call is about."""
+    module, name = listed.split(".")
+    kernel: Kernel = getattr(MODULES[module], name)
+    assert kernel.dispatcher
+    choice = kernel._choice
+    assert choice is not None
+    function, work = kernel.py_func.__code__, COSTS[listed].arguments
+    names = function.co_varnames[: function.co_argcount]
+    assert set(work) <= set(names)
+
+    def is_little(inodes: int) -> bool:
+        sizes = {each: int(BYTES_PER_INODE[each] * inodes) for each in work}
+        return choice._is_little(tuple(np.zeros(sizes.get(each, 64 * MAX_BYTES), np.uint8) for each in names))
+
+    assert is_little(20_000)
+    assert is_little(2_000_000) == (not work)
+
+
+@pytest.mark.deep
+def test_a_merge_of_new_inodes_waits_for_no_compiler(tmp_path: Path) -> None:
+    assert _run(tmp_path, NEW_INODES.replace("FOLDER", str(tmp_path))).stdout == f"{image_name(5003)}\n"
 
 
 def test_no_second_compiler_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
