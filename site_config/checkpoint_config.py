@@ -30,7 +30,7 @@ from journal.quorum import settings as quorum_keys
 from journal.quorum.settings import QuorumSettings
 from journal.shared_edits import directory_of, shared_edits
 from site_config import keys, merge_keys
-from site_config.addresses import RPC_PORT, Identity, address, identity, namenode_rpc, namenode_urls
+from site_config.addresses import RPC_PORT, Identity, address, identity, namenode_rpc, namenode_urls, parse_host_port
 from site_config.archive_settings import ArchiveSettings
 from site_config.changed_keys import texts
 from site_config.engine_settings import EngineSettings, engine_settings
@@ -70,10 +70,11 @@ def identity_of(role: Role, settings: Configuration) -> Identity:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceRpc:
-    """The address at which reads of the namespace are answered over RPC.
+    """An address at which reads of the namespace are answered over RPC.
 
     Attributes:
-        is_namenode: whether it is that of a NameNode, so that clients of the cluster's applications ask there.
+        is_namenode: whether it is that of the NameNode in whose place this node runs, so that clients of the cluster's
+            applications ask there.
     """
 
     address: tuple[str, int]
@@ -275,7 +276,7 @@ class _CheckpointReader(SettingsReader):
             kerberos=self.kerberos(ProcessKind[role.name]),
             web=self._web(policy),
             rpc_bind_address=self.take(lambda: self.address(AddressKeys(keys.BACKUP_ADDRESS)), ("", 0)),
-            namespace_rpc=self._namespace_rpc() if values["serve_namespace"] else (),
+            namespace_rpc=self.take(self._namespace_rpc, ()) if values["serve_namespace"] else (),
             leader=self.take(self._leader, LeaderSettings()),
             archive=ArchiveSettings(**self.bound(ArchiveSettings)),
             access=self.access(),
@@ -356,24 +357,20 @@ class _CheckpointReader(SettingsReader):
         )
 
     def _namespace_rpc(self) -> tuple[NamespaceRpc, ...]:
-        key = keys.NAMESPACE_RPC_ADDRESS
-        own = self.take(self._own_rpc, None)
-        found = [] if own is None else [NamespaceRpc(own, is_namenode=True)]
-        if self.get(key):
-            other = self.take(lambda: address(self.settings, key.name, RPC_PORT), ("", 0))
-            if own is not None and own[1] == other[1]:
-                problem = "has the port of the NameNode in whose place this node runs, where applications ask"
-                self.faults.add(self.settings.fault(key.name, problem))
-            found.append(NamespaceRpc(other, is_namenode=False))
+        own, bind_host = ("", 0), ""
+        if self._role is Role.STANDBY and self.who.own_id:
+            own = address(self.settings, self.scoped(keys.RPC_ADDRESS), RPC_PORT)
+            bind_host = keys.RPC_BIND_HOST.read(self.settings, self.scoped(keys.RPC_BIND_HOST))
+        found = []
+        for text in self.get(keys.NAMESPACE_RPC_ADDRESS):
+            try:
+                host, port = parse_host_port(text, RPC_PORT)
+            except ValueError as fault:
+                raise self.error(keys.NAMESPACE_RPC_ADDRESS.name, str(fault)) from fault
+            # another name or address of this host leads the cluster's applications here, too
+            is_namenode = bool(own[0]) and port == own[1]
+            found.append(NamespaceRpc((bind_host or host if is_namenode else host, port), is_namenode))
         return tuple(found)
-
-    def _own_rpc(self) -> tuple[str, int] | None:
-        """Return the RPC address of the NameNode in whose place a standby runs, None without one."""
-        if self._role is not Role.STANDBY or not self.who.own_id:
-            return None
-        host, port = address(self.settings, self.scoped(keys.RPC_ADDRESS), RPC_PORT)
-        bind_host = keys.RPC_BIND_HOST.read(self.settings, self.scoped(keys.RPC_BIND_HOST))
-        return (bind_host or host, port) if host else None
 
     def _leader(self) -> LeaderSettings:
         if self._role is Role.BACKUP:

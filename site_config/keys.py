@@ -271,8 +271,8 @@ NAMESPACE_SERVE = ConfigKey(
     "checkpointer.namespace.serve",
     "false",
     SWITCH,
-    "Whether a standby or backup answers reads of the namespace from its memory, over read-only WebHDFS and "
-    "ClientProtocol. Specific to the checkpointer.",
+    "Whether a standby or backup answers reads of the namespace from its memory, over read-only WebHDFS and, "
+    "at checkpointer.namespace.rpc-address, over ClientProtocol. Specific to the checkpointer.",
 )
 NAMESPACE_SUMS = ConfigKey(
     "checkpointer.namespace.sums",
@@ -284,10 +284,10 @@ NAMESPACE_SUMS = ConfigKey(
 NAMESPACE_RPC_ADDRESS = ConfigKey(
     "checkpointer.namespace.rpc-address",
     "",
-    text("host:port"),
-    "Where ClientProtocol is answered to clients that accept an older state. In place of a NameNode, a standby also "
-    "answers at dfs.namenode.rpc-address, but like an observer only to clients that send a state id. Specific to the "
-    "checkpointer.",
+    NAMES,
+    "Addresses (host:port) where reads are answered over ClientProtocol, to clients that accept an older state; unset: "
+    "not over RPC. At the dfs.namenode.rpc-address of the NameNode in whose place a standby runs, only clients that "
+    "send a state id are answered, as by an observer. Specific to the checkpointer.",
 )
 PERMISSIONS = ConfigKey(
     "dfs.permissions.enabled", "true", SWITCH, "Whether permissions are checked for reads that a daemon answers."

@@ -11,9 +11,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
@@ -26,6 +27,7 @@ from checkpointer.leadership.leadership import Leadership
 from checkpointer.roles.role import CheckpointRole, Job
 from checkpointer.serving.client_protocol import namespace_services
 from checkpointer.serving.live_namespace import LiveNamespace
+from checkpointer.serving.read_servers import ReadServers
 from engine.errors import CheckpointCancelledError
 from hadoop_common.addresses import host_port
 from hadoop_common.errors import HdfsError
@@ -110,26 +112,39 @@ def serve(
     """
     clocks = clocks or Clocks()
     leadership = Leadership.of(config.leader, role.name, host_port(*config.web.first))
-    service = CheckpointService(
-        role, config, clock=clocks.monotonic, gave_up=control.stop, leadership=leadership, wall=clocks.wall
-    )
     limits = ServingLimits(transfer_options(config), role.counter)
     notifier = notifier or Notifier("")
     guard = ChangeGuard(config.control_hosts, role.refusals)
     security = open_security(config.access, config.kerberos, role.refusals)
-    daemon = _Daemon(
-        role, service, config, limits, security, reload=reload, notifier=notifier, heartbeat=heartbeat, clocks=clocks
-    )
     live = _live(role, config, security)
-    reads = _rpc_servers(role, config, security, live)
+    reads = ReadServers(_rpc_servers(role, config, security, live))
+    service = CheckpointService(
+        role,
+        config,
+        clock=clocks.monotonic,
+        gave_up=control.stop,
+        leadership=leadership,
+        wall=clocks.wall,
+        notices=reads.alarms,
+    )
+    daemon = _Daemon(
+        role,
+        service,
+        config,
+        limits,
+        security,
+        reads,
+        reload=reload,
+        notifier=notifier,
+        heartbeat=heartbeat,
+        clocks=clocks,
+    )
     blueprints = daemon_blueprints(role, service, config, limits, security.access, guard, questions, live)
     application = create_application(*blueprints, guard=guard, authenticator=security.authenticator)
     web = WebServers(
         application, config.web, limits=config.port_limits, refusals=role.refusals, header_bytes=security.header_bytes
     )
-    with ExitStack() as rpc, web as servers:
-        for each in reads:
-            rpc.enter_context(each)
+    with closing(reads), web as servers:
         _LOG.info(
             "%s checkpointer on %s: every %g s or %d transactions, polling every %g s",
             role.name,
@@ -158,12 +173,13 @@ def _live(role: CheckpointRole, config: CheckpointConfig, security: ServerSecuri
 
 def _rpc_servers(
     role: CheckpointRole, config: CheckpointConfig, security: ServerSecurity, live: LiveNamespace | None
-) -> list[RpcServer]:
-    """Return the servers that answer reads over RPC."""
+) -> list[Callable[[], RpcServer]]:
+    """Return functions that create the servers of reads over RPC."""
     if live is None:
         return []
     return [
-        RpcServer(
+        partial(
+            RpcServer,
             namespace_services(live, needs_state_id=each.is_namenode),
             *each.address,
             limits=config.port_limits,
@@ -185,6 +201,7 @@ class _Daemon:
         config: CheckpointConfig,
         limits: ServingLimits,
         security: ServerSecurity,
+        reads: ReadServers,
         *,
         reload: Callable[[], CheckpointConfig] | None,
         notifier: Notifier,
@@ -197,6 +214,7 @@ class _Daemon:
         self._config = config
         self._limits = limits
         self._security = security
+        self._reads = reads
         self._read = reload
         self._notifier = notifier
         self._heartbeat = _STATUS_SECONDS if heartbeat is None else min(heartbeat, _STATUS_SECONDS)
@@ -237,7 +255,7 @@ class _Daemon:
             self._scheduler.modify_job(_POLL, next_run_time=at)
 
     def _jobs(self) -> list[Job]:
-        return [*self._role.jobs(), *self._service.jobs()]
+        return [*self._role.jobs(), *self._service.jobs(), *self._reads.jobs()]
 
     def _obey(self, control: Control) -> None:
         while not control.stopping():

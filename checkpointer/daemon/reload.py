@@ -101,6 +101,7 @@ _PATTERNS: Mapping[str, tuple[str, ...]] = {
         keys.CLUSTER_ADMINISTRATORS.name,
         *_NAMENODES,
     ),
+    "namespace_rpc": (keys.NAMESPACE_RPC_ADDRESS.name, keys.NAMESPACE_SERVE.name, keys.RPC_BIND_HOST.name, *_NAMENODES),
     "rpc_bind_address": (keys.BACKUP_ADDRESS.name,),
     "web": (
         HTTP_POLICY.name,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -64,6 +64,7 @@ class CheckpointService:
         forecast: when NameNodes accept images.
         leadership: whether this daemon, of several for its cluster, makes the checkpoints.
         wall: seconds since the epoch.
+        notices: returns alarms of servers.
 
     Attributes:
         silences: of alarms, kept over restarts.
@@ -84,6 +85,7 @@ class CheckpointService:
         forecast: UploadForecast | None = None,
         leadership: Leadership | None = None,
         wall: Callable[[], float] = time.time,
+        notices: Callable[[], Sequence[Alarm]] = tuple,
     ) -> None:
         self._role = role
         self._config = config
@@ -123,6 +125,7 @@ class CheckpointService:
         self._running = threading.Lock()
         self._result: TriggerResult | None = None
         self.configuration_fault = ""
+        self._server_notices = notices
 
     @property
     def fault(self) -> RoleGaveUpError | None:
@@ -311,7 +314,7 @@ class CheckpointService:
         fault = self.configuration_fault
         differences = [] if self._shadow is None else self._shadow.alarms()
         configuration = [Alarm(fault, CONFIGURATION_HINT, "configuration")] if fault else []
-        return [*configuration, *self._reports.alarms(), *differences]
+        return [*configuration, *self._reports.alarms(), *differences, *self._server_notices()]
 
     def _checkpoint_status(self, fault: str | None) -> CheckpointStatus:
         progress, wall, retry = self._attempts.progress, self.wall(), self._schedule.retry_wait

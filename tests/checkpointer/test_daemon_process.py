@@ -21,6 +21,7 @@ from checkpointer.daemon.reload import RELOADABLE, merged
 from checkpointer.errors import RoleGaveUpError
 from checkpointer.roles.role import Job
 from engine.settings import MergeSettings
+from engine.warm_namespace import WarmNamespace
 from hadoop_common.access import AccessRules
 from hadoop_common.configuration import Configuration
 from hadoop_common.errors import StorageError
@@ -29,7 +30,7 @@ from hadoop_common.sd_notify import Notifier
 from hadoop_common.tls.settings import WebAddresses
 from image_format.memory_limit import MemoryLimit
 from site_config.catalogue import entry_of
-from site_config.checkpoint_config import CheckpointConfig, Role
+from site_config.checkpoint_config import CheckpointConfig, NamespaceRpc, Role
 from tests.checkpointer.service_support import FakeRole, standby_config
 from tests.namenode_stub.stub_support import wait_until
 
@@ -150,6 +151,30 @@ def test_what_it_serves(role: JobRole, caplog: pytest.LogCaptureFixture) -> None
         assert requests.get(f"{url}/imagetransfer?getimage=1&txid=1", timeout=600).status_code == 410
 
 
+def test_checkpoints_continue_while_the_address_of_reads_is_taken(
+    role: JobRole, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level("INFO")
+    monkeypatch.setattr("checkpointer.serving.read_servers.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(JobRole, "warm_namespace", WarmNamespace())
+    role.journal, role.urgent = 5, "a rollback image is due"
+    with socket.create_server(("127.0.0.1", 0)) as namenode:
+        served_at = NamespaceRpc(namenode.getsockname(), is_namenode=True)
+        reading = replace(config(), serve_namespace=True, namespace_rpc=(served_at,))
+        monkeypatch.setattr(f"{__name__}.config", lambda: reading)
+        with served(role) as (_, running):
+            wait_until("the fault", lambda: "reads are not answered over RPC" in caplog.text)
+            role.asks.set()
+            wait_until("the checkpoint", lambda: role.merges >= 1)
+            url = next(m for m in caplog.messages if "checkpointer on http" in m).split(" on ")[1].split(": ")[0]
+            status = requests.get(f"{url}/status", timeout=600).json()
+            (alarm,) = (each for each in status["alarms"] if "over RPC" in each)
+            assert "leave it running" in status["nextSteps"][alarm]
+            namenode.close()
+            wait_until("the server", lambda: "reads are answered at this RPC address" in caplog.text)
+            assert not running.done()
+
+
 def test_a_new_bandwidth_holds_for_images_that_are_being_served(
     role: JobRole, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,7 +249,7 @@ RESTART = {
     "leader",
     *("web", "rpc_bind_address", "shared_edits", "engine"),
     *("control_hosts", "port_limits", "stop_timeout"),
-    *("serve_namespace", "permissions", "supergroup", "shadow"),
+    *("serve_namespace", "namespace_rpc", "namespace_sums", "permissions", "supergroup", "shadow"),
     *("image_directories", "edits_directories", "storage_permission"),
     *(f"merge_settings.{name}" for name in ("allow_unknown_layout", "layout_version", "memory")),
 }

@@ -98,7 +98,9 @@ def clients(tmp_path_factory: pytest.TempPathFactory, client_jvm: ClientJvm) -> 
         active.admin("-setSpaceQuota", "1g", "/t/a").checked()
         active.shell("-mkdir", "/done").checked()
         rpc = f"127.0.0.1:{free_port()}"
-        pair.nn2.conf.update({"checkpointer.namespace.rpc-address": rpc})
+        # the second one is that of the NameNode in whose place the daemon runs
+        own = pair.nn2.conf["dfs.namenode.rpc-address.ns1.nn2"]
+        pair.nn2.conf.update({"checkpointer.namespace.rpc-address": f"{rpc},{own}"})
         with OurDaemon.standby(pair.nn2.conf, "dfs.namenode.http-address.ns1.nn2") as daemon:
             names = {"webhdfs": f"webhdfs://{urlsplit(daemon.url).netloc}", "hdfs": f"hdfs://{rpc}"}
             served = {way: client_jvm.of(HadoopConf(root / way, {"fs.defaultFS": each})) for way, each in names.items()}
