@@ -16,7 +16,7 @@ from pathlib import Path
 
 from archive.archive import Archive
 from archive.branch_choice import BranchChoice, SegmentDigests
-from archive.catalogue import IMAGES, Branch, EditsRecord, ImageRecord
+from archive.catalogue import IMAGES, Branch, Catalogue, EditsRecord, ImageRecord
 from archive.errors import ArchiveError, CrossingWritersError, OtherHistoryError
 from archive.fetching import fetch_segment
 from archive.history import BranchView, covering_base, newest_moment, reach, removed_edits, superseded_parts, view_of
@@ -148,7 +148,7 @@ def add_files(
 
     Raises:
         ArchiveError: the archive belongs to another namespace or cannot be written.
-        CrossingWritersError: another writer adds another history at the same time.
+        CrossingWritersError: another writer adds another history, or begins the archive too, at the same time.
         OtherHistoryError: the files begin a branch, which the options do not allow; nothing was added.
         HdfsError: a file is damaged; what was published before stays.
     """
@@ -179,6 +179,8 @@ class _Addition:
         self._scratch = scratch
         self._digests = digests
         self._catalogue = archive.writable_catalogue()
+        # names of published objects
+        self._own: list[str] = []
         # last transactions of open segments before they were compared
         self._compared: dict[int, int] = {}
 
@@ -192,9 +194,11 @@ class _Addition:
             raise OtherHistoryError(segments[0].first)
         allowed = found.images if image_branch in ("", branch.name) else ()
         first = None
-        if not self._catalogue.records:
+        if not (before := self._catalogue).records:
             # after a kill, the image shows which history the edits belong to
             first = next(filter(None, (self._add_image(path, branch.name, segments) for path in allowed)), None)
+            if first is not None:
+                self._verify(before, branch.name, segments)
         edits = self._add_segments(segments, branch, forked)
         images = [first, *(self._add_image(path, branch.name, segments) for path in allowed)]
         added = [each for each in images if each is not None]
@@ -231,27 +235,40 @@ class _Addition:
                 added.append(record)
         superseded = [] if self._archive.immutable else superseded_parts((*self._catalogue.edits, *added))
         if added or forked:
-            self._publish(added, branch, segments, forked=forked)
+            before = self._catalogue
+            self._catalogue = self._archive.publish(before, added, branches=(branch,) if forked else ())
+            self._own += [each.name for each in added]
+            self._verify(before, branch.name, segments)
         if superseded:
             self._catalogue = self._archive.publish(self._catalogue, remove=superseded)
             for name in superseded:
                 self._archive.store.remove(name)
         return added
 
-    def _publish(
-        self, added: Sequence[EditsRecord], branch: Branch, segments: Sequence[EditLogSegment], *, forked: bool
-    ) -> None:
-        """Publish edits, and take them back if another writer has published another past in the meantime."""
-        own = [each.name for each in added]
-        known = self._catalogue.names.union(own)
-        self._catalogue = self._archive.publish(self._catalogue, added, branches=(branch,) if forked else ())
-        choice = BranchChoice(self._archive, self._catalogue, self._scratch, self._digests)
-        if choice.has_other_past(branch.name, known, segments):
-            self._archive.publish(self._catalogue, remove=own)
-            if not self._archive.immutable:
-                for name in own:
-                    self._archive.store.remove(name)
-            raise CrossingWritersError(branch.name)
+    def _verify(self, before: Catalogue, branch: str, segments: Sequence[EditLogSegment]) -> None:
+        """Take everything back if another writer has published another past since `before`.
+
+        Only one writer may begin an empty archive: until others have edits, nothing shows which past theirs is.
+        """
+        known = before.names.union(self._own)
+        try:
+            if before.records:
+                choice = BranchChoice(self._archive, self._catalogue, self._scratch, self._digests)
+                crossed = choice.has_other_past(branch, known, segments)
+            else:
+                crossed = not known.issuperset(self._catalogue.names)
+        except Exception:
+            self._take_back()
+            raise
+        if crossed:
+            self._take_back()
+            raise CrossingWritersError(branch)
+
+    def _take_back(self) -> None:
+        self._archive.publish(self._catalogue, remove=self._own)
+        if not self._archive.immutable:
+            for name in self._own:
+                self._archive.store.remove(name)
 
     def _store_segment(self, segment: EditLogSegment, branch: str, reached: int) -> EditsRecord | None:
         """Store a segment, or its part after `reached`; None if there is none."""
@@ -274,6 +291,7 @@ class _Addition:
             return None
         record = store_image(self._archive, path, name.txid, branch, self._version)
         self._catalogue = self._archive.publish(self._catalogue, [record])
+        self._own.append(record.name)
         return record
 
     def _is_wanted(self, txid: int, branch: str, segments: Sequence[EditLogSegment]) -> bool:

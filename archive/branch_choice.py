@@ -26,6 +26,7 @@ from journal.segment import HEADER_SIZE
 from journal.segment_file import EditLogSegment, map_file, read_ops
 
 _LOG = logging.getLogger(__name__)
+_TRIES = 3
 
 
 class SegmentDigests:
@@ -98,14 +99,32 @@ class BranchChoice:
         """Return whether edits in `branch`, whose names are not `known`, are of another past than the segments.
 
         Two writers of different pasts may both list a branch before either has published.
+
+        Raises:
+            ArchiveDamagedError: other writers keep removing the objects before they can be read.
+        """
+        for _ in range(_TRIES):
+            try:
+                return bool(self.other_pieces(branch, known, segments))
+            except ArchiveDamagedError as fault:
+                # another writer has put its object into a longer one
+                removed, self._catalogue = fault, self._archive.catalogue()
+        raise removed
+
+    def other_pieces(self, branch: str, known: Collection[str], segments: Sequence[EditLogSegment]) -> list[Piece]:
+        """Return the edits in `branch`, whose names are not `known`, that are of another past than the segments.
+
+        Raises:
+            ArchiveDamagedError: another writer has removed one.
         """
         new = [each for each in view_of(self._catalogue, branch).pieces if each.record.name not in known]
-        return any(
-            self._overlap(piece, segment)[1] is not None
+        return [
+            piece
             for segment in segments
             for piece in new
             if piece.last >= segment.first and (segment.last is None or piece.record.first <= segment.last)
-        )
+            if self._read_overlap(piece, segment)[1] is not None
+        ]
 
     def _compared(self, view: BranchView, segments: Sequence[EditLogSegment]) -> tuple[int | None, int | None]:
         """Return the last transaction that is proven to be the same in both, and the first one that differs."""
@@ -128,12 +147,9 @@ class BranchChoice:
                 own = range(piece.record.first, piece.last + 1)
                 if any(each.start <= own.start and own.stop <= each.stop for each in compared):
                     continue
-                try:
-                    found, differing = self._overlap(piece, segment)
+                found, differing, read = self._read_overlap(piece, segment)
+                if read:
                     compared.append(own)
-                except ArchiveDamagedError as fault:
-                    self._note_unread(piece, fault)
-                    found, differing = _unread(piece, segment)
                 proven = _newest(proven, found)
                 if differing is not None:
                     first_differing = min(differing, first_differing or differing)
@@ -141,11 +157,19 @@ class BranchChoice:
                 return (None if proven is None else min(proven, first_differing - 1)), first_differing
         return proven, None
 
-    def _note_unread(self, piece: Piece, fault: ArchiveDamagedError) -> None:
-        """Report an object that cannot be read; raise `fault` if another writer has removed it since."""
-        if piece.record.name not in self._archive.catalogue().names:
-            raise fault
-        _LOG.warning("the edits were not compared with a damaged object of the archive: %s", fault.message)
+    def _read_overlap(self, piece: Piece, segment: EditLogSegment) -> tuple[int | None, int | None, bool]:
+        """Compare as `_overlap`, a damaged object by its digest and its place; the last value is False for these.
+
+        Raises:
+            ArchiveDamagedError: another writer has removed the object since.
+        """
+        try:
+            return (*self._overlap(piece, segment), True)
+        except ArchiveDamagedError as fault:
+            if piece.record.name not in self._archive.catalogue().names:
+                raise
+            _LOG.warning("the edits were not compared with a damaged object of the archive: %s", fault.message)
+            return (*_unread(piece, segment), False)
 
     def _overlap(self, piece: Piece, segment: EditLogSegment) -> tuple[int | None, int | None]:
         """Compare an archived part with a segment, and return as `_compared`."""

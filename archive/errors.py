@@ -36,11 +36,11 @@ class NoSuchMomentError(ArchiveError):
 
 
 class CrossingWritersError(ArchiveError):
-    """Another writer published another past in the same branch at the same time; nothing of this one stayed."""
+    """Another writer published another past in the same branch, or also began the archive; nothing of ours stayed."""
 
     def __init__(self, branch: str) -> None:
         super().__init__(
-            f"another writer adds another history to branch {branch} at the same time",
+            f"another writer adds to branch {branch} at the same time, and perhaps another history",
             hint="Try again; `hdfs haadmin -getAllServiceState` shows whether two NameNodes are active.",
         )
 

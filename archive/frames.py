@@ -21,6 +21,7 @@ from typing import IO, Any
 import zstandard
 
 from archive.errors import ArchiveDamagedError
+from archive.path_filter import FILTER_VERSION
 
 FRAME_SIZE = 8 << 20
 _LEVEL = 3
@@ -44,11 +45,14 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What an object says of itself: a description, its frames, and the filter of the paths in it."""
+    """What an object says of itself: a description, its frames, and the filter of the paths in it.
+
+    `path_filter` is None for a filter of another version.
+    """
 
     description: dict[str, Any]
     frames: tuple[Frame, ...]
-    path_filter: bytes
+    path_filter: bytes | None
 
     @property
     def size(self) -> int:
@@ -85,7 +89,8 @@ class FrameWriter:
     def finish(self, description: dict[str, Any], path_filter: bytes = b"") -> None:
         """Append the footer."""
         rows = [[each.size, each.stored, each.digest] for each in self._frames]
-        text = json.dumps({"description": description, "frames": rows}, sort_keys=True).encode()
+        values = {"description": description, "frames": rows, "filterVersion": FILTER_VERSION}
+        text = json.dumps(values, sort_keys=True).encode()
         body = text + path_filter + hashlib.sha256(text + path_filter).digest()
         tail = _TAIL.pack(len(text), len(path_filter), _TAIL_MAGIC)
         self._out.write(_SKIPPABLE.pack(_SKIPPABLE_MAGIC, len(body) + len(tail)) + body + tail)
@@ -141,7 +146,8 @@ class FrameReader:
         if hashlib.sha256(text + path_filter).digest() != body[text_size + filter_size :]:
             raise ArchiveDamagedError(self._name, "the footer is damaged")
         values = json.loads(text)
-        return Footer(values["description"], tuple(_frames(values["frames"])), path_filter)
+        usable = path_filter if values.get("filterVersion") == FILTER_VERSION else None
+        return Footer(values["description"], tuple(_frames(values["frames"])), usable)
 
     def _last(self, end: int, size: int) -> bytes:
         self._stream.seek(max(0, end - size))

@@ -12,6 +12,8 @@ where value[b] is the BLAKE2b of the byte b with 8 bytes of digest, little-endia
 are therefore partial sums. With m as the finalizer of SplitMix64, the key of a path is m(sum), and that of everything
 below it m(sum xor SPREAD). Key k sets the bits (k + i * m(k)) mod the number of bits, for i from 0 to 6; bit 0 is the
 highest one of the first byte.
+
+Footers of objects have the version of this rule, since the filter of another rule would exclude paths that it has.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from journal.op_times import clean_path, op_paths, spreads
 from journal.operation import EditOp
 from journal.primitives import decode_cesu8
 
+FILTER_VERSION: Final = 2
 _BITS_PER_KEY: Final = 10
 _HASHES: Final = 7
 _STEP: Final = 0x9E3779B97F4A7C15
@@ -58,9 +61,15 @@ class PathFilterBuilder:
             self._add(path, wide=spreads(op))
 
     def add_columns(self, buffer: bytes, columns: OpColumns) -> None:
-        """Add the paths of many operations, which are in `buffer`."""
+        """Add the paths of many operations, which are in `buffer`.
+
+        Raises:
+            ValueError: a path cannot be decoded.
+        """
         for op in columns.decoded:
             self.add(op)
+        if not len(columns.begins):
+            return
         data = np.frombuffer(buffer, np.uint8)
         begins, ends, wide = columns.begins, columns.begins + columns.sizes, columns.spreads
         slashes = np.flatnonzero(data == _SLASH)
@@ -99,8 +108,14 @@ class PathFilterBuilder:
         self._keys.append(_distinct(_mixed(sums)))
 
 
-def may_contain(path_filter: bytes, path: str) -> bool:
-    """Return whether an operation on `path`, below it, or on a directory above it may be in the segment."""
+def may_contain(path_filter: bytes | None, path: str) -> bool:
+    """Return whether an operation on `path`, below it, or on a directory above it may be in the segment.
+
+    Args:
+        path_filter: None for a filter of another version.
+    """
+    if path_filter is None:
+        return True
     if not path_filter:
         return False
     size = 8 * len(path_filter)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -15,14 +16,16 @@ from archive.path_filter import PathFilterBuilder
 from hadoop_common.names import image_name, inprogress_name, segment_name
 from image_format.errors import DigestMismatchError
 from image_format.md5_file import read_md5_file
+from journal.binary_codec import decode_op
 from journal.errors import CorruptOpError
 from journal.op_columns import op_columns
 from journal.op_times import op_time
 from journal.primitives import Buffer
 from journal.segment import HEADER_SIZE, SegmentCursor
 from journal.segment_file import EditLogSegment, map_file
-from journal.segment_frames import has_frames, whole_frames
+from journal.segment_frames import Frames, has_frames, whole_frames
 
+_LOG = logging.getLogger(__name__)
 _STEP = 1 << 20
 """Bytes of edits that are read at once."""
 
@@ -72,6 +75,7 @@ def read_part(
     cursor.advance(start, first)
     first_time = last_time = 0
     paths = PathFilterBuilder()
+    decoded: set[int] = set()
 
     def note(times: list[int]) -> None:
         nonlocal first_time, last_time
@@ -82,16 +86,22 @@ def read_part(
     while has_frames(cursor.layout_version):
         chunk = bytes(content[cursor.position : cursor.position + _STEP])
         frames = whole_frames(chunk, cursor.layout_version, cursor.expected or first, segment.last)
+        if not frames.starts:
+            # an operation that is larger than a chunk, or the end
+            if (op := next(cursor, None)) is None:
+                break
+            note([op_time(op) or 0])
+            paths.add(op)
+            continue
         try:
-            columns = op_columns(chunk, frames, cursor.layout_version) if frames.starts else None
-        except CorruptOpError:
-            columns = None
-        if columns is None:
+            columns = op_columns(chunk, frames, cursor.layout_version)
+            paths.add_columns(chunk, columns)
+        except (CorruptOpError, ValueError):
             break
-        paths.add_columns(chunk, columns)
+        _warn_of_undecodable(cursor, frames, decoded)
         note(columns.times.tolist())
         cursor.advance(cursor.position + frames.end, frames.next_txid)
-    # what is larger than a chunk, or not whole
+    # what is damaged, whose error has its place, or has no lengths
     for op in cursor:
         note([op_time(op) or 0])
         paths.add(op)
@@ -99,6 +109,20 @@ def read_part(
     if last < first:
         return None
     return EditsPart(first, last, start, cursor.position, first_time, last_time, cursor.layout_version, paths.build())
+
+
+def _warn_of_undecodable(cursor: SegmentCursor, frames: Frames, decoded: set[int]) -> None:
+    """Log operations that no restore can replay; the first one of each opcode that is not in `decoded` is read."""
+    for number, start in enumerate(frames.starts):
+        position = cursor.position + start
+        if (opcode := cursor.buffer[position]) in decoded:
+            continue
+        decoded.add(opcode)
+        try:
+            decode_op(cursor.buffer, position, cursor.layout_version, file=cursor.file)
+        except CorruptOpError as fault:
+            fault.locate(txid=frames.next_txid - len(frames.starts) + number)
+            _LOG.warning("archived, but no restore can replay it: %s; next: %s", fault.message, fault.hint)
 
 
 def _cursor(segment: EditLogSegment, content: Buffer, from_txid: int | None = None) -> SegmentCursor:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import pytest
@@ -14,7 +11,7 @@ import pytest
 from archive.adding import AddOptions, add_directory
 from archive.archive import Archive, open_archive
 from archive.branch_choice import BranchChoice
-from archive.catalogue import MAIN, Catalogue
+from archive.catalogue import MAIN
 from archive.checking import check_archive
 from archive.errors import ArchiveError, OtherHistoryError
 from archive.fetching import fetch_segment
@@ -387,60 +384,3 @@ def test_a_kill_at_any_change_leaves_only_garbage(after: bool, tmp_path: Path) -
         assert check_archive(again, repair=True).sound
         assert check_archive(again).garbage == []
         assert parts(again) == [(FIRST, writer.last, True)]
-
-
-@contextmanager
-def another_writer_first(other: Callable[[], object]) -> Iterator[None]:
-    """Let another writer publish after the next writer has read the catalogue, and before it publishes."""
-    publish, pending = Archive.publish, [other]
-
-    def crossed(self: Archive, *arguments: Any, **named: Any) -> Catalogue:
-        if pending:
-            pending.pop()()
-        return publish(self, *arguments, **named)
-
-    with mock.patch.object(Archive, "publish", crossed):
-        yield
-    assert not pending
-
-
-@pytest.mark.parametrize("following", [True, False])
-@pytest.mark.parametrize("absorbs", [True, False])
-def test_two_writers_of_different_pasts_that_publish_at_the_same_moment(
-    following: bool, absorbs: bool, archive: Archive, nn: Path, tmp_path: Path
-) -> None:
-    other_nn = storage(tmp_path / "other")
-    writer, other = Writer(nn), Writer(other_nn)
-    shared = [op_of(number) for number in range(4)]
-    for each in (writer, other):
-        each.write(*(replace(op) for op in shared))
-    follower, other_follower = ArchiveFollower(archive, AddOptions()), ArchiveFollower(archive, AddOptions())
-    follower.follow(found(nn))
-    other_follower.follow(found(other_nn))
-    last = writer.last
-    count = 6 if absorbs else 1
-    writer.write(*(op_of(100 + number) for number in range(count)))
-    other.write(*(op_of(200 + number) for number in range(count)))
-    if not following:
-        writer.finish()
-    with another_writer_first(lambda: other_follower.follow(found(other_nn))):
-        if following:
-            branch = follower.follow(found(nn)).branch
-        else:
-            branch = add_directory(archive, nn).branch
-    assert branch != MAIN
-    catalogue = archive.catalogue()
-    assert catalogue.branches[branch].fork == last
-    for name, source in ((MAIN, other), (branch, writer)):
-        view = view_of(catalogue, name)
-        pieces, gap = chain(view.pieces, FIRST, last + count)
-        assert gap is None
-        found_ops = [op for each in pieces for op in read_ops(fetch_segment(archive, each.record, tmp_path, each.last))]
-        assert found_ops == source.ops[: len(found_ops)]
-        for piece in view.pieces:
-            ops = list(read_ops(fetch_segment(archive, piece.record, tmp_path, piece.last)))
-            assert ops == source.ops[piece.record.first - FIRST :][: len(ops)]
-    assert check_archive(archive).damaged == {}
-    assert check_archive(archive).garbage == []
-    assert follower.follow(found(nn)).branch == branch
-    assert other_follower.follow(found(other_nn)).branch == MAIN

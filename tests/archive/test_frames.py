@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from contextlib import suppress
+from unittest import mock
 
 import pytest
 import zstandard
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from archive.encryption import ArchiveKey, DecryptingStream, EncryptingStream
 from archive.errors import ArchiveDamagedError, ArchiveError
 from archive.frames import FRAME_SIZE, FrameReader, FrameWriter, cut_ranges
+from archive.path_filter import may_contain
 from tests.depth import examples
 
 KEY = ArchiveKey(bytes(range(32)))
@@ -77,6 +79,14 @@ def test_an_encrypted_object_comes_back_and_needs_its_key(content: bytes, data: 
         for other, key in ((damaged, KEY), (stored, ArchiveKey(bytes(32)))):
             with pytest.raises(ArchiveDamagedError):
                 DecryptingStream(io.BytesIO(other), key, "object").read()
+
+
+@pytest.mark.parametrize("version", [1, None])
+def test_a_filter_of_another_version_excludes_nothing(version: int | None) -> None:
+    with mock.patch("archive.frames.FILTER_VERSION", version):
+        stored = packed([b"edits"], bytes(64))
+    assert may_contain(FrameReader(io.BytesIO(stored), "object").footer.path_filter, "/any")
+    assert not may_contain(FrameReader(io.BytesIO(packed([b"edits"], bytes(64))), "object").footer.path_filter, "/any")
 
 
 def test_chunks_cannot_be_reordered_or_cut_off() -> None:

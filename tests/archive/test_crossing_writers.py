@@ -1,0 +1,125 @@
+"""Writers of different pasts that add to one archive at the same moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from archive.adding import AddOptions, add_directory
+from archive.archive import Archive, open_archive
+from archive.catalogue import MAIN, Catalogue
+from archive.checking import check_archive
+from archive.fetching import fetch_segment
+from archive.following import ArchiveFollower
+from archive.history import chain, view_of
+from journal.op_times import op_paths
+from journal.segment_file import read_ops
+from tests.archive.open_segment import FIRST, Writer, found, op_of
+from tests.archive.storage import segment, storage
+from tests.engine.image_builder import BASE_TXID, HADOOP3, ImageBuilder
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Iterator[Archive]:
+    with open_archive(str(tmp_path / "archive")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def nn(tmp_path: Path) -> Path:
+    return storage(tmp_path / "nn")
+
+
+@contextmanager
+def another_writer_first(other: Callable[[], object]) -> Iterator[None]:
+    """Let another writer publish after the next writer has read the catalogue, and before it publishes."""
+    publish, pending = Archive.publish, [other]
+
+    def crossed(self: Archive, *arguments: Any, **named: Any) -> Catalogue:
+        if pending:
+            pending.pop()()
+        return publish(self, *arguments, **named)
+
+    with mock.patch.object(Archive, "publish", crossed):
+        yield
+    assert not pending
+
+
+@pytest.mark.parametrize("following", [True, False])
+@pytest.mark.parametrize("absorbs", [True, False])
+def test_two_writers_of_different_pasts_that_publish_at_the_same_moment(
+    following: bool, absorbs: bool, archive: Archive, nn: Path, tmp_path: Path
+) -> None:
+    other_nn = storage(tmp_path / "other")
+    writer, other = Writer(nn), Writer(other_nn)
+    shared = [op_of(number) for number in range(4)]
+    for each in (writer, other):
+        each.write(*(replace(op) for op in shared))
+    follower, other_follower = ArchiveFollower(archive, AddOptions()), ArchiveFollower(archive, AddOptions())
+    follower.follow(found(nn))
+    other_follower.follow(found(other_nn))
+    last = writer.last
+    count = 6 if absorbs else 1
+    writer.write(*(op_of(100 + number) for number in range(count)))
+    other.write(*(op_of(200 + number) for number in range(count)))
+    if not following:
+        writer.finish()
+    with another_writer_first(lambda: other_follower.follow(found(other_nn))):
+        if following:
+            branch = follower.follow(found(nn)).branch
+        else:
+            branch = add_directory(archive, nn).branch
+    assert branch != MAIN
+    catalogue = archive.catalogue()
+    assert catalogue.branches[branch].fork == last
+    for name, source in ((MAIN, other), (branch, writer)):
+        view = view_of(catalogue, name)
+        pieces, gap = chain(view.pieces, FIRST, last + count)
+        assert gap is None
+        found_ops = [op for each in pieces for op in read_ops(fetch_segment(archive, each.record, tmp_path, each.last))]
+        assert found_ops == source.ops[: len(found_ops)]
+        for piece in view.pieces:
+            ops = list(read_ops(fetch_segment(archive, piece.record, tmp_path, piece.last)))
+            assert ops == source.ops[piece.record.first - FIRST :][: len(ops)]
+    assert check_archive(archive).damaged == {}
+    assert check_archive(archive).garbage == []
+    assert follower.follow(found(nn)).branch == branch
+    assert other_follower.follow(found(other_nn)).branch == MAIN
+
+
+@pytest.mark.parametrize("same_image", [False, True])
+def test_only_one_of_two_pasts_begins_an_empty_archive(
+    same_image: bool, archive: Archive, nn: Path, tmp_path: Path
+) -> None:
+    """Segments have the same transactions in both pasts, and different operations."""
+    builder = ImageBuilder(HADOOP3)
+    if not same_image:
+        builder.info.genstampV2 += 1
+    other_nn = storage(tmp_path / "other", builder)
+    assert segment(nn, BASE_TXID, op_of(1)) == segment(other_nn, BASE_TXID, op_of(2))
+    with open_archive(str(tmp_path / "archive")) as other, another_writer_first(lambda: add_directory(other, other_nn)):
+        added = add_directory(archive, nn)
+    assert (added.branch != MAIN, len(added.edits), len(added.images)) == (True, 1, 0 if same_image else 1)
+    catalogue = archive.catalogue()
+    assert len(catalogue.images) == (1 if same_image else 2)
+    (kept,) = (each for each in catalogue.edits if each.branch == MAIN)
+    (op,) = list(read_ops(fetch_segment(archive, kept, tmp_path)))[1:-1]
+    assert list(op_paths(op)) == list(op_paths(op_of(2)))
+    assert check_archive(archive).garbage == []
+    assert add_directory(archive, nn).branch == added.branch
+    assert add_directory(archive, other_nn).branch == MAIN
+
+
+def test_two_writers_of_one_past_begin_an_empty_archive(archive: Archive, nn: Path, tmp_path: Path) -> None:
+    segment(nn, BASE_TXID, op_of(1))
+    with open_archive(str(tmp_path / "archive")) as other, another_writer_first(lambda: add_directory(other, nn)):
+        added = add_directory(archive, nn)
+    assert (added.branch, added.edits, added.images) == (MAIN, (), ())
+    assert len(archive.catalogue().records) == 2
+    assert check_archive(archive).garbage == []

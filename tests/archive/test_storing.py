@@ -1,0 +1,88 @@
+"""What is read of a segment before it is stored: its times, the filter of its paths, and whether it can be replayed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from unittest import mock
+from zlib import crc32
+
+import pytest
+
+from archive import storing
+from archive.path_filter import PathFilterBuilder, may_contain
+from archive.storing import EditsPart, read_part
+from hadoop_common.names import segment_name
+from journal.binary_codec import encode_op
+from journal.errors import CorruptOpError
+from journal.operation import EditOp
+from journal.ops import EndLogSegmentOp, StartLogSegmentOp, TimesOp
+from journal.segment import HEADER_SIZE, encode_header
+from journal.segment_file import EditLogSegment, map_file
+from tests.engine.image_builder import HADOOP3, numbered
+from tests.engine.op_makers import add
+
+HADOOP2 = -60
+
+
+def written(folder: Path, ops: Sequence[EditOp], layout: int = HADOOP3, bad: int = -1) -> EditLogSegment:
+    """A segment from transaction 1 on; byte `bad` of its content gets the value 0xFF."""
+    path = folder / segment_name(1, len(ops))
+    numbered(ops, 0)
+    content = bytearray(b"".join(encode_op(op, HADOOP3) for op in ops))
+    if bad >= 0:
+        content[bad] = 0xFF
+        content[-4:] = crc32(content[:-4]).to_bytes(4, "big")
+    path.write_bytes(encode_header(layout) + content)
+    return EditLogSegment(1, len(ops), path)
+
+
+def part_of(segment: EditLogSegment) -> EditsPart:
+    with map_file(segment.path) as content:
+        part = read_part(segment, content)
+    assert part is not None
+    return part
+
+
+def test_a_path_that_cannot_be_decoded_is_an_error_with_its_place(tmp_path: Path) -> None:
+    op = TimesOp(txid=1, path="/abc", mtime=1, atime=1)
+    segment = written(tmp_path, [op], bad=encode_op(op, HADOOP3).index(b"/abc") + 2)
+    with pytest.raises(CorruptOpError) as caught:
+        part_of(segment)
+    assert (caught.value.file, caught.value.offset, caught.value.txid) == (str(segment.path), HEADER_SIZE, 1)
+
+
+def test_operations_of_hadoop_3_in_a_log_of_hadoop_2_are_archived_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Their bytes are as the NameNode wrote them, but no restore can replay them."""
+    ops = [StartLogSegmentOp(txid=0), add("/a", 16400), add("/b", 16401), EndLogSegmentOp(txid=0)]
+    with caplog.at_level(logging.WARNING):
+        assert part_of(written(tmp_path, ops)).last == len(ops)
+        assert not caplog.messages
+        assert part_of(written(tmp_path, ops, HADOOP2)).last == len(ops)
+    (message,) = caplog.messages
+    assert "no restore can replay it" in message
+    assert "txid 2" in message
+    assert "; next: The bytes are as they were written" in message
+
+
+def test_operations_after_a_large_one_are_read_in_chunks(tmp_path: Path) -> None:
+    ops = [TimesOp(txid=0, path=path, mtime=1, atime=1) for path in ("/a", "/" + "b" * 900, *["/c"] * 20)]
+    segment = written(tmp_path, ops)
+    whole = part_of(segment)
+    add_op = PathFilterBuilder.add
+    with (
+        mock.patch.object(storing, "_STEP", 500),
+        mock.patch.object(PathFilterBuilder, "add", autospec=True, side_effect=add_op) as decoded,
+    ):
+        assert part_of(segment) == whole
+    assert decoded.call_count == 1
+
+
+def test_operations_without_paths_have_an_empty_filter(tmp_path: Path) -> None:
+    ops = [StartLogSegmentOp(txid=0), EndLogSegmentOp(txid=0)]
+    assert part_of(written(tmp_path, ops)).path_filter == b""
+    root = part_of(written(tmp_path, [TimesOp(txid=0, path="/", mtime=1, atime=1)])).path_filter
+    assert may_contain(root, "/")
