@@ -9,7 +9,6 @@ from flask import Response
 
 from console.model import PageCell, Panel, cell
 from console.words import count_text, time_text
-from hadoop_common.file_faults import error_text
 from node_state.report_folder import KeptReport
 
 Reports = Callable[[], Sequence[KeptReport]]
@@ -17,15 +16,17 @@ Reports = Callable[[], Sequence[KeptReport]]
 FOLDER: Final = "console/reports"
 _MAX_ROWS: Final = 7
 # Names of the namespace are in the report: its script may do nothing in the name of this server.
-_POLICY: Final = "sandbox allow-scripts; frame-ancestors 'none'"
+_HEADERS: Final = {
+    "Content-Security-Policy": (
+        "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+        "img-src data:; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+}
 
 
 def report_panels(reports: Reports) -> Sequence[Panel]:
     """Return the list of the last reports, nothing before the first."""
-    try:
-        found = reports()[:_MAX_ROWS]
-    except OSError as fault:
-        return (Panel("reports", "Reports", text=f"The reports cannot be listed: {error_text(fault)}"),)
     rows = tuple(
         (
             cell(time_text(each.time.timestamp())),
@@ -33,7 +34,7 @@ def report_panels(reports: Reports) -> Sequence[Panel]:
             PageCell("Report", link=f"{FOLDER}/{each.page.name}"),
             PageCell("JSON", link=f"{FOLDER}/{each.data.name}"),
         )
-        for each in found
+        for each in reports()[:_MAX_ROWS]
     )
     return (Panel("reports", "Reports", columns=("Made", "Image", "Page", "Data"), rows=rows),) if rows else ()
 
@@ -47,7 +48,9 @@ def report_response(reports: Reports, name: str) -> Response | None:
     for report in reports():
         for path, kind in ((report.page, "text/html"), (report.data, "application/json")):
             if path.name == name:
-                answer = Response(path.read_bytes(), content_type=f"{kind}; charset=utf-8")
-                answer.headers["Content-Security-Policy"] = _POLICY
-                return answer
+                try:
+                    content = path.read_bytes()
+                except FileNotFoundError:
+                    return None
+                return Response(content, content_type=f"{kind}; charset=utf-8", headers=_HEADERS)
     return None

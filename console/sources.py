@@ -31,7 +31,7 @@ class ConsoleSources:
         overview: the answer of GET /status, or the page itself.
         panels: further panels for every reader; `private_panels`: for administrators.
         pages: further pages by name, each with its title.
-        reports: the daily reports, the newest first, for administrators; raises OSError.
+        reports: the daily reports, the newest first, for administrators; reads no file.
         actions: all actions, for administrators; one named `silence` is shown below each alarm.
     """
 

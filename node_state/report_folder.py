@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-PREFIX = "report_"
-_NAME = re.compile(rf"{PREFIX}(\d{{8}}T\d{{6}}Z)_(\d{{19}})\.html")
+from hadoop_common.durable import TEMPORARY_SUFFIX
+
+_NAME = re.compile(rf"report_(\d{{8}}T\d{{6}}Z)_(\d{{19}})\.(?:html|json)(?:{re.escape(TEMPORARY_SUFFIX)})?")
+_UNFINISHED = timedelta(days=1)
 _TIME = "%Y%m%dT%H%M%SZ"
 
 
@@ -29,7 +31,7 @@ class KeptReport:
     @classmethod
     def named(cls, folder: Path, time: datetime, txid: int) -> KeptReport:
         """Return a new report of an image."""
-        return cls(time, txid, folder / f"{PREFIX}{time.astimezone(UTC).strftime(_TIME)}_{txid:019d}.html")
+        return cls(time, txid, folder / f"report_{time.astimezone(UTC).strftime(_TIME)}_{txid:019d}.html")
 
     @property
     def name(self) -> str:
@@ -51,12 +53,33 @@ def list_reports(folder: Path) -> list[KeptReport]:
         names = {path.name for path in folder.iterdir()}
     except FileNotFoundError:
         return []
-    found = [report for name in names if (report := _parse(folder, name)) is not None]
-    complete = [report for report in found if report.data.name in names]
+    found = {report for name in names if (report := _parse(folder, name)) is not None}
+    complete = [report for report in found if {report.page.name, report.data.name} <= names]
     return sorted(complete, key=lambda report: (report.time, report.txid), reverse=True)
 
 
+def surplus_files(folder: Path, retained: int, now: datetime) -> list[Path]:
+    """Return the files of all but the newest reports.
+
+    Reports of the last day that are incomplete stay: another daemon may be making them.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    complete = list_reports(folder)
+    kept = {path for report in complete[:retained] for path in (report.page, report.data)}
+    surplus = []
+    for path in folder.iterdir():
+        report = _parse(folder, path.name)
+        if report is None or path in kept:
+            continue
+        if report in complete or now - report.time > _UNFINISHED:
+            surplus.append(path)
+    return surplus
+
+
 def _parse(folder: Path, name: str) -> KeptReport | None:
+    """Return the report that a file belongs to, None for other files."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None
@@ -64,4 +87,4 @@ def _parse(folder: Path, name: str) -> KeptReport | None:
         time = datetime.strptime(match[1], _TIME).replace(tzinfo=UTC)
     except ValueError:
         return None
-    return KeptReport(time, int(match[2]), folder / name)
+    return KeptReport.named(folder, time, int(match[2]))

@@ -253,14 +253,13 @@ class CheckpointAttempts:
     def _offer_new(
         self, result: MergeResult, reason: TriggerReason, period_from: float, *, force: bool
     ) -> TriggerResult:
-        """Pass a new image to the lake, to the daily report and to the NameNodes.
+        """Pass a new image to the lake, to the NameNodes and to the daily report.
 
         Args:
             period_from: start of the period before it.
         """
         if not result.rollback:
             self.lake.offer(self.role)
-            self.reports.offer(self.role)
         details: dict[str, Any] = {
             "txid": result.txid,
             "reason": reason.value,
@@ -268,7 +267,11 @@ class CheckpointAttempts:
             "ignored": result.ignored,
             "healed": [asdict(healed) for healed in result.healed],
         }
-        offers = self._upload(force=force)
+        try:
+            offers = self._upload(force=force)
+        finally:
+            if not result.rollback:
+                self.reports.offer(self.role)
         kind = ImageKind.ROLLBACK if result.rollback else ImageKind.IMAGE
         outcome = self._outcome(result.txid, kind, offers) if offers or force else None
         if force and outcome is not None and outcome.acceptance is Acceptance.TOO_RECENT:

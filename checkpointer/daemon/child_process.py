@@ -8,34 +8,48 @@ import resource
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hadoop_common.file_faults import error_text
+from hadoop_common.file_faults import as_hdfs_error, error_text
 
 _LOG = logging.getLogger(__name__)
 _GRACE_SECONDS = 10.0
+_POLL_SECONDS = 0.02
 _CONF_DIR = "HADOOP_CONF_DIR"
 
 
 def end_process_group(child: subprocess.Popen[Any], what: str) -> None:
     """End a process and its children, first by SIGTERM; `what` names it in the log."""
     _signal(child, signal.SIGTERM)
-    try:
-        child.wait(_GRACE_SECONDS)
-    except subprocess.TimeoutExpired:
-        _LOG.warning("%s does not end and is killed", what)
-    _signal(child, signal.SIGKILL)
+    deadline = time.monotonic() + _GRACE_SECONDS
+    while _group_exists(child):
+        if time.monotonic() >= deadline:
+            _LOG.warning("%s does not end and is killed", what)
+            _signal(child, signal.SIGKILL)
+            return
+        time.sleep(_POLL_SECONDS)
 
 
-def _signal(child: subprocess.Popen[Any], number: signal.Signals) -> None:
+def _group_exists(child: subprocess.Popen[Any]) -> bool:
+    if child.poll() is not None:
+        # a daemon that is process 1 of a container inherits the children
+        with suppress(ChildProcessError):
+            os.waitpid(-child.pid, os.WNOHANG)
+    return _signal(child, 0)
+
+
+def _signal(child: subprocess.Popen[Any], number: int) -> bool:
+    """Send a signal to the group of a process; return whether the group exists."""
     try:
         os.killpg(child.pid, number)
     except ProcessLookupError:
-        return  # all of them have ended
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +61,21 @@ class ChildCommand:
             high availability; None if unknown. HADOOP_CONF_DIR of the daemon's environment precedes it.
         niceness: added to that of the daemon.
         memory: limit in bytes on the data of the process, and on that of each process that it starts; 0 for none.
+        environment: variables that precede the daemon's environment.
     """
 
     words: Sequence[str]
     conf_dir: Path | None = None
     niceness: int = 0
     memory: int = 0
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def start(self) -> subprocess.Popen[str]:
         """Start the process with its standard error as a pipe; raises OSError."""
+        conf = {} if self.conf_dir is None else {_CONF_DIR: str(self.conf_dir.absolute())}
         child = subprocess.Popen(
             [*(["nice", "-n", str(self.niceness)] if self.niceness else []), *self.words],
-            env={**({} if self.conf_dir is None else {_CONF_DIR: str(self.conf_dir.absolute())}), **os.environ},
+            env={**conf, **os.environ, **self.environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -66,28 +83,44 @@ class ChildCommand:
             errors="replace",
             start_new_session=True,
         )
-        if self.memory:
-            with suppress(ProcessLookupError):
-                resource.prlimit(child.pid, resource.RLIMIT_DATA, (self.memory, self.memory))
+        try:
+            self._limit(child.pid)
+        except BaseException:
+            _signal(child, signal.SIGKILL)
+            child.communicate()
+            raise
         return child
+
+    def _limit(self, pid: int) -> None:
+        if not self.memory:
+            return
+        # the process may have ended
+        with suppress(ProcessLookupError):
+            _, hard = resource.prlimit(pid, resource.RLIMIT_DATA)
+            limit = self.memory if hard == resource.RLIM_INFINITY else min(hard, self.memory)
+            resource.prlimit(pid, resource.RLIMIT_DATA, (limit, limit))
+
+
+ChildTask = Callable[[], AbstractContextManager[ChildCommand | None]]
+"""Prepares a command, None if there is nothing to run, and cleans up after its process has ended."""
 
 
 @dataclass(slots=True)
 class ChildQueue:
-    """Runs one process at a time. A new command replaces the pending one; after `stop` no process begins.
+    """Runs one task at a time in a thread. A new task replaces the pending one; after `stop` no process begins.
 
     Any thread may call any method. Only `stop` waits, and none raises.
 
     Attributes:
         what: names a process in the log.
-        ended: called with the error of a process that has ended, "" if it succeeded; not for processes that `stop`
-            ended.
+        ended: called with the error of a task that has ended, "" if its process succeeded; not for processes that
+            `stop` ended. Must not raise.
     """
 
     what: str
     ended: Callable[[str], None]
     _changed: threading.Condition = field(default_factory=threading.Condition)
-    _pending: ChildCommand | None = None
+    _pending: ChildTask | None = None
     _child: subprocess.Popen[str] | None = None
     _worker: threading.Thread | None = None
     _stopped: bool = False
@@ -97,22 +130,25 @@ class ChildQueue:
         """Whether a process runs."""
         return self._child is not None
 
-    @property
-    def busy(self) -> bool:
-        """Whether a process runs or a command is pending."""
-        with self._changed:
-            return self._pending is not None or self._child is not None
-
-    def offer(self, command: ChildCommand) -> None:
-        """Run the command next."""
+    def offer(self, task: ChildTask) -> None:
+        """Run the task next."""
         with self._changed:
             if self._stopped:
                 return
-            self._pending = command
-            if self._worker is None:
-                self._worker = threading.Thread(target=self._work, name=self.what, daemon=True)
-                self._worker.start()
+            self._pending = task
             self._changed.notify_all()
+            if self._worker is not None:
+                return
+            worker = threading.Thread(target=self._work, name=self.what, daemon=True)
+            try:
+                worker.start()
+            except (RuntimeError, MemoryError) as fault:
+                self._pending = None
+                error = error_text(fault)
+            else:
+                self._worker = worker
+                return
+        self.ended(error)
 
     def stop(self) -> None:
         """End the running process with all its processes, and begin no other."""
@@ -127,30 +163,43 @@ class ChildQueue:
             worker.join(_GRACE_SECONDS)
 
     def _work(self) -> None:
-        while (child := self._next()) is not None:
-            if isinstance(child, str):
-                self.ended(child)
-                continue
-            _, errors = child.communicate()
-            with self._changed:
-                self._child = None
-            if child.returncode == 0:
-                self.ended("")
-            elif not self._stopped:
-                self.ended(_last_error(errors) or f"the process exited with {child.returncode}")
+        while (task := self._next()) is not None:
+            try:
+                error = self._run(task)
+            except Exception as fault:
+                if as_hdfs_error(fault) is None:
+                    _LOG.exception("%s failed because of a bug", self.what)
+                error = error_text(fault)
+            if error is not None:
+                self.ended(error)
 
-    def _next(self) -> subprocess.Popen[str] | str | None:
-        """Wait for a command and start it; return why it did not start, None after `stop`."""
+    def _next(self) -> ChildTask | None:
+        """Wait for a task; return None after `stop`."""
         with self._changed:
             while self._pending is None and not self._stopped:
                 self._changed.wait()
-            command, self._pending = self._pending, None
-            if self._stopped or command is None:
+            task, self._pending = self._pending, None
+            return task
+
+    def _run(self, task: ChildTask) -> str | None:
+        """Run a task to its end; return its error, "" if it succeeded, None if no process ran to its end."""
+        with task() as command:
+            child = None if command is None else self._start(command)
+            if child is None:
                 return None
             try:
+                _, errors = child.communicate()
+            finally:
+                with self._changed:
+                    self._child = None
+        if child.returncode == 0:
+            return ""
+        return None if self._stopped else _last_error(errors) or f"the process exited with {child.returncode}"
+
+    def _start(self, command: ChildCommand) -> subprocess.Popen[str] | None:
+        with self._changed:
+            if not self._stopped:
                 self._child = command.start()
-            except OSError as error:
-                return error_text(error)
             return self._child
 
 

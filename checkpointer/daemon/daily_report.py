@@ -1,7 +1,8 @@
 """Makes a report of the first image of each day (UTC), in a process of its own that no checkpoint waits for.
 
 The process has a low priority and limited memory. The folder is the state: a day with a complete report gets no other
-one, also after a restart. A failure stays until a report succeeds; a checkpoint an hour later retries.
+one, also after a restart. Only the reporter's thread uses the folder, since its file system may hang. A failure stays
+until a report succeeds; a checkpoint an hour later retries.
 """
 
 from __future__ import annotations
@@ -10,18 +11,19 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from checkpointer.daemon.child_process import ChildCommand, ChildQueue
 from checkpointer.roles.role import CheckpointRole
-from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import parse_image
 from hadoop_common.recurring_fault import Alarm, with_next
-from node_state.report_folder import PREFIX, KeptReport, list_reports
+from node_state.report_folder import KeptReport, list_reports, surplus_files
 from node_state.state import ReportState
 from site_config.checkpoint_config import CheckpointConfig
 
@@ -59,6 +61,8 @@ class DailyReporter:
         self._state = ReportState()
         self._retry_at = 0.0
         self._making: KeptReport | None = None
+        self._kept: list[KeptReport] = []
+        self._offered = False
         self._children = ChildQueue("the report", self._ended)
 
     def reconfigure(self, config: CheckpointConfig) -> None:
@@ -72,32 +76,19 @@ class DailyReporter:
         storages = role.image_folders()
         return storages[0].parent / _FOLDER if storages else None
 
-    def reports(self, role: CheckpointRole) -> list[KeptReport]:
-        """Return the complete reports, the newest first; also those of a time when the key was on.
+    def reports(self) -> list[KeptReport]:
+        """Return the complete reports, the newest first; also those of a time when the key was on."""
+        return self._kept
 
-        Raises:
-            OSError: the folder cannot be read.
-        """
-        folder = self.folder(role)
-        return [] if folder is None else list_reports(folder)
+    def renew(self, role: CheckpointRole) -> None:
+        """List the reports anew."""
+        self._children.offer(partial(self._task, role))
 
     def offer(self, role: CheckpointRole) -> None:
         """Make a report of the newest image after a checkpoint, if this day (UTC) has none yet."""
-        now = self._wall()
-        if not self._config.report_daily or self._children.busy or now < self._retry_at:
-            return
-        moment = datetime.fromtimestamp(now, UTC)
-        try:
-            folder, image = self.folder(role), role.latest_image()
-            if folder is None or any(each.time.date() == moment.date() for each in list_reports(folder)):
-                return
-            folder.mkdir(parents=True, exist_ok=True)
-        except (HdfsError, OSError) as error:
-            self._ended(error_text(error))
-            return
-        name = parse_image(image.name)
-        report = self._making = KeptReport.named(folder, moment, 0 if name is None else name.txid)
-        self._children.offer(self._command_for(image, report))
+        if self._config.report_daily:
+            self._offered = True
+            self.renew(role)
 
     def stop(self) -> None:
         """End the running report and begin no other; the next daemon makes it again."""
@@ -114,6 +105,30 @@ class DailyReporter:
             return None
         return replace(self._state, directory=str(self.folder(role) or ""), running=self._children.running)
 
+    @contextmanager
+    def _task(self, role: CheckpointRole) -> Iterator[ChildCommand | None]:
+        """List the reports, and prepare a report if one was offered and the day has none."""
+        offered, self._offered = self._offered, False
+        now = self._wall()
+        moment = datetime.fromtimestamp(now, UTC)
+        folder = self.folder(role)
+        try:
+            self._kept = [] if folder is None else list_reports(folder)
+        except OSError as fault:
+            if offered:
+                raise
+            # the next offer reports it
+            _LOG.debug("the reports in %s cannot be listed: %s", folder, error_text(fault, folder))
+        made = any(each.time.date() == moment.date() for each in self._kept)
+        if folder is None or made or not offered or now < self._retry_at:
+            yield None
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        image = role.latest_image()
+        name = parse_image(image.name)
+        report = self._making = KeptReport.named(folder, moment, 0 if name is None else name.txid)
+        yield self._command_for(image, report)
+
     def _command_for(self, image: Path, report: KeptReport) -> ChildCommand:
         memory = self._config.report_memory
         words = [*self._command, str(image), "--master", _MASTER, "--driver-memory", f"{memory // 2 >> 20}m"]
@@ -127,10 +142,7 @@ class DailyReporter:
         """Note the end of a report; `error` is "" if it succeeded."""
         report = self._making
         if not error and report is not None:
-            try:
-                _retain(report.page.parent, self._config.reports_retained)
-            except OSError as fault:
-                error = error_text(fault)
+            self._retain(report.page.parent)
         with self._guard:
             state = self._state
             if error:
@@ -143,10 +155,14 @@ class DailyReporter:
         elif report is not None:
             _LOG.info("made the report %s", report.page, extra={"txid": report.txid})
 
-
-def _retain(folder: Path, retained: int) -> None:
-    """Delete all but the newest reports, and the pages of reports that were not completed."""
-    kept = {path for report in list_reports(folder)[:retained] for path in (report.page, report.data)}
-    for path in folder.glob(f"{PREFIX}*"):
-        if path not in kept:
-            path.unlink(missing_ok=True)
+    def _retain(self, folder: Path) -> None:
+        """Delete all but the newest reports, and list the others."""
+        try:
+            for path in surplus_files(folder, self._config.reports_retained, datetime.fromtimestamp(self._wall(), UTC)):
+                try:
+                    path.unlink(missing_ok=True)
+                except OSError as fault:
+                    _LOG.warning("the old report %s cannot be deleted: %s", path, error_text(fault, path))
+            self._kept = list_reports(folder)
+        except OSError as fault:
+            _LOG.warning("the reports in %s cannot be listed: %s", folder, error_text(fault, folder))

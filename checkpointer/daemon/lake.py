@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -76,7 +77,8 @@ class LakeAppender:
         except (HdfsError, OSError) as error:
             self._ended(error_text(error))
             return
-        self._children.offer(ChildCommand(words, self._config.conf_dir))
+        command = ChildCommand(words, self._config.conf_dir)
+        self._children.offer(lambda: nullcontext(command))
 
     def stop(self) -> None:
         """End the running append and begin no other; the next daemon completes it."""

@@ -182,9 +182,13 @@ class CheckpointService:
         return TriggerResult(TriggerState.STARTED, "a checkpoint was started")
 
     def jobs(self) -> list[Job]:
-        """Return the jobs next to polls: ask for newest images, feed the archive, and compare in shadow mode."""
+        """Return the jobs next to polls: ask for newest images, feed the archive, list reports, compare as a shadow."""
         seconds = self._config.poll_interval
-        jobs = [Job("upload-forecast", seconds, self._update_forecast), Job("archive", seconds, self._feed_archive)]
+        jobs = [
+            Job("upload-forecast", seconds, self._update_forecast),
+            Job("archive", seconds, self._feed_archive),
+            Job("reports", seconds, self._renew_reports),
+        ]
         if self._shadow is not None:
             jobs.append(Job("shadow", seconds, self._shadow.run))
         return jobs
@@ -195,6 +199,10 @@ class CheckpointService:
 
     def _feed_archive(self) -> bool:
         self._archive.feed(self._role)
+        return False
+
+    def _renew_reports(self) -> bool:
+        self._reports.renew(self._role)
         return False
 
     def job_failed(self, name: str, fault: Exception) -> None:
@@ -285,8 +293,8 @@ class CheckpointService:
         return values
 
     def reports(self) -> list[KeptReport]:
-        """Return the complete daily reports, the newest first; raises OSError."""
-        return self._reports.reports(self._role)
+        """Return the complete daily reports, the newest first."""
+        return self._reports.reports()
 
     def live(self) -> ProbeResult:
         """Return whether the daemon works at all: True until it is asked to stop."""

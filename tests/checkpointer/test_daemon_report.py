@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from checkpointer.daemon.child_process import ChildCommand
 from checkpointer.daemon.daily_report import DailyReporter
 from checkpointer.daemon.reload import RELOADABLE
 from checkpointer.daemon.service import CheckpointService
@@ -82,6 +84,13 @@ def settled(reporter: DailyReporter, role: ImageRole) -> bool:
     return state is not None and not state.running and (state.reported_at is not None or state.failures > 0)
 
 
+def next_command(reporter: DailyReporter, role: ImageRole) -> ChildCommand | None:
+    """Return what the reporter's thread runs after an offer."""
+    reporter._offered = True
+    with reporter._task(role) as command:
+        return command
+
+
 def test_the_first_checkpoint_of_a_day_makes_a_report(
     reporter: DailyReporter, role: ImageRole, reports: Path, clock: Clock
 ) -> None:
@@ -103,9 +112,8 @@ def test_the_first_checkpoint_of_a_day_makes_a_report(
         "failures": 0,
         "error": "",
     }
-    reporter.offer(role)
-    DailyReporter(config(), command=COMMAND, wall=clock).offer(role)
-    assert len(calls(reports)) == 1
+    assert next_command(reporter, role) is None
+    assert next_command(DailyReporter(config(), command=COMMAND, wall=clock), role) is None
 
 
 def test_the_next_day_has_its_own_and_old_ones_go(
@@ -130,6 +138,7 @@ def test_one_runs_at_a_time(reporter: DailyReporter, role: ImageRole, reports: P
     assert list_reports(reports) == []
     (reports / "wait").unlink()
     wait_until("the report", lambda: settled(reporter, role))
+    assert next_command(reporter, role) is None
     assert len(calls(reports)) == 1
 
 
@@ -145,8 +154,7 @@ def test_a_failure_is_an_alarm_and_the_checkpoints_continue(
     assert list(status["alarmKinds"].values()) == ["report"]
     assert service.ready().ok
     (reports / "fail").unlink()
-    reporter.offer(role)
-    assert len(calls(reports)) == 1
+    assert next_command(reporter, role) is None
     clock.now += 3600
     reporter.offer(role)
     wait_until("the report", lambda: not reporter.alarms())
@@ -164,6 +172,7 @@ def test_stopping_ends_it(reporter: DailyReporter, role: ImageRole, reports: Pat
 def test_it_is_off_by_default(role: ImageRole, reports: Path) -> None:
     off = DailyReporter(standby_config(), command=COMMAND)
     off.offer(role)
+    assert off._children._worker is None
     assert off.state(role) is None
     assert not list(reports.iterdir())
 
@@ -177,14 +186,15 @@ def test_a_folder_of_its_own(reporter: DailyReporter, role: ImageRole, tmp_path:
     reporter.offer(role)
     wait_until("the report", lambda: settled(reporter, role))
     assert "--paths /etc/paths.toml" in calls(other)[0]
-    assert len(reporter.reports(role)) == 1
-    assert reporter.reports(role)[0].page.parent == other
+    assert len(reporter.reports()) == 1
+    assert reporter.reports()[0].page.parent == other
 
 
 def test_a_folder_that_cannot_be_made_is_an_alarm(reporter: DailyReporter, role: ImageRole, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     reporter.reconfigure(config(**{"checkpointer.report.dir": str(tmp_path / "file" / "reports")}))
     reporter.offer(role)
+    wait_until("the alarm", lambda: bool(reporter.alarms()))
     assert "Not a directory" in reporter.alarms()[0]
 
 
@@ -195,3 +205,74 @@ def test_other_names_are_no_reports(reports: Path) -> None:
         (reports / f"{name}.json").touch()
     assert list_reports(reports) == []
     assert list_reports(reports / "missing") == []
+
+
+def test_a_folder_that_hangs_delays_no_upload_and_no_page(
+    reporter: DailyReporter, role: ImageRole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released, hangs = threading.Event(), threading.Event()
+    uploads_before: list[int] = []
+
+    def hang(folder: Path) -> list[KeptReport]:
+        uploads_before.append(len(role.forced))
+        hangs.set()
+        released.wait(10)
+        return []
+
+    monkeypatch.setattr("checkpointer.daemon.daily_report.list_reports", hang)
+    service = CheckpointService(role, standby_config(), reports=reporter)
+    try:
+        for _ in range(2):
+            role.journal += TRANSACTIONS
+            assert service.poll().state is TriggerState.DONE
+            assert hangs.wait(10)
+        assert service.reports() == []
+    finally:
+        released.set()
+    assert uploads_before[0] == 1
+
+
+def test_the_list_of_earlier_reports_is_read_by_the_thread(
+    reporter: DailyReporter, role: ImageRole, reports: Path
+) -> None:
+    known = KeptReport.named(reports, NOON, 1)
+    known.page.touch()
+    known.data.touch()
+    service = CheckpointService(role, standby_config(), reports=reporter)
+    assert service.reports() == []
+    (job,) = (job for job in service.jobs() if job.name == "reports")
+    assert not job.run()
+    wait_until("the list", lambda: service.reports() == [known])
+
+
+def test_no_thread_for_a_report_is_an_alarm(
+    reporter: DailyReporter, role: ImageRole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patches:
+        patches.setattr("checkpointer.daemon.child_process.threading.Thread.start", refuse)
+        reporter.offer(role)
+    assert "can't start new thread" in reporter.alarms()[0]
+
+
+def test_only_reports_are_deleted(
+    reporter: DailyReporter, role: ImageRole, reports: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept = (
+        "report_2026-budget.xlsx",
+        f"report_20261128T115900Z_{7:019d}.html",
+        f"report_20261128T115900Z_{7:019d}.json.tmp",
+        "report_old/page.html",
+        f"report_20261101T000000Z_{1:019d}.html/page.html",
+    )
+    deleted = (f"report_20261102T000000Z_{2:019d}.html", f"report_20261103T000000Z_{3:019d}.json.tmp")
+    for name in (*kept, *deleted):
+        (reports / name).parent.mkdir(exist_ok=True)
+        (reports / name).touch()
+    reporter.offer(role)
+    wait_until("the report", lambda: settled(reporter, role))
+    assert reporter.alarms() == []
+    assert [name for name in (*kept, *deleted) if (reports / name).exists()] == list(kept)
+    assert "cannot be deleted" in caplog.text

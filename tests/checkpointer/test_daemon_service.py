@@ -108,7 +108,7 @@ def test_the_age_is_that_of_the_namenodes_image(role: FakeRole, clock: Clock) ->
     known = ImageAcceptance(version="2.7.3", state="active", last_at=START - 1000.0, last_txid=0)
     forecast = UploadForecast(config, ask=lambda address, **_: known, wall=clock.wall)
     service = CheckpointService(role, config, clock=clock, wall=clock.wall, forecast=forecast)
-    job, _ = service.jobs()
+    job, *_ = service.jobs()
     job.run()
     role.journal = 1
     assert service.status()["secondsSinceCheckpoint"] == 1000.0
