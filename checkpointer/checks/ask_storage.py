@@ -14,7 +14,7 @@ from checkpointer.checks.bounded import ask, ask_all
 from checkpointer.checks.facts import DirectoryFacts, ImageFacts, Observation
 from checkpointer.merging.older_image import describe, older_image, set_aside_command
 from checkpointer.storage.inspector import StorageDirectory, inspect, newest_copies
-from checkpointer.storage.lost_pasts import lost_pasts
+from checkpointer.storage.lost_pasts import NOT_COMPARED, folders_aside
 from checkpointer.storage.usable_images import unusable, with_usable_images
 from hadoop_common.errors import HdfsError
 from hadoop_common.storage_lock import LOCK_FILE
@@ -46,7 +46,8 @@ def _directory(root: Path) -> DirectoryFacts:
         writable=os.access(nearest, os.W_OK | os.X_OK),
         free=ask(lambda: shutil.disk_usage(nearest).free),
         holder=lock_holder(root),
-        lost_pasts=ask(lambda: lost_pasts(root)).value or (),
+        lost_pasts=ask(lambda: folders_aside(root)).value or (),
+        not_compared=ask(lambda: folders_aside(root, NOT_COMPARED)).value or (),
         unusable=() if listing.value is None else tuple(unusable(listing.value)),
     )
 

@@ -70,6 +70,7 @@ class DirectoryFacts:
         free: in bytes.
         holder: process that holds its lock, "" if the lock is free.
         lost_pasts: folders of set-aside histories.
+        not_compared: folders of what was set aside because it could not be compared with the NameNode.
         unusable: a line for each unusable file with the name of an image.
     """
 
@@ -79,6 +80,7 @@ class DirectoryFacts:
     free: Observation[int] = Observation()
     holder: str = ""
     lost_pasts: tuple[Path, ...] = ()
+    not_compared: tuple[Path, ...] = ()
     unusable: tuple[str, ...] = ()
 
 

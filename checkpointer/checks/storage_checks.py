@@ -160,12 +160,18 @@ def _unusable(facts: Facts, details: list[str]) -> tuple[State, str]:
 
 
 def _lost_past(facts: Facts, details: list[str]) -> tuple[State, str]:
-    """Report the set-aside pasts, which an operator has to examine."""
-    folders = [folder for each in (*facts.directories, *facts.edits_directories) for folder in each.lost_pasts]
+    """Report the lost pasts, which an operator has to examine; what could not be compared is only listed."""
+    everywhere = (*facts.directories, *facts.edits_directories)
+    folders = [folder for each in everywhere for folder in each.lost_pasts]
     details += [
-        f"{folder}: files of a past that the NameNode has lost, or that could not be compared with the NameNode; "
-        "remove the folder when it is no longer needed"
+        f"{folder}: files of a past that the NameNode has lost; remove the folder when it is no longer needed"
         for folder in folders
+    ]
+    details += [
+        f"{folder}: files that could not be compared with the NameNode when this node started over; keep the folder if "
+        "the NameNode was set back by mistake, else remove it"
+        for each in everywhere
+        for folder in each.not_compared
     ]
     were = "1 lost past was" if len(folders) == 1 else f"{len(folders)} lost pasts were"
     return (State.WARNING, f"{were} set aside") if folders else (State.OK, "")

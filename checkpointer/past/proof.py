@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import NoReturn, Protocol
 
 from checkpointer.errors import TransferError
+from checkpointer.storage.lost_pasts import LOST_PAST, NOT_COMPARED
 from checkpointer.storage.usable_images import content_fault
-from engine.txn_runs import ImageId, RunOpening, TxnRun
+from engine.txn_runs import ImageId, RunOpening, TxnRun, run_of_segment
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import error_text
 from hadoop_rpc.namenode_protocol import RemoteEditLog
@@ -58,6 +59,11 @@ class PastVerdict:
     def lost(self) -> bool:
         """Whether the node must start over: its state is lost, or can never be proven."""
         return self.finding in (PastFinding.LOST, PastFinding.SILENT)
+
+    @property
+    def folder(self) -> str:
+        """Folder of each storage directory for a state that this verdict sets aside."""
+        return NOT_COMPARED if self.finding is PastFinding.SILENT else LOST_PAST
 
     def cause(self, namenode: str) -> str:
         """Return why a node of `namenode` starts over, as a sentence."""
@@ -148,6 +154,33 @@ def prove(
         (each.reason for each in found if each.reason), "the edits since then contain no change that shows it"
     )
     return PastVerdict(PastFinding.SILENT, f"{reason}, and the NameNode lacks the image below them")
+
+
+def runs_ending_at(
+    txid: int, witness: Witness, known: Mapping[int, tuple[TxnRun, ...]], *, most: int
+) -> tuple[TxnRun, ...]:
+    """Return the runs of the NameNode's edits that end at `txid`, from an identifying one on; none if none identifies.
+
+    Args:
+        known: runs that need not be read, by the txid at which they end.
+        most: number of segments to read at most.
+
+    Raises:
+        HdfsError, OSError: the segments cannot be read.
+    """
+    found: list[TxnRun] = []
+    for segment in reversed(witness.segments(1)) if txid > 0 else ():
+        if segment.in_progress or segment.last != txid:
+            continue
+        if below := known.get(txid):
+            return (*below, *reversed(found))
+        found.append(run_of_segment(segment))
+        if found[-1].identifying:
+            return tuple(reversed(found))
+        if len(found) == most:
+            break
+        txid = segment.first - 1
+    return ()
 
 
 def refuse(verdict: PastVerdict, txid: int, witness: str) -> NoReturn:

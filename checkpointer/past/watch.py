@@ -5,6 +5,9 @@ NameNode's edits and found equal), unknown (nobody could be asked) or lost. It i
 each applied edit is unknown until it is compared. A comparison of segment bounds keeps the state proven only while
 nothing else changed. Before an image is made or offered, contents are compared.
 
+An image that was not made here gets a provenance when it is fetched or loaded: the NameNode's process, and the edits
+that end with the image. These prove the image after the NameNode has purged it.
+
 A lost state stays lost until a complete comparison succeeds or the node starts over; matching bounds are not enough. A
 hasty loss (a transaction may be readable before the NameNode counts it) counts once the next check finds it again.
 docs/lost-past.md has the theory.
@@ -12,11 +15,14 @@ docs/lost-past.md has the theory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 
-from checkpointer.past.proof import PastFinding, PastVerdict, Witness, prove
+from checkpointer.past.proof import PastFinding, PastVerdict, Witness, prove, runs_ending_at
 from checkpointer.past.provenance import ProvenanceStore
 from engine.txn_runs import ImageId, Provenance, TxnRecorder, TxnRun
+from hadoop_common.errors import HdfsError
 
 # With more runs than this and no identifying transaction, an image is compared instead.
 _MAX_RUNS = 64
@@ -25,7 +31,7 @@ _MAX_RUNS = 64
 class PastWatch:
     """Stores the provenance of each image, and compares it with what the NameNode has now.
 
-    `check`, `loaded` and `saved` are for the thread that works on the namespace; `confirm` is for any thread.
+    `check`, `fetched`, `loaded` and `saved` are for the thread that works on the namespace. Any thread may `confirm`.
 
     Args:
         recorder: records what is applied to the namespace.
@@ -52,16 +58,41 @@ class PastWatch:
         self._lost: PastVerdict | None = None
         # start times of the NameNodes' processes at the last complete comparison
         self._lives: Mapping[str, int] = {}
+        # the NameNode's process whose past has the loaded image
+        self._stored_life: tuple[str, int] | None = None
 
     def loaded(self, image: ImageId) -> None:
         """Continue from the provenance of an image that was loaded."""
-        self._recorder.begin(image, self._provenances.of(image.md5))
+        provenance = self._provenances.of(image.md5)
+        if provenance is None or not provenance.runs:
+            # stored as long as the NameNode has the image: later the NameNode may have purged it
+            provenance = self.fetched(image) or provenance
+        self._recorder.begin(image, provenance)
         self._proven = self._lost = None
         self._lives = {}
+        self._stored_life = None if provenance is None else provenance.life
+
+    def fetched(self, image: ImageId) -> Provenance | None:
+        """Store and return the provenance of an image that was not made here; None if the active NameNode lacks it."""
+        witness = self._witness_of(image.txid)
+        life = witness.active_life()
+        if life is None or witness.image_md5(image.txid) != image.md5:
+            return None
+        ending: tuple[TxnRun, ...] = ()
+        # without these runs, the image is proven only while the NameNode has it, or while its process lives
+        with suppress(HdfsError, OSError):
+            ending = runs_ending_at(image.txid, witness, {}, most=_MAX_RUNS)
+        if witness.active_life() != life:
+            return None
+        provenance = Provenance(ending, None if ending else image, life=life)
+        self._provenances.add(image.md5, provenance)
+        return provenance
 
     def saved(self, image: ImageId) -> None:
         """Store the provenance of an image that was just saved and proven."""
-        self._provenances.add(image.md5, self._recorder.provenance())
+        life = self._witness(()).active_life()
+        lasting = life if life in tuple(self._lives.items()) else None
+        self._provenances.add(image.md5, replace(self._recorder.provenance(), life=lasting))
 
     def forget(self) -> None:
         """Forget the images that were set aside, and their provenances."""
@@ -69,10 +100,18 @@ class PastWatch:
         self._proven = self._lost = None
         self._doubted = False
         self._lives = {}
+        self._stored_life = None
 
-    def doubt(self) -> None:
-        """Make the next check compare everything."""
+    def doubt(self, *, gap: bool = False) -> None:
+        """Make the next check compare everything.
+
+        Args:
+            gap: whether the next edits are missing, so that a state with no other proof than the process that had the
+                loaded image is not worth keeping.
+        """
         self._proven = None
+        if gap:
+            self._stored_life = None
 
     def check(self, *, deep: bool) -> PastVerdict:
         """Compare what the namespace holds and was not compared before.
@@ -96,7 +135,7 @@ class PastWatch:
             based=recorder.base_unproven,
             images=lambda: self._images(recorder.base),
             deep=full,
-            alive=lambda: self._is_alive(witness),
+            alive=lambda: _is_alive(witness, (self._stored_life, *self._lives.items())),
         )
         if verdict.holds and deep:
             self._lives = lives
@@ -130,16 +169,9 @@ class PastWatch:
             witness,
             based=provenance.base is not None,
             images=lambda: self._images(provenance.base) if provenance.runs else [image],
-            # An image from before this process began was not compared by it.
-            alive=lambda: bool(provenance.runs) and self._is_alive(witness),
+            # An image without runs may have come after the last comparison.
+            alive=lambda: _is_alive(witness, (provenance.life, *(self._lives.items() if provenance.runs else ()))),
         )
-
-    def _is_alive(self, witness: Witness) -> bool:
-        """Return whether the active NameNode's process already ran at the last comparison, so that its past is the
-        same.
-        """
-        life = witness.active_life()
-        return life is not None and self._lives.get(life[0]) == life[1]
 
     def _shorten(self, runs: Sequence[TxnRun]) -> None:
         """Start from our newest image if the NameNode has it too: an idle cluster has hundreds of runs before it."""
@@ -159,3 +191,12 @@ class PastWatch:
         if base is None:
             return list(self._held())
         return [*(image for image in self._held() if image.txid > base.txid), base]
+
+
+def _is_alive(witness: Witness, lives: Collection[tuple[str, int] | None]) -> bool:
+    """Return whether the active NameNode's process is one of `lives`, which ran at a comparison.
+
+    Its past is still the one that was compared.
+    """
+    life = witness.active_life()
+    return life is not None and life in lives

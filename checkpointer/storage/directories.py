@@ -16,7 +16,7 @@ What can never happen, and why:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -315,16 +315,15 @@ class StorageDirectories:
         """Write seen_txid, the first txid of the open segment, into every formatted directory."""
         self._write_everywhere(lambda root: write_seen_txid(root, txid), formatted=True)
 
-    def set_aside(self, *, keep: Iterable[str] = (), only: Collection[str] | None = None) -> list[Path]:
-        """Move images and edits aside (`storage.lost_pasts`); return their new folders.
+    def set_aside(self, parent: str, *, keep: Collection[str] = (), only: Collection[str] | None = None) -> list[Path]:
+        """Move images and edits to a folder below `parent` (`storage.lost_pasts`); return the new folders.
 
         Raises:
             StorageError: no directory is left.
         """
-        kept = tuple(keep)
-        folders: list[Path | None] = []
-        self._write_everywhere(lambda root: folders.append(set_aside(root, keep=kept, only=only)), formatted=True)
-        return [folder for folder in folders if folder is not None]
+        new: list[Path | None] = []
+        self._write_everywhere(lambda root: new.append(set_aside(root, parent, keep=keep, only=only)), formatted=True)
+        return [folder for folder in new if folder is not None]
 
     def drop(self, directory: Path, reason: str) -> None:
         """Drop a directory, given by its root or its `current` folder, until it is restored.

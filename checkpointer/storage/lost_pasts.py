@@ -1,4 +1,8 @@
-"""Lost pasts: images and edits that are set aside and not deleted, so that an operator can examine them."""
+"""Images and edits that are set aside and not deleted, so that an operator can examine them.
+
+Those of a lost past go to `lost_past`. Those that could not be compared with the NameNode go to `not_compared`: nothing
+shows that the NameNode has lost them.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +19,20 @@ PROVENANCE = "provenance.json"
 """File next to images with the facts about their past (`past.provenance`)."""
 
 LOST_PAST = "lost_past"
+NOT_COMPARED = "not_compared"
 KEPT = 3
-"""Number of lost pasts in a storage directory: the oldest and the newest ones are kept."""
+"""Number of folders in each of them: the oldest and the newest ones are kept."""
 
 
-def set_aside(root: Path, *, keep: Iterable[str] = (), only: Collection[str] | None = None) -> Path | None:
-    """Move images, edits and their records from `root`/current to a new folder below `root`/lost_past.
+def set_aside(
+    root: Path, parent: str = LOST_PAST, *, keep: Iterable[str] = (), only: Collection[str] | None = None
+) -> Path | None:
+    """Move images, edits and their records from `root`/current to a new folder below `root`/`parent`.
 
     Digest files move before their images, because an image without a digest file is never used.
 
     Args:
+        parent: `LOST_PAST` or `NOT_COMPARED`.
         keep: names of images that stay, together with their digest files.
         only: names of images and edits that may move; None for all.
 
@@ -45,7 +53,7 @@ def set_aside(root: Path, *, keep: Iterable[str] = (), only: Collection[str] | N
     if not moving:
         (current / PROVENANCE).unlink(missing_ok=True)
         return None
-    target = _new_folder(root / LOST_PAST)
+    target = _new_folder(root / parent)
     # not `rename_durably`: for thousands of segments, one sync of both directories at the end suffices
     for name in moving:
         # a segment that is being written may be renamed at the same time
@@ -57,18 +65,18 @@ def set_aside(root: Path, *, keep: Iterable[str] = (), only: Collection[str] | N
         (current / PROVENANCE).rename(target / PROVENANCE)
     fsync_directory(target)
     fsync_directory(current)
-    _trim(root / LOST_PAST)
+    _trim(root / parent)
     return target
 
 
-def lost_pasts(root: Path) -> tuple[Path, ...]:
-    """Return the lost pasts of a storage directory, the oldest first.
+def folders_aside(root: Path, parent: str = LOST_PAST) -> tuple[Path, ...]:
+    """Return the folders below `root`/`parent`, the oldest first.
 
     Raises:
         OSError: they cannot be listed.
     """
-    parent = root / LOST_PAST
-    return tuple(sorted(path for path in parent.iterdir() if path.is_dir())) if parent.is_dir() else ()
+    above = root / parent
+    return tuple(sorted(path for path in above.iterdir() if path.is_dir())) if above.is_dir() else ()
 
 
 def _new_folder(parent: Path) -> Path:
@@ -83,5 +91,5 @@ def _new_folder(parent: Path) -> Path:
 
 def _trim(parent: Path) -> None:
     # the oldest stays until an operator examines it: it contains what was lost first
-    for folder in lost_pasts(parent.parent)[1 : 1 - KEPT]:
+    for folder in folders_aside(parent.parent, parent.name)[1 : 1 - KEPT]:
         shutil.rmtree(folder)

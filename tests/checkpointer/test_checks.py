@@ -223,6 +223,13 @@ def test_a_lost_past_is_no_damaged_image() -> None:
     assert "fetch-image" in outcome.hint
 
 
+def test_what_could_not_be_compared_is_listed_without_a_warning() -> None:
+    folder = ROOT / "not_compared/1"
+    found = decide("storage", directories=(directory(not_compared=(folder,)),))
+    assert (found.state, found.hint) == (State.OK, "")
+    assert any(str(folder) in line and "set back by mistake" in line for line in found.details)
+
+
 # ---- storage, space ------------------------------------------------------------------------------------------
 
 OTHER = Path("/data/2")

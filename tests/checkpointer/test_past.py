@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -17,73 +17,23 @@ from checkpointer.past.proof import PastFinding, prove
 from checkpointer.past.provenance import ProvenanceStore, held_images, read_provenances
 from checkpointer.past.start_over import StartOverLimiter
 from checkpointer.past.watch import PastWatch
-from checkpointer.storage.lost_pasts import KEPT, LOST_PAST, PROVENANCE, lost_pasts, set_aside
+from checkpointer.storage.lost_pasts import KEPT, LOST_PAST, PROVENANCE, folders_aside, set_aside
 from engine.txn_runs import _TIME_STAMPED, ImageId, Provenance, TxnRecorder, TxnRun, is_identifying, runs_of_segments
 from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name, md5_name, segment_name
 from image_format.md5_file import md5_path
-from journal.attribute_ops import RemoveXAttrOp, SetPermissionsOp, TimesOp
+from journal.attribute_ops import RemoveXAttrOp, TimesOp
 from journal.binary_codec import encode_op
-from journal.file_ops import DeleteOp
 from journal.operation import EditOp, declared_operations
 from journal.ops import OPERATIONS
 from journal.segment import encode_header
 from journal.segment_file import EditLogSegment, SegmentTransactions
 from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp
 from tests.checkpointer.past_model import ModelSegment
+from tests.checkpointer.past_support import OURS, Provenances, Witness, chmod, delete, noted, segment
 from tests.checkpointer.storage_support import put_image
 
 LAYOUT = -63
-
-
-def chmod(txid: int, mode: int = 0o700) -> EditOp:
-    return SetPermissionsOp(txid=txid, src="/a", mode=mode)
-
-
-def delete(txid: int, at: int = 1000) -> EditOp:
-    return DeleteOp(txid=txid, path="/a", timestamp=at)
-
-
-def segment(first: int, *middle: EditOp, in_progress: bool = False) -> ModelSegment:
-    ops: list[EditOp] = [StartLogSegmentOp(txid=first), *middle]
-    if not in_progress:
-        ops.append(EndLogSegmentOp(txid=first + len(ops)))
-    return ModelSegment(first, ops, in_progress)
-
-
-def noted(*segments: ModelSegment, base: int = 0) -> TxnRecorder:
-    recorder = TxnRecorder()
-    recorder.begin(ImageId(base, "aa"))
-    for each in segments:
-        for _ in recorder.record_all(each.read(each.first)):
-            pass
-        recorder.mark_applied(each.last)
-    return recorder
-
-
-@dataclass
-class Witness:
-    present: Sequence[ModelSegment]
-    last: int | None = None
-    images: dict[int, str] | None = None
-    asked: list[int] = field(default_factory=list)
-    life: int = 0
-
-    def segments(self, from_txid: int) -> Sequence[ModelSegment]:
-        return [each for each in self.present if each.last >= from_txid]
-
-    def newest(self) -> int | None:
-        return self.last
-
-    def lives(self) -> Mapping[str, int]:
-        return {"nn": self.life}
-
-    def active_life(self) -> tuple[str, int] | None:
-        return ("nn", self.life) if self.life else None
-
-    def image_md5(self, txid: int) -> str | None:
-        self.asked.append(txid)
-        return None if self.images is None else self.images.get(txid, "")
 
 
 # ---- what tells --------------------------------------------------------------------------------------------
@@ -170,7 +120,6 @@ def test_a_segment_that_is_being_written_has_no_end(tmp_path: Path) -> None:
 # ---- comparisons -------------------------------------------------------------------------------------------
 
 
-OURS = (segment(1, delete(2), chmod(3)), segment(5, chmod(6), delete(7), delete(8)))
 STRETCHES = noted(*OURS).runs()
 
 
@@ -224,22 +173,6 @@ def test_an_image_before_a_gap_tells_nothing() -> None:
     images = [ImageId(2, "aa")]
     verdict = prove(runs, Witness(OURS, 9, {2: "aa"}), based=True, images=lambda: images)
     assert verdict.finding is PastFinding.SILENT
-
-
-class Provenances:
-    """A `ProvenanceStore` with one claim."""
-
-    def __init__(self, md5: str, claim: Provenance) -> None:
-        self.known = {md5: claim}
-
-    def of(self, md5: str) -> Provenance | None:
-        return self.known.get(md5)
-
-    def add(self, md5: str, claim: Provenance) -> None:
-        self.known[md5] = claim
-
-    def forget(self) -> None:
-        self.known = {}
 
 
 def test_an_image_of_quiet_edits_is_based_after_a_restart() -> None:
@@ -457,8 +390,8 @@ def test_the_first_lost_past_and_the_newest_are_kept(tmp_path: Path) -> None:
     for txid in range(KEPT + 2):
         image(tmp_path / "current", txid, "aa" * 16)
         made.append(set_aside(tmp_path))
-    assert list(lost_pasts(tmp_path)) == [made[0], *made[1 - KEPT :]]
-    assert lost_pasts(tmp_path / LOST_PAST) == ()
+    assert list(folders_aside(tmp_path)) == [made[0], *made[1 - KEPT :]]
+    assert folders_aside(tmp_path / LOST_PAST) == ()
 
 
 def test_every_operation_is_looked_at() -> None:

@@ -302,6 +302,39 @@ def play_two_upgrades(role: Role, client_jvm: ClientJvm, root: Path) -> None:
             judge(site, expected="heals")
 
 
+def play_purge(role: Role, client_jvm: ClientJvm, root: Path, *, restarted: bool) -> None:
+    """Let the NameNode purge the only image of a stopped daemon, which only fetched that image.
+
+    Args:
+        restarted: the NameNode is restarted, too, so that only the edits that end with the image prove it.
+
+    Raises:
+        AssertionError: the daemon set the image aside, or the NameNode has no image of the daemon's.
+    """
+    with role.site(client_jvm, root, role) as site:
+        site.ours.update(dict(role.settings))
+        site.write_base()
+        site.nn.conf.update({"dfs.namenode.num.checkpoints.retained": "1"})
+        site.nn.stop()
+        site.start()
+        fetched = site.save_image()
+        with site.daemon as daemon:
+            role.follow(site)
+            daemon.stop()
+            site.write(20)
+            newest = site.save_image()
+            assert fetched not in site.nn.images
+            if restarted:
+                site.nn.stop()
+                site.start()
+            daemon.start()
+            wait_for_a_checkpoint(site, newest)
+            assert not (lost := daemon.status()["lostPast"]), f"set aside without a reason: {lost}"
+            checked = daemon.check("storage")
+            assert checked.code == 0, checked
+            _same_after_a_restart(site, site.namespace())
+
+
 def judge(site: Site, *, expected: str, periodic: bool = False, alike: bool = False) -> None:
     """Assert that the daemon meets the expectation, and that the NameNode has everything after a restart.
 

@@ -13,7 +13,7 @@ import pytest
 from tests.depth import chosen
 from tests.interop.clients import ClientJvm
 from tests.interop.hadoop_home import NEWEST, OLDEST, SERVER
-from tests.interop.set_back import EVENTS, Row, play, play_two_upgrades
+from tests.interop.set_back import EVENTS, Row, play, play_purge, play_two_upgrades
 from tests.interop.sites import LOST, ROLES
 
 pytestmark = [pytest.mark.interop]
@@ -107,3 +107,12 @@ def test_the_rollback_image_of_an_earlier_upgrade_is_not_offered(
 @pytest.mark.parametrize("row", deep_rows(), ids=str)
 def test_nothing_is_lost_in_whatever_way(row: Row, client_jvm: ClientJvm, tmp_path: Path) -> None:
     play(row, client_jvm, tmp_path)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("role", ["backup", "standby", "quorum"])
+@pytest.mark.parametrize("restarted", [False, True])
+def test_an_image_that_the_namenode_purged_stays(
+    role: str, restarted: bool, client_jvm: ClientJvm, tmp_path: Path
+) -> None:
+    play_purge(ROLES[role], client_jvm, tmp_path, restarted=restarted)

@@ -26,7 +26,7 @@ from checkpointer.checks.registry import CHECKS
 from checkpointer.checks.verdict import State
 from checkpointer.cli import cli
 from checkpointer.daemon import history_file, shadow, silences
-from checkpointer.storage.lost_pasts import LOST_PAST, PROVENANCE
+from checkpointer.storage.lost_pasts import LOST_PAST, NOT_COMPARED, PROVENANCE
 from checkpointer.storage.usage_record import RECORD
 from failover.errors import ControllerError
 from hadoop_common import errors, names
@@ -61,6 +61,7 @@ _FILES = (
     LOCK_FILE,
     PROVENANCE,
     LOST_PAST,
+    NOT_COMPARED,
     RECORD,
     history_file.NAME,
     silences.NAME,

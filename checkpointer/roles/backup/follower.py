@@ -78,11 +78,12 @@ class BackupFollower:
         self.namespace.close()
         self._image_is_stale = True
 
-    def start_over(self, streamed_from: int | None) -> list[Path]:
+    def start_over(self, streamed_from: int | None, folder: str) -> list[Path]:
         """Replace our state by the NameNode's image; return where the old state is now.
 
         Args:
             streamed_from: segments that begin here or later belong to a running stream, and stay.
+            folder: in each storage directory, for the old state.
 
         Raises:
             RpcError, TransferError, StorageError: the image could not be fetched; it is fetched when it is needed next.
@@ -94,11 +95,12 @@ class BackupFollower:
         name, aside = image_name(self.source.newest_image_txid()), []
         if name in here:
             # The image of this name may belong to the lost past.
-            aside = self.storage.set_aside(only=doomed)
+            aside = self.storage.set_aside(folder, only=doomed)
             self.past.forget()
-        kept = image_name(self._fetch_image(None))
-        aside += self.storage.set_aside(keep=[kept], only=doomed)
+        fetched = self._fetch_image(None)
+        aside += self.storage.set_aside(folder, keep=[image_name(fetched.txid)], only=doomed)
         self.past.forget()
+        self.past.loaded(fetched)
         return aside
 
     def recover(self) -> None:
@@ -260,8 +262,8 @@ class BackupFollower:
     def _watched(self, observer: Observer | None) -> Callable[[], bool]:
         return lambda: self.cancelled() or (observer is not None and observer.cancelled())
 
-    def _fetch_image(self, observer: Observer | None) -> int:
-        """Fetch the NameNode's newest image and load it; return its txid."""
+    def _fetch_image(self, observer: Observer | None) -> ImageId:
+        """Fetch the NameNode's newest image and load it."""
         txid = self.source.newest_image_txid()
         _LOG.info("fetching the image at %d", txid)
         image = download_image(
@@ -274,9 +276,10 @@ class BackupFollower:
             cancel=self._watched(observer),
         )
         self.namespace.load(image.paths[0], observer)
-        self.past.loaded(ImageId(image.txid, image.md5))
+        fetched = ImageId(image.txid, image.md5)
+        self.past.loaded(fetched)
         self._image_is_stale = False
-        return image.txid
+        return fetched
 
 
 def _is_streamed(name: str, streamed_from: int | None) -> bool:

@@ -35,7 +35,7 @@ from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.disk_space import require_space
 from engine.errors import CheckpointError
 from engine.observer import Observer
-from engine.txn_runs import TxnRecorder
+from engine.txn_runs import ImageId, TxnRecorder
 from engine.warm_namespace import MergeResult, WarmNamespace
 from hadoop_common.access import AccessRules, Right
 from hadoop_common.back_off import BackOff
@@ -249,6 +249,7 @@ class BackupRole:
                 cancelled=cancelled,
             )
             self._uploader.holds(self._http_address, image.txid)
+            self._past.fetched(ImageId(image.txid, image.md5))
         self._storage.clean_leftovers()
         self._storage.restore()
 

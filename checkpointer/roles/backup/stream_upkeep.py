@@ -217,7 +217,7 @@ class StreamUpkeep:
             self.start_over(set_back(problem))
 
     def start_over(self, verdict: PastVerdict) -> None:
-        """Set aside our state, which `verdict` shows to be lost, and continue from the NameNode's image.
+        """Set aside our state, as `verdict` requires, and continue from the NameNode's image.
 
         Raises:
             StorageError: this did not help a short while ago.
@@ -227,7 +227,7 @@ class StreamUpkeep:
         self._start_over_limiter.check(self.link.newest_image_txid(), cause)
         # A NameNode that was rolled back sends its image only to nodes with its present VERSION.
         self.take_version()
-        self.lost = LostPast.of(cause, self.follower.start_over(self.receiver.open_first))
+        self.lost = LostPast.of(cause, self.follower.start_over(self.receiver.open_first, verdict.folder))
         image = self.storage.latest_image().txid
         self._start_over_limiter.started_over(image)
         self.receiver.start_over(image)

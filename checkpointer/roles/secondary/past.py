@@ -16,7 +16,7 @@ segments below the base, from the last identifying one on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,12 +29,13 @@ from checkpointer.past.proof import (
     prove,
     refuse,
     require_whole,
+    runs_ending_at,
     set_back,
 )
 from checkpointer.past.provenance import ProvenanceStore, held_images, image_md5
 from checkpointer.past.start_over import LostPast
 from checkpointer.roles.secondary.storage import SecondaryStorage
-from engine.txn_runs import MAX_HISTORY, ImageId, Provenance, TxnRun, run_of_segment
+from engine.txn_runs import MAX_HISTORY, ImageId, Provenance, TxnRun
 from hadoop_common.errors import HdfsError
 from hadoop_rpc.namenode_protocol import RemoteEditLog
 from journal.segment_frames import whole_segments
@@ -81,7 +82,7 @@ class SecondaryPast:
             ending: tuple[TxnRun, ...] = ()
             # Without these runs the image is proven only while the NameNode has it, or while its process lives.
             with suppress(HdfsError, OSError):
-                ending = _ending_at(image.txid, witness, self._histories(life))
+                ending = runs_ending_at(image.txid, witness, self._histories(life), most=MAX_HISTORY)
             lasting = _lasting(life, witness)
             self.provenances.add(image.md5, Provenance((), image, () if lasting is None else ending, lasting))
 
@@ -150,8 +151,8 @@ class PastGuard:
         return next(filter(self.storage.is_whole, ahead), None)
 
     def set_aside(self, verdict: PastVerdict) -> None:
-        """Move images and edits away, since `verdict` shows that they are of a lost past."""
-        self.lost = LostPast.of(verdict.cause(self.namenode), self.storage.set_aside())
+        """Move images and edits away, since `verdict` requires starting over."""
+        self.lost = LostPast.of(verdict.cause(self.namenode), self.storage.set_aside(verdict.folder))
         _LOG.warning("%s; %s", self.lost.reason, self.lost.sentence())
         self.past.forget()
         self.on_set_aside()
@@ -202,30 +203,6 @@ def _lasting(life: tuple[str, int] | None, witness: Witness) -> tuple[str, int] 
     None.
     """
     return life if life is not None and witness.active_life() == life else None
-
-
-def _ending_at(txid: int, witness: Witness, known: Mapping[int, tuple[TxnRun, ...]]) -> tuple[TxnRun, ...]:
-    """Return the runs of the NameNode's edits that end at `txid`, from an identifying one on; none if none identifies.
-
-    Args:
-        known: runs that need not be read, by the txid at which they end.
-
-    Raises:
-        HdfsError, OSError: the segments cannot be read.
-    """
-    found: list[TxnRun] = []
-    for segment in reversed(witness.segments(0)):
-        if segment.in_progress or segment.last != txid:
-            continue
-        if below := known.get(txid):
-            return (*below, *reversed(found))
-        found.append(run_of_segment(segment))
-        if found[-1].identifying:
-            return tuple(reversed(found))
-        if len(found) == MAX_HISTORY:
-            break
-        txid = segment.first - 1
-    return ()
 
 
 def _prove(provenance: Provenance, witness: Witness) -> PastVerdict:

@@ -196,13 +196,13 @@ class SecondaryStorage:
         self._directories.write_version(info)
         self._check_left()
 
-    def set_aside(self) -> list[Path]:
-        """Move images and edits away (`storage.aside`); return where they are now.
+    def set_aside(self, parent: str) -> list[Path]:
+        """Move images and edits to a folder below `parent` (`storage.lost_pasts`); return the new folders.
 
         Raises:
             StorageError: no directory is left for images or for edits.
         """
-        moved = self._directories.set_aside()
+        moved = self._directories.set_aside(parent)
         self._check_left()
         return moved
 

@@ -35,6 +35,7 @@ from checkpointer.roles.standby.namenodes import JournalWitness, NameNodes
 from checkpointer.roles.standby.tailer import EditTailer
 from checkpointer.roles.standby.version import ActiveVersion, VersionAction, VersionWatch, decide_version_action
 from checkpointer.storage.directories import StorageDirectories
+from checkpointer.storage.lost_pasts import LOST_PAST
 from checkpointer.storage.rollback_images import latest_rollback_image, promote_rollback_images
 from checkpointer.storage.usable_images import ImageCopy
 from engine.errors import CheckpointCancelledError, CheckpointError
@@ -285,7 +286,7 @@ class JournalFollower:
             self._tailer.catch_up(observer)
         except TransactionGapError:
             # If the past has changed, the segments in between were written and purged there.
-            self.past.doubt()
+            self.past.doubt(gap=True)
             if not self._assure(observer, deep=False):
                 raise
             self._tailer.catch_up(observer)
@@ -346,14 +347,14 @@ class JournalFollower:
                     f"{verdict.reason}: nothing is merged or offered until this is resolved",
                     hint="Check that a NameNode is active, and that the shared edits are its own.",
                 )
-            self._start_over(verdict.cause("the NameNode"), observer)
+            self._start_over(verdict.cause("the NameNode"), observer, folder=verdict.folder)
             started_over = True
         if not started_over:
             self._start_over_limiter.reset()
         return started_over
 
-    def _start_over(self, reason: str, observer: Observer) -> None:
-        """Set aside our state, and continue from the active's image, as `hdfs namenode -bootstrapStandby` does.
+    def _start_over(self, reason: str, observer: Observer, *, folder: str = LOST_PAST) -> None:
+        """Set aside our state below `folder`, and fetch the active's image, as `hdfs namenode -bootstrapStandby` does.
 
         Raises:
             StorageError: no NameNode is active, it has another namespace, or this did not help a short while ago.
@@ -369,7 +370,7 @@ class JournalFollower:
         decide_version_action(
             self._storage.storage_info(), active.info, rolling=True, namenode=f"NameNode {active.address}"
         )
-        aside = self._replacement.start_over(active, observer.cancelled)
+        aside = self._replacement.start_over(active, observer.cancelled, folder=folder)
         self._start_over_limiter.started_over(active.image_txid)
         self._storage.write_version(active.info)
         self._note_start_over(reason, active, aside)

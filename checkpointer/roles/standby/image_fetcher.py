@@ -14,6 +14,7 @@ from pathlib import Path
 from checkpointer.roles.standby.namenodes import NameNodes
 from checkpointer.roles.standby.version import ActiveVersion, VersionAction
 from checkpointer.storage.directories import StorageDirectories
+from checkpointer.storage.lost_pasts import LOST_PAST
 from checkpointer.transfer import DownloadedImage, TransferCancelledError, download_image
 from engine.errors import CheckpointCancelledError
 from hadoop_common.names import image_name
@@ -161,8 +162,10 @@ class ImageReplacement:
         self.storage.write_version(active.info)
         return aside
 
-    def start_over(self, active: ActiveVersion, cancelled: Callable[[], bool]) -> list[Path]:
-        """Replace all images by the active's newest one; return where the previous images are now.
+    def start_over(
+        self, active: ActiveVersion, cancelled: Callable[[], bool], *, folder: str = LOST_PAST
+    ) -> list[Path]:
+        """Replace all images by the active's newest one; return where the previous images are now, below `folder`.
 
         Raises:
             HdfsError: the image could not be fetched. Nothing was changed, unless an image of its name was here.
@@ -171,6 +174,6 @@ class ImageReplacement:
         aside = []
         if any((folder / name).exists() for folder in self.storage.current_folders()):
             # The image of this name may belong to the lost past.
-            aside = self.storage.set_aside()
+            aside = self.storage.set_aside(folder)
         self.images.fetch(active.http_address, active.image_txid, active.info, cancelled)
-        return aside + self.storage.set_aside(keep=[name])
+        return aside + self.storage.set_aside(folder, keep=[name])

@@ -1,0 +1,82 @@
+"""Transactions and segments of a NameNode in memory, a witness of them, and provenances, for tests of the past."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from engine.txn_runs import ImageId, Provenance, TxnRecorder
+from journal.attribute_ops import SetPermissionsOp
+from journal.file_ops import DeleteOp
+from journal.operation import EditOp
+from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp
+from tests.checkpointer.past_model import ModelSegment
+
+
+def chmod(txid: int, mode: int = 0o700) -> EditOp:
+    return SetPermissionsOp(txid=txid, src="/a", mode=mode)
+
+
+def delete(txid: int, at: int = 1000) -> EditOp:
+    return DeleteOp(txid=txid, path="/a", timestamp=at)
+
+
+def segment(first: int, *middle: EditOp, in_progress: bool = False) -> ModelSegment:
+    ops: list[EditOp] = [StartLogSegmentOp(txid=first), *middle]
+    if not in_progress:
+        ops.append(EndLogSegmentOp(txid=first + len(ops)))
+    return ModelSegment(first, ops, in_progress)
+
+
+def noted(*segments: ModelSegment, base: int = 0) -> TxnRecorder:
+    recorder = TxnRecorder()
+    recorder.begin(ImageId(base, "aa"))
+    for each in segments:
+        for _ in recorder.record_all(each.read(each.first)):
+            pass
+        recorder.mark_applied(each.last)
+    return recorder
+
+
+@dataclass
+class Witness:
+    present: Sequence[ModelSegment]
+    last: int | None = None
+    images: dict[int, str] | None = None
+    asked: list[int] = field(default_factory=list)
+    life: int = 0
+
+    def segments(self, from_txid: int) -> Sequence[ModelSegment]:
+        return [each for each in self.present if each.last >= from_txid]
+
+    def newest(self) -> int | None:
+        return self.last
+
+    def lives(self) -> Mapping[str, int]:
+        return {"nn": self.life}
+
+    def active_life(self) -> tuple[str, int] | None:
+        return ("nn", self.life) if self.life else None
+
+    def image_md5(self, txid: int) -> str | None:
+        self.asked.append(txid)
+        return None if self.images is None else self.images.get(txid, "")
+
+
+class Provenances:
+    """A `ProvenanceStore` with one claim."""
+
+    def __init__(self, md5: str, claim: Provenance) -> None:
+        self.known = {md5: claim}
+
+    def of(self, md5: str) -> Provenance | None:
+        return self.known.get(md5)
+
+    def add(self, md5: str, claim: Provenance) -> None:
+        self.known[md5] = claim
+
+    def forget(self) -> None:
+        self.known = {}
+
+
+OURS = (segment(1, delete(2), chmod(3)), segment(5, chmod(6), delete(7), delete(8)))

@@ -1,0 +1,183 @@
+"""A standby or backup node whose image the NameNode has purged: the image stays if anything still proves it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import checkpointer.roles.standby.namenodes as namenodes_module
+from checkpointer.checks.ask_storage import ask_directories
+from checkpointer.checks.facts import Facts
+from checkpointer.checks.storage_checks import check_storage
+from checkpointer.checks.thresholds import Thresholds
+from checkpointer.past.watch import PastWatch
+from checkpointer.storage.lost_pasts import LOST_PAST, NOT_COMPARED
+from engine.txn_runs import ImageId, Provenance, TxnRecorder
+from journal.segment_file import list_segments
+from namenode_stub.config import StubConfig
+from namenode_stub.node import NameNodeStub
+from servlets.status import TriggerState
+from tests.checkpointer.backup_support import Daemon as Backup
+from tests.checkpointer.backup_support import backup_config
+from tests.checkpointer.past_model import ModelSegment
+from tests.checkpointer.past_support import OURS, Provenances, Witness, noted
+from tests.checkpointer.standby_support import PERIOD, TRANSACTIONS, Daemon, config_for, images, write_edits
+from tests.checkpointer.streaming_namenode import StreamingNamenode
+from tests.namenode_stub.stub_support import formatted
+
+# ---- what is stored ----------------------------------------------------------------------------------------
+
+
+class Restarting(Witness):
+    """A witness whose NameNode is restarted, and set back by that, while its segments are listed."""
+
+    def segments(self, from_txid: int) -> Sequence[ModelSegment]:
+        self.life += 1
+        return super().segments(from_txid)
+
+
+@pytest.mark.parametrize(("kind", "known"), [(Witness, True), (Restarting, False)])
+def test_what_ends_with_a_fetched_image_is_of_the_process_that_has_the_image(kind: type[Witness], known: bool) -> None:
+    image = ImageId(9, "aa")
+    store = Provenances("", Provenance((), None))
+    witness = kind(OURS, 9, {9: "aa"}, life=7)
+    watch = PastWatch(TxnRecorder(), store, lambda: [image], lambda last: witness)
+    watch.fetched(image)
+    ending = Provenance(noted(OURS[1], base=4).runs(), None, life=("nn", 7))
+    assert store.of("aa") == (ending if known else None)
+    # another NameNode's image of this txid
+    watch.fetched(ImageId(9, "bb"))
+    assert store.of("bb") is None
+
+
+def test_an_image_is_of_the_process_that_was_compared() -> None:
+    """The NameNode may be restarted between the comparison and the end of the image."""
+    store = Provenances("", Provenance((), None))
+    witness = Witness(OURS, 9, {0: "aa"}, life=7)
+    watch = PastWatch(noted(*OURS), store, lambda: [ImageId(0, "aa")], lambda last: witness)
+    assert watch.check(deep=True).holds
+    for life, stored in ((7, ("nn", 7)), (8, None)):
+        witness.life = life
+        watch.saved(ImageId(9, "bb"))
+        assert store.known["bb"].life == stored
+
+
+# ---- daemons -----------------------------------------------------------------------------------------------
+
+
+class Processes:
+    """Start times of the NameNode's process, which a stub's `/jmx` does not report."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.started_at = 1000
+        monkeypatch.setattr(namenodes_module, "ask_start_time", lambda *_, **__: self.started_at)
+
+    def restart(self) -> None:
+        self.started_at += 1
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
+    return Processes(monkeypatch)
+
+
+def stub_config(tmp_path: Path, extra_edits: int) -> StubConfig:
+    return formatted(
+        tmp_path / "active",
+        checkpoint_transactions=TRANSACTIONS,
+        checkpoint_period=PERIOD,
+        rpc_address=("127.0.0.1", 0),
+        images_retained=1,
+        extra_edits_retained=extra_edits,
+    )
+
+
+def write_and_save(stub: NameNodeStub, label: str) -> int:
+    """Write edits and save an image, which purges the one before it; return its txid."""
+    write_edits(stub, label)
+    stub.administration.set_safe_mode(on=True)
+    assert stub.administration.save_namespace()
+    stub.administration.set_safe_mode(on=False)
+    return stub.images.checkpoint_txid
+
+
+def assert_accepted(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
+    """Assert that the NameNode accepts the daemon's next image, and that `check` has no warning."""
+    daemon.clock.now += PERIOD
+    txid = write_edits(stub, "more")
+    result = daemon.service.poll()
+    assert (result.state, result.details["txid"]) == (TriggerState.DONE, txid)
+    assert result.details["uploads"] == {stub.server.url: "SUCCESS"}
+    assert images(tmp_path / "active/name") == [txid]
+    assert not (tmp_path / "nn2" / LOST_PAST).exists()
+    (directory,) = ask_directories([tmp_path / "nn2"], 60.0)
+    facts = Facts(role="standby", now=0.0, period=PERIOD, transactions=1, reserved=0, directories=(directory,))
+    assert "set aside" not in check_storage(facts, Thresholds()).summary
+
+
+@pytest.mark.parametrize("fetched", [0, 1], ids=["the-formatted-image", "a-later-image"])
+@pytest.mark.parametrize("restarted", [False, True])
+def test_an_image_that_was_only_fetched(
+    tmp_path: Path, processes: Processes, caplog: pytest.LogCaptureFixture, fetched: int, restarted: bool
+) -> None:
+    """The NameNode's process, or else the edits that end with the image, prove the image."""
+    with NameNodeStub(stub_config(tmp_path, extra_edits=1000)) as stub:
+        config = config_for(tmp_path, stub)
+        first = write_and_save(stub, "first") if fetched else 0
+        with Daemon(config) as daemon:
+            daemon.role.tail()
+        assert images(tmp_path / "nn2") == [first]
+        newest = write_and_save(stub, "second")
+        assert images(tmp_path / "active/name") == [newest]
+        if restarted:
+            processes.restart()
+        with Daemon(config) as daemon:
+            daemon.role.tail()
+            # only the image from before the first edit has no edits that end with it
+            proven = bool(first) or not restarted
+            assert images(tmp_path / "nn2") == [first if proven else newest]
+            lost = daemon.role.details().lost_past
+            assert (lost is None) == proven
+            if lost is not None:
+                assert "cannot be compared" in lost.reason
+                assert [folder.parent.name for folder in lost.set_aside] == [NOT_COMPARED]
+            assert_accepted(stub, daemon, tmp_path)
+    assert "was set back" not in caplog.text
+
+
+@pytest.mark.parametrize(("extra_edits", "kept"), [(15, True), (0, False)], ids=["later-edits-exist", "gap"])
+def test_an_image_made_here(tmp_path: Path, processes: Processes, extra_edits: int, kept: bool) -> None:
+    """The edits that the image was made of are purged, too; the process alone proves it."""
+    with NameNodeStub(stub_config(tmp_path, extra_edits)) as stub:
+        config = config_for(tmp_path, stub)
+        with Daemon(config) as daemon:
+            write_edits(stub, "first")
+            made = daemon.service.poll().details["txid"]
+            assert images(tmp_path / "active/name") == [made]
+        # another checkpointer makes the next image
+        newest = write_and_save(stub, "second")
+        edits = min(segment.first for segment in list_segments(tmp_path / "active/shared/current"))
+        assert edits == (made if kept else newest) + 1
+        with Daemon(config) as daemon:
+            daemon.role.tail()
+            assert_accepted(stub, daemon, tmp_path)
+            assert (daemon.role.details().lost_past is None) == kept
+            assert images(tmp_path / "nn2")[0] == (made if kept else newest)
+
+
+def test_a_backup_node_that_only_fetched_the_image(tmp_path: Path) -> None:
+    with StreamingNamenode(tmp_path / "nn") as node:
+        node.started_at, node.keeps_edits = 1000, True
+        config = backup_config(tmp_path / "backup", node.rpc_port, node.http_port)
+        with Backup(config):
+            fetched = node.image_txids()[-1]
+        node.save_namespace()
+        node.save_namespace()
+        assert fetched not in node.image_txids()
+        with Backup(config) as daemon:
+            daemon.follow()
+            made = daemon.service.request(force=True, wait=True)
+            assert (made.state, made.details["outcome"]) == (TriggerState.DONE, "taken")
+            assert daemon.role.details().lost_past is None
