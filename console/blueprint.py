@@ -13,8 +13,9 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 
-from flask import Blueprint, Response, abort, request
+from flask import Blueprint, Response, abort, g, request
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from werkzeug.exceptions import HTTPException
 
 from console.assets import console_script, console_style
 from console.model import RUNBOOK, Level, NodePage, without_paths
@@ -135,8 +136,8 @@ def console_blueprint(sources: ConsoleSources, access: AccessControl, guard: Cha
 
     @blueprint.after_app_request
     def show_result(answer: Response) -> Response:
-        # a form of a browser without the script shows what it gets
-        if request.method != "POST" or FORM_TOKEN not in sent_form(request):
+        # a form of a browser without the script shows what it gets; the body of a refused request is not read
+        if request.method != "POST" or "accepted" not in g or not _has_token():
             return answer
         found = answer.get_json(silent=True)
         message = found.get("message") if isinstance(found, dict) else answer.get_data(as_text=True)
@@ -164,6 +165,14 @@ def console_blueprint(sources: ConsoleSources, access: AccessControl, guard: Cha
         return _answer(_render("document.html.j2", document=found))
 
     return restrict(blueprint, access, Resource.STATE)
+
+
+def _has_token() -> bool:
+    try:
+        return FORM_TOKEN in sent_form(request)
+    except HTTPException:
+        # the body was cut off
+        return False
 
 
 def _answer(text: str) -> Response:

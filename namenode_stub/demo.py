@@ -218,14 +218,14 @@ def run(demo: Demo) -> None:
     merge_on_spark(current, demo)
     say("[bold]7. Images and edits as tables:[/] what fills the namespace, and who")
     print_report(report, demo)
-    if demo.serves:
-        _serve(demo)
-    else:
-        say(f"  `make demo DEMO=--serve` keeps the daemon running, with its console at {demo.ports.daemon_url}/")
 
 
-def _serve(demo: Demo) -> None:
-    """Run stub and daemon again, with some work, until an interrupt."""
+def show_console(demo: Demo) -> None:
+    """Name the console's address, with `serves` after stub and daemon run again, until an interrupt."""
+    if not demo.serves:
+        hint = "`make demo DEMO=--serve` keeps the daemon running, with its console at"
+        demo.console.print(f"{hint} {demo.ports.daemon_url}/")
+        return
     demo.processes.clear()
     demo.start_stub()
     demo.start_daemon()
@@ -245,7 +245,7 @@ def _report(demo: Demo, state: NodeState) -> None:
 def main() -> None:
     """Run the demo; exit with 1 on failure. `--serve` keeps stub and daemon running at the end."""
     stage = partial(Demo, serves="--serve" in sys.argv[1:])
-    run_demo(stage, run, "two checkpoints made, uploaded, verified")
+    run_demo(stage, run, "two checkpoints made, uploaded, verified", show_console)
 
 
 if __name__ == "__main__":

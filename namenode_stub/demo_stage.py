@@ -184,9 +184,15 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 S = TypeVar("S", bound=DemoStage)
 
 
-def run_demo(stage: Callable[[Path, Console], S], story: Callable[[S], None], end: str) -> None:
-    """Run a demo in a scratch directory and print `end`; on failure, print a sentence and the logs' place and exit
-    with 1.
+def run_demo(
+    stage: Callable[[Path, Console], S],
+    story: Callable[[S], None],
+    end: str,
+    afterwards: Callable[[S], None] = lambda stage: None,
+) -> None:
+    """Run a demo in a scratch directory, print `end` and run `afterwards`.
+
+    On failure, print a sentence and the logs' place and exit with 1.
     """
     console = Console(highlight=False, soft_wrap=True)
     started = time.monotonic()
@@ -194,6 +200,9 @@ def run_demo(stage: Callable[[Path, Console], S], story: Callable[[S], None], en
     there = stage(scratch, console)
     try:
         story(there)
+        there.stop_all()
+        console.print(f"[green]done[/] in {time.monotonic() - started:.0f} s: {end}")
+        afterwards(there)
         there.stop_all()
     except Exception as error:
         there.kill_all()
@@ -207,4 +216,3 @@ def run_demo(stage: Callable[[Path, Console], S], story: Callable[[S], None], en
         shutil.rmtree(scratch, ignore_errors=True)
         raise
     shutil.rmtree(scratch)
-    console.print(f"[green]done[/] in {time.monotonic() - started:.0f} s: {end}")

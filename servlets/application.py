@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from http import HTTPStatus
 
-from flask import Blueprint, Flask, Response, request
+from flask import Blueprint, Flask, Response, g, request
 from werkzeug.exceptions import HTTPException
 
 from hadoop_common.file_faults import as_hdfs_error
@@ -20,6 +20,8 @@ def create_application(
     *blueprints: Blueprint, guard: ChangeGuard | None = None, authenticator: HttpAuthenticator | None = None
 ) -> Flask:
     """Make an application of `blueprints` that answers any fault with one plain sentence and no traceback.
+
+    While it answers a request, `flask.g` has the attribute `accepted` if the guard accepted the request.
 
     Args:
         guard: decides which hosts may request changes; by default only this host.
@@ -38,6 +40,7 @@ def create_application(
     def check() -> Response | None:
         problem = guard.refusal(request)
         if not problem:
+            g.accepted = True
             return None
         _LOG.warning("%s %s of %s is refused: %s", request.method, request.path, request.remote_addr, problem)
         return sentence_response(HTTPStatus.FORBIDDEN, problem)

@@ -29,6 +29,8 @@ CSRF_HEADER = "X-XSRF-HEADER"
 FORM_TOKEN = "token"
 """Field of a form with the token of its guard."""
 
+_FOREIGN_PAGE = f"changes are not accepted from web pages: use the command line, or send {CSRF_HEADER} from this server"
+_OLD_FORM = "this form is from before the last restart of the server: open the page again"
 _MAX_FORM = 8 << 10
 _SAFE = ("GET", "HEAD", "OPTIONS", "PUT")
 _BROWSERS = re.compile(r"Mozilla|Opera")
@@ -72,10 +74,7 @@ class ChangeGuard:
                 "changes are accepted only from this host: send the request there, or add your network to "
                 "checkpointer.http.control-hosts",
             )
-        if self._is_of_a_browser(request) and not self._is_own_page(request):
-            problem = (
-                f"changes are not accepted from web pages: use the command line, or send {CSRF_HEADER} from this server"
-            )
+        if self._is_of_a_browser(request) and (problem := self._page_problem(request)):
             return self._refuse("foreign page", problem)
         return ""
 
@@ -98,15 +97,18 @@ class ChangeGuard:
         agent = request.headers.get("User-Agent", "")
         return bool(_BROWSERS.match(agent)) or any(name in request.headers for name in _TELLTALES)
 
-    def _is_own_page(self, request: Request) -> bool:
+    def _page_problem(self, request: Request) -> str:
+        """Return why a browser's request is not from a page of this server; "" if it is."""
         origin = request.headers.get("Origin") or request.headers.get("Referer")
-        if not self._is_own_name(request.host) or not (origin is None or urlsplit(origin).netloc == request.host):
-            return False
-        return CSRF_HEADER in request.headers or (origin is not None and self._has_token(request))
-
-    def _has_token(self, request: Request) -> bool:
-        token = sent_form(request).get(FORM_TOKEN, "")
-        return secrets.compare_digest(token.encode("utf-8", "replace"), self.form_token.encode())
+        if self._is_own_name(request.host) and (origin is None or urlsplit(origin).netloc == request.host):
+            if CSRF_HEADER in request.headers:
+                return ""
+            token = "" if origin is None else sent_form(request).get(FORM_TOKEN, "")
+            if secrets.compare_digest(token.encode("utf-8", "replace"), self.form_token.encode()):
+                return ""
+            if token:
+                return _OLD_FORM
+        return _FOREIGN_PAGE
 
     def _is_own_name(self, host: str) -> bool:
         name = urlsplit(f"//{host}").hostname or ""

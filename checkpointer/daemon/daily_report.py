@@ -8,21 +8,24 @@ until a report succeeds; a checkpoint an hour later retries.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+from archive.scratch import scratch_folder
 from checkpointer.daemon.child_process import ChildCommand, ChildQueue
 from checkpointer.roles.role import CheckpointRole
 from hadoop_common.file_faults import error_text
-from hadoop_common.names import parse_image
+from hadoop_common.names import VERSION, parse_image
 from hadoop_common.recurring_fault import Alarm, with_next
+from image_format.md5_file import md5_path
 from node_state.report_folder import KeptReport, list_reports, surplus_files
 from node_state.state import ReportState
 from site_config.checkpoint_config import CheckpointConfig
@@ -32,12 +35,41 @@ _FOLDER = "reports"
 _COMMAND = (sys.executable, "-m", "checkpointer", "report")
 _MASTER = "local[2]"
 _NICENESS = 10
+_SPARK_FOLDERS = "SPARK_LOCAL_DIRS"
 _RETRY_SECONDS = 3600.0
 _FAILED = "the daily report failed"
 _HINT = (
     "Run `checkpointer report` with the newest image, and raise checkpointer.report.memory if it lacks memory. "
     "Checkpoints continue; the first one after an hour retries."
 )
+
+
+@contextmanager
+def _spark_scratch() -> Iterator[Path]:
+    """A folder for Spark's temporary files, which a killed Spark leaves."""
+    parent = None
+    if folders := os.environ.get(_SPARK_FOLDERS):
+        parent = Path(folders.split(",")[0])
+        parent.mkdir(parents=True, exist_ok=True)
+    with scratch_folder(parent) as scratch:
+        yield scratch
+
+
+@contextmanager
+def _linked(image: Path) -> Iterator[Path]:
+    """Yield a second name of an image that no purge deletes; without hard links, its own name."""
+    with ExitStack() as held:
+        linked = image
+        try:
+            folder = held.enter_context(scratch_folder(image.parent.parent))
+            for path in (image, md5_path(image), image.with_name(VERSION)):
+                with suppress(FileNotFoundError):
+                    os.link(path, folder / path.name)
+            if (folder / image.name).exists():
+                linked = folder / image.name
+        except OSError as fault:
+            _LOG.debug("the report reads %s itself: %s", image, error_text(fault))
+        yield linked
 
 
 class DailyReporter:
@@ -127,16 +159,17 @@ class DailyReporter:
         image = role.latest_image()
         name = parse_image(image.name)
         report = self._making = KeptReport.named(folder, moment, 0 if name is None else name.txid)
-        yield self._command_for(image, report)
+        with _spark_scratch() as scratch, _linked(image) as linked:
+            yield self._command_for(linked, report, scratch)
 
-    def _command_for(self, image: Path, report: KeptReport) -> ChildCommand:
+    def _command_for(self, image: Path, report: KeptReport, scratch: Path) -> ChildCommand:
         memory = self._config.report_memory
         words = [*self._command, str(image), "--master", _MASTER, "--driver-memory", f"{memory // 2 >> 20}m"]
         if self._config.report_paths:
             words += ["--paths", self._config.report_paths]
         # the JSON is the last file, so a report with both files is complete
         words += ["--format", "json", "--out", str(report.page), "--out", str(report.data), "--force"]
-        return ChildCommand(words, self._config.conf_dir, _NICENESS, memory)
+        return ChildCommand(words, self._config.conf_dir, _NICENESS, memory, {_SPARK_FOLDERS: str(scratch)})
 
     def _ended(self, error: str) -> None:
         """Note the end of a report; `error` is "" if it succeeded."""

@@ -15,6 +15,7 @@ from checkpointer.daemon.child_process import ChildCommand
 from checkpointer.daemon.daily_report import DailyReporter
 from checkpointer.daemon.reload import RELOADABLE
 from checkpointer.daemon.service import CheckpointService
+from image_format.md5_file import md5_path
 from node_state.report_folder import KeptReport, list_reports
 from servlets.status import TriggerState
 from site_config.checkpoint_config import CheckpointConfig
@@ -276,3 +277,30 @@ def test_only_reports_are_deleted(
     assert reporter.alarms() == []
     assert [name for name in (*kept, *deleted) if (reports / name).exists()] == list(kept)
     assert "cannot be deleted" in caplog.text
+
+
+def test_a_report_reads_an_image_that_is_purged(
+    reporter: DailyReporter, role: ImageRole, reports: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "spark"))
+    image = role.latest_image()
+    image.parent.mkdir()
+    for path in (image, md5_path(image), image.with_name("VERSION")):
+        path.write_text(path.name)
+    reporter._offered = True
+    with reporter._task(role) as command:
+        assert command is not None
+        linked = Path(command.words[len(COMMAND)])
+        image.unlink()
+        md5_path(image).unlink()
+        assert [path.read_text() for path in (linked, md5_path(linked), linked.with_name("VERSION"))] == [
+            image.name,
+            md5_path(image).name,
+            "VERSION",
+        ]
+        scratch = Path(command.environment["SPARK_LOCAL_DIRS"])
+        assert scratch.parent == tmp_path / "spark"
+        (scratch / "blocks").touch()
+    assert not scratch.exists()
+    assert not linked.parent.exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"current", "reports", "spark"}

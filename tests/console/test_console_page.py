@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import importlib
+import io
 import logging
 import re
 import threading
@@ -33,6 +34,7 @@ from node_state.alarm_kinds import ALARM_KINDS
 from node_state.report_folder import KeptReport, list_reports
 from node_state.state import NodeState, TargetState, as_json
 from servlets.application import create_application
+from servlets.change_guard import CSRF_HEADER
 from site_config.shown_settings import shown_settings
 from tests.console.console_support import FAR, FULL, client_of, daemon_state
 from tests.tools.hints import PACKAGES
@@ -419,3 +421,34 @@ def test_page_of_counts_a_majority_that_is_lost() -> None:
     nodes = [{"address": f"jn{n}", "answers": n == 1} for n in (1, 2, 3)]
     page = page_of({**as_json(NodeState(role="standby")), "journalNodes": nodes}, 0.0)
     assert {each.section for each in page.attention} == {"no-majority-of-journalnodes"}
+
+
+class CutBody(io.RawIOBase):
+    """The body of a request whose sender has left."""
+
+    reads = 0
+
+    def readinto(self, buffer: object) -> int:
+        self.reads += 1
+        return 0
+
+    def readable(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("origin", "header", "status", "read"),
+    [("http://evil.example", {}, 403, False), ("http://localhost", {CSRF_HEADER: ""}, 404, True)],
+)
+def test_only_the_body_of_an_accepted_request_is_read(
+    origin: str, header: dict[str, str], status: int, read: bool
+) -> None:
+    body = CutBody()
+    answer = client_of(daemon_state()).post(
+        "/missing",
+        content_type="application/x-www-form-urlencoded",
+        headers={"User-Agent": "Mozilla/5.0", "Origin": origin, **header},
+        environ_overrides={"CONTENT_LENGTH": "20", "wsgi.input": body},
+    )
+    assert answer.status_code == status
+    assert bool(body.reads) is read

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from namenode_stub import demo_stage
-from namenode_stub.demo import Demo
+from namenode_stub.demo import Demo, show_console
 from namenode_stub.demo_conf import DemoPorts
 from namenode_stub.demo_progress import ProgressWatch
 from namenode_stub.demo_stage import DemoError, DemoStage, run_demo
@@ -115,9 +116,11 @@ def test_a_demo_that_fails_keeps_its_logs_and_one_that_does_not_leaves_nothing(
     (kept,) = tmp_path.iterdir()
     assert capsys.readouterr().out == f"failed: it rains [here]; the logs are in {kept}\n"
     assert (kept / "one.log").exists()
-    run_demo(DemoStage, lambda stage: None, "well")
+    run_demo(Demo, lambda stage: None, "well", show_console)
     assert list(tmp_path.iterdir()) == [kept]
-    assert "well" in capsys.readouterr().out
+    end, address = capsys.readouterr().out.splitlines()
+    assert end.endswith("well")
+    assert re.search(r"console at http://[\d.:]+/$", address)
 
 
 # ---- the images of `make demo` -----------------------------------------------------------------------------

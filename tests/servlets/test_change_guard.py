@@ -107,6 +107,8 @@ def test_a_form_needs_the_token_of_its_guard(refusals, headers, token, kind, all
     body = f"{FORM_TOKEN}={guard.form_token if token == 'right' else token}&reason=x"
     answer = application.test_client().post("/cancel", headers=headers, data=body, content_type=kind)
     assert answer.status_code == (200 if allowed else 403)
+    is_old = headers is FORM and token in ("wrong", "ü") and "form" in kind
+    assert ("open the page again" in answer.text) is is_old
 
 
 def test_a_form_that_is_too_large_is_not_read(refusals):
