@@ -254,7 +254,7 @@ class _Addition:
         try:
             if before.records:
                 choice = BranchChoice(self._archive, self._catalogue, self._scratch, self._digests)
-                crossed = choice.has_other_past(branch, known, segments)
+                crossed = choice.other_past(branch, known, segments) is not None
             else:
                 crossed = not known.issuperset(self._catalogue.names)
         except Exception:

@@ -118,6 +118,7 @@ class Archive:
 
         Without a new commit, it is the same object as before; with new ones, only these are joined to it.
         """
+        replaced = {each for commit in self._commits.values() for each in commit.replaces}
         for _ in range(_LISTINGS):
             read: dict[tuple[str, int], Commit] = {}
             damaged = []
@@ -125,24 +126,28 @@ class Archive:
                 for name, size in self.store.sizes(COMMITS).items():
                     try:
                         known = self._commits.get((name, size))
+                        if known is None and name in replaced:
+                            # damaged when it was read
+                            damaged.append(name)
+                            continue
                         read[name, size] = known or decode_commit(name, self.store.read(name))
                     except ArchiveDamagedError:
                         damaged.append(name)
             except KeyError:
                 # another writer has replaced it by one that the listing lacks
                 continue
-            return self._joined(read, damaged)
+            return self._joined(read, damaged, replaced)
         raise ArchiveError(
             f"the catalogue of {self.store.location} changes all the time", hint="Try again after the other writers."
         )
 
-    def _joined(self, read: dict[tuple[str, int], Commit], damaged: list[str]) -> Catalogue:
+    def _joined(self, read: dict[tuple[str, int], Commit], damaged: list[str], replaced: set[str]) -> Catalogue:
         before, self._commits = self._commits, read
         known = self._catalogue
         added = {key[0]: commit for key, commit in read.items() if key not in before}
-        grown = before.keys() <= read.keys() and not damaged and not any(each.replaces for each in added.values())
-        gone = {each for commit in before.values() for each in commit.replaces}
-        if known is None or known.damaged or not grown or added.keys() & gone:
+        grown = before.keys() <= read.keys() and not any(each.replaces for each in added.values())
+        whole = replaced.issuperset(damaged) and not added.keys() & replaced
+        if known is None or known.damaged or not grown or not whole:
             known = join_commits({name: commit for (name, _), commit in read.items()}, damaged)
         elif added:
             known = with_commits(known, added)

@@ -95,8 +95,12 @@ class BranchChoice:
         branch = branch_after(parent, fork, _identity(segments, fork))
         return branch, branch.name not in equal
 
-    def has_other_past(self, branch: str, known: Collection[str], segments: Sequence[EditLogSegment]) -> bool:
-        """Return whether edits in `branch`, whose names are not `known`, are of another past than the segments.
+    def other_past(
+        self, branch: str, known: Collection[str], segments: Sequence[EditLogSegment]
+    ) -> tuple[Piece, int] | None:
+        """Return edits in `branch`, whose names are not `known`, of another past than the segments; None if none are.
+
+        The number is the first transaction that differs.
 
         Two writers of different pasts may both list a branch before either has published.
 
@@ -105,26 +109,22 @@ class BranchChoice:
         """
         for _ in range(_TRIES):
             try:
-                return bool(self.other_pieces(branch, known, segments))
+                return next(self._other_pieces(branch, known, segments), None)
             except ArchiveDamagedError as fault:
                 # another writer has put its object into a longer one
                 removed, self._catalogue = fault, self._archive.catalogue()
         raise removed
 
-    def other_pieces(self, branch: str, known: Collection[str], segments: Sequence[EditLogSegment]) -> list[Piece]:
-        """Return the edits in `branch`, whose names are not `known`, that are of another past than the segments.
-
-        Raises:
-            ArchiveDamagedError: another writer has removed one.
-        """
+    def _other_pieces(
+        self, branch: str, known: Collection[str], segments: Sequence[EditLogSegment]
+    ) -> Iterator[tuple[Piece, int]]:
         new = [each for each in view_of(self._catalogue, branch).pieces if each.record.name not in known]
-        return [
-            piece
-            for segment in segments
-            for piece in new
-            if piece.last >= segment.first and (segment.last is None or piece.record.first <= segment.last)
-            if self._read_overlap(piece, segment)[1] is not None
-        ]
+        for segment in segments:
+            for piece in new:
+                if piece.last >= segment.first and (segment.last is None or piece.record.first <= segment.last):
+                    _, differing, _ = self._read_overlap(piece, segment)
+                    if differing is not None:
+                        yield piece, differing
 
     def _compared(self, view: BranchView, segments: Sequence[EditLogSegment]) -> tuple[int | None, int | None]:
         """Return the last transaction that is proven to be the same in both, and the first one that differs."""

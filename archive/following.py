@@ -12,6 +12,7 @@ compared.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from journal.primitives import Buffer
 from journal.segment import HEADER_SIZE, SegmentCursor
 from journal.segment_file import EditLogSegment, map_file, read_ops
 
+_LOG = logging.getLogger(__name__)
 # bytes before the next part that show whether the file is still the same: hundreds of transactions
 _TAIL = 1 << 16
 
@@ -111,6 +113,8 @@ class ArchiveFollower:
         self._failed = False
         self._open: EditLogSegment | None = None
         self._parts: list[_Part] = []
+        # edits that are not of another past than the open segment
+        self._compared: set[str] = set()
         self._next = _Next()
         self._position: ArchivePosition | None = None
         # the catalogue of that position
@@ -151,6 +155,7 @@ class ArchiveFollower:
         added = add_files(self._archive, found, self.options, self._digests, image_branch, expected)
         self._note(self._archive.catalogue(), added.branch)
         self._parts = []
+        self._compared = {each.name for each in added.edits}
         self._open = found.segments[-1] if found.segments and found.segments[-1].in_progress else None
         if self._open is not None:
             self._resume(self._open, added)
@@ -183,7 +188,9 @@ class ArchiveFollower:
             if new is None:
                 return True
             catalogue = self._archive.writable_catalogue()
-            if branch not in catalogue.branches or not self._catch_up(segment, content, catalogue, branch):
+            if branch not in catalogue.branches or self._meets_other_past(segment, catalogue, branch):
+                return False
+            if not self._catch_up(segment, content, catalogue, branch):
                 return False
             last = self._last_txid(catalogue, branch)
             if self._next.first > new.first or self._next.first <= last:
@@ -205,9 +212,17 @@ class ArchiveFollower:
             record = store_part(self._archive, content, part, branch, finalized=False)
             self._next = _Next.at(content, part.end, part.last + 1)
         published = self._publish(catalogue, record, [each.name for each in absorbed])
-        if published is not None and self._crosses(published, {*catalogue.names, record.name}, segment, branch):
-            self._take_back(published, record, segment, absorbed, new.first - 1)
-            return False
+        self._compared.add(record.name)
+        if published is not None:
+            crosses = True
+            try:
+                crosses = self._other_past(published, {*catalogue.names, record.name}, segment, branch) is not None
+            finally:
+                # also after a fault
+                if crosses:
+                    self._take_back(published, record, segment, absorbed, new.first - 1)
+            if crosses:
+                return False
         self._parts.append(_Part(part.first, part.start, part.end, record.name))
         return True
 
@@ -265,11 +280,32 @@ class ArchiveFollower:
         self._noted = published
         return None
 
-    def _crosses(self, published: Catalogue, known: set[str], segment: EditLogSegment, branch: str) -> bool:
-        """Return whether another writer has published another past in the meantime."""
+    def _meets_other_past(self, segment: EditLogSegment, catalogue: Catalogue, branch: str) -> bool:
+        """Return whether another past is in the branch; a writer that is killed before it compares leaves its edits."""
+        if catalogue is self._noted:
+            return False
+        found = self._other_past(catalogue, self._compared, segment, branch)
+        if found is None:
+            pieces = view_of(catalogue, branch).pieces
+            self._compared |= {each.record.name for each in pieces if each.last >= segment.first}
+            return False
+        piece, differing = found
+        if differing < self._next.first:
+            _LOG.warning(
+                "branch %s has edits of two histories from transaction %d on: %s is not of this one, which continues "
+                "in a branch of its own; next: restore later transactions from the branches that begin there",
+                branch,
+                differing,
+                piece.record.name,
+            )
+        return True
+
+    def _other_past(
+        self, catalogue: Catalogue, known: set[str], segment: EditLogSegment, branch: str
+    ) -> tuple[Piece, int] | None:
         with scratch_folder() as scratch:
-            choice = BranchChoice(self._archive, published, lambda: scratch, self._digests)
-            return choice.has_other_past(branch, known, [segment])
+            choice = BranchChoice(self._archive, catalogue, lambda: scratch, self._digests)
+            return choice.other_past(branch, known, [segment])
 
     def _take_back(
         self, published: Catalogue, record: EditsRecord, segment: EditLogSegment, absorbed: list[_Part], last: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,12 +14,14 @@ import pytest
 
 from archive.adding import AddOptions, add_directory
 from archive.archive import Archive, open_archive
+from archive.branch_choice import BranchChoice
 from archive.catalogue import MAIN, Catalogue
 from archive.checking import check_archive
 from archive.fetching import fetch_segment
 from archive.following import ArchiveFollower
 from archive.history import chain, view_of
 from journal.op_times import op_paths
+from journal.operation import EditOp
 from journal.segment_file import read_ops
 from tests.archive.open_segment import FIRST, Writer, found, op_of
 from tests.archive.storage import segment, storage
@@ -123,3 +126,87 @@ def test_two_writers_of_one_past_begin_an_empty_archive(archive: Archive, nn: Pa
     assert (added.branch, added.edits, added.images) == (MAIN, (), ())
     assert len(archive.catalogue().records) == 2
     assert check_archive(archive).garbage == []
+
+
+class Pair:
+    """Two NameNodes of different pasts that share the beginning of their open segment, with a follower each."""
+
+    def __init__(self, archive: Archive, folder: Path) -> None:
+        self.writers = [Writer(storage(folder / name)) for name in ("one", "two")]
+        self.followers = [ArchiveFollower(archive, AddOptions()) for _ in self.writers]
+        for number in (0, 1):
+            self.writers[number].write(*(op_of(each) for each in range(4)))
+            self.follow(number)
+        self.shared = self.writers[0].last
+        for number in (0, 1):
+            self.writers[number].write(op_of(101 + 100 * number))
+
+    def follow(self, number: int) -> str:
+        return self.followers[number].follow(found(self.writers[number].current.parent)).branch
+
+
+def ops_of(archive: Archive, branch: str, folder: Path) -> list[EditOp]:
+    view = view_of(archive.catalogue(), branch)
+    pieces, gap = chain(view.pieces, FIRST, view.last_txid)
+    assert gap is None
+    return [op for each in pieces for op in read_ops(fetch_segment(archive, each.record, folder, each.last))]
+
+
+def test_another_writer_absorbs_its_part_while_it_is_compared(archive: Archive, tmp_path: Path) -> None:
+    pair = Pair(archive, tmp_path)
+    real, pending = BranchChoice.other_past, [True]
+
+    def absorbed_first(self: BranchChoice, *arguments: Any) -> Any:
+        if pending:
+            pending.pop()
+            pair.writers[1].write(op_of(202))
+            pair.follow(1)
+        return real(self, *arguments)
+
+    with another_writer_first(lambda: pair.follow(1)), mock.patch.object(BranchChoice, "other_past", absorbed_first):
+        branch = pair.follow(0)
+    branches = [branch, pair.follow(1)]
+    assert not pending
+    assert len(set(branches)) == 2
+    for writer, each in zip(pair.writers, branches, strict=True):
+        assert ops_of(archive, each, tmp_path) == writer.ops
+
+
+@pytest.mark.parametrize("adding", [False, True])
+def test_a_fault_before_the_comparison_takes_the_edits_back(adding: bool, archive: Archive, tmp_path: Path) -> None:
+    pair = Pair(archive, tmp_path)
+    if adding:
+        pair.writers[0].finish()
+    with (
+        another_writer_first(lambda: pair.follow(1)),
+        mock.patch("archive.branch_choice.view_of", side_effect=[view_of(archive.catalogue(), MAIN), OSError])
+        if adding
+        else mock.patch.object(BranchChoice, "other_past", side_effect=OSError),
+        pytest.raises(OSError),
+    ):
+        pair.follow(0)
+    assert ops_of(archive, MAIN, tmp_path) == pair.writers[1].ops
+    assert check_archive(archive).garbage == []
+
+
+def test_edits_that_a_killed_writer_left_in_the_branch_are_reported(
+    archive: Archive, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The writer is killed after it has published, and before it compares."""
+    pair = Pair(archive, tmp_path)
+    with (
+        another_writer_first(lambda: pair.follow(1)),
+        mock.patch.object(BranchChoice, "other_past", side_effect=KeyboardInterrupt),
+        mock.patch.object(ArchiveFollower, "_take_back"),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        pair.follow(0)
+    pair.writers[1].write(op_of(202))
+    with caplog.at_level(logging.WARNING):
+        branch = pair.follow(1)
+    (message,) = caplog.messages
+    assert f"branch {MAIN} has edits of two histories from transaction {pair.shared + 1} on" in message
+    branches = [pair.follow(0), branch]
+    assert len({MAIN, *branches}) == 3
+    for writer, each in zip(pair.writers, branches, strict=True):
+        assert ops_of(archive, each, tmp_path) == writer.ops

@@ -1,4 +1,4 @@
-"""What is read of a segment before it is stored: its times, the filter of its paths, and whether it can be replayed."""
+"""Reading of a segment before it is stored: the filter of its paths, large operations, and undecodable ones."""
 
 from __future__ import annotations
 
