@@ -118,6 +118,7 @@ class WarmNamespace:
     Attributes:
         settings: may be replaced between steps. `codec` and `sub_sections` apply from the next `save` on, others from
             the next `load` on.
+        occupied: whether an image is loaded or written, so that readers wait long; for any thread.
     """
 
     def __init__(
@@ -131,6 +132,7 @@ class WarmNamespace:
         self._keeps_sums = keeps_sums
         self._recorder = recorder
         self._open: _OpenedImage | None = None
+        self.occupied = False
         self._stale = False
         self._refused: tuple[CheckKey, ImageFormatError] | None = None
         self._base_txid = 0
@@ -231,7 +233,16 @@ class WarmNamespace:
         if self._refused is not None and self._refused[0] == check_key(path, self.settings.rules):
             self.close()
             raise self._refused[1]
-        self._load(path, None, observer or SilentObserver())
+        with self._occupying():
+            self._load(path, None, observer or SilentObserver())
+
+    @contextmanager
+    def _occupying(self) -> Iterator[None]:
+        self.occupied = True
+        try:
+            yield
+        finally:
+            self.occupied = False
 
     def _load(self, path: Path, arrays: IndexArrays | None, watcher: Observer) -> None:
         self.close()
@@ -362,13 +373,14 @@ class WarmNamespace:
             CheckpointCancelledError: the observer cancelled; nothing of the new image is left.
         """
         # A separate method, so that no local variable keeps the old mapping.
-        result, update = self._save(folders, rollback, observer or SilentObserver())
-        if rebase:
-            arrays = self._updated(update)
-            # It refers to the old index.
-            del update
-            self._rebase(result.saved.paths[0], arrays)
-        return result
+        with self._occupying():
+            result, update = self._save(folders, rollback, observer or SilentObserver())
+            if rebase:
+                arrays = self._updated(update)
+                # It refers to the old index.
+                del update
+                self._rebase(result.saved.paths[0], arrays)
+            return result
 
     def measure(self, observer: Observer | None = None) -> int:
         """Return the size in bytes of the image that `save` would write; no file is written.
@@ -383,7 +395,7 @@ class WarmNamespace:
             nonlocal size
             size += len(data)
 
-        with self._step() as opened:
+        with self._occupying(), self._step() as opened:
             watcher.phase("measure", _expected_size(opened.loaded))
             namespace = opened.loaded.namespace
             spool = self.settings.memory.folder

@@ -29,12 +29,14 @@ from hadoop_rpc.errors import (
     KerberosError,
     RpcProtocolError,
     SaslError,
+    StandbyError,
 )
 from hadoop_rpc.proto import rpc_pb2 as pb
 from hadoop_rpc.security import ClientSecurity, Protection, RpcServerSecurity, SecurityContext
 
 _SIMPLE = "SIMPLE"
 _KERBEROS = ("KERBEROS", "GSSAPI")
+_TOKEN = pb.RpcSaslProto.SaslAuth(method="TOKEN", mechanism="DIGEST-MD5", protocol="", serverId="default")
 _LAYERS = struct.Struct(">I")
 # announced by Java; Hadoop's servers ignore it
 _MAX_TOKEN = 1 << 16
@@ -158,6 +160,8 @@ class SaslServer:
 
     Args:
         security: None accepts only SIMPLE.
+        as_standby: whether delegation tokens are offered and then refused as by a standby NameNode, which does not
+            know them: clients that have nothing else ask the active NameNode.
 
     Attributes:
         context: of the Kerberos login, None without one.
@@ -165,8 +169,9 @@ class SaslServer:
         principal, user: the authenticated client and its short name; "" without Kerberos.
     """
 
-    def __init__(self, security: RpcServerSecurity | None) -> None:
+    def __init__(self, security: RpcServerSecurity | None, *, as_standby: bool = False) -> None:
         self._security = security
+        self._as_standby = as_standby
         self._stage = _SaslStage.OFFERS
         self._offered = False
         self.context: SecurityContext | None = None
@@ -183,6 +188,7 @@ class SaslServer:
 
         Raises:
             AccessControlError: the client insists on another authentication method, or has no short name.
+            StandbyError: it uses a delegation token.
             SaslError: its tokens prove nothing, or the step is invalid at this stage.
         """
         if self._stage is _SaslStage.OFFERS and step.state == pb.RpcSaslProto.NEGOTIATE and not self._offered:
@@ -206,7 +212,8 @@ class SaslServer:
             # Hadoop's clients interpret SUCCESS at this point as "continue without authentication"
             self._stage = _SaslStage.DONE
             return pb.RpcSaslProto(version=0, state=pb.RpcSaslProto.SUCCESS)
-        return _step(pb.RpcSaslProto.NEGOTIATE, None, self._own_offer(self._security))
+        tokens = [_TOKEN] if self._as_standby else []
+        return _step(pb.RpcSaslProto.NEGOTIATE, None, self._own_offer(self._security), *tokens)
 
     def _own_offer(self, security: RpcServerSecurity) -> pb.RpcSaslProto.SaslAuth:
         method, mechanism = _KERBEROS
@@ -223,6 +230,8 @@ class SaslServer:
             return None
         if len(step.auths) != 1:
             raise SaslError("Client mechanism is malformed")
+        if self._as_standby and methods == [_TOKEN.method]:
+            raise StandbyError("this node knows no delegation tokens: ask the active NameNode")
         if step.auths[0] != self._own_offer(self._security):
             if self._offered or methods == [_SIMPLE]:
                 raise AccessControlError(not_enabled(methods[0], _KERBEROS[0]))

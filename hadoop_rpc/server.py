@@ -51,7 +51,7 @@ class RpcServer:
         max_frame: maximum request size in bytes (`ipc.maximum.data.length`).
         security: accepts only Kerberos logins, which the handlers process.
         logins: counts logins; None uses the counts of the process.
-        state_id: see `ServerConnection`.
+        state_id, as_standby: see `ServerConnection`.
 
     Attributes:
         activity: statistics of the server.
@@ -71,12 +71,14 @@ class RpcServer:
         security: RpcServerSecurity | None = None,
         logins: LoginCounts | None = None,
         state_id: Callable[[], int | None] | None = None,
+        as_standby: bool = False,
     ) -> None:
         self._requested = (host, port)
         self.security = security
         self.logins = logins or LOGINS
         self.activity = RpcActivity()
         self.state_id = state_id
+        self.as_standby = as_standby
         self._dispatcher = Dispatcher(services)
         self.limits = limits or PortLimits()
         self.refusals = refusals or Refusals()

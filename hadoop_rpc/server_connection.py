@@ -52,6 +52,7 @@ class ChannelServer(Protocol):
     security: RpcServerSecurity | None
     max_frame: int
     state_id: Callable[[], int | None] | None
+    as_standby: bool
 
     @property
     def waiting(self) -> bool: ...
@@ -75,7 +76,11 @@ class RpcChannel(Channel):
         self._server = server
         self._limits = server.limits
         self._state = ServerConnection(
-            security=server.security, peer=peer, max_frame=server.max_frame, state_id=server.state_id
+            security=server.security,
+            peer=peer,
+            max_frame=server.max_frame,
+            state_id=server.state_id,
+            as_standby=server.as_standby,
         )
         # prevents closing the socket while a handler sends; guards all following fields
         self._lock = threading.Lock()

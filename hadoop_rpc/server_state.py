@@ -26,6 +26,7 @@ from hadoop_rpc.errors import (
     RpcProtocolError,
     RpcServerError,
     SaslError,
+    StandbyError,
     VersionMismatchError,
 )
 from hadoop_rpc.framing import MAX_FRAME, DelimitedReader, RpcFrameBuffer, delimited, frame
@@ -124,10 +125,13 @@ class ServerConnection:
         security: accepts only Kerberos logins; its methods may wait for DNS or a disk.
         peer: address of the client.
         state_id: returns the newest transaction of the server's state for the header of each answer (AlignmentContext).
+        as_standby: whether the server answers in place of a NameNode that is not active. Then delegation tokens are
+            refused with StandbyException (`SaslServer`), and with Kerberos, impersonation is left to the handlers: an
+            exception of another class, or none that fits the call, keeps a client from asking the active NameNode.
 
     Attributes:
         user, real_user: names that the client claims, "" before its context; `real_user` acts as `user`. With security,
-            `user` is the short name of its principal.
+            `user` is the short name of its principal, or `real_user` is, and no handler may act for `user`.
         protocol: full Java name of the protocol of the connection.
         sasl: the negotiation, with the principal and the protection of frames.
     """
@@ -139,15 +143,17 @@ class ServerConnection:
         peer: str = "",
         max_frame: int = MAX_FRAME,
         state_id: Callable[[], int | None] | None = None,
+        as_standby: bool = False,
     ) -> None:
         self._state_id = state_id
+        self._as_standby = as_standby
         self._security = security
         self._peer = peer
         first = min(max_frame, MAX_HANDSHAKE_FRAME if security is not None else _FIRST_FRAMES)
         self._frames = RpcFrameBuffer(first)
         self._inner = RpcFrameBuffer(first)
         self._max_frame = max_frame
-        self.sasl = SaslServer(security)
+        self.sasl = SaslServer(security, as_standby=as_standby)
         self.state = ServerState.HEADER
         self.user = ""
         self.real_user = ""
@@ -308,7 +314,7 @@ class ServerConnection:
             )
         try:
             answer = self.sasl.answer(reader.read(pb.RpcSaslProto))
-        except (AccessControlError, SaslError) as error:
+        except (AccessControlError, SaslError, StandbyError) as error:
             raise _RefusedError(error, RpcErrorCode.FATAL_UNAUTHORIZED, SASL_CALL_ID) from error
         if self.sasl.done:
             self.state = ServerState.CONTEXT
@@ -340,13 +346,17 @@ class ServerConnection:
     def _admit(self, security: RpcServerSecurity) -> None:
         """Accept the principal; a client that names another user wants to impersonate that user."""
         principal, self.real_user = self.sasl.principal, ""
-        if self.user not in ("", principal):
+        impersonates = self.user not in ("", principal)
+        if impersonates and not self._as_standby:
             problem = f"User: {principal} is not allowed to impersonate {self.user}"
         else:
             problem = security.refusal(Caller(self._peer, (self.sasl.user,), principal), self.protocol)
         if problem:
             raise _RefusedError(NotAuthorizedError(problem), RpcErrorCode.FATAL_UNAUTHORIZED, CONTEXT_CALL_ID)
-        self.user = self.sasl.user
+        if impersonates:
+            self.real_user = self.sasl.user
+        else:
+            self.user = self.sasl.user
 
     def _read_call(self, header: pb.RpcRequestHeaderProto, reader: DelimitedReader) -> Call:
         if self.state is not ServerState.OPEN:

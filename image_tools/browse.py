@@ -85,6 +85,13 @@ class ImageBrowser:
         inode = self._inode(ROOT_INODE_ID)
         return None if inode is None else self._place(inode, None, None)
 
+    def pause(self) -> None:
+        """Do nothing: an image does not change."""
+
+    def inode(self, inode_id: int) -> pb.INode | None:
+        """Return an inode, also one that only snapshots have; None if it is missing."""
+        return self._inode(inode_id)
+
     def chain(self, inode_id: int) -> list[LocatedInode]:
         """Return the inodes from the root to an inode; none if the current tree does not contain it.
 

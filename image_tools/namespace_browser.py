@@ -107,6 +107,12 @@ class NamespaceBrowser(Protocol):
     def root(self) -> LocatedInode | None:
         """Return the root of the tree."""
 
+    def pause(self) -> None:
+        """Let a namespace that is kept up to date change, between two parts of a read."""
+
+    def inode(self, inode_id: int) -> pb.INode | None:
+        """Return an inode, also one that only snapshots have; None if it is missing."""
+
     def chain(self, inode_id: int) -> Sequence[LocatedInode]:
         """Return the inodes from the root to an inode; none if the current tree does not contain it."""
 

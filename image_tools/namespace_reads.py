@@ -309,12 +309,17 @@ class NamespaceReads:
         """Return the snapshottable directories that the caller owns, or all for a superuser, by path."""
         caller, found = self._permissions, []
         for directory_id in self._browser.snapshottable():
+            self._browser.pause()
+            directory = self._browser.inode(directory_id)
+            if directory is None:
+                continue
+            # first, since the path of a directory is expensive to find
+            if caller is not None and not caller.superuser and _name(self._owner(directory).user) != caller.user:
+                continue
             chain = self._browser.chain(directory_id)
             if not chain:
                 continue
             inode = self.inode(chain[-1], chain[-1].inode.name)
-            if caller is not None and not caller.superuser and inode.owner != caller.user:
-                continue
             count = len(self._browser.snapshot_folder(chain[-1]).snapshots or ())
             parent = b"/" + b"/".join(each.inode.name for each in chain[1:-1]) if len(chain) > 1 else b""
             found.append(SnapshottablePlace(inode, count, parent))

@@ -121,6 +121,7 @@ class CheckpointConfig:
         namespace_sums: whether it keeps the sums of every directory for them.
         permissions: whether permissions are checked for these reads.
         supergroup: group whose members may read everything.
+        group_cache_seconds: how long the groups of a user are kept for these reads.
         lake_directory: directory or URI of the lake, "" without a lake.
         lake_images_retained: images that the lake keeps, 0 for all.
         lake_master, lake_driver_memory: Spark's master and heap for the lake.
@@ -185,6 +186,7 @@ class CheckpointConfig:
     namespace_sums: bool = bound(keys.NAMESPACE_SUMS)
     permissions: bool = bound(keys.PERMISSIONS)
     supergroup: str = bound(keys.SUPERGROUP)
+    group_cache_seconds: float = bound(keys.GROUPS_CACHE)
     lake_directory: str = bound(keys.LAKE_DIR)
     lake_images_retained: int = bound(keys.LAKE_IMAGES_RETAINED)
     lake_master: str = bound(keys.LAKE_SPARK_MASTER)

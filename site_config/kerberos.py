@@ -249,9 +249,10 @@ def _secondary_host(settings: Configuration, who: Identity) -> str:
 _READS: tuple[tuple[str, ConfigKey[str], ConfigKey[str] | None], ...] = (
     (CLIENT_PROTOCOL.name, own_keys.CLIENT_ACL, None),
     (HA_PROTOCOL.name, own_keys.HA_SERVICE_ACL, None),
+    (NAMENODE_PROTOCOL.name, own_keys.NAMENODE_ACL, None),
 )
 _SERVED: Mapping[ProcessKind, tuple[tuple[str, ConfigKey[str], ConfigKey[str] | None], ...]] = {
-    ProcessKind.NAMENODE: (*_READS, (NAMENODE_PROTOCOL.name, own_keys.NAMENODE_ACL, None)),
+    ProcessKind.NAMENODE: _READS,
     ProcessKind.JOURNALNODE: (
         (QJOURNAL_PROTOCOL.name, own_keys.QJOURNAL_ACL, login_settings.NAMENODE_PRINCIPAL),
         (INTER_QJOURNAL_PROTOCOL.name, own_keys.INTERQJOURNAL_ACL, login_settings.JOURNALNODE_PRINCIPAL),

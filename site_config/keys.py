@@ -292,6 +292,13 @@ NAMESPACE_RPC_ADDRESS = ConfigKey(
 PERMISSIONS = ConfigKey(
     "dfs.permissions.enabled", "true", SWITCH, "Whether permissions are checked for reads that a daemon answers."
 )
+GROUPS_CACHE = ConfigKey(
+    "hadoop.security.groups.cache.secs",
+    "300",
+    SECONDS,
+    "How long a daemon that answers reads keeps the groups of a user.",
+    least=0,
+)
 SUPERGROUP = ConfigKey(
     "dfs.permissions.superusergroup", "supergroup", text("group"), "Group whose members may read everything."
 )

@@ -25,7 +25,7 @@ from checkpointer.daemon.reload import merged
 from checkpointer.daemon.service import CONFIGURATION_HINT, CheckpointService
 from checkpointer.leadership.leadership import Leadership
 from checkpointer.roles.role import CheckpointRole, Job
-from checkpointer.serving.client_protocol import namespace_services
+from checkpointer.serving.client_protocol import MAX_FRAME, MAX_FRAME_OF_NAMENODE, namespace_services
 from checkpointer.serving.live_namespace import LiveNamespace
 from checkpointer.serving.read_servers import ReadServers
 from engine.errors import CheckpointCancelledError
@@ -186,6 +186,8 @@ def _rpc_servers(
             refusals=role.refusals,
             security=security.rpc_security,
             state_id=lambda: live.applied_txid,
+            max_frame=MAX_FRAME_OF_NAMENODE if each.is_namenode else MAX_FRAME,
+            as_standby=each.is_namenode,
         )
         for each in config.namespace_rpc
     ]

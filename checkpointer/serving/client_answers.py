@@ -41,6 +41,25 @@ from image_tools.namespace_reads import (
 from image_tools.permission_checker import Access, ReadRefusedError
 
 _INVALID_PATH: Final = "org.apache.hadoop.fs.InvalidPathException"
+_MAX_PATH: Final = 8000
+_MAX_COMPONENTS: Final = 1000
+_MAX_ATTRIBUTES: Final = 1000
+"""Attributes that a client may name; an inode has 32 unless dfs.namenode.fs-limits.max-xattrs-per-inode allows more."""
+
+
+def check_request(request: Message) -> None:
+    """Check the size of a request, which needs no namespace.
+
+    Raises:
+        ReadRefusedError: its path is longer or deeper than that of any inode (HdfsConstants.MAX_PATH_LENGTH,
+            MAX_PATH_DEPTH), or it names too many attributes.
+    """
+    path = getattr(request, "src", "") or getattr(request, "path", "")
+    if len(path) > _MAX_PATH or path.count("/") > _MAX_COMPONENTS:
+        limits = f"Limit {_MAX_PATH} characters, {_MAX_COMPONENTS} levels."
+        raise ReadRefusedError(IO_EXCEPTION, f"Pathname too long. {limits}")
+    if len(getattr(request, "xAttrs", ())) > _MAX_ATTRIBUTES:
+        raise ReadRefusedError(IO_EXCEPTION, f"a request names {_MAX_ATTRIBUTES} attributes at most")
 
 
 class NamespaceRead(NamedTuple):

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from google.protobuf.message import Message
 
-from checkpointer.serving.client_answers import ANSWERS, NamespaceRead
+from checkpointer.serving.client_answers import ANSWERS, NamespaceRead, check_request
 from checkpointer.serving.live_namespace import LiveNamespace
 from engine.live_browser import LiveBrowser
 from engine.read_refusals import STANDBY, standby_refusal
@@ -37,6 +37,10 @@ from image_tools.namespace_reads import NamespaceReads
 from image_tools.permission_checker import ReadRefusedError
 
 _RETRY_ON_ACTIVE: Final = "org.apache.hadoop.ipc.ObserverRetryOnActiveException"
+MAX_FRAME: Final = 64 << 10
+"""Maximum size of a request in bytes; a read has a path and a few names."""
+MAX_FRAME_OF_NAMENODE: Final = 4 << 20
+"""At the address of a NameNode, large requests such as concat arrive too, and must get StandbyException."""
 _NO_NAMENODE: Final = "this node makes checkpoints and answers reads of the namespace; it cannot become active"
 _NO_STATE_ID: Final = (
     "this node answers like an observer NameNode, and the request has no state id: the client is not configured with "
@@ -56,7 +60,7 @@ def namespace_services(live: LiveNamespace, *, needs_state_id: bool) -> list[Ser
         Service(CLIENT_PROTOCOL.name, _OrRefused(calls.methods())),
         # a Balancer with failover asks every NameNode of the nameservice
         Service(NAMENODE_PROTOCOL.name, _OrRefused({})),
-        ha_service(_ObserverState()),
+        ha_service(_ObserverState(live)),
     ]
 
 
@@ -99,7 +103,7 @@ class _NamespaceCalls:
 
     def methods(self) -> dict[str, Method]:
         found = {name: Method(CLIENT_PROTOCOL.request(name), self._reading(name)) for name in ANSWERS}
-        return {**found, "getHAServiceState": Method(pb.EmptyProto, _ha_state)}
+        return {**found, "getHAServiceState": Method(pb.EmptyProto, self.ha_state)}
 
     def _reading(self, name: str) -> Handler:
         answer: Callable[[NamespaceRead, Any], Message] = ANSWERS[name]
@@ -107,9 +111,12 @@ class _NamespaceCalls:
         def read(request: Any, context: CallContext) -> Message:
             self._check_client(context)
             try:
+                check_request(request)
+                # before the namespace is held: a directory of users may take long to answer
+                permissions = self.live.permissions(context.user)
                 with self.live.reading(max(0, context.state_id or 0)) as browser:
                     assert isinstance(browser, LiveBrowser)
-                    reads = NamespaceReads(browser, self.live.permissions(context.user))
+                    reads = NamespaceReads(browser, permissions)
                     return answer(NamespaceRead(browser, reads), request)
             except ReadRefusedError as refused:
                 raise _for_client(refused.java_class, str(refused), context) from refused
@@ -120,18 +127,27 @@ class _NamespaceCalls:
         if context.state_id is None and self.needs_state_id:
             raise StandbyError(_NO_STATE_ID)
         if context.real_user not in ("", context.user):
-            raise AccessControlError(f"User: {context.real_user} is not allowed to impersonate {context.user}")
+            problem = f"User: {context.real_user} is not allowed to impersonate {context.user}"
+            # the active NameNode may allow it
+            raise _for_client(STANDBY, problem, context) if self.needs_state_id else AccessControlError(problem)
+
+    def ha_state(self, _: pb.EmptyProto, __: CallContext) -> pb.HAServiceStateResponseProto:
+        return pb.HAServiceStateResponseProto(state=_state(self.live).value)
 
 
-def _ha_state(_: pb.EmptyProto, __: CallContext) -> pb.HAServiceStateResponseProto:
-    return pb.HAServiceStateResponseProto(state=HAState.OBSERVER.value)
+def _state(live: LiveNamespace) -> HAState:
+    """Return the state to report: clients of observers do not ask a standby."""
+    return HAState.OBSERVER if live.answers_soon else HAState.STANDBY
 
 
+@dataclass(frozen=True, slots=True)
 class _ObserverState:
-    """The HA state of a node that is no NameNode (`HAServiceProtocol`); no controller makes an observer active."""
+    """The HA state of a node that is no NameNode (`HAServiceProtocol`); no controller makes it active."""
+
+    live: LiveNamespace
 
     def service_status(self, caller: CallContext) -> ServiceStatus:
-        return ServiceStatus(HAState.OBSERVER, reason=_NO_NAMENODE)
+        return ServiceStatus(_state(self.live), reason=_NO_NAMENODE)
 
     def monitor_health(self, caller: CallContext) -> None:
         raise HealthCheckFailedError(_NO_NAMENODE)

@@ -13,6 +13,7 @@ from http import HTTPStatus
 from flask import request
 
 from checkpointer.roles.role import CheckpointRole
+from checkpointer.serving.group_cache import GroupCache
 from engine.errors import NamespaceBusyError
 from engine.live_browser import LiveBrowser
 from engine.read_refusals import STANDBY, standby_refusal
@@ -35,6 +36,8 @@ MAX_WAITING = 4
 MAX_AHEAD = 10_000_000
 """Transactions that can be applied while a request waits; it is refused at once if more are missing."""
 WAIT_SECONDS = 10.0
+SHORT_WAIT_SECONDS = 0.2
+"""Wait behind other readers and a few edits, which does not count as one of `MAX_WAITING`."""
 
 
 class LiveNamespace:
@@ -62,7 +65,7 @@ class LiveNamespace:
         self._config = config
         self._owner = owner
         self._authenticated = authenticated
-        self._groups_of = groups_of
+        self._groups = GroupCache(groups_of, config.group_cache_seconds)
         self._readers = threading.BoundedSemaphore(MAX_READERS)
         self._waiting = threading.BoundedSemaphore(MAX_WAITING)
 
@@ -85,20 +88,31 @@ class LiveNamespace:
         Raises:
             ReadRefusedError: that did not happen in time, or too many requests wait for it.
         """
+        applied = self._namespace.applied_txid
+        if applied is not None and min_txid > applied + MAX_AHEAD:
+            raise _retriable(f"transaction {min_txid} is far ahead; the newest applied one is {applied}")
+        ready = applied is not None and applied >= min_txid and not self._namespace.occupied
         try:
-            with ExitStack() as waiting:
-                applied = self._namespace.applied_txid
-                if applied is None or applied < min_txid:
-                    if applied is not None and min_txid > applied + MAX_AHEAD:
-                        raise _retriable(f"transaction {min_txid} is far ahead; the newest applied one is {applied}")
-                    if not self._waiting.acquire(blocking=False):
-                        raise _retriable(f"{MAX_WAITING} requests wait for transactions; repeat the request")
-                    waiting.callback(self._waiting.release)
-                with self._namespace.reading(min_txid, WAIT_SECONDS) as browser:
-                    waiting.close()
-                    yield browser
+            with ExitStack() as inside:
+                browser = self._enter_soon(inside, min_txid) if ready else None
+                yield self._wait_to_enter(inside, min_txid) if browser is None else browser
         except NamespaceBusyError as error:
             raise _retriable(str(error)) from error
+
+    def _enter_soon(self, inside: ExitStack, min_txid: int) -> LiveBrowser | None:
+        try:
+            return inside.enter_context(self._namespace.reading(min_txid, min(SHORT_WAIT_SECONDS, WAIT_SECONDS)))
+        except NamespaceBusyError:
+            return None
+
+    def _wait_to_enter(self, inside: ExitStack, min_txid: int) -> LiveBrowser:
+        """Wait in one of few threads, so that the others stay for calls that need no namespace."""
+        if not self._waiting.acquire(blocking=False):
+            raise _retriable(f"{MAX_WAITING} requests wait for the namespace; repeat the request")
+        try:
+            return inside.enter_context(self._namespace.reading(min_txid, WAIT_SECONDS))
+        finally:
+            self._waiting.release()
 
     def headers(self, browser: NamespaceBrowser) -> Mapping[str, str]:
         """Return the position of an answer: its transaction, and how far that lags as far as this node knows."""
@@ -110,6 +124,14 @@ class LiveNamespace:
         }
 
     @property
+    def answers_soon(self) -> bool:
+        """Whether reads of the present state are answered without a long wait, as far as this node knows."""
+        if self._namespace.applied_txid is None or self._namespace.occupied:
+            return False
+        lag = self._role.details().tailing_lag_seconds
+        return lag is None or lag <= max(self._config.tail_period, self._config.tail_backoff) + WAIT_SECONDS
+
+    @property
     def applied_txid(self) -> int | None:
         """Newest applied transaction; None if no image is loaded."""
         return self._namespace.applied_txid
@@ -118,7 +140,7 @@ class LiveNamespace:
 
     def permissions(self, user: str) -> PermissionChecker:
         """Return the permissions of a user."""
-        groups = self._groups_of(user)
+        groups = self._groups.of(user)
         superuser = user == self._owner or self._config.supergroup in groups
         return PermissionChecker(user, groups, superuser, self._config.permissions)
 

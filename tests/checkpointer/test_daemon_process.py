@@ -249,7 +249,15 @@ RESTART = {
     "leader",
     *("web", "rpc_bind_address", "shared_edits", "engine"),
     *("control_hosts", "port_limits", "stop_timeout"),
-    *("serve_namespace", "namespace_rpc", "namespace_sums", "permissions", "supergroup", "shadow"),
+    *(
+        "serve_namespace",
+        "namespace_rpc",
+        "namespace_sums",
+        "group_cache_seconds",
+        "permissions",
+        "supergroup",
+        "shadow",
+    ),
     *("image_directories", "edits_directories", "storage_permission"),
     *(f"merge_settings.{name}" for name in ("allow_unknown_layout", "layout_version", "memory")),
 }

@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
-from checkpointer.serving import live_namespace
+from checkpointer.serving import group_cache, live_namespace
 from checkpointer.serving.client_protocol import namespace_services
+from checkpointer.serving.group_cache import GroupCache
 from checkpointer.serving.live_namespace import LiveNamespace
+from engine.live_browser import LiveBrowser
+from engine.observer import SilentObserver
 from engine.warm_namespace import WarmNamespace
 from hadoop_rpc.client_protocol import CLIENT_PROTOCOL
 from hadoop_rpc.errors import HealthCheckFailedError, RemoteError
@@ -20,8 +23,10 @@ from hadoop_rpc.namenode_protocol import NAMENODE_PROTOCOL
 from hadoop_rpc.server import RpcServer
 from hadoop_rpc.service import CallContext
 from image_format.permission import AclScope, AclType
+from image_tools.permission_checker import ReadRefusedError
 from journal import ops
 from journal.ops import EditOp
+from node_state.state import RoleDetails
 from tests.checkpointer.service_support import FakeRole, standby_config
 from tests.engine.image_builder import BASE_TXID, ImageBuilder, numbered
 from tests.engine.op_makers import mkdir, set_permissions
@@ -153,10 +158,116 @@ def test_permissions_are_those_of_webhdfs(ask: Ask) -> None:
     assert refusal(ask, "getFileInfo", "erin", src="/", real_user="proxy")[0] == DENIED
 
 
-def test_snapshots(ask: Ask) -> None:
+def test_impersonation_is_left_to_the_active_at_the_address_of_a_namenode(ask: Ask) -> None:
+    """After another exception a client with failover asks no other NameNode."""
+    asked = {"src": "/", "strict": True, "real_user": "proxy"}
+    assert refusal(ask, "getFileInfo", "erin", **asked)[0] == STANDBY
+    assert refusal(ask, "getFileInfo", "erin", state_id=LAST, **asked)[0] == RETRY_ON_ACTIVE
+
+
+@pytest.mark.parametrize(
+    ("method", "fields"),
+    [
+        ("getFileInfo", {"src": "/" + "x" * 8000}),
+        ("getListing", {"src": "/x" * 1001, "startAfter": b"", "needLocation": False}),
+        ("checkAccess", {"path": "/x" * 1001, "mode": 1}),
+        ("getXAttrs", {"src": "/open", "xAttrs": [{"namespace": 0, "name": "a"}] * 1001}),
+    ],
+)
+def test_a_large_request_is_refused_before_the_namespace_is_held(
+    ask: Ask, method: str, fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(WarmNamespace, "reading")
+    java_class, text = refusal(ask, method, **fields)
+    assert java_class == "java.io.IOException"
+    assert "1000" in text
+
+
+def test_groups_are_looked_up_before_the_namespace_is_held_and_kept(warm: WarmNamespace) -> None:
+    looked_up = []
+
+    def groups_of(user: str) -> frozenset[str]:
+        with warm.reading(0, 0):
+            looked_up.append(user)
+        return frozenset()
+
+    live = LiveNamespace(FakeRole(), warm, standby_config(), owner="hdfs", authenticated=False, groups_of=groups_of)
+    (service, *_) = namespace_services(live, needs_state_id=False)
+    method = service.methods["getFileInfo"]
+    for _ in range(2):
+        context = CallContext("erin", "", "127.0.0.1", service.protocol, b"", 0, 0)
+        assert method.handler(method.request(src="/"), context).HasField("fs")
+    assert looked_up == ["erin"]
+
+
+def test_groups_are_kept_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_cache, "MAX_USERS", 2)
+    asked: list[str] = []
+    now = [0.0]
+
+    def groups_of(user: str) -> frozenset[str]:
+        asked.append(user)
+        return frozenset({user})
+
+    cache = GroupCache(groups_of, 300, lambda: now[0])
+    for user in ("a", "a", "b", "c", "b", "a"):
+        assert cache.of(user) == {user}
+    assert asked == ["a", "b", "c", "a"]
+    now[0] = 300.0
+    assert cache.of("a") == {"a"}
+    assert asked[4:] == ["a"]
+
+
+def test_calls_that_need_no_namespace_are_answered_while_an_image_is_saved(
+    ask: Ask, warm: WarmNamespace, tmp_path: Path
+) -> None:
+    states = []
+
+    class Asking(SilentObserver):
+        def phase(self, name: str, expected: int | None = None) -> None:
+            states.append(ask("getHAServiceState").state)
+            assert refusal(ask, "getFileInfo", src="/", strict=True)[0] == STANDBY
+            assert refusal(ask, "mkdirs")[0] == STANDBY
+
+    folder = tmp_path / "saved"
+    folder.mkdir()
+    assert ask("getHAServiceState").state == HAState.OBSERVER.value
+    warm.save([folder], observer=Asking())
+    assert states == [HAState.STANDBY.value]
+    assert ask("getHAServiceState").state == HAState.OBSERVER.value
+    warm.close()
+    assert ask("getHAServiceState").state == HAState.STANDBY.value
+
+
+def test_a_node_that_reads_no_edits_is_no_observer(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeRole, "details", lambda self: RoleDetails(tailing_lag_seconds=3600.0))
+    assert ask("getHAServiceState").state == HAState.STANDBY.value
+
+
+def test_few_requests_wait_for_an_image(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_namespace, "MAX_WAITING", 0)
+    live = LiveNamespace(FakeRole(), warm, standby_config(), owner="hdfs", authenticated=False)
+    # the namespace is held: a second reader waits for a moment only
+    with live.reading(0), pytest.raises(ReadRefusedError, match="repeat the request"), live.reading(0):
+        pass
+    warm.occupied = True
+    with pytest.raises(ReadRefusedError, match="repeat the request"), live.reading(0):
+        pass
+
+
+def test_snapshots(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     (found,) = ask("getSnapshottableDirListing").snapshottableDirList.snapshottableDirListing
     assert (found.dirStatus.path, found.snapshot_number, found.parent_fullpath) == (b"s", 1, b"/")
     assert not ask("getSnapshottableDirListing", "erin").HasField("snapshottableDirList")
+    with monkeypatch.context() as without_paths:
+        # finding a path may read the whole image: it is found of directories that the caller owns
+        without_paths.delattr(LiveBrowser, "chain")
+        assert not ask("getSnapshottableDirListing", "erin").HasField("snapshottableDirList")
+    paused: list[int] = []
+    with monkeypatch.context() as counting:
+        counting.setattr(LiveBrowser, "pause", lambda self: paused.append(self.txid))
+        ask("getSnapshottableDirListing")
+    assert len(paused) == 1
     (root,) = ask("getSnapshotListing", src="/s").snapshotList.snapshotListing
     assert (root.dirStatus.path, root.parent_fullpath) == (b"s1", b"/s")
     listed = ask("getListing", src="/s/.snapshot", startAfter=b"", needLocation=False).dirList

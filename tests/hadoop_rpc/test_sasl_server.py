@@ -36,12 +36,16 @@ class Pair:
     """A client and a server; `wire` records the bytes between them."""
 
     def __init__(
-        self, *wanted: Protection, offered: tuple[Protection, ...] = tuple(Protection), protocol: str = PROTOCOL
+        self,
+        *wanted: Protection,
+        offered: tuple[Protection, ...] = tuple(Protection),
+        protocol: str = PROTOCOL,
+        as_standby: bool = False,
     ) -> None:
         self.door = FakeDoor(offered)
         security = FakeSecurity(wanted or (Protection.AUTHENTICATION,))
         self.client = ClientConnection(protocol, "", CLIENT_ID, security=security)
-        self.server = ServerConnection(security=self.door, peer="10.0.0.9")
+        self.server = ServerConnection(security=self.door, peer="10.0.0.9", as_standby=as_standby)
         self.wire = b""
         self.failure: RpcError | None = None
 
@@ -146,9 +150,37 @@ def test_another_protocol_is_refused_within_privacy() -> None:
     assert pair.failure.text == "Unknown protocol: org.example.Other"
 
 
+def test_a_delegation_token_is_refused_as_by_a_standby() -> None:
+    """With an exception of another class, an application would not ask the active NameNode."""
+    server = ServerConnection(security=FakeDoor(), as_standby=True)
+    (offers,) = server.receive(
+        connection_header(AuthProtocol.SASL) + sasl_request_frame(pb.RpcSaslProto(state=pb.RpcSaslProto.NEGOTIATE))
+    )
+    assert isinstance(offers, HandshakeReply)
+    token = pb.RpcSaslProto.SaslAuth(method="TOKEN", mechanism="DIGEST-MD5", protocol="", serverId="default")
+    # a client that has a ticket, too, uses the ticket
+    assert offers.data.endswith(pb.RpcSaslProto(auths=[OFFER, token]).SerializePartialToString())
+    initiate = pb.RpcSaslProto(state=pb.RpcSaslProto.INITIATE, auths=[token], token=b"")
+    (closing,) = server.receive(sasl_request_frame(initiate))
+    assert isinstance(closing, ConnectionEnd)
+    assert b"org.apache.hadoop.ipc.StandbyException" in closing.data
+
+
+def test_impersonation_at_a_standby_is_left_to_the_handlers() -> None:
+    pair = _impersonating("hdfs", as_standby=True)
+    assert (pair.failure, pair.server.user, pair.server.real_user) == (None, "hdfs", "sn")
+    assert pair.door.asked == [(Caller("10.0.0.9", ("sn",), PRINCIPAL), PROTOCOL)]
+
+
 @pytest.mark.parametrize("user", ["sn", "hdfs"])
 def test_who_names_another_user_acts_for_him(user: str) -> None:
-    pair = Pair()
+    pair = _impersonating(user)
+    assert isinstance(pair.failure, NotAuthorizedError)
+    assert pair.failure.text == f"User: {PRINCIPAL} is not allowed to impersonate {user}"
+
+
+def _impersonating(user: str, *, as_standby: bool = False) -> Pair:
+    pair = Pair(as_standby=as_standby)
     state = pair.client.open()
     for _ in range(3):
         state = pair.hear(pair.send(state))
@@ -160,8 +192,7 @@ def test_who_names_another_user_acts_for_him(user: str) -> None:
     pair.send(state)
     context = pb.IpcConnectionContextProto(userInfo=pb.UserInformationProto(effectiveUser=user), protocol=PROTOCOL)
     pair.hear(pair.send(request_frame(CONTEXT_CALL_ID, b"", delimited(context))))
-    assert isinstance(pair.failure, NotAuthorizedError)
-    assert pair.failure.text == f"User: {PRINCIPAL} is not allowed to impersonate {user}"
+    return pair
 
 
 def _split(data: bytes) -> tuple[pb.RpcRequestHeaderProto, bytes]:

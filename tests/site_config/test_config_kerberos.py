@@ -11,6 +11,7 @@ from hadoop_common.access import AccessControlList, AccessPolicy, MachineList, R
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_rpc.errors import KerberosSetupError
 from hadoop_rpc.kerberos import ServiceKey
+from hadoop_rpc.namenode_protocol import NAMENODE_PROTOCOL
 from hadoop_rpc.qjournal_protocol import INTER_QJOURNAL_PROTOCOL, QJOURNAL_PROTOCOL
 from hadoop_rpc.security import Protection
 from hadoop_rpc.server_kerberos import ServerKerberos
@@ -98,6 +99,10 @@ def test_a_standby_on_a_third_host_is_refused_unless_it_is_named(monkeypatch: py
         "sn/snn.example@R (dfs.secondary.namenode.kerberos.principal) and from dfs.cluster.administrators (not set), "
         "but not from nn/third.example@R"
     )
+
+
+def test_a_balancer_may_ask_a_standby_which_refers_it_to_the_active() -> None:
+    assert NAMENODE_PROTOCOL.name in read(PAIR, Role.STANDBY).require_server().policies
 
 
 def test_without_a_keytab_the_tickets_of_the_user_count() -> None:
