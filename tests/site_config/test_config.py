@@ -444,7 +444,11 @@ OTHER = NamespaceRpc(("host3", 9020), is_namenode=False)
             (replace(OWN, address=("0.0.0.0", 8020)),),
         ),
         # next to a NameNode, its address is not ours
-        ({RPC: "host4:8020", "dfs.ha.namenode.id": ""}, Role.STANDBY, NamespaceRpc(("host4", 8020), is_namenode=False)),
+        (
+            {RPC: "host4:8020", "dfs.ha.namenode.id": ""},
+            Role.STANDBY,
+            (NamespaceRpc(("host4", 8020), is_namenode=False),),
+        ),
     ],
 )
 def test_where_reads_are_answered_over_rpc(more: dict[str, str], role: Role, served: tuple[NamespaceRpc, ...]) -> None:
