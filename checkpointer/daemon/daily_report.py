@@ -95,6 +95,8 @@ class DailyReporter:
         self._making: KeptReport | None = None
         self._kept: list[KeptReport] = []
         self._offered = False
+        # folder of the image that the process reads, and of the same image in the storage
+        self._image_folders = (Path(), Path())
         self._children = ChildQueue("the report", self._ended)
 
     def reconfigure(self, config: CheckpointConfig) -> None:
@@ -160,6 +162,7 @@ class DailyReporter:
         name = parse_image(image.name)
         report = self._making = KeptReport.named(folder, moment, 0 if name is None else name.txid)
         with _spark_scratch() as scratch, _linked(image) as linked:
+            self._image_folders = (linked.parent, image.parent)
             yield self._command_for(linked, report, scratch)
 
     def _command_for(self, image: Path, report: KeptReport, scratch: Path) -> ChildCommand:
@@ -174,6 +177,8 @@ class DailyReporter:
     def _ended(self, error: str) -> None:
         """Note the end of a report; `error` is "" if it succeeded."""
         report = self._making
+        read, stored = self._image_folders
+        error = error.replace(f"{read}/", f"{stored}/")
         if not error and report is not None:
             self._retain(report.page.parent)
         with self._guard:

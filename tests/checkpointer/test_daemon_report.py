@@ -303,4 +303,6 @@ def test_a_report_reads_an_image_that_is_purged(
         (scratch / "blocks").touch()
     assert not scratch.exists()
     assert not linked.parent.exists()
+    reporter._ended(f"{linked} is damaged")
+    assert f"{image} is damaged" in reporter.alarms()[0]
     assert {path.name for path in tmp_path.iterdir()} == {"current", "reports", "spark"}
