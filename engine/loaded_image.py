@@ -10,9 +10,12 @@ import numpy as np
 
 from engine.compaction import IndexMerger, write_image
 from engine.namespace import Namespace
+from engine.namespace.paths import RESERVED_NAME
 from engine.replay import compiled_replay
 from engine.settings import ReplayRules
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.array_allocator import ArrayAllocator
+from image_format.errors import RecordError
 from image_format.index import ImageIndex
 from image_format.index_arrays import IndexArrays
 from image_format.layout import newer_layout
@@ -44,6 +47,12 @@ class LoadedImage:
             )
             for each in self.namespace.erasure_coding.policies()
         }
+
+    @property
+    def expected_size(self) -> int:
+        """Estimated uncompressed size of the next image in bytes, by the average size of inodes in this one."""
+        namespace = self.namespace
+        return self.image.unpacked_size * namespace.tree.inode_count // max(1, namespace.base.slot_count)
 
     def with_sums(self, allocator: ArrayAllocator) -> LoadedImage:
         """Return this image with the sums below its directories.
@@ -88,6 +97,14 @@ class LoadedImage:
             cancelled=cancelled,
         )
         return lambda: merger.updated_arrays(written)
+
+
+def check_root(index: ImageIndex) -> None:
+    """Raise RecordError if the root has a child `.reserved`, which a NameNode refuses to load."""
+    if index.child(ROOT_INODE_ID, RESERVED_NAME):
+        what = "the root has a child '.reserved', so a NameNode cannot load the image"
+        hint = "`checkpointer image verify IMAGE --repair OUT` writes a copy with that child in /lost+found."
+        raise index.place("INODE_DIR").error(RecordError, what, 0, hint)
 
 
 def load_image(

@@ -29,9 +29,8 @@ from engine.errors import CheckpointCancelledError
 from engine.healing import HealingMode, healed_finding
 from engine.image_verification import CheckKey, ImageVerification, check_key
 from engine.live_browser import LiveBrowser
-from engine.loaded_image import LoadedImage, load_image
+from engine.loaded_image import LoadedImage, check_root, load_image
 from engine.namespace import Namespace
-from engine.namespace.paths import RESERVED_NAME
 from engine.observer import Observer, SilentObserver
 from engine.op_source import OpSource, is_between
 from engine.read_gate import ReadGate
@@ -42,10 +41,9 @@ from engine.settings import MergeSettings
 from engine.txn_runs import TxnRecorder
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
-from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from hadoop_common.names import image_name
 from image_format.codec_choice import codec_to_write
-from image_format.errors import ImageFormatError, InconsistentHistoryError, RecordError
+from image_format.errors import ImageFormatError, InconsistentHistoryError
 from image_format.history_check import check_history
 from image_format.index import ImageIndex
 from image_format.index_arrays import IndexArrays
@@ -67,14 +65,6 @@ is released, and the new image is scanned.
 """
 
 
-def _check_root(index: ImageIndex) -> None:
-    """Raise RecordError if the root has a child `.reserved`, which a NameNode refuses to load."""
-    if index.child(ROOT_INODE_ID, RESERVED_NAME):
-        what = "the root has a child '.reserved', so a NameNode cannot load the image"
-        hint = "`checkpointer image verify IMAGE --repair OUT` writes a copy with that child in /lost+found."
-        raise index.place("INODE_DIR").error(RecordError, what, 0, hint)
-
-
 def _check_loadable(
     image: ImageFile, loaded: LoadedImage, index: ImageIndex | None, before_section: Callable[[], None]
 ) -> None:
@@ -93,16 +83,6 @@ class _OpenedImage:
     layout_version: int
     resources: ExitStack
     key: CheckKey
-
-
-def _unknown_index() -> None:
-    """Stand for an index that only a scan can make."""
-
-
-def _expected_size(loaded: LoadedImage) -> int:
-    """Estimate the uncompressed size of the next image in bytes, by the average size of inodes in the old one."""
-    namespace = loaded.namespace
-    return loaded.image.unpacked_size * namespace.tree.inode_count // max(1, namespace.base.slot_count)
 
 
 class WarmNamespace:
@@ -288,7 +268,7 @@ class WarmNamespace:
             loaded = self._load_at_layout(image, arrays, resources, progress)
             if arrays is None and healing is not HealingMode.AS_HADOOP:
                 check_history(loaded.index)
-                _check_root(loaded.index)
+                check_root(loaded.index)
             return loaded
         except InconsistentHistoryError as error:
             if healing is not HealingMode.HEAL:
@@ -396,7 +376,7 @@ class WarmNamespace:
             size += len(data)
 
         with self._occupying(), self._step() as opened:
-            watcher.phase("measure", _expected_size(opened.loaded))
+            watcher.phase("measure", opened.loaded.expected_size)
             namespace = opened.loaded.namespace
             spool = self.settings.memory.folder
             write_verified(
@@ -425,7 +405,8 @@ class WarmNamespace:
             opened.image.path.with_name(image_name(opened.loaded.namespace.last_txid)),
             spool_dir=self.settings.memory.folder,
         )
-        return _unknown_index
+        # only a scan can make the index of another layout
+        return lambda: None
 
     def _updated(self, update: Callable[[], IndexArrays | None]) -> IndexArrays | None:
         """Return the index of the saved image; None if the memory for a second index is too small."""
@@ -460,7 +441,7 @@ class WarmNamespace:
     ) -> tuple[MergeResult, Callable[[], IndexArrays | None]]:
         started = time.monotonic()
         with self._step() as opened:
-            watcher.phase("save", _expected_size(opened.loaded))
+            watcher.phase("save", opened.loaded.expected_size)
             namespace = opened.loaded.namespace
             updates: list[Callable[[], IndexArrays | None]] = []
 
@@ -469,7 +450,7 @@ class WarmNamespace:
 
             def write(sink: Sink) -> None:
                 update = write_verified(namespace, write_image, sink, folders[0], spool_dir=self.settings.memory.folder)
-                updates.append(update or _unknown_index)
+                updates.append(update or (lambda: None))
 
             saved = save_image(folders, namespace.last_txid, write, rollback=rollback, confirm=opened.digest.confirm)
             watcher.saved()
