@@ -240,10 +240,14 @@ class Leases:
         else:
             self.remove(row)
 
-    def removed(self, path: str) -> None:
-        """Handle a removal by this spelling of a path."""
+    def removed(self, row: int, path: str) -> None:
+        """Prepare for the removal of an inode by this spelling of its path, which may not cover all leases below."""
         if self._odd:
             self._odd.remove_below(path)
+        if self._is_odd(path):
+            for leased in map(self._tree.path, self.rows_below(row)):
+                if not is_covered(leased, path):
+                    self._odd.add(leased)
 
     def remove(self, row: int) -> None:
         inode_id, marks = int(self._tree.table.id[row]), self._tree.table.marks
@@ -351,7 +355,8 @@ class Leases:
             if row == NO_ROW or not table.is_under_construction(row):
                 continue
             if not (table.marks[row] & LEASED and self._tree.path(row) == path):
-                yield self._encode(int(table.id[row]), path)
+                # as Java encodes a lone surrogate
+                yield self._encode(int(table.id[row]), path.encode("utf-8", "replace").decode("utf-8"))
 
     def _leads_to(self, path: str) -> int:
         """Return the row of the file at a path, `NO_ROW` if it does not exist."""

@@ -118,8 +118,8 @@ def add(namespace: Namespace, op: AddOp) -> None:
     if row != NO_ROW and table.kind[row] != FILE:
         raise NamespaceError(f"{op.path} is not a file")
     if row != NO_ROW and op.overwrite:
+        namespace.leases.removed(row, op.path)
         remove(namespace, row, op.mtime)
-        namespace.leases.removed(op.path)
         row = NO_ROW
     if row == NO_ROW:
         row = _create(namespace, op)

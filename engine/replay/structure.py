@@ -82,8 +82,8 @@ def delete(namespace: Namespace, op: DeleteOp) -> None:
     if row in (NO_ROW, ROOT_ROW):
         namespace.ignore()
     else:
+        namespace.leases.removed(row, op.path)
         remove(namespace, row, op.timestamp)
-        namespace.leases.removed(op.path)
 
 
 def _move(namespace: Namespace, source: int, parent: int, name: bytes, timestamp: int) -> None:

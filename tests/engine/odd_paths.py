@@ -142,5 +142,9 @@ LEASES: Sequence[tuple[tuple[EditOp, ...], set[tuple[int, str]]]] = (
     ((add("/d/n/", NEW), close("/d/n"), append("/d/n")), {(OPEN, "/open"), (NEW, "/d/n")}),
     ((add("/d/n", NEW), close("/d/n/"), append("/d/n/")), {(OPEN, "/open"), (NEW, "/d/n"), (NEW, "/d/n/")}),
     ((add("/d/n/", NEW), delete("/d/n"), add("/d/n", NEW + 1)), {(OPEN, "/open"), (NEW + 1, "/d/n")}),
+    ((add("/open/", NEW, overwrite=True),), {(NEW, "/open"), (NEW, "/open/")}),
+    ((delete("/open//"), add("/open/", NEW)), {(NEW, "/open"), (NEW, "/open/")}),
+    ((add("/d/n/", NEW, overwrite=True), add("/d/n", NEW + 1, overwrite=True)), {(OPEN, "/open"), (NEW + 1, "/d/n")}),
+    ((add("/d/n\ud800//", NEW),), {(OPEN, "/open"), (NEW, "/d/n?//")}),
 )
 """Operations, and the leases of Hadoop 2.7 after them."""
