@@ -56,7 +56,11 @@ def test_every_metric_is_explained() -> None:
 
 
 def test_every_key_that_is_named_is_known() -> None:
-    foreign = {"dfs.namenode.safemode.threshold-pct", "hadoop.http.authentication.type"}
+    foreign = {
+        "dfs.namenode.safemode.threshold-pct",
+        "dfs.namenode.state.context.enabled",
+        "hadoop.http.authentication.type",
+    }
     # of ssl-server.xml and ssl-client.xml
     foreign |= {
         "hadoop.security.credential.provider.path",

@@ -99,7 +99,7 @@ def test_calls_repeated_before_and_after_a_restart(tmp_path: Path) -> None:
 
     def perform_all(stub: NameNodeStub, cache: RetryCache, *, creates: bool = True) -> list[Any]:
         changes = Changes(stub.namespace, cache, "BP-1")
-        snapshots = SnapshotCalls(stub.namespace, cache, None, "BP-1")  # type: ignore[arg-type]
+        snapshots = SnapshotCalls(stub.namespace, cache, None)  # type: ignore[arg-type]
         made = [changes.create(create, context(1))] if creates else []
         return [
             *made,

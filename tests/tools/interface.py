@@ -137,6 +137,8 @@ def _commands(command: click.Command, path: str) -> Iterator[str]:
     yield f"command {path}"
     context = click.Context(command)
     parameters = command.get_params(context)
+    # click keeps the names of the first context
+    helps = command.get_help_option(context)
     arguments = (each for each in parameters if isinstance(each, click.Argument))
     for place, argument in enumerate(arguments, 1):
         yield f"argument {path} {place}{'' if argument.nargs == 1 else ' repeated'}"
@@ -144,7 +146,7 @@ def _commands(command: click.Command, path: str) -> Iterator[str]:
         if isinstance(each, click.Argument):
             continue
         if not getattr(each, "hidden", False):
-            options = (*each.opts, *each.secondary_opts)
+            options = (*each.opts, *each.secondary_opts) if each is not helps else ("--help",)
             yield from (f"option {path} {option}" for option in options)
             if isinstance(each.type, click.Choice):
                 yield from (f"choice {path} {each.opts[0]} {choice}" for choice in each.type.choices)
