@@ -35,7 +35,14 @@ def end_by(number: signal.Signals, folder: Path) -> int:
 def test_a_signal_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
     assert end_by(number, tmp_path) == 128 + number
     assert list(tmp_path.iterdir()) == []
-    assert signal.getsignal(number) is signal.SIG_DFL
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_the_handler_of_a_signal_is_restored(number: signal.Signals, tmp_path: Path) -> None:
+    before = signal.getsignal(number)
+    with scratch_folder(tmp_path):
+        pass
+    assert signal.getsignal(number) is before
 
 
 def test_what_a_kill_leaves_is_removed_and_a_folder_in_use_stays(tmp_path: Path) -> None:
