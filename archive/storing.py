@@ -22,7 +22,7 @@ from journal.op_columns import op_columns
 from journal.op_times import op_time
 from journal.primitives import Buffer
 from journal.segment import HEADER_SIZE, SegmentCursor
-from journal.segment_file import EditLogSegment, map_file
+from journal.segment_file import EditLogSegment, cursor_over, map_file
 from journal.segment_frames import Frames, has_frames, whole_frames
 
 _LOG = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class EditsPart(NamedTuple):
 
 def position_after(segment: EditLogSegment, content: Buffer, txid: int) -> tuple[int, int]:
     """Return the byte after transaction `txid` of a segment, and the transaction that begins there."""
-    cursor = _cursor(segment, content, from_txid=txid + 1)
+    cursor = cursor_over(segment, content, txid + 1)
     last = txid if segment.last is None else min(txid, segment.last)
     position, expected = HEADER_SIZE, segment.first
     frames = None
@@ -71,7 +71,7 @@ def read_part(
         JournalError: the segment is damaged.
     """
     first = segment.first if first is None else first
-    cursor = _cursor(segment, content)
+    cursor = cursor_over(segment, content)
     cursor.advance(start, first)
     first_time = last_time = 0
     paths = PathFilterBuilder()
@@ -123,17 +123,6 @@ def _warn_of_undecodable(cursor: SegmentCursor, frames: Frames, decoded: set[int
         except CorruptOpError as fault:
             fault.locate(txid=frames.next_txid - len(frames.starts) + number)
             _LOG.warning("archived, but no restore can replay it: %s; next: %s", fault.message, fault.hint)
-
-
-def _cursor(segment: EditLogSegment, content: Buffer, from_txid: int | None = None) -> SegmentCursor:
-    return SegmentCursor(
-        content,
-        file=str(segment.path),
-        first_txid=segment.first,
-        last_txid=segment.last,
-        from_txid=from_txid,
-        in_progress=segment.in_progress,
-    )
 
 
 def store_part(archive: Archive, content: Buffer, part: EditsPart, branch: str, *, finalized: bool) -> EditsRecord:

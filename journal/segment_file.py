@@ -15,7 +15,7 @@ from journal.binary_codec import MAX_OP_SIZE
 from journal.errors import SegmentError, TransactionGapError
 from journal.operation import EditOp
 from journal.primitives import Buffer
-from journal.segment import SegmentCursor, iter_ops
+from journal.segment import SegmentCursor
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +92,22 @@ def read_ops(segment: EditLogSegment, *, from_txid: int | None = None) -> Iterat
         OSError: the file cannot be read.
     """
     with map_file(segment.path) as content:
-        yield from iter_ops(
-            content,
-            file=str(segment.path),
-            first_txid=segment.first,
-            last_txid=segment.last,
-            from_txid=from_txid,
-            in_progress=segment.in_progress,
-        )
+        yield from cursor_over(segment, content, from_txid)
+
+
+def cursor_over(
+    segment: EditLogSegment, content: Buffer, from_txid: int | None = None, *, max_op_size: int = MAX_OP_SIZE
+) -> SegmentCursor:
+    """Return a cursor over the operations of a segment from `from_txid` on; its file is `content`."""
+    return SegmentCursor(
+        content,
+        file=str(segment.path),
+        first_txid=segment.first,
+        last_txid=segment.last,
+        from_txid=from_txid,
+        in_progress=segment.in_progress,
+        max_op_size=max_op_size,
+    )
 
 
 Opened = Callable[[EditLogSegment, int, Callable[[int], Iterator[EditOp]]], None]
@@ -149,9 +157,10 @@ class SegmentTransactions:
         expected = self._from_txid
         for segment in self._segments:
             with map_file(segment.path) as content:
-                cursor = self._cursor(content, segment, expected)
+                open_at = partial(cursor_over, segment, content, max_op_size=self._max_op_size)
+                cursor = open_at(expected)
                 if self._opened is not None:
-                    self._opened(segment, expected, partial(self._cursor, content, segment))
+                    self._opened(segment, expected, open_at)
                 cursor.skip()
                 if cursor.expected is not None and cursor.expected > expected:
                     file = str(segment.path)
@@ -162,17 +171,6 @@ class SegmentTransactions:
     def __iter__(self) -> Iterator[EditOp]:
         for cursor in self.cursors():
             yield from cursor
-
-    def _cursor(self, content: Buffer, segment: EditLogSegment, from_txid: int) -> SegmentCursor:
-        return SegmentCursor(
-            content,
-            file=str(segment.path),
-            first_txid=segment.first,
-            last_txid=segment.last,
-            from_txid=from_txid,
-            in_progress=segment.in_progress,
-            max_op_size=self._max_op_size,
-        )
 
 
 def read_transactions(segments: Iterable[EditLogSegment], from_txid: int) -> SegmentTransactions:

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 from unittest import mock
@@ -46,12 +45,6 @@ CASES = [
     for path in sorted((RECORDED / release).iterdir())
     if (path / "case.json").is_file()
 ]
-
-
-@pytest.fixture
-def archive(tmp_path: Path) -> Iterator[Archive]:
-    with open_archive(str(tmp_path / "archive")) as opened:
-        yield opened
 
 
 def restored(archive: Archive, txid: int, target: Path, branch: str = "", **options: object) -> Path:

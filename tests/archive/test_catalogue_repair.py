@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
 import pytest
 
 from archive.adding import AddOptions, add_directory
-from archive.archive import Archive, open_archive
+from archive.archive import Archive
 from archive.catalogue import COMMITS, MAIN
 from archive.checking import check_archive
 from archive.errors import ArchiveDamagedError
 from archive.following import ArchiveFollower
 from archive.object_store import FolderStore
 from tests.archive.open_segment import FIRST, Writer, found, op_of, parts
-from tests.archive.storage import segment, storage
+from tests.archive.storage import segment
 
 
 class _KilledError(BaseException):
     """Stands for the end of the process."""
-
-
-@pytest.fixture
-def archive(tmp_path: Path) -> Iterator[Archive]:
-    with open_archive(str(tmp_path / "archive")) as opened:
-        yield opened
-
-
-@pytest.fixture
-def nn(tmp_path: Path) -> Path:
-    return storage(tmp_path / "nn")
 
 
 def follow_growth(archive: Archive, nn: Path, writer: Writer, rounds: int) -> int:

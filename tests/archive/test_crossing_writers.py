@@ -28,17 +28,6 @@ from tests.archive.storage import segment, storage
 from tests.engine.image_builder import BASE_TXID, HADOOP3, ImageBuilder
 
 
-@pytest.fixture
-def archive(tmp_path: Path) -> Iterator[Archive]:
-    with open_archive(str(tmp_path / "archive")) as opened:
-        yield opened
-
-
-@pytest.fixture
-def nn(tmp_path: Path) -> Path:
-    return storage(tmp_path / "nn")
-
-
 @contextmanager
 def another_writer_first(other: Callable[[], object]) -> Iterator[None]:
     """Let another writer publish after the next writer has read the catalogue, and before it publishes."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
@@ -27,17 +26,6 @@ from tests.archive.storage import saved, segment, storage
 from tests.depth import chosen, scaled
 from tests.engine.image_builder import BASE_TXID, HADOOP3, ImageBuilder
 from tests.engine.op_makers import mkdir
-
-
-@pytest.fixture
-def archive(tmp_path: Path) -> Iterator[Archive]:
-    with open_archive(str(tmp_path / "archive")) as opened:
-        yield opened
-
-
-@pytest.fixture
-def nn(tmp_path: Path) -> Path:
-    return storage(tmp_path / "nn")
 
 
 def test_an_open_segment_is_archived_as_it_grows_and_written_few_times(
