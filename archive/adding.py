@@ -22,6 +22,7 @@ from archive.fetching import fetch_segment
 from archive.history import BranchView, covering_base, newest_moment, reach, removed_edits, superseded_parts, view_of
 from archive.scratch import scratch_folder
 from archive.storing import position_after, read_part, store_image, store_part
+from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import VERSION, image_name, parse_image
 from hadoop_common.storage_info import parse_version
@@ -66,6 +67,11 @@ class FoundFiles:
     version: str
     segments: tuple[EditLogSegment, ...]
     images: tuple[Path, ...]
+
+    @property
+    def exist(self) -> bool:
+        """Whether all of them still exist under their names."""
+        return all(path.exists() for path in (*self.images, *(each.path for each in self.segments)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +133,18 @@ def find_segments(folders: Sequence[Path], in_progress: bool) -> tuple[EditLogSe
 def add_directory(
     archive: Archive, directory: Path, options: AddOptions = AddOptions(), edits: Sequence[Path] = ()
 ) -> Added:
-    """Add what `directory/current` has and the archive lacks; see `find_files` and `add_files`."""
-    return add_files(archive, find_files(directory, edits, in_progress=options.in_progress), options)
+    """Add what `directory/current` has and the archive lacks; see `find_files` and `add_files`.
+
+    A running NameNode purges and finalizes files between their listing and their use; they are listed again then.
+    """
+    for left in reversed(range(_TRIES)):
+        found = find_files(directory, edits, in_progress=options.in_progress)
+        try:
+            return add_files(archive, found, options)
+        except (HdfsError, OSError):
+            if not left or found.exist:
+                raise
+    raise AssertionError("unreachable")
 
 
 def add_files(

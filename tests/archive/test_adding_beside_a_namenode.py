@@ -1,0 +1,67 @@
+"""Files that a running NameNode purges or finalizes while its directory is archived."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from archive import adding
+from archive.adding import AddOptions, FoundFiles, add_directory
+from archive.archive import Archive
+from hadoop_common.names import image_name, segment_name
+from image_format.md5_file import md5_path
+from tests.archive.open_segment import FIRST, Writer, op_of
+from tests.archive.storage import segment
+from tests.engine.image_builder import BASE_TXID, HADOOP3, ImageBuilder
+
+IN_PROGRESS = AddOptions(in_progress=True)
+
+
+def add_while(archive: Archive, nn: Path, change: Callable[[], object]) -> adding.Added:
+    """Archive a directory that changes after its files were listed for the first time."""
+    find, pending = adding.find_files, [change]
+
+    def found(*arguments: object, **named: object) -> FoundFiles:
+        files = find(*arguments, **named)  # type: ignore[arg-type]
+        if pending:
+            pending.pop()()
+        return files
+
+    with mock.patch.object(adding, "find_files", found):
+        return add_directory(archive, nn, IN_PROGRESS)
+
+
+def test_a_finalized_segment_is_found_under_its_new_name(archive: Archive, nn: Path) -> None:
+    writer = Writer(nn)
+    writer.write(op_of(1))
+    added = add_while(archive, nn, writer.finish)
+    assert (added.last_txid, added.restorable) == (writer.last, writer.last)
+
+
+def test_what_was_purged_is_left_out(archive: Archive, nn: Path) -> None:
+    """The older image and its edits go as the NameNode gets a newer image."""
+    last = segment(nn, BASE_TXID, op_of(1))
+    newest = segment(nn, last, op_of(2))
+    current = nn / "current"
+
+    def purge() -> None:
+        builder = ImageBuilder(HADOOP3)
+        builder.info.transactionId = last
+        builder.save(current)
+        (current / image_name(BASE_TXID)).unlink()
+        md5_path(current / image_name(BASE_TXID)).unlink()
+        (current / segment_name(FIRST, last)).unlink()
+
+    added = add_while(archive, nn, purge)
+    assert (added.last_txid, added.restorable) == (newest, newest)
+    assert {each.first for each in added.edits} == {last + 1}
+
+
+def test_a_fault_of_files_that_exist_is_not_repeated(archive: Archive, nn: Path) -> None:
+    fault = OSError(5, "Input/output error")
+    with mock.patch.object(adding, "add_files", side_effect=fault) as add, pytest.raises(OSError, match="Input/output"):
+        add_directory(archive, nn, IN_PROGRESS)
+    assert add.call_count == 1
