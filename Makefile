@@ -24,6 +24,7 @@ TARGET_PYTHON ?= /usr/bin/python3
 EXTRAS ?= kerberos tls
 DIST := dist
 WHEELHOUSE := $(DIST)/wheelhouse
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 # the key that signs a release, as GnuPG finds it
 KEY ?=
 DEEP := CHECKPOINTER_TEST_DEPTH=$(DEPTH) CHECKPOINTER_TEST_SEED=$(SEED)
@@ -50,7 +51,7 @@ $(STAMP): requirements/dev.txt pyproject.toml hatch_build.py $(PROTOS)
 	@touch $@
 
 wheel: setup ## the wheel with units, configuration, documents, man pages and completion, and constraints.txt, in dist/
-	rm -rf build/share && $(BIN)/python -m install.share build/share
+	rm -rf build/share $(DIST)/hdfs_checkpointer-*.whl && $(BIN)/python -m install.share build/share
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir $(DIST) .
 	sed -nE 's/^([A-Za-z0-9_.-]+==[^ \]+( ;[^\]*)?).*/\1/p' requirements/runtime.txt $(EXTRAS:%=requirements/%.txt) | sort -u > $(DIST)/constraints.txt
 
@@ -64,12 +65,13 @@ ifneq ($(filter kerberos,$(EXTRAS)),)
 	build/kerberos/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/kerberos-build.txt
 	CFLAGS=-g0 build/kerberos/bin/python -m pip wheel --quiet --disable-pip-version-check --no-cache-dir --no-build-isolation --require-hashes -r requirements/kerberos.txt --wheel-dir $(WHEELHOUSE)
 endif
-	cp $(DIST)/hdfs_checkpointer-*.whl $(DIST)/constraints.txt $(WHEELHOUSE)
+	cp $(DIST)/hdfs_checkpointer-$(VERSION)-py3-none-any.whl $(DIST)/constraints.txt $(WHEELHOUSE)
 
 sdist: setup ## the source archive, in dist/
 	$(BIN)/python -m hatchling build -t sdist -d $(DIST)
 
 deb: wheelhouse ## the Debian package for TARGET_PYTHON, in dist/
+	rm -f $(DIST)/hdfs-checkpointer_*.deb
 	$(TARGET_PYTHON) -m install.deb $(WHEELHOUSE) $(DIST)
 
 release: setup ## every package of the commit, its bill of materials, SHA256SUMS and their signature by KEY=FINGERPRINT, in dist/release-VERSION/

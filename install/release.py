@@ -11,13 +11,14 @@ tools take from their surroundings. Only the signature differs.
 from __future__ import annotations
 
 import hashlib
-import io
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
 from pathlib import Path
 from typing import Final
 
@@ -48,11 +49,17 @@ def release(repository: Path, key: str, python: str, extras: str) -> Path:
         extras: names of extras, separated by spaces, whose libraries are included.
 
     Raises:
-        ReleaseError: the tree differs from the commit, the key is missing, or the release exists.
-        subprocess.CalledProcessError: a step failed; its own message is on stderr.
+        ReleaseError: the tree differs from the commit, the release exists, the key cannot sign, or a step failed.
+        OSError: a file cannot be written.
     """
     _require_clean(repository)
+    version = tomllib.loads((repository / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    out = repository / "dist" / f"release-{version}"
+    if out.exists():
+        raise ReleaseError(f"{out} exists; next: remove it")
     _require_key(key)
+    python = _absolute(python)
+    wheelhouse = f"{_NAME}-{version}-wheelhouse-{_output(python, '-c', _PLATFORM)}.tar"
     os.umask(0o022)
     epoch = int(_output("git", "-C", str(repository), "log", "-1", "--format=%ct"))
     with tempfile.TemporaryDirectory(prefix="release-") as work:
@@ -60,20 +67,17 @@ def release(repository: Path, key: str, python: str, extras: str) -> Path:
         _export(repository, source)
         _build(source, repository / ".venv", epoch, [f"TARGET_PYTHON={python}", f"EXTRAS={extras}"])
         dist = source / "dist"
-        (wheel,) = dist.glob(f"{_NAME}-*.whl")
-        version = wheel.name.split("-")[1]
-        out = repository / "dist" / f"release-{version}"
-        if out.exists():
-            raise ReleaseError(f"{out} exists; next: remove it")
-        wheelhouse = f"{_NAME}-{version}-wheelhouse-{_output(python, '-c', _PLATFORM)}.tar"
         pack(dist / "wheelhouse", dist / wheelhouse, epoch)
         (dist / f"{_NAME}-{version}.cdx.json").write_text(bill_of_materials(dist / "wheelhouse", _NAME, epoch))
-        out.mkdir(parents=True)
+        making = out.with_name(f"{out.name}.making")
+        shutil.rmtree(making, ignore_errors=True)
+        making.mkdir(parents=True)
         for path in dist.iterdir():
             if path.is_file():
-                shutil.copyfile(path, out / path.name)
-    write_sums(out)
-    sign(out / SUMS, key)
+                shutil.copyfile(path, making / path.name)
+    write_sums(making)
+    sign(making / SUMS, key)
+    making.rename(out)
     return out
 
 
@@ -89,26 +93,37 @@ def _require_key(key: str) -> None:
             f"no key to sign with; next: make release KEY=FINGERPRINT, or KEY={UNSIGNED} to release unsigned"
         )
     if key != UNSIGNED:
-        found = subprocess.run(["gpg", "--list-secret-keys", key], capture_output=True, check=False)
-        if found.returncode != 0:
-            raise ReleaseError(f"GnuPG has no secret key {key}; next: gpg --list-secret-keys")
+        with tempfile.TemporaryDirectory(prefix="release-") as work:
+            probe = Path(work) / "probe"
+            probe.touch()
+            sign(probe, key)
+
+
+def _absolute(python: str) -> str:
+    """Return the path of a Python, which the build calls from another folder."""
+    found = shutil.which(python)
+    if found is None:
+        raise ReleaseError(f"{python} cannot be run; next: make release TARGET_PYTHON=/path/to/python3")
+    # not resolved: a virtual environment is known by its own path
+    return str(Path(found).absolute())
 
 
 def _export(repository: Path, source: Path) -> None:
-    archive = subprocess.run(
-        ["git", "-C", repository, "archive", "--format=tar", "HEAD"], check=True, capture_output=True
-    ).stdout
-    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+    archive = source.with_suffix(".tar")
+    _output("git", "-C", str(repository), "archive", "--format=tar", "--output", str(archive), "HEAD")
+    with tarfile.open(archive) as tar:
         tar.extractall(source, filter="data")
 
 
 def _build(source: Path, venv: Path, epoch: int, words: list[str]) -> None:
     inherited = {name: value for name, value in os.environ.items() if name not in _OF_MAKE}
     environment = {**inherited, **_ENVIRONMENT, "SOURCE_DATE_EPOCH": str(epoch)}
-    subprocess.run([venv / "bin/python", "hatch_build.py"], cwd=source, env=environment, check=True)
-    command: list[str | Path] = ["make", "-o", "setup", f"VENV={venv}", *words, "sdist", "deb"]
-    # the release's own path is what this prints to stdout
-    subprocess.run(command, cwd=source, env=environment, check=True, stdout=sys.stderr)
+    make = ("make", "-o", "setup", f"VENV={venv}", *words, "sdist", "deb")
+    for command in ((str(venv / "bin/python"), "hatch_build.py"), make):
+        # the release's own path is what this prints to stdout
+        ran = subprocess.run(command, cwd=source, env=environment, check=False, stdout=sys.stderr)
+        if ran.returncode != 0:
+            raise ReleaseError(f"{shlex.join(command)} failed; next: correct what its messages above report")
 
 
 def pack(folder: Path, archive: Path, epoch: int) -> None:
@@ -128,15 +143,28 @@ def write_sums(out: Path) -> None:
 
 
 def sign(sums: Path, key: str) -> None:
+    """Sign a file, into a file next to it with the ending .asc; warn if the key is `UNSIGNED`."""
     if key == UNSIGNED:
         sys.stderr.write(f"this release is NOT SIGNED: nobody can tell who built it (KEY={UNSIGNED})\n")
         return
-    signature = f"{sums}.asc"
-    subprocess.run(["gpg", "--local-user", key, "--armor", "--output", signature, "--detach-sign", sums], check=True)
+    command = ("gpg", "--local-user", key, "--armor", "--output", f"{sums}.asc", "--detach-sign", str(sums))
+    _output(*command, next_step="gpg --list-secret-keys")
 
 
-def _output(*command: str) -> str:
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+def _output(*command: str, next_step: str = "") -> str:
+    """Run a command; return what it prints on standard output.
+
+    Raises:
+        ReleaseError: it failed, with its messages, and with `next_step` or else the command itself.
+    """
+    try:
+        ran = subprocess.run(command, check=False, capture_output=True, text=True, errors="replace")
+    except OSError as fault:
+        raise ReleaseError(f"{command[0]} cannot be run: {fault.strerror}; next: install {command[0]}") from fault
+    if ran.returncode != 0:
+        reason = ran.stderr.strip() or f"exit code {ran.returncode}"
+        raise ReleaseError(f"{command[0]} failed: {reason}\nnext: {next_step or shlex.join(command)}")
+    return ran.stdout.strip()
 
 
 if __name__ == "__main__":
@@ -144,4 +172,6 @@ if __name__ == "__main__":
         made = release(_REPOSITORY, *sys.argv[1:4])
     except ReleaseError as refused:
         sys.exit(f"release: {refused}")
+    except OSError as fault:
+        sys.exit(f"release: {fault}; next: correct the cause and run make release again")
     sys.stdout.write(f"{made}\n")

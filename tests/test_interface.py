@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +17,7 @@ from tests.tools.interface import (
     compared,
     present,
     present_version,
+    released_lines,
     removable,
 )
 
@@ -25,6 +28,27 @@ ROW = "| `option checkpointer merge --old` | 1.4 | {} | `--new` |\n"
 def test_the_interface_is_the_recorded_one() -> None:
     differences = compared(LINES, present(), removable(RULE.read_text(), present_version()))
     assert differences == Differences([], []), f"\n{differences}"
+
+
+def test_nothing_of_the_last_release_left_the_record() -> None:
+    differences = compared(released_lines(ROOT), LINES, removable(RULE.read_text(), present_version()))
+    assert differences.gone == [], f"\n{differences}"
+
+
+def test_a_line_that_was_removed_by_hand_is_found_in_the_last_tag(tmp_path: Path) -> None:
+    def git(*words: str) -> None:
+        subprocess.run(["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True)
+
+    record = tmp_path / "docs" / RECORDED.name
+    record.parent.mkdir()
+    git("init", "-q")
+    for lines in ("command a\ncommand b\n", "command a\n"):
+        assert released_lines(tmp_path) == []
+        record.write_text(lines)
+        git("add", "docs")
+        git("commit", "-q", "-m", "any")
+        git("tag", f"v1.{len(lines)}")
+    assert released_lines(tmp_path) == ["command a", "command b"]
 
 
 def test_what_disappeared_is_named_with_the_next_step() -> None:

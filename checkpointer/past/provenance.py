@@ -56,8 +56,8 @@ def read_provenances(folders: Sequence[Path]) -> Provenances:
 
 
 def _parse(values: Mapping[str, Any]) -> dict[str, Provenance]:
-    if values["format"] != _FORMAT:
-        raise ValueError(f"its format is {values['format']!r}, expected {_FORMAT}")
+    if (found := values.get("format", 1)) != _FORMAT:
+        raise ValueError(f"its format is {found!r}, expected {_FORMAT}")
     return {md5: Provenance.from_json(provenance) for md5, provenance in values["images"].items()}
 
 

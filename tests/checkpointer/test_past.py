@@ -347,6 +347,12 @@ def test_a_claim_that_is_damaged_is_none(tmp_path: Path, life: object) -> None:
     assert read_provenances([tmp_path]) == {}
 
 
+def test_provenance_without_a_format_has_format_1(tmp_path: Path) -> None:
+    claim = Provenance(STRETCHES, None)
+    (tmp_path / PROVENANCE).write_text(json.dumps({"images": {"11" * 16: claim.to_json()}}))
+    assert read_provenances([tmp_path]) == {"11" * 16: claim}
+
+
 def test_an_image_that_cannot_be_read_does_not_cost_the_claim_of_another(tmp_path: Path) -> None:
     known = Provenance(noted(*OURS).runs(), ImageId(0, "00"))
     digest = image(tmp_path, 5, "11" * 16).with_name("fsimage_0000000000000000005.md5")

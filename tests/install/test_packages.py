@@ -16,6 +16,7 @@ from install.share import completions, man_pages
 from site_config.checkpoint_config import Role
 from tests.cli_runner import run_cli
 from tests.install.host import REPOSITORY, build_wheel, build_wheelhouse
+from tests.tools.interface import present_version
 
 CONFIG = REPOSITORY / "config"
 BIN = Path(sys.executable).parent
@@ -96,6 +97,24 @@ def test_the_minimal_configuration_of_a_role_can_start_it(role: str) -> None:
     assert outcome.code == 0, outcome.err
     assert "0 unknown" in outcome.out
     assert outcome.err == ""
+
+
+def test_a_build_packages_no_older_version(tmp_path: Path) -> None:
+    version = present_version()
+    new, old = (f"hdfs_checkpointer-{each}-py3-none-any.whl" for each in (version, "0.9.0"))
+    (tmp_path / "dist").mkdir()
+    for name in (old, "hdfs-checkpointer_0.9.0_amd64.deb"):
+        (tmp_path / "dist" / name).touch()
+    for name in ("pyproject.toml", "requirements"):
+        (tmp_path / name).symlink_to(REPOSITORY / name)
+    python = tmp_path / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\ncase "$*" in *"pip wheel"*) touch dist/{new};; esac\n')
+    python.chmod(0o755)
+    command = ["make", "-f", REPOSITORY / "Makefile", "-o", "setup", "deb", "EXTRAS=", f"TARGET_PYTHON={python}"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    assert sorted(path.name for path in (tmp_path / "dist").iterdir()) == ["constraints.txt", new, "wheelhouse"]
+    assert sorted(path.name for path in (tmp_path / "dist/wheelhouse").iterdir()) == ["constraints.txt", new]
 
 
 @pytest.mark.deep

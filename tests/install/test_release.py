@@ -35,7 +35,10 @@ def checkout(tmp_path: Path) -> Path:
     folder = tmp_path / "checkout"
     folder.mkdir()
     git(folder, "init", "-q")
-    git(folder, "commit", "-q", "--allow-empty", "-m", "first")
+    (folder / "pyproject.toml").write_text('[project]\nversion = "1.2.3"\n')
+    (folder / ".gitignore").write_text("dist\n")
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "-m", "first")
     return folder
 
 
@@ -48,9 +51,52 @@ def test_a_tree_that_differs_from_the_commit_is_refused(checkout: Path) -> None:
 def test_a_release_without_a_key_is_refused_before_it_is_built(checkout: Path) -> None:
     with pytest.raises(ReleaseError, match=f"KEY={UNSIGNED} to release unsigned"):
         release(checkout, "", PYTHON, "")
-    if shutil.which("gpg"):
-        with pytest.raises(ReleaseError, match="no secret key nobody@nowhere"):
-            release(checkout, "nobody@nowhere", PYTHON, "")
+
+
+@pytest.mark.skipif(shutil.which("gpg") is None, reason="gpg is not installed")
+def test_a_key_that_cannot_sign_is_refused_before_the_build(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GNUPGHOME", str(tmp_path))
+    with pytest.raises(ReleaseError, match=r"(?s)gpg failed: .*nobody@nowhere.*next: gpg --list-secret-keys"):
+        release(checkout, "nobody@nowhere", PYTHON, "")
+
+
+def test_a_host_without_gnupg_is_refused_before_the_build(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "git").symlink_to(str(shutil.which("git")))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ReleaseError, match="gpg cannot be run: No such file or directory; next: install gpg"):
+        release(checkout, "anyone", PYTHON, "")
+
+
+def test_a_release_that_exists_is_refused_before_the_build(checkout: Path) -> None:
+    (checkout / "dist/release-1.2.3").mkdir(parents=True)
+    with pytest.raises(ReleaseError, match=r"dist/release-1\.2\.3 exists; next: remove it"):
+        release(checkout, UNSIGNED, PYTHON, "")
+
+
+def test_what_git_reports_is_the_error(tmp_path: Path) -> None:
+    with pytest.raises(ReleaseError, match=r"(?s)git failed: .*\nnext: git -C"):
+        release(tmp_path / "missing", UNSIGNED, PYTHON, "")
+
+
+def test_a_python_that_is_missing_is_refused_before_the_build(checkout: Path) -> None:
+    with pytest.raises(ReleaseError, match="no/python cannot be run; next: make release TARGET_PYTHON="):
+        release(checkout, UNSIGNED, "no/python", "")
+
+
+def test_a_build_that_fails_leaves_no_release(checkout: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (checkout / ".venv/bin").mkdir(parents=True)
+    (checkout / ".git/info/exclude").write_text(".venv\n")
+    (checkout / ".venv/bin/python").symlink_to(sys.executable)
+    # relative, as a user may type it
+    python = os.path.relpath(sys.executable)
+    with pytest.raises(ReleaseError, match=r"hatch_build\.py failed; next: correct what its messages above report"):
+        release(checkout, UNSIGNED, python, "")
+    assert "hatch_build.py" in capfd.readouterr().err
+    assert not (checkout / "dist").exists()
 
 
 @pytest.mark.skipif(shutil.which("gpg") is None, reason="gpg is not installed")

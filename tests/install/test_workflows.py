@@ -28,6 +28,12 @@ def test_the_workflows_require_what_ci_requires() -> None:
     assert required == dict.fromkeys(required, required["run"])
 
 
+def test_every_checkout_has_the_tags_of_releases() -> None:
+    """Without them, the upgrade runs one version against itself, and nothing holds the record of the interface."""
+    texts = [path.read_text() for path in WORKFLOWS]
+    assert sum(text.count("actions/checkout@") for text in texts) == sum(text.count("fetch-depth: 0") for text in texts)
+
+
 def test_every_python_is_at_least_the_oldest_that_is_supported() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     found = {version for path in WORKFLOWS for version in re.findall(r'"(3\.\d+)"', path.read_text())}

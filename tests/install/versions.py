@@ -10,26 +10,22 @@ import zipfile
 from pathlib import Path
 
 from tests.install.host import REPOSITORY, build_wheel, with_version
+from tests.tools.tags import newest_tag
 
 NEWER = "99.0"
 _FROM = "CHECKPOINTER_TEST_UPGRADE_FROM"
-"""Environment variable with the commit of the older version; without it, the newest tag, or the tree without a tag."""
+"""Variable with the commit of the older version; without it, the newest tag; without a tag, the tree itself."""
 
 
 class Versions:
-    """The `old` and the `new` version: commands that run them, and what each calls itself."""
+    """Commands that run the `old` and the `new` version; without a tag both are the same code under two numbers."""
 
     def __init__(self, folder: Path) -> None:
         (wheel,) = build_wheel(folder / "new").glob("*.whl")
-        commit = os.environ.get(_FROM) or _newest_tag()
+        commit = os.environ.get(_FROM) or newest_tag(REPOSITORY)
         older = _wheel_of(commit, folder / "old") if commit else wheel
         self.old = _unpacked(older, folder / "programs/old")
         self.new = _unpacked(with_version(wheel, NEWER, folder), folder / "programs/new")
-
-
-def _newest_tag() -> str:
-    command = ["git", "-C", REPOSITORY, "describe", "--tags", "--abbrev=0", "--match", "v*"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _wheel_of(commit: str, folder: Path) -> Path:

@@ -3,7 +3,7 @@
 `docs/interface.txt` is the record. The present interface is read from the declarations: click's commands, schemas,
 metrics, keys, error classes, applications, file names, tables. A new line is recorded by the command above. A line
 that disappeared stays in the record, and fails the test, until the deprecation rule of `docs/compatibility.md` lets it
-go.
+go. A line that was removed from the record by hand fails it too, if the newest tag's record has it.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from journal.json_segments import MANIFEST
 from node_state.alarm_kinds import ALARM_KINDS
 from site_config.keys import KEYS
 from tests.tools.interface_of_servers import all_of_servers
+from tests.tools.tags import newest_tag, text_at
 
 ROOT = Path(__file__).parents[2]
 RECORDED = ROOT / "docs" / "interface.txt"
@@ -103,6 +104,12 @@ def present() -> list[str]:
 def compared(recorded: Collection[str], now: Collection[str], may_go: Collection[str]) -> Differences:
     """Compare the present interface with the record; lines of `may_go` may be missing."""
     return Differences(sorted(set(recorded) - set(now) - set(may_go)), sorted(set(now) - set(recorded)))
+
+
+def released_lines(repository: Path) -> list[str]:
+    """Return the record of the newest tag before the present commit; empty without a tag."""
+    tag = newest_tag(repository)
+    return text_at(repository, tag, "docs/interface.txt").splitlines() if tag else []
 
 
 def removable(page: str, version: str) -> set[str]:

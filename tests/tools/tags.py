@@ -1,0 +1,18 @@
+"""Tags of releases in a repository."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+
+def newest_tag(repository: Path) -> str:
+    """Return the newest tag v* before the commit that is checked out; "" without one, or without a history."""
+    command = ["git", "-C", repository, "describe", "--tags", "--abbrev=0", "--match", "v*", "HEAD^"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def text_at(repository: Path, tag: str, path: str) -> str:
+    """Return the text of a file in the commit of a tag."""
+    command = ["git", "-C", repository, "show", f"{tag}:{path}"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
