@@ -109,6 +109,7 @@ def prove(
     based: bool,
     images: Callable[[], Sequence[ImageId]] = tuple,
     deep: bool = True,
+    same_process: Callable[[ImageId], bool] = lambda image: False,
     alive: Callable[[], bool] = lambda: False,
 ) -> PastVerdict:
     """Compare what was applied with what `witness` has.
@@ -119,6 +120,8 @@ def prove(
         images: our images at the end of a run or between runs, newest first. If transactions cannot decide, an image
             that the NameNode has proves everything before it.
         deep: False compares only the bounds of segments.
+        same_process: whether the active NameNode's process is the one whose past is known to have an image. Such an
+            image counts as one that the NameNode has.
         alive: whether the active NameNode's process already ran when the past was last proven. Then edits that were
             purged since need no comparison.
     """
@@ -141,7 +144,7 @@ def prove(
         behind = [verdict for run, verdict in zip(runs, found, strict=True) if run.last > image.txid]
         if not all(verdict.holds for verdict in behind):
             break
-        digest = witness.image_md5(image.txid)
+        digest = image.md5 if same_process(image) else witness.image_md5(image.txid)
         if digest is None:
             return PastVerdict(
                 PastFinding.UNKNOWN, f"it is not known whether the NameNode has the image at txid {image.txid}"

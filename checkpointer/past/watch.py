@@ -5,8 +5,9 @@ NameNode's edits and found equal), unknown (nobody could be asked) or lost. It i
 each applied edit is unknown until it is compared. A comparison of segment bounds keeps the state proven only while
 nothing else changed. Before an image is made or offered, contents are compared.
 
-An image that was not made here gets a provenance when it is fetched or loaded: the NameNode's process, and the edits
-that end with the image. These prove the image after the NameNode has purged it.
+An image that was not made here gets a provenance when it is fetched, loaded or found at the NameNode: the NameNode's
+process, and the edits that end with the image. These prove the image after the NameNode has purged it, but nothing that
+was applied to the image.
 
 A lost state stays lost until a complete comparison succeeds or the node starts over; matching bounds are not enough. A
 hasty loss (a transaction may be readable before the NameNode counts it) counts once the next check finds it again.
@@ -15,7 +16,7 @@ docs/lost-past.md has the theory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -58,8 +59,10 @@ class PastWatch:
         self._lost: PastVerdict | None = None
         # start times of the NameNodes' processes at the last complete comparison
         self._lives: Mapping[str, int] = {}
-        # the NameNode's process whose past has the loaded image
-        self._stored_life: tuple[str, int] | None = None
+        # the active NameNode's process during all of that comparison
+        self._life: tuple[str, int] | None = None
+        # whether the edits after the loaded image are missing
+        self._gap = False
 
     def loaded(self, image: ImageId) -> None:
         """Continue from the provenance of an image that was loaded."""
@@ -68,9 +71,9 @@ class PastWatch:
             # stored as long as the NameNode has the image: later the NameNode may have purged it
             provenance = self.fetched(image) or provenance
         self._recorder.begin(image, provenance)
-        self._proven = self._lost = None
+        self._proven = self._lost = self._life = None
         self._lives = {}
-        self._stored_life = None if provenance is None else provenance.life
+        self._gap = False
 
     def fetched(self, image: ImageId) -> Provenance | None:
         """Store and return the provenance of an image that was not made here; None if the active NameNode lacks it."""
@@ -90,28 +93,24 @@ class PastWatch:
 
     def saved(self, image: ImageId) -> None:
         """Store the provenance of an image that was just saved and proven."""
-        life = self._witness(()).active_life()
-        lasting = life if life in tuple(self._lives.items()) else None
-        self._provenances.add(image.md5, replace(self._recorder.provenance(), life=lasting))
+        self._provenances.add(image.md5, replace(self._recorder.provenance(), life=self._life))
 
     def forget(self) -> None:
         """Forget the images that were set aside, and their provenances."""
         self._provenances.forget()
-        self._proven = self._lost = None
-        self._doubted = False
+        self._proven = self._lost = self._life = None
+        self._doubted = self._gap = False
         self._lives = {}
-        self._stored_life = None
 
     def doubt(self, *, gap: bool = False) -> None:
         """Make the next check compare everything.
 
         Args:
-            gap: whether the next edits are missing, so that a state with no other proof than the process that had the
-                loaded image is not worth keeping.
+            gap: whether the next edits are missing, so that a state with no other proof than the process stored with
+                an image is not worth keeping.
         """
         self._proven = None
-        if gap:
-            self._stored_life = None
+        self._gap |= gap
 
     def check(self, *, deep: bool) -> PastVerdict:
         """Compare what the namespace holds and was not compared before.
@@ -135,10 +134,11 @@ class PastWatch:
             based=recorder.base_unproven,
             images=lambda: self._images(recorder.base),
             deep=full,
-            alive=lambda: _is_alive(witness, (self._stored_life, *self._lives.items())),
+            same_process=lambda image: not self._gap and self._is_of_process(image, witness),
+            alive=lambda: _process_of(witness, self._lives) is not None,
         )
         if verdict.holds and deep:
-            self._lives = lives
+            self._lives, self._life = lives, _process_of(witness, lives)
         if verdict.hasty and not self._doubted:
             self._doubted = True
             return PastVerdict(PastFinding.UNKNOWN, verdict.reason)
@@ -146,6 +146,9 @@ class PastWatch:
         if verdict.holds and full:
             recorder.mark_proven(verdict.image)
             self._proven = self._subject()
+            if verdict.image is not None and self._provenances.of(verdict.image.md5) is None:
+                # no NameNode answered when the image was loaded
+                self.fetched(verdict.image)
         elif verdict.lost:
             # Matching bounds no longer suffice.
             self._proven = None
@@ -170,8 +173,16 @@ class PastWatch:
             based=provenance.base is not None,
             images=lambda: self._images(provenance.base) if provenance.runs else [image],
             # An image without runs may have come after the last comparison.
-            alive=lambda: _is_alive(witness, (provenance.life, *(self._lives.items() if provenance.runs else ()))),
+            alive=lambda: (
+                self._is_of_process(image, witness)
+                or (bool(provenance.runs) and _process_of(witness, self._lives) is not None)
+            ),
         )
+
+    def _is_of_process(self, image: ImageId, witness: Witness) -> bool:
+        """Return whether the process stored with an image is that of the active NameNode, so that its past has it."""
+        provenance = self._provenances.of(image.md5)
+        return provenance is not None and provenance.life is not None and witness.active_life() == provenance.life
 
     def _shorten(self, runs: Sequence[TxnRun]) -> None:
         """Start from our newest image if the NameNode has it too: an idle cluster has hundreds of runs before it."""
@@ -193,10 +204,7 @@ class PastWatch:
         return [*(image for image in self._held() if image.txid > base.txid), base]
 
 
-def _is_alive(witness: Witness, lives: Collection[tuple[str, int] | None]) -> bool:
-    """Return whether the active NameNode's process is one of `lives`, which ran at a comparison.
-
-    Its past is still the one that was compared.
-    """
+def _process_of(witness: Witness, lives: Mapping[str, int]) -> tuple[str, int] | None:
+    """Return the active NameNode's process if it is one of `lives`: its past is the one of that time. Else None."""
     life = witness.active_life()
-    return life is not None and life in lives
+    return life if life is not None and life in lives.items() else None

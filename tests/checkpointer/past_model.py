@@ -227,22 +227,30 @@ class ModelWitness:
 class ModelNode:
     """A node of ours: what it stands on, and the steps that its role makes with it.
 
+    Args:
+        in_progress: whether it reads open segments.
+        keeps_edits: whether it is a backup node, which applies the segments of its own disk first, compares nothing
+            before an image is made, and starts over if the NameNode has written less than is on that disk.
+
     Attributes:
         hasty: how often the NameNode is set back in the middle of a comparison.
         begun, taken: how often it started over, and had an image taken.
     """
 
-    def __init__(self, namenode: ModelNamenode, *, in_progress: bool) -> None:
+    def __init__(self, namenode: ModelNamenode, *, in_progress: bool, keeps_edits: bool) -> None:
         self._namenode = namenode
         self._in_progress = in_progress
+        self._keeps_edits = keeps_edits
         self.hasty = 0.01
+        # segments on the disk of a backup node
+        self._local: list[ModelSegment] = []
         self.claims = ModelProvenances()
         self.images: dict[int, str] = {}
         self.begun = self.taken = 0
         self.restart()
 
     def restart(self) -> None:
-        """Begin as a new process: only images and provenances are left."""
+        """Begin as a new process: only images, provenances and local segments are left."""
         self._recorder = TxnRecorder()
         self._watch = PastWatch(
             self._recorder,
@@ -265,6 +273,7 @@ class ModelNode:
 
     def _start_over(self) -> None:
         self.begun += 1
+        self._local = []
         self._fetch()
         self._watch.forget()
         self._load()
@@ -278,18 +287,32 @@ class ModelNode:
 
     def tail(self) -> None:
         """Apply the present edits, or a part of them."""
-        self._assure(deep=False)
-        if self._namenode.segments[0].first > self._applied + 1 and self._namenode.random.random() < 0.5:
+        if not self._keeps_edits:
+            self._assure(deep=False)
+        elif any(each.last > self._namenode.newest for each in self._local):
+            self._start_over()
+        self._fetch_segments()
+        present = [*self._local, *self._namenode.segments]
+        if min(each.first for each in present) > self._applied + 1 and self._namenode.random.random() < 0.5:
             # The edits have been purged: the node continues from the NameNode's image, automatically or on command.
             self._fetch()
             self._watch.forget()
             self._load()
         most = self._namenode.random.choice((3, 50, 10_000))
-        for segment in list(self._namenode.segments):
+        for segment in sorted(present, key=lambda each: each.first):
             if segment.in_progress and not self._in_progress:
                 continue
             if segment.first <= self._applied + 1 <= segment.last:
                 most = self._apply(segment, most)
+
+    def _fetch_segments(self) -> None:
+        """Add the NameNode's segments that follow those on the disk of a backup node."""
+        if not self._keeps_edits:
+            return
+        for segment in self._namenode.segments:
+            last = max([self._applied, *(each.last for each in self._local)])
+            if not segment.in_progress and segment.first <= last + 1 <= segment.last:
+                self._local.append(segment)
 
     def _apply(self, segment: ModelSegment, most: int) -> int:
         first = self._applied + 1
@@ -336,11 +359,11 @@ def run_history(seed: int, steps: int = 60) -> tuple[ModelNamenode, ModelNode]:
     chance = random.Random(seed)
     namenode = ModelNamenode(chance, telling=chance.choice((0.0, 0.05, 0.5, 1.0)))
     namenode.start()
-    node = ModelNode(namenode, in_progress=chance.random() < 0.5)
+    node = ModelNode(namenode, in_progress=chance.random() < 0.5, keeps_edits=chance.random() < 0.5)
+    weights = chance.choice(((20, 10, 2, 3, 5, 15, 15, 15, 3), (20, 10, 8, 3, 5, 10, 5, 10, 20)))
     for _ in range(steps):
         step = chance.choices(
-            ("write", "roll", "save", "copy", "set back", "tail", "checkpoint", "upload", "restart"),
-            (20, 10, 2, 3, 5, 15, 15, 15, 3),
+            ("write", "roll", "save", "copy", "set back", "tail", "checkpoint", "upload", "restart"), weights
         )[0]
         if step == "write":
             namenode.write(chance.randint(1, 12))

@@ -12,6 +12,7 @@ from checkpointer.checks.ask_storage import ask_directories
 from checkpointer.checks.facts import Facts
 from checkpointer.checks.storage_checks import check_storage
 from checkpointer.checks.thresholds import Thresholds
+from checkpointer.past.proof import PastFinding
 from checkpointer.past.watch import PastWatch
 from checkpointer.storage.lost_pasts import LOST_PAST, NOT_COMPARED
 from engine.txn_runs import ImageId, Provenance, TxnRecorder
@@ -22,7 +23,7 @@ from servlets.status import TriggerState
 from tests.checkpointer.backup_support import Daemon as Backup
 from tests.checkpointer.backup_support import backup_config
 from tests.checkpointer.past_model import ModelSegment
-from tests.checkpointer.past_support import OURS, Provenances, Witness, noted
+from tests.checkpointer.past_support import OURS, Provenances, Witness, chmod, delete, noted, segment
 from tests.checkpointer.standby_support import PERIOD, TRANSACTIONS, Daemon, config_for, images, write_edits
 from tests.checkpointer.streaming_namenode import StreamingNamenode
 from tests.namenode_stub.stub_support import formatted
@@ -52,16 +53,71 @@ def test_what_ends_with_a_fetched_image_is_of_the_process_that_has_the_image(kin
     assert store.of("bb") is None
 
 
-def test_an_image_is_of_the_process_that_was_compared() -> None:
-    """The NameNode may be restarted between the comparison and the end of the image."""
+@pytest.mark.parametrize(("kind", "stored"), [(Witness, ("nn", 7)), (Restarting, None)])
+def test_an_image_is_of_the_process_that_was_compared(kind: type[Witness], stored: tuple[str, int] | None) -> None:
+    """The process is known before the image is saved: `saved` asks nobody."""
     store = Provenances("", Provenance((), None))
-    witness = Witness(OURS, 9, {0: "aa"}, life=7)
+    witness = kind(OURS, 9, {0: "aa"}, life=7)
     watch = PastWatch(noted(*OURS), store, lambda: [ImageId(0, "aa")], lambda last: witness)
     assert watch.check(deep=True).holds
-    for life, stored in ((7, ("nn", 7)), (8, None)):
-        witness.life = life
-        watch.saved(ImageId(9, "bb"))
-        assert store.known["bb"].life == stored
+    # the NameNode is restarted after the comparison, or does not answer
+    witness.life = 0
+    watch.saved(ImageId(9, "bb"))
+    assert store.known["bb"].life == stored
+
+
+QUIET = (segment(1, chmod(2)), segment(4, chmod(5)))
+IMAGE = ImageId(3, "aa")
+
+
+def watch_over(store: Provenances, witness: Witness, *applied: ModelSegment) -> PastWatch:
+    """Return the watch of a daemon that has loaded IMAGE and applied segments."""
+    recorder = TxnRecorder()
+    watch = PastWatch(recorder, store, lambda: [IMAGE], lambda last: witness)
+    watch.loaded(IMAGE)
+    for each in applied:
+        for _ in recorder.record_all(each.read(each.first)):
+            pass
+        recorder.mark_applied(each.last)
+    return watch
+
+
+def test_the_process_of_an_image_excuses_nothing_after_the_image() -> None:
+    """Segments of a lost past, on the disk of a backup node, whose txids the NameNode has purged."""
+    store = Provenances("", Provenance((), None))
+    present = [segment(4, delete(5, at=9000)), segment(7, delete(8, at=9001))]
+    witness = Witness(present, 9, {3: "aa"}, life=2)
+    # the daemon is killed before it compares anything
+    watch_over(store, witness)
+    assert store.known["aa"].life == ("nn", 2)
+    lost = segment(4, delete(5, at=1000))
+    witness.present, witness.images = present[1:], {}
+    watch = watch_over(store, witness, lost, present[1])
+    assert watch.check(deep=True).finding is PastFinding.SILENT
+    # the image itself still holds, which excuses nothing either
+    assert watch.confirm(IMAGE).holds
+    assert watch.check(deep=True).finding is PastFinding.SILENT
+
+
+@pytest.mark.parametrize(("life", "gap", "holds"), [(2, False, True), (3, False, False), (2, True, False)])
+def test_edits_that_are_not_identifying_hold_on_an_image_of_the_process(life: int, gap: bool, holds: bool) -> None:
+    store = Provenances("aa", Provenance(noted(QUIET[0]).runs(), ImageId(0, "00"), life=("nn", 2)))
+    watch = watch_over(store, Witness(QUIET[1:], 6, {}, life=life), QUIET[1])
+    if gap:
+        watch.doubt(gap=True)
+    assert watch.check(deep=True).finding is (PastFinding.HOLDS if holds else PastFinding.SILENT)
+
+
+def test_an_image_gets_its_provenance_once_a_namenode_answers() -> None:
+    store = Provenances("", Provenance((), None))
+    witness = Witness(QUIET, 6, None, life=0)
+    watch = watch_over(store, witness)
+    assert watch.check(deep=True).finding is PastFinding.UNKNOWN
+    assert store.of("aa") is None
+    witness.images, witness.life = {3: "aa"}, 2
+    assert watch.check(deep=True).holds
+    # no segment from the first one to the image is identifying, so the image is proven by itself
+    assert store.of("aa") == Provenance((), IMAGE, life=("nn", 2))
 
 
 # ---- daemons -----------------------------------------------------------------------------------------------
