@@ -9,17 +9,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from image_format.inode_columns import read_inode_columns
-from image_format.kernels.inode import DIRECTORY
-from image_format.policies import policies_of
+from image_format.inode_columns import InodeColumns, read_inode_columns
+from image_format.kernels.inode import DIRECTORY, FILE
+from image_format.policies import policies_of, raw_bytes
 from image_tools.dump.records import ImageRecords
-from image_tools.namespace_browser import space_consumed
 from pipeline.host_image import HostImage
 from pipeline.reports.counts.classes import known_size
-from pipeline.reports.counts.grouping import Numbers, add_up, grouped, numbers
-from pipeline.reports.counts.snapshots import BLOCK_COLUMNS, KEPT, KeptSpace, SnapshotCosts, held_files
+from pipeline.reports.counts.grouping import Numbers, add_up, numbers
+from pipeline.reports.counts.snapshots import ALWAYS, KeptSpace, SnapshotCosts, View, needed, replica_views
 from pipeline.reports.rows import records
-from pipeline.reports.snapshot_views import SnapshotViews
+from pipeline.reports.snapshot_views import FileDiffs, SnapshotViews
 from pipeline.source_files import SourceFile
 from pipeline.sources.fsimage import open_in_task
 from pipeline.sources.image_tables import sections
@@ -27,6 +26,7 @@ from pipeline.sources.table_reader import TablePart
 from pipeline.tables.snapshots import SNAPSHOTS
 
 _SLOTS = 1 << 16
+_BLOCK_COLUMNS = ("inode_id", "bytes", "raw_bytes")
 _LISTED = ("snapshot_id", "name", "root_id", "root_path", "creation_time")
 
 
@@ -77,76 +77,96 @@ def _by_directory(rows: list[dict[str, Any]], views: SnapshotViews, kept: KeptSp
 
 
 def kept_space(host: HostImage, views: SnapshotViews) -> KeptSpace:
-    """Return what only snapshots keep: files outside of the current tree, and older blocks of any file."""
+    """Return what only snapshots keep: files outside of the current tree, and older blocks and more replicas of any."""
     kept = KeptSpace()
-    special = np.array(sorted(views.files), np.int64)
+    parts = [np.empty((3, 0), np.int64)]
     for start in range(0, host.count, _SLOTS):
         slots = range(start, min(start + _SLOTS, host.count))
         outside = np.flatnonzero(~host.in_tree(slots)) + start
         if outside.size:
-            read = read_inode_columns(
-                host.index.inode_buffer, host.arrays.offsets.at(outside), host.image.place("INODE")
-            )
+            read = _columns(host, outside)
             kept.directories += int((read.kind == DIRECTORY).sum())
-            _add_files(host, views, kept, outside, np.setdiff1d(read.id, special))
-    for inode_id in views.files:
-        _add_blocks(host, views, kept, inode_id)
+            parts.append(_block_sums(host, outside, np.sort(read.id[read.kind == FILE])))
+    files = np.concatenate(parts, axis=1)
+    _add_files(host, views, kept, *files[:, ~np.isin(files[0], views.files)])
+    _add_special_files(host, views, kept)
     return kept
 
 
-def _add_files(host: HostImage, views: SnapshotViews, kept: KeptSpace, outside: Numbers, ids: Numbers) -> None:
-    """Add files whose blocks are the same in all snapshots.
+def _columns(host: HostImage, slots: Numbers) -> InodeColumns:
+    return read_inode_columns(host.index.inode_buffer, host.arrays.offsets.at(slots), host.image.place("INODE"))
+
+
+def _block_sums(host: HostImage, outside: Numbers, ids: Numbers) -> Numbers:
+    """Return `ids`, and the bytes of the blocks of each without and with replicas; blocks of unknown size have 0.
 
     Args:
-        outside: slots of inodes that are only in snapshots, of which `ids` are counted.
+        outside: slots of inodes that are only in snapshots.
+        ids: files of these, ascending.
     """
-    blocks = sections.blocks_of(host, range(int(outside[0]), int(outside[-1]) + 1), BLOCK_COLUMNS)
-    parts = [held_files(batch, ids) for batch in blocks]
-    if not parts:
-        return
-    found = grouped(pa.concat_tables(parts), ("inode_id",), KEPT[1:])
-    inodes, length, raw = (numbers(found[name]) for name in ("inode_id", *KEPT[1:]))
+    sums = np.zeros((2, ids.size), np.int64)
+    for batch in sections.blocks_of(host, range(int(outside[0]), int(outside[-1]) + 1), _BLOCK_COLUMNS):
+        inodes, length, raw = (numbers(batch[name]) for name in _BLOCK_COLUMNS)
+        rows = np.isin(inodes, ids)
+        groups = np.searchsorted(ids, inodes[rows])
+        sums += [add_up(each[rows], groups, ids.size) for each in (known_size(length), raw)]
+    return np.stack([ids, *sums])
+
+
+def _add_files(
+    host: HostImage, views: SnapshotViews, kept: KeptSpace, inodes: Numbers, length: Numbers, raw: Numbers
+) -> None:
+    """Add files whose blocks and replicas are the same in all snapshots."""
     parents = host.parent_rows[host.index.slots_of(inodes)].astype(np.int64)
     above = np.where(parents >= 0, host.directories.ids[np.maximum(parents, 0)], -1)
     plain = (parents >= 0) & views.is_plain(inodes, above)
     directories, groups = np.unique(above[plain], return_inverse=True)
     sums = [add_up(each[plain], groups, directories.size) for each in (np.ones_like(length), length, raw)]
-    for at, directory in enumerate(directories.tolist()):
-        kept.add(views.directory(directory), *(int(each[at]) for each in sums))
-    for at in np.flatnonzero(~plain).tolist():
-        kept.add(views.file(int(inodes[at])), 1, int(length[at]), int(raw[at]))
+    for view, *values in zip(views.directories(directories), *(each.tolist() for each in sums), strict=True):
+        kept.add((view,), *values)
+    others = views.inodes(inodes[~plain])
+    for view, size, space in zip(others, length[~plain].tolist(), raw[~plain].tolist(), strict=True):
+        kept.add((view,), 1, size, space)
 
 
-def _add_blocks(host: HostImage, views: SnapshotViews, kept: KeptSpace, inode_id: int) -> None:
-    """Add the blocks of a file that had other blocks at a snapshot."""
-    slot = host.slot(inode_id)
-    if slot < 0:
-        return
-    is_current = bool(host.in_tree(range(slot, slot + 1))[0])
-    sizes: dict[int, int] = {}
-    users: dict[int, int] = {}
+def _add_special_files(host: HostImage, views: SnapshotViews, kept: KeptSpace) -> None:
+    """Add files that had other blocks or another replication factor at a snapshot."""
+    slots = host.index.slots_of(views.files)
+    files, slots = views.files[slots >= 0], slots[slots >= 0]
+    read, policies = _columns(host, slots), policies_of(ImageRecords(host.image).erasure_coding())
+    for at, view in enumerate(views.inodes(files)):
+        slot = int(slots[at])
+        is_current = bool(host.in_tree(range(slot, slot + 1))[0])
+        if not is_current:
+            kept.add((view,), 1, 0, 0)
+        diffs = views.diffs_of_file(int(files[at]), view)
+        policy = policies.get(int(read.ec_policy[at]))
+        factors = replica_views(diffs.replication, int(read.replication[at]), is_current=is_current)
+        for users, sizes in _block_users(host, slot, diffs, is_current=is_current).items():
+            length = int(sizes.sum())
+            spaces: list[tuple[tuple[View, ...], int, int]] = [((users,), length, 0)]
+            if policy is None:
+                spaces += [(needed(users, holders), 0, replicas * length) for replicas, holders in factors]
+            else:
+                spaces += [((users,), 0, int(raw_bytes(sizes, policy).sum()))]
+            for needs, size, space in spaces:
+                if needs != (ALWAYS,):
+                    kept.add(needs, 0, size, space)
+
+
+def _block_users(host: HostImage, slot: int, diffs: FileDiffs, *, is_current: bool) -> dict[View, Numbers]:
+    """Return the sizes of a file's blocks by the snapshots that have them, `ALWAYS` for those of the current file."""
     current: dict[int, int] = {}
     for batch in sections.blocks_of(host, range(slot, slot + 1), ("block_id", "bytes")):
         current |= zip(batch["block_id"].to_pylist(), batch["bytes"].to_pylist(), strict=True)
-    everywhere = 0
-    for view, blocks in views.block_lists(inode_id):
-        everywhere |= view
+    sizes = dict(current)
+    users: dict[int, View] = dict.fromkeys(current, ALWAYS) if is_current else {}
+    for view, blocks in diffs.blocks:
         for block, size in (current if blocks is None else blocks).items():
             sizes[block] = size
             users[block] = users.get(block, 0) | view
-    if not is_current:
-        kept.add(everywhere, 1, 0, 0)
-    alone = [block for block, view in users.items() if view and not (is_current and block in current)]
-    length = known_size(np.array([sizes[block] for block in alone], np.int64))
-    for block, size, raw in zip(alone, length.tolist(), _raw(host, slot, length).tolist(), strict=True):
-        kept.add(users[block], 0, size, raw)
-
-
-def _raw(host: HostImage, slot: int, length: Numbers) -> Numbers:
-    """Return the space of blocks of the file in a slot with its present replication or erasure coding."""
-    read = read_inode_columns(
-        host.index.inode_buffer, host.arrays.offsets.at(np.array([slot])), host.image.place("INODE")
-    )
-    policies = policies_of(ImageRecords(host.image).erasure_coding())
-    replication, coding = (np.full_like(length, int(each[0])) for each in (read.replication, read.ec_policy))
-    return space_consumed(policies, length, replication, coding)
+    found: dict[View, list[int]] = {}
+    for block, view in users.items():
+        if view:
+            found.setdefault(view, []).append(sizes[block])
+    return {view: known_size(np.array(each, np.int64)) for view, each in found.items()}

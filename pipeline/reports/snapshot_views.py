@@ -5,13 +5,13 @@ snapshot and before the next diff (DirectoryWithSnapshotFeature). A child is the
 directory after the last diff that lists its name as created; a child in the deleted list of a diff, only up to that
 diff's snapshot. An inode that was renamed has several such places.
 
-Only directories that are asked for, and those above them, are resolved. Lists of deleted inodes stay in memory, lists
-of created names do not.
+Only directories that are asked for, and those above them, are resolved. Lists of deleted inodes stay in memory. The
+names in a directory's diffs are read once for all inodes that are asked for, and discarded.
 """
 
 from __future__ import annotations
 
-import functools
+import itertools
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from image_format.inode_columns import read_inode_columns
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.records import DirectoryDiffRecords, FileDiffRecords, ImageRecords
 from image_tools.dump.values import signed32, signed64
@@ -27,15 +28,36 @@ from pipeline.host_image import HostImage
 
 Ids = npt.NDArray[np.int64]
 
-_CACHED_DIRECTORIES = 256
+_CURRENT = 1 << 62
+"""Later than any snapshot."""
 
 
-class _Place(NamedTuple):
-    """A place of an inode: a directory, the name there, and the last snapshot with it; None for a current child."""
+class _Places(NamedTuple):
+    """Places of inodes, one row each.
 
-    directory: int
-    name: bytes
-    last: int | None
+    Attributes:
+        inode: id of the inode.
+        directory: where the inode is or was.
+        end: the last snapshot with the inode there; `_CURRENT` for a current child.
+        reference: number of the reference with the inode's name there, -1 for its own name.
+    """
+
+    inode: Ids
+    directory: Ids
+    end: Ids
+    reference: Ids
+
+
+class FileDiffs(NamedTuple):
+    """What the diffs of a file record, for disjoint sets of snapshots; None for what the current file has.
+
+    Attributes:
+        blocks: (view, blocks: bytes by id) of each list of blocks.
+        replication: (view, replication factor).
+    """
+
+    blocks: list[tuple[int, dict[int, int] | None]]
+    replication: list[tuple[int, int | None]]
 
 
 class SnapshotViews:
@@ -46,7 +68,7 @@ class SnapshotViews:
         roots: snapshottable directory of each snapshot, in the same order.
         changed: number of inodes with a diff, by snapshottable directory.
         deleted: number of inodes in deleted lists, by snapshottable directory.
-        files: ids of the files whose diffs have blocks of their own.
+        files: ids of the files whose diffs have blocks of their own or another replication factor, ascending.
 
     Raises:
         RecordError: a record is damaged; so do the methods.
@@ -61,99 +83,123 @@ class SnapshotViews:
         self._own = {root: sum(1 << at for at, each in enumerate(self.roots) if each == root) for root in self.roots}
         self.changed: Counter[int] = Counter()
         self.deleted: Counter[int] = Counter()
-        self.files: list[int] = []
         self._referred = np.array([signed64(each.referredId) for each in self._records.references()], np.int64)
-        self._gone, self._gone_from, self._gone_at = self._read_diffs(dict(found))
-        self._reference_holders, self._reference_ends = host.index.history.held_in_diffs()
+        self._gone, self.files = self._read_diffs(dict(found))
         self._known: dict[int, int] = {}
 
-    def _read_diffs(self, root_of: dict[int, int]) -> tuple[Ids, Ids, Ids]:
-        """Return (ids in deleted lists, ascending; the directory of each; the snapshot of its diff)."""
+    def _read_diffs(self, root_of: dict[int, int]) -> tuple[_Places, Ids]:
+        """Return the places that inodes have lost, by ascending id, and `files`."""
         gone: list[Ids] = []
+        with_blocks: list[int] = []
+        copies: list[tuple[int, int]] = []
         for of_inode in self._records.snapshot_diffs():
             inode_id = signed64(of_inode.inode_id)
             if isinstance(of_inode, FileDiffRecords):
                 snapshots = [signed32(diff.snapshotId) for diff in of_inode.diffs]
                 if any(diff.blocks for diff in of_inode.diffs):
-                    self.files.append(inode_id)
+                    with_blocks.append(inode_id)
+                factors = {diff.snapshotCopy.replication for diff in of_inode.diffs if diff.HasField("snapshotCopy")}
+                copies += [(inode_id, signed32(factor)) for factor in factors]
             else:
                 snapshots = [signed32(diff.snapshotId) for diff, _ in of_inode.diffs]
                 for snapshot, (diff, _) in zip(snapshots, of_inode.diffs, strict=True):
                     ids = np.array(diff.deletedINode, np.uint64).astype(np.int64)
-                    gone.append(np.stack([ids, np.full_like(ids, inode_id), np.full_like(ids, snapshot)]))
+                    gone.append(np.stack([ids, *(np.full_like(ids, each) for each in (inode_id, snapshot, -1))]))
                     if snapshot in root_of:
                         self.deleted[root_of[snapshot]] += ids.size
             self.changed.update({root_of[each] for each in snapshots if each in root_of})
-        rows = np.concatenate(gone, axis=1) if gone else np.empty((3, 0), np.int64)
-        inodes, directories, ends = rows[:, np.argsort(rows[0], kind="stable")]
-        return inodes, directories, ends
+        holders, ends = self._host.index.history.held_in_diffs()
+        held = np.flatnonzero(holders < 0)
+        gone.append(np.stack([self._referred[held], -holders[held], ends[held], held]))
+        rows = np.concatenate(gone, axis=1)
+        places = _Places(*rows[:, np.argsort(rows[0], kind="stable")])
+        return places, np.union1d(np.array(with_blocks, np.int64), self._with_other_factor(copies))
+
+    def _with_other_factor(self, copies: list[tuple[int, int]]) -> Ids:
+        """Return the files whose replication factor is not that of one of their copies (id, factor) in diffs."""
+        ids, factors = np.array(copies, np.int64).reshape(-1, 2).T
+        slots = self._host.index.slots_of(ids)
+        ids, factors, slots = ids[slots >= 0], factors[slots >= 0], slots[slots >= 0]
+        own = read_inode_columns(
+            self._host.index.inode_buffer, self._host.arrays.offsets.at(slots), self._host.image.place("INODE")
+        ).replication
+        return np.unique(ids[factors != own])
 
     def is_plain(self, ids: Ids, directories: Ids) -> npt.NDArray[np.bool_]:
         """Return which inodes are visible exactly when their current directories are, without looking at names."""
         diffed = self._host.index.history.owners
-        return ~(np.isin(ids, self._gone) | np.isin(directories, diffed) | np.isin(ids, self._referred))
+        return ~(np.isin(ids, self._gone.inode) | np.isin(directories, diffed) | np.isin(ids, self._referred))
 
     def up_to(self, snapshot: int) -> int:
         """Return the view of all snapshots up to an id."""
         return (1 << bisect_right(self.ids, snapshot)) - 1
 
-    def directory(self, inode_id: int) -> int:
-        """Return the snapshots in which a directory is visible, including its own.
+    def directories(self, ids: Ids) -> list[int]:
+        """Return the snapshots in which each directory is visible, including its own.
 
         Of two directories, each may have been below the other at some snapshot. The views of all directories above are
         therefore extended until none changes.
         """
-        if inode_id in self._known:
-            return self._known[inode_id]
-        places: dict[int, list[_Place]] = {}
-        pending = [inode_id]
-        while pending:
-            current = pending.pop()
-            if current not in places and current not in self._known:
-                places[current] = self._places(current)
-                pending += [place.directory for place in places[current]]
+        levels: list[list[tuple[int, int, int]]] = []
+        pending = self._unknown(ids)
+        while pending.size:
+            self._known |= {each: self._own.get(each, 0) for each in pending.tolist()}
+            places = self._places(pending)
+            levels.append(list(self._seen(places)))
+            pending = self._unknown(places.directory)
         changed = True
         while changed:
             changed = False
-            for current in reversed(places):
-                view = self._own.get(current, 0) | self._seen(places[current])
-                changed |= view != self._known.get(current, 0)
-                self._known[current] = view
-        return self._known[inode_id]
+            for level in reversed(levels):
+                for inode_id, directory, seen in level:
+                    view = self._known[inode_id] | self._known[directory] & seen
+                    changed |= view != self._known[inode_id]
+                    self._known[inode_id] = view
+        return [self._known[each] for each in ids.tolist()]
 
-    def _seen(self, places: list[_Place]) -> int:
-        found = 0
-        for place in places:
-            view = self._known.get(place.directory, 0)
-            if place.last is not None:
-                view &= self.up_to(place.last)
-            if view:
-                begun = self._begun(place.directory).get(place.name, ())
-                before = [each for each in begun if place.last is None or each < place.last]
-                view &= ~self.up_to(max(before)) if before else -1
-            found |= view
-        return found
+    def _unknown(self, ids: Ids) -> Ids:
+        return np.array([each for each in np.unique(ids).tolist() if each not in self._known], np.int64)
 
-    def _places(self, inode_id: int) -> list[_Place]:
-        slot = self._host.slot(inode_id)
-        if slot < 0:
-            return []
-        name = self._host.index.name(inode_id)
-        found = []
-        row = int(self._host.parent_rows[slot])
-        if row >= 0:
-            found.append(_Place(int(self._host.directories.ids[row]), name, None))
-        first, behind = np.searchsorted(self._gone, [inode_id, inode_id + 1])
-        for directory, end in zip(self._gone_from[first:behind], self._gone_at[first:behind], strict=True):
-            found.append(_Place(int(directory), name, int(end)))
-        history = self._host.index.history
-        for number in history.references_to(inode_id).tolist():
-            if (holder := -int(self._reference_holders[number])) > 0:
-                then = history.reference(number).name or name
-                found.append(_Place(holder, then, int(self._reference_ends[number])))
-        return found
+    def inodes(self, ids: Ids) -> list[int]:
+        """Return the snapshots in which each file or symlink is visible."""
+        places = self._places(ids)
+        self.directories(places.directory)
+        found = dict.fromkeys(ids.tolist(), 0)
+        for inode_id, directory, seen in self._seen(places):
+            found[inode_id] |= self._known[directory] & seen
+        return [*found.values()]
 
-    @functools.lru_cache(_CACHED_DIRECTORIES)  # noqa: B019 (one object per task)
+    def _places(self, ids: Ids) -> _Places:
+        """Return all places of inodes; an id that the image does not contain has none."""
+        ids = np.unique(ids)
+        slots = self._host.index.slots_of(ids)
+        ids, slots = ids[slots >= 0], slots[slots >= 0]
+        rows = self._host.parent_rows[slots]
+        current, own = ids[rows >= 0], self._host.directories.ids[rows[rows >= 0]]
+        now = _Places(current, own, np.full_like(current, _CURRENT), np.full_like(current, -1))
+        first = np.searchsorted(self._gone.inode, ids)
+        counts = np.searchsorted(self._gone.inode, ids, "right") - first
+        lost = np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+        return _Places(*(np.concatenate([at, each[lost]]) for at, each in zip(now, self._gone, strict=True)))
+
+    def _seen(self, places: _Places) -> Iterator[tuple[int, int, int]]:
+        """Yield (inode, directory, the snapshots of the directory in which the inode is there) of each place."""
+        order = np.argsort(places.directory, kind="stable")
+        rows = zip(*(column[order].tolist() for column in places), strict=True)
+        for directory, below in itertools.groupby(rows, lambda row: row[1]):
+            begun = self._begun(directory)
+            for inode_id, _, end, number in below:
+                seen = self.up_to(end)
+                if begun:
+                    before = [each for each in begun.get(self._name(inode_id, number), ()) if each < end]
+                    seen &= ~self.up_to(max(before)) if before else -1
+                yield inode_id, directory, seen
+
+    def _name(self, inode_id: int, number: int) -> bytes:
+        """Return the name of a reference, or of the inode if the reference has none."""
+        name: bytes = b"" if number < 0 else self._host.index.history.reference(number).name
+        return name or self._host.index.name(inode_id)
+
     def _begun(self, directory_id: int) -> dict[bytes, list[int]]:
         """Return, by name, the snapshots of the diffs after which another inode had the name.
 
@@ -172,8 +218,7 @@ class SnapshotViews:
             if self._host.slot(inode_id) >= 0:
                 yield self._host.index.name(inode_id)
         for number in diff.deletedINodeRef:
-            reference = self._host.index.history.reference(number)
-            yield reference.name or self._host.index.name(signed64(reference.referredId))
+            yield self._name(int(self._referred[number]), number)
 
     def _diffs(self, inode_id: int) -> FileDiffRecords | DirectoryDiffRecords | None:
         start, _ = self._host.index.history.diff_span(inode_id)
@@ -181,24 +226,24 @@ class SnapshotViews:
             return None
         return next((found for _, _, found in self._records.located_snapshot_diffs(start)), None)
 
-    def block_lists(self, inode_id: int) -> Iterator[tuple[int, dict[int, int] | None]]:
-        """Yield (view, blocks: bytes by id) of a file, for each list of blocks; None for the current list.
+    def diffs_of_file(self, inode_id: int, view: int) -> FileDiffs:
+        """Return what the diffs of a file record for the snapshots of a view.
 
-        A snapshot has the blocks of the first diff from it on that has blocks, otherwise the current ones
-        (INodeFile.getBlocks).
+        A snapshot has the blocks of the first diff from it on that has blocks (INodeFile.getBlocks), and the factor of
+        the first that has a copy of the inode (AbstractINodeDiffList.getSnapshotINode).
         """
-        left = self.file(inode_id)
+        found = FileDiffs([], [])
+        without_blocks = without_copy = view
         diffs = self._diffs(inode_id)
         for diff in reversed(diffs.diffs if isinstance(diffs, FileDiffRecords) else []):
+            until = self.up_to(signed32(diff.snapshotId))
             if diff.blocks:
-                view = left & self.up_to(signed32(diff.snapshotId))
-                yield view, {signed64(block.blockId): signed64(block.numBytes) for block in diff.blocks}
-                left &= ~view
-        yield left, None
-
-    def file(self, inode_id: int) -> int:
-        """Return the snapshots in which a file is visible."""
-        places = self._places(inode_id)
-        for place in places:
-            self.directory(place.directory)
-        return self._seen(places)
+                blocks = {signed64(block.blockId): signed64(block.numBytes) for block in diff.blocks}
+                found.blocks.append((without_blocks & until, blocks))
+                without_blocks &= ~until
+            if diff.HasField("snapshotCopy"):
+                found.replication.append((without_copy & until, signed32(diff.snapshotCopy.replication)))
+                without_copy &= ~until
+        found.blocks.append((without_blocks, None))
+        found.replication.append((without_copy, None))
+        return found

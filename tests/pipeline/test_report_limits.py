@@ -11,7 +11,6 @@ import pytest
 from pipeline.reports.counts.classes import known_size
 from pipeline.reports.counts.edits import EditRules, ordered
 from pipeline.reports.counts.grouping import add_up, grouped, total_of
-from pipeline.reports.counts.snapshots import held_files
 from pipeline.reports.counts.tree import CHANGES, ImageCounts, changes
 from pipeline.reports.rows import records
 from pipeline.reports.sections import space
@@ -19,8 +18,7 @@ from pipeline.reports.sections.cold import most_cold
 from pipeline.reports.sections.small_files import most_small
 from pipeline.reports.work import ReportData, ReportOptions
 from pipeline.schema import TIMESTAMP
-from pipeline.tables.inodes import BLOCKS
-from tests.pipeline.report_frames import AS_OF, ROOT, counted, counted_edits, directory, file, frame, keyed
+from tests.pipeline.report_frames import AS_OF, ROOT, counted, counted_edits, directory, file, keyed
 
 NO_ACK = (1 << 63) - 1
 MOST = (1 << 63) - 1
@@ -72,19 +70,6 @@ def test_quotas_of_more_than_a_hundredth_of_a_long(image: ImageCounts) -> None:
     quotas = next(table for table in section.tables if table.name == "quotas")
     used = {row[0]: row[-1] for row in quotas.rows}
     assert used == {"/odd": 30.0, "/large": 50.0}
-
-
-def test_blocks_of_unknown_size_count_nothing() -> None:
-    block = {"index": 0, "genstamp": 1, "striped": False, "replication": 3, "under_construction": False, "inode_id": 9}
-    blocks = frame(
-        BLOCKS,
-        [
-            {**block, "block_id": 1, "bytes": 5, "raw_bytes": 15},
-            {**block, "block_id": 2, "bytes": NO_ACK, "raw_bytes": None},
-            {**block, "block_id": 3, "bytes": NO_ACK, "raw_bytes": None},
-        ],
-    )
-    assert held_files(blocks, np.array([9])).to_pylist() == [{"inode_id": 9, "length": 5, "raw": 15}]
 
 
 def test_edits_of_absurd_lengths() -> None:

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import itertools
 from pathlib import Path
+from unittest import mock
 
+import numpy as np
 import pytest
 
 from image_format.index import ImageIndex
+from image_format.policies import policies_of, raw_bytes
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_tools.dump.records import FileDiffRecords, ImageRecords
 from image_tools.dump.values import signed64
 from image_tools.past_tree import PastTree
 from pipeline.host_image import HostImage
-from pipeline.reports.counts.snapshots import KeptSpace
+from pipeline.reports.counts.snapshots import ALWAYS, KeptSpace, needed, replica_views
 from pipeline.reports.snapshot_costs import kept_space, snapshot_costs
 from pipeline.reports.snapshot_views import SnapshotViews
-from tests.image_format.image_support import has_its_references
+from tests.image_format.image_support import build_image, delimited, has_its_references, minimal_sections, store
 from tests.recorded_cases import ALL_CASES
 
 UNKNOWN = 1 << 48
 
+CURRENT = -1
 View = dict[int, set[int]]
 
 
@@ -39,10 +43,12 @@ class Walk:
         records = ImageRecords(image)
         self._inodes = {signed64(each.id): each for each in records.inodes()}
         self._diffs = {each.inode_id: each for each in records.snapshot_diffs() if isinstance(each, FileDiffRecords)}
-        self.sizes: dict[int, int] = {}
-        self.current: set[int] = set()
-        self.users: View = {}
+        self._policies = policies_of(records.erasure_coding())
+        self.blocks: dict[int, dict[int, int]] = {}
         self.files: View = {}
+        """By inode: snapshots in which a file is visible, and `CURRENT`."""
+        self.users: View = {}
+        """The same by block."""
         self._walk(16385, None)
         for snapshot in records.snapshots():
             self._walk(signed64(snapshot.root.id), snapshot.snapshotId)
@@ -65,13 +71,12 @@ class Walk:
         return signed64(self._index.history.reference(int(number)).referredId)
 
     def _use(self, inode_id: int, snapshot: int | None) -> None:
-        if snapshot is None:
-            self.current.add(inode_id)
-        else:
-            self.files.setdefault(inode_id, set()).add(snapshot)
+        user = CURRENT if snapshot is None else snapshot
+        self.files.setdefault(inode_id, set()).add(user)
         for block in self._blocks(inode_id, snapshot):
-            self.sizes[block.blockId] = 0 if block.numBytes > UNKNOWN else block.numBytes
-            self.users.setdefault(block.blockId, set()).add(-1 if snapshot is None else snapshot)
+            size = 0 if block.numBytes > UNKNOWN else block.numBytes
+            self.blocks.setdefault(inode_id, {})[block.blockId] = size
+            self.users.setdefault(block.blockId, set()).add(user)
 
     def _blocks(self, inode_id: int, snapshot: int | None) -> list[pb.BlockProto]:
         if snapshot is not None and inode_id in self._diffs:
@@ -80,24 +85,39 @@ class Walk:
                     return list(diff.blocks)
         return list(self._inodes[inode_id].file.blocks)
 
-    def alone(self, snapshots: list[int]) -> dict[int, tuple[int, int]]:
-        """By snapshot: files, and bytes of blocks, that nothing else has."""
-        files = Counter(min(each) for inode, each in self.files.items() if len(each) == 1 and self._has(inode))
-        length: Counter[int] = Counter()
-        for block, users in self.users.items():
-            if len(users) == 1:
-                length[min(users)] += self.sizes[block]
-        return {each: (files[each], length[each]) for each in snapshots}
+    def cost(self, left: set[int]) -> dict[str, int]:
+        """The files, and the bytes of their blocks without and with replicas, if these snapshots were left."""
+        found = {"files": 0, "length": 0, "raw": 0}
+        for inode_id, users in self.files.items():
+            if users & left:
+                blocks = self.blocks.get(inode_id, {})
+                sizes = [size for block, size in blocks.items() if self.users[block] & left]
+                found["files"] += 1
+                found["length"] += sum(sizes)
+                found["raw"] += self._space(inode_id, users & left, sizes)
+        return found
 
-    def _has(self, inode_id: int) -> bool:
-        diffs = self._diffs.get(inode_id)
-        blocks = self._inodes[inode_id].file.blocks or (diffs and any(each.blocks for each in diffs.diffs))
-        return inode_id not in self.current and bool(blocks)
+    def _space(self, inode_id: int, users: set[int], sizes: list[int]) -> int:
+        """As INodeFile.storagespaceConsumed."""
+        file = self._inodes[inode_id].file
+        if (policy := self._policies.get(file.erasureCodingPolicyID)) and file.HasField("erasureCodingPolicyID"):
+            return sum(int(raw_bytes(np.array([size]), policy)[0]) for size in sizes)
+        diffs = list(reversed(self._diffs[inode_id].diffs)) if inode_id in self._diffs else []
+        bounds = itertools.pairwise([-1, *(diff.snapshotId for diff in diffs)])
+        factors = [
+            diff.snapshotCopy.replication
+            for diff, (after, until) in zip(diffs, bounds, strict=True)
+            if any(after < user <= until for user in users - {CURRENT})
+        ]
+        if CURRENT in users or not diffs:
+            factors.append(file.replication)
+        return sum(sizes) * max(factors, default=0)
 
-    def together(self) -> tuple[int, int]:
-        """Files, and bytes of blocks, that only snapshots have."""
-        files = sum(self._has(inode) for inode in self.files)
-        return files, sum(self.sizes[block] for block, users in self.users.items() if -1 not in users)
+    def freed(self, deleted: set[int]) -> dict[str, int]:
+        """What the deletion of snapshots would free."""
+        every = {user for users in self.files.values() for user in users}
+        with_all, without = self.cost(every), self.cost(every - deleted)
+        return {name: with_all[name] - without[name] for name in with_all}
 
 
 @pytest.mark.recorded
@@ -107,12 +127,14 @@ def test_each_snapshot_keeps_what_a_walk_finds(path: Path, tmp_path: Path) -> No
         host = HostImage.indexed(image, tmp_path)
         walk, views = Walk(image), SnapshotViews(host)
         kept = kept_space(host, views)
-        alone = dict(zip(views.ids, kept.by_snapshot(len(views.ids)), strict=True))
-        assert {each: (sums["files"], sums["length"]) for each, sums in alone.items()} == walk.alone(views.ids)
-        seen = KeptSpace({view: sums for view, sums in kept.by_view.items() if view})
-        assert (seen.total()["files"], seen.total()["length"]) == walk.together()
-        for inode, snapshots in walk.files.items():
-            assert views.file(inode) == sum(1 << views.ids.index(each) for each in snapshots), inode
+        assert kept.by_snapshot(len(views.ids)) == [walk.freed({each}) for each in views.ids]
+        assert KeptSpace({need: sums for need, sums in kept.by_views.items() if any(need)}).total() == {
+            **walk.freed(set(views.ids)),
+            "directories": 0,
+        }
+        inodes = np.array(sorted(walk.files), np.int64)
+        for inode, view in zip(inodes.tolist(), views.inodes(inodes), strict=True):
+            assert view == sum(1 << views.ids.index(each) for each in walk.files[inode] - {CURRENT}), inode
         costs = snapshot_costs(host)
         assert len(costs.snapshots) == len(views.ids)
         assert sum(row["snapshots"] for row in costs.directories) == len(views.ids)
@@ -120,11 +142,11 @@ def test_each_snapshot_keeps_what_a_walk_finds(path: Path, tmp_path: Path) -> No
 
 def test_sums_of_views() -> None:
     kept = KeptSpace()
-    kept.add(0b001, 1, 10, 30)
-    kept.add(0b001, 0, 5, 15)
-    kept.add(0b010, 1, 1, 3)
-    kept.add(0b011, 1, 100, 300)
-    kept.add(0b110, 1, 1000, (1 << 63) - 1)
+    kept.add((0b001,), 1, 10, 30)
+    kept.add((0b001,), 0, 5, 15)
+    kept.add((0b010,), 1, 1, 3)
+    kept.add((0b011,), 1, 100, 300)
+    kept.add((0b110,), 1, 1000, (1 << 63) - 1)
     assert kept.by_snapshot(3) == [
         {"files": 1, "length": 15, "raw": 45},
         {"files": 1, "length": 1, "raw": 3},
@@ -135,3 +157,64 @@ def test_sums_of_views() -> None:
         8: {"files": 1, "length": 1000, "raw": (1 << 63) - 1},
     }
     assert kept.total() == {"files": 4, "length": 1116, "raw": (1 << 63) - 1, "directories": 0}
+
+
+def test_replicas_are_kept_by_the_snapshots_with_the_factor() -> None:
+    factors = [(0b001, 2), (0b010, 5), (0b100, None)]
+    assert replica_views(factors, 3, is_current=True) == [(2, ALWAYS), (1, ALWAYS), (2, 0b010)]
+    assert replica_views(factors, 3, is_current=False) == [(2, 0b111), (1, 0b110), (2, 0b010)]
+    assert replica_views([(0, 9), (0b011, 2)], 3, is_current=False) == [(2, 0b011)]
+    assert needed(ALWAYS, 0b010) == needed(0b010, 0b110) == (0b010,)
+    assert needed(0b001, 0b010) == (0b001, 0b010)
+
+    kept = KeptSpace()
+    kept.add(needed(0b001, 0b010), 0, 0, 7)
+    assert [row["raw"] for row in kept.by_snapshot(3)] == [7, 7, 0]
+    assert [row["raw"] for row in kept.by_root([1, 2, 3]).values()] == [7, 7, 0]
+    assert kept.total()["raw"] == 7
+
+
+DIRECTORIES, FILES = 300, 2
+
+
+def test_the_diffs_of_a_directory_are_read_once(tmp_path: Path) -> None:
+    mode = 0o755
+    directories = range(16386, 16386 + DIRECTORIES)
+    files = range(directories.stop, directories.stop + DIRECTORIES * FILES)
+    inodes = [pb.INode(type=pb.INode.DIRECTORY, id=16385, name=b"", directory=pb.INodeDirectory(permission=mode))]
+    for each in directories:
+        below = pb.INodeDirectory(permission=mode)
+        inodes.append(pb.INode(type=pb.INode.DIRECTORY, id=each, name=b"d%d" % each, directory=below))
+    for each in files:
+        # the first of unknown size
+        sizes = [(1 << 63) - 1, 10] if each % FILES else []
+        blocks = [pb.BlockProto(blockId=each, genStamp=1, numBytes=size) for size in sizes]
+        file = pb.INodeFile(replication=3, permission=mode, blocks=blocks)
+        inodes.append(pb.INode(type=pb.INode.FILE, id=each, name=b"f%d" % each, file=file))
+    diffs = []
+    for number, each in enumerate(directories):
+        gone = files[number::DIRECTORIES]
+        diffs += [
+            pb.DiffEntry(type=pb.DiffEntry.DIRECTORYDIFF, inodeId=each, numOfDiff=1),
+            pb.DirectoryDiff(snapshotId=0, createdListSize=0, deletedINode=gone),
+        ]
+    sections = {
+        **dict(minimal_sections()),
+        "INODE": delimited([pb.INodeSection(lastInodeId=files.stop, numInodes=len(inodes)), *inodes]),
+        "INODE_DIR": delimited([pb.DirEntry(parent=16385, children=directories)]),
+        "SNAPSHOT": delimited(
+            [
+                pb.SnapshotSection(snapshotCounter=1, snapshottableDir=[16385], numSnapshots=1),
+                pb.Snapshot(root=inodes[0]),
+            ]
+        ),
+        "SNAPSHOT_DIFF": delimited(diffs),
+    }
+    with ImageFile.open(store(tmp_path, build_image(list(sections.items())))) as image:
+        host = HostImage.indexed(image, tmp_path / "scratch")
+        views = SnapshotViews(host)
+        with mock.patch.object(SnapshotViews, "_diffs", autospec=True, side_effect=SnapshotViews._diffs) as read:
+            kept = kept_space(host, views)
+    assert len({call.args[1] for call in read.call_args_list}) == read.call_count <= DIRECTORIES + 1
+    files_with_blocks = len(files) // FILES
+    assert kept.by_views == {(1,): [len(files), 10 * files_with_blocks, 30 * files_with_blocks]}

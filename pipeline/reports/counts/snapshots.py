@@ -4,37 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
-import numpy as np
-import pyarrow as pa
+from pipeline.reports.counts.grouping import MAX_LONG
 
-from pipeline.reports.counts.classes import known_size
-from pipeline.reports.counts.grouping import MAX_LONG, Numbers, grouped, numbers
-
-BLOCK_COLUMNS = ("inode_id", "bytes", "raw_bytes")
 KEPT = ("files", "length", "raw")
 """Files, and the bytes of blocks without and with replicas."""
 
+View: TypeAlias = int
+"""A set of snapshots; bit `i` is the snapshot at position `i`."""
 
-def held_files(blocks: pa.RecordBatch, outside: Numbers) -> pa.Table:
-    """Return the files of a batch of `blocks` that are only in snapshots: inode_id, length, raw.
+ALWAYS: View = -1
+"""All snapshots and the current tree."""
 
-    Blocks of unknown size count as 0 bytes.
+
+def needed(users: View, holders: View) -> tuple[View, ...]:
+    """Return the views that keep replicas of a block: a snapshot of each has to exist.
 
     Args:
-        blocks: `BLOCK_COLUMNS`.
-        outside: ids of the inodes that are not in the current tree.
+        users: snapshots with the block.
+        holders: snapshots with the replication factor.
     """
-    held = np.isin(numbers(blocks["inode_id"]), outside)
-    rows = pa.table(
-        {
-            "inode_id": blocks["inode_id"],
-            "length": known_size(numbers(blocks["bytes"])),
-            "raw": numbers(blocks["raw_bytes"]),
-        }
-    )
-    return grouped(rows.filter(pa.array(held)), ("inode_id",), KEPT[1:])
+    if users & holders == users:
+        return (users,)
+    return (holders,) if users & holders == holders else (users, holders)
+
+
+def replica_views(factors: Iterable[tuple[View, int | None]], own: int, *, is_current: bool) -> list[tuple[int, View]]:
+    """Return (number of replicas, the snapshots that hold them) of a file, from the lowest factor to the highest.
+
+    A NameNode keeps the highest factor in the diffs, and at least that of a current file
+    (INodeFile.getPreferredBlockReplication).
+
+    Args:
+        factors: (view, factor of the file in these snapshots, None for its own).
+    """
+    known = [(view, own if factor is None else factor) for view, factor in factors if view]
+    known += [(ALWAYS, own)] if is_current else []
+    found, lower = [], 0
+    for level in sorted({factor for _, factor in known}):
+        holders = 0
+        for view, factor in known:
+            holders |= view if factor >= level else 0
+        found.append((level - lower, holders))
+        lower = level
+    return found
 
 
 @dataclass(slots=True)
@@ -42,26 +56,32 @@ class KeptSpace:
     """What only snapshots keep.
 
     Attributes:
-        by_view: `KEPT` by view, the set of snapshots that keep it; bit `i` is the snapshot at position `i`.
+        by_views: `KEPT` by views, of which each keeps it as long as one of its snapshots exists: a replica beyond the
+            current factor needs a snapshot with the block and one with the factor.
         directories: number of directories only in snapshots.
     """
 
-    by_view: dict[int, list[int]] = field(default_factory=dict)
+    by_views: dict[tuple[View, ...], list[int]] = field(default_factory=dict)
     directories: int = 0
 
-    def add(self, view: int, files: int, length: int, raw: int) -> None:
-        """Add files, or blocks of files, that exactly the snapshots of a view keep."""
-        kept = self.by_view.setdefault(view, [0] * len(KEPT))
+    def add(self, views: tuple[View, ...], files: int, length: int, raw: int) -> None:
+        """Add files, or blocks of files, that need a snapshot of each view."""
+        kept = self.by_views.setdefault(views, [0] * len(KEPT))
         for at, value in enumerate((files, length, raw)):
             kept[at] = min(kept[at] + value, MAX_LONG)
 
     def total(self) -> dict[str, int]:
         """Return `KEPT` and directories of all snapshots together."""
-        return {**_sum(self.by_view.values()), "directories": self.directories}
+        return {**_sum(self.by_views.values()), "directories": self.directories}
 
     def by_snapshot(self, count: int) -> list[dict[str, int]]:
-        """Return `KEPT` that each snapshot alone keeps, so that its deletion frees it."""
-        return [_sum([self.by_view.get(1 << at, [0] * len(KEPT))]) for at in range(count)]
+        """Return `KEPT` that the deletion of each snapshot alone frees."""
+        found: list[list[list[int]]] = [[] for _ in range(count)]
+        for views, kept in self.by_views.items():
+            for view in views:
+                if view.bit_count() == 1:
+                    found[view.bit_length() - 1].append(kept)
+        return [_sum(each) for each in found]
 
     def by_root(self, roots: Sequence[int]) -> dict[int, dict[str, int]]:
         """Return `KEPT` by snapshottable directory; what snapshots of several directories keep counts for each.
@@ -69,8 +89,11 @@ class KeptSpace:
         Args:
             roots: snapshottable directory of each snapshot.
         """
-        views = {root: sum(1 << at for at, each in enumerate(roots) if each == root) for root in roots}
-        return {root: _sum(kept for view, kept in self.by_view.items() if view & own) for root, own in views.items()}
+        of_root = {root: sum(1 << at for at, each in enumerate(roots) if each == root) for root in roots}
+        return {
+            root: _sum(kept for views, kept in self.by_views.items() if any(view & own for view in views))
+            for root, own in of_root.items()
+        }
 
 
 def _sum(found: Iterable[Sequence[int]]) -> dict[str, int]:

@@ -69,9 +69,9 @@ def section(work: ReportData) -> ReportSection:
         first_bars("Space only in snapshots, by directory", "path", "raw", directories, unit="bytes", most=most),
         (
             (
-                "Counted are the blocks of files outside of the current tree, and older blocks of files that were "
-                "truncated or appended to since a snapshot. The space is that of the file's present replication "
-                "factor or erasure coding policy."
+                "Counted are files outside of the current tree, older blocks of files that were truncated or appended "
+                "to since a snapshot, and the replicas of a higher replication factor at a snapshot. A NameNode keeps "
+                "all blocks of a file with the highest factor of its snapshots and of the current file."
             ),
         ),
     )
