@@ -75,8 +75,12 @@ class _ClusterSession(requests.Session):
 class _CancellableAdapter(HTTPAdapter):
     """An adapter for one request, over a cancellable connection with the TLS contexts of this process."""
 
-    def __init__(self, timeout: float | tuple[float | None, float | None], cancelled: Callable[[], bool]) -> None:
+    def __init__(
+        self, url: str, timeout: float | tuple[float | None, float | None], cancelled: Callable[[], bool]
+    ) -> None:
         super().__init__()
+        # the library's own URL has another spelling of the zone of an IPv6 address
+        self._url = url
         self._connect_timeout, self._wait = timeout if isinstance(timeout, tuple) else (timeout, timeout)
         self._cancelled = cancelled
         self._connection: CancellableConnection | None = None
@@ -85,8 +89,9 @@ class _CancellableAdapter(HTTPAdapter):
         self, request: requests.PreparedRequest, verify: Any, proxies: Any = None, cert: Any = None
     ) -> HTTPConnectionPool:
         """Return a pool of our connection; the connection makes TLS itself, so that the pool is one for plain HTTP."""
-        parts = urlsplit(request.url or "")
-        pool = HTTPConnectionPool(parts.hostname or "", parts.port)
+        parts = urlsplit(self._url)
+        host = parts.hostname or ""
+        pool = HTTPConnectionPool(f"[{host}]" if ":" in host else host, parts.port)
         pool.ConnectionCls = lambda **_: self._opened(parts)  # type: ignore[assignment]
         return pool
 
@@ -132,7 +137,7 @@ def open_request(
         OSError: there is no answer, or its body is not HTTP.
         WaitCancelled: `cancelled()` became true.
     """
-    adapter = _CancellableAdapter(timeout, cancelled)
+    adapter = _CancellableAdapter(url, timeout, cancelled)
     try:
         with (
             _ClusterSession(adapter) as session,

@@ -146,13 +146,15 @@ def _tls_faults() -> Iterator[None]:
 class CancellableConnection(HTTPConnection):
     """A connection of urllib3 whose connect and waits can be cancelled."""
 
-    def __init__(self, host: str, port: int | None, connecting: WaitLimit, limit: WaitLimit) -> None:
+    def __init__(self, host: str, port: int, connecting: WaitLimit, limit: WaitLimit) -> None:
         super().__init__(host, port)
+        # `self.host` lacks the final dot of an absolute name, which certificates and the header Host do not have
+        self._dns_name = host
         self._connecting = connecting
         self._limit = limit
 
     def connect(self) -> None:
-        self.sock = peer = _connected(self.host, self.port, self._connecting)
+        self.sock = peer = _connected(self._dns_name, self.port, self._connecting)
         peer.limit = self._limit
 
     def raw_answer(self) -> http.client.HTTPResponse:
@@ -201,7 +203,9 @@ def connection_for(
     """
     kind = _TlsConnection if url.scheme == "https" else CancellableConnection
     connecting = WaitLimit(connect_timeout or timeout, cancelled)
-    return kind(url.hostname or "", url.port, connecting, WaitLimit(timeout, cancelled))
+    # without a port, http.client would take the last part of an IPv6 address for it
+    port = url.port or kind.default_port
+    return kind(url.hostname or "", port, connecting, WaitLimit(timeout, cancelled))
 
 
 def _connected(host: str, port: int, limit: WaitLimit) -> _PlainSocket:

@@ -39,9 +39,10 @@ def set_up_logging(verbose: bool, log_config: Path | None) -> None:
     """
     if log_config is None:
         log_to_stderr(logging.DEBUG if verbose else logging.INFO)
-        # skipped polls and connections to Java would fill the log
-        for name, level in (("apscheduler", logging.ERROR), ("py4j", logging.WARNING)):
-            logging.getLogger(name).setLevel(level)
+        # skipped polls, malformed headers of peers and connections to Java would fill the log
+        for name in ("apscheduler", "urllib3.connection"):
+            logging.getLogger(name).setLevel(logging.ERROR)
+        logging.getLogger("py4j").setLevel(logging.WARNING)
         return
     try:
         logging.config.dictConfig(tomllib.loads(log_config.read_text()))

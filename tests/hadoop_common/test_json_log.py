@@ -3,9 +3,12 @@ from __future__ import annotations
 import json
 import logging
 import logging.config
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
+
+import pytest
 
 from hadoop_common.json_log import JsonFormatter
 
@@ -77,3 +80,19 @@ def test_the_example_file_can_be_used() -> None:
     assert isinstance(formatter, JsonFormatter)
     assert settings["version"] == 1
     assert settings["disable_existing_loggers"] is False
+
+
+@pytest.mark.parametrize("config", ["", str(LOGGING)])
+def test_malformed_headers_of_peers_are_not_logged(config: str) -> None:
+    """The library logs them at each poll, with a traceback and the whole URL."""
+    program = """
+import logging, sys
+from pathlib import Path
+from hadoop_common.cli.service_logging import set_up_logging
+set_up_logging(False, Path(sys.argv[1]) if sys.argv[1] else None)
+logging.getLogger("urllib3.connection").warning("Failed to parse headers")
+logging.getLogger("urllib3.connectionpool").warning("is logged")
+"""
+    ended = subprocess.run([sys.executable, "-c", program, config], capture_output=True, text=True, check=True)
+    assert "is logged" in ended.stderr
+    assert "Failed to parse headers" not in ended.stderr

@@ -7,12 +7,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from hadoop_common.cluster_http import HttpAnswer, HttpFaultError, UnreachableServerError, open_request, send_request
 from hadoop_common.file_faults import network_reason
-from hadoop_common.http_connection import WaitCancelled
+from hadoop_common.http_connection import WaitCancelled, connection_for
 from hadoop_common.tls.errors import HandshakeError
 
 
@@ -35,7 +36,7 @@ def server(head: bytes, chunk: bytes, asked: list[bytes] | None = None) -> Itera
 
     hung_up = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=answer)
+        thread = threading.Thread(target=answer, daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
         thread.join(600)
@@ -47,6 +48,38 @@ def test_an_answer_without_an_end_is_cut() -> None:
     with server(b"HTTP/1.1 200 OK\r\n\r\n", b" " * 65536) as url:
         answer = send_request("GET", url, timeout=600)
     assert (answer.status, len(answer.content), answer.json) == (200, 1 << 20, None)
+
+
+@pytest.mark.parametrize(
+    ("host", "looked_up", "told"),
+    [
+        ("nn.example.com.", "nn.example.com.", "nn.example.com"),
+        ("[fe80::1%eth0]", "fe80::1%eth0", "[fe80::1]"),
+        ("[::1]", "::1", "[::1]"),
+    ],
+)
+def test_a_name_is_looked_up_as_the_url_has_it(
+    monkeypatch: pytest.MonkeyPatch, host: str, looked_up: str, told: str
+) -> None:
+    names: list[str] = []
+
+    def addresses(name: str, port: int, **_: object) -> list[object]:
+        names.append(name)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port))]
+
+    asked: list[bytes] = []
+    with server(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", b"", asked) as url:
+        monkeypatch.setattr(socket, "getaddrinfo", addresses)
+        assert send_request("GET", url.replace("127.0.0.1", host), timeout=600).json == {}
+        port = urlsplit(url).port
+    assert names == [looked_up]
+    assert f"\r\nHost: {told}:{port}\r\n".encode() in asked[0]
+
+
+@pytest.mark.parametrize(("url", "port"), [("http://[fe80::1]/", 80), ("https://[fe80::1%eth0]/", 443)])
+def test_the_port_of_a_url_without_one(url: str, port: int) -> None:
+    connection = connection_for(urlsplit(url), None, lambda: False)
+    assert (connection.host, connection.port) == (urlsplit(url).hostname, port)
 
 
 def test_redirections_are_answers() -> None:
