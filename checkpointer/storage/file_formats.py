@@ -13,6 +13,7 @@ from typing import ClassVar, Final
 from checkpointer.storage.lost_pasts import PROVENANCE
 from checkpointer.storage.usage_record import RECORD
 from hadoop_common.errors import EXIT_UNSUPPORTED, StorageError
+from hadoop_common.regular_file import open_regular
 
 FORMAT: Final = 1
 _NAMED: Final = "checkpointer-*"
@@ -36,7 +37,7 @@ def refuse_newer_formats(root: Path) -> None:
     """
     for path in (root / "current" / PROVENANCE, root / RECORD, *sorted(root.glob(_NAMED))):
         try:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 head = _HEAD.match(file.read(_HEAD_BYTES))
         except OSError:
             continue

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -68,6 +69,17 @@ def test_files_of_this_release_and_damaged_ones_have_no_newer_format(tmp_path: P
     for name in OWN_FILES[2:]:
         (root / name).write_text(text)
     refuse_newer_formats(root)
+
+
+def test_a_fifo_has_no_format_and_is_not_read(tmp_path: Path) -> None:
+    root = recorded_directory(tmp_path / "nn")
+    os.mkfifo(root / "checkpointer-any")
+    ends = os.open(root / "checkpointer-any", os.O_RDWR)
+    try:
+        os.write(ends, b'{"format": 2}'.ljust(1000))
+        refuse_newer_formats(root)
+    finally:
+        os.close(ends)
 
 
 def test_a_directory_that_returns_with_files_of_a_newer_release_stays_dropped(tmp_path: Path) -> None:
