@@ -41,7 +41,8 @@ class LeasePaths:
     A NameNode 2.7 keeps leases by path, as operations spell it (LeaseManager.sortedLeasesByPath), and edits these texts
     at renames and closes. A path with a trailing slash becomes another path when a directory above is renamed, and an
     invalid one where slashes meet. When an image is written, each path is resolved; a path that does not lead to an
-    open file is left out.
+    open file is left out. It is kept all the same, as in a NameNode: a file that is opened there later is listed by it.
+    While any path is kept, the plain functions replay closes, renames and removals instead of kernels.
     """
 
     def __init__(self) -> None:
@@ -244,7 +245,8 @@ class Leases:
         """Prepare for the removal of an inode by this spelling of its path, which may not cover all leases below."""
         if self._odd:
             self._odd.remove_below(path)
-        if self._is_odd(path):
+        # the path of a directory with one trailing slash covers everything below it
+        if self._is_odd(path) and (self._tree.table.kind[row] == FILE or path != f"{self._tree.path(row)}/"):
             for leased in map(self._tree.path, self.rows_below(row)):
                 if not is_covered(leased, path):
                     self._odd.add(leased)

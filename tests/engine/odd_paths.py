@@ -144,6 +144,14 @@ LEASES: Sequence[tuple[tuple[EditOp, ...], set[tuple[int, str]]]] = (
     ((add("/d/n/", NEW), delete("/d/n"), add("/d/n", NEW + 1)), {(OPEN, "/open"), (NEW + 1, "/d/n")}),
     ((add("/open/", NEW, overwrite=True),), {(NEW, "/open"), (NEW, "/open/")}),
     ((delete("/open//"), add("/open/", NEW)), {(NEW, "/open"), (NEW, "/open/")}),
+    (
+        (add("/d/n", NEW), delete("/d/"), mkdir("/d", NEW + 1), add("/d/n", NEW + 2)),
+        {(OPEN, "/open"), (NEW + 2, "/d/n")},
+    ),
+    (
+        (add("/d/n", NEW), delete("/d//"), mkdir("/d", NEW + 1), add("/d/n/", NEW + 2)),
+        {(OPEN, "/open"), (NEW + 2, "/d/n"), (NEW + 2, "/d/n/")},
+    ),
     ((add("/d/n/", NEW, overwrite=True), add("/d/n", NEW + 1, overwrite=True)), {(OPEN, "/open"), (NEW + 1, "/d/n")}),
     ((add("/d/n\ud800//", NEW),), {(OPEN, "/open"), (NEW, "/d/n?//")}),
 )

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ReplayError, UnsupportedOperationError
+from engine.namespace.leases import Leases
+from engine.namespace.namespace import Namespace
 from hadoop_common.errors import HdfsError
 from hadoop_common.names import image_name
 from journal import ops
@@ -71,6 +73,15 @@ def test_a_file_of_the_image_closed_by_another_spelling_is_not_listed_as_open(tm
     again = store(tmp_path / "again", before.data, before.info.transactionId)
     assert before.lease_paths() == {(OPEN, "/open")}
     assert merged(again, close("/open//")).lease_paths() == set()
+
+
+def test_a_removal_by_one_trailing_slash_searches_no_leases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It covers everything below the directory."""
+    source = scene(tmp_path, HADOOP2)
+    given = [mkdir("/e", NEW), add("/e/f", NEW + 1), add("/open", NEW + 2)]
+    monkeypatch.setattr(Namespace, "open_below", lambda *_: [])
+    monkeypatch.setattr(Leases, "rows_below", lambda *_: pytest.fail("leases are searched"))
+    assert merged(source, *given, delete("/e/")).lease_paths() == {(NEW + 2, "/open")}
 
 
 def test_leases_of_hadoop_3_stay_with_their_files(tmp_path: Path) -> None:
