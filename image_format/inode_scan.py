@@ -165,7 +165,8 @@ class _Scan:
         """
         first = self.begin.position + number * PIECE
         stop = min(first + PIECE, self._buffer.size)
-        start = int(find_record(self._buffer, first, stop))
+        # The first piece begins with a record; the call lets a warm-up with a small image compile the kernel.
+        start = int(find_record(self._buffer, first, first if before is None else stop))
         found = self._scan(start, stop)
         reached = self.begin if before is None else before.result()
         if reached.position != start:

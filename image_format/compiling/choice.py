@@ -116,19 +116,18 @@ class KernelChoice:
         return self._timed(form, *arguments)
 
     def _is_little(self, arguments: tuple[Any, ...]) -> bool:
-        measured, seconds_per_byte = self._cost
-        expected = _bytes([arguments[each] for each in measured]) * seconds_per_byte
-        return self._seconds < MAX_SECONDS and expected <= MAX_SECONDS
+        measured, seconds = self._cost
+        return self._seconds < MAX_SECONDS and seconds(*(arguments[each] for each in measured)) <= MAX_SECONDS
 
     @cached_property
-    def _cost(self) -> tuple[tuple[int, ...], float]:
-        """Positions of the arguments that determine the work, and seconds of the Python form for a byte of them."""
+    def _cost(self) -> tuple[tuple[int, ...], Callable[..., float]]:
+        """Positions of the arguments that determine the work, and the seconds of the Python form by these arguments."""
         module, name, _ = self._request(None)
         cost, form = COSTS.get(f"{module.rpartition('.')[2]}.{name}"), self._plain()
         if cost is None or form is None:
-            return self._measured, MAX_SECONDS / MAX_BYTES
+            return self._measured, lambda *measured: _bytes(measured) / MAX_BYTES * MAX_SECONDS
         names = form.__code__.co_varnames
-        return tuple(names.index(each) for each in cost.arguments), cost.seconds_per_byte
+        return tuple(names.index(each) for each in cost.arguments), cost.seconds
 
     def _timed(self, form: Callable[..., Any], *arguments: Any) -> Any:
         began = time.thread_time()

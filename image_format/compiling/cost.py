@@ -6,30 +6,48 @@ which it looks something up. Any other kernel may read all of its measured argum
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 
 class PythonCost(NamedTuple):
     """Cost of one call of a Python form."""
 
     arguments: tuple[str, ...]
-    """Arrays that the work is proportional to."""
-    seconds_per_byte: float
+    """Those that the work depends on."""
+    seconds: Callable[..., float]
+    """Returns the time of a call with these arguments."""
 
 
-_LOOKUP: Final = PythonCost((), 0.0)
+def _per_byte(array: str, seconds: float) -> PythonCost:
+    return PythonCost((array,), lambda values: values.nbytes * seconds)
+
+
+def _per_inode(inode: float, block: float) -> PythonCost:
+    """Return the cost of work on the inodes of a table, in seconds for each inode and each block."""
+
+    def seconds(rows: npt.NDArray[np.void], wanted: npt.NDArray[np.int64]) -> float:
+        return wanted.size * inode + int(rows["block_count"][wanted].sum()) * block
+
+    return PythonCost(("rows", "wanted"), seconds)
+
+
+_LOOKUP: Final = PythonCost((), lambda: 0.0)
 """Takes microseconds, whatever the size of the arrays."""
 
 COSTS: Final = {
     "inode.decode_inode": _LOOKUP,
-    "inode.encode_inodes": PythonCost(("wanted",), 11e-6),
-    "inode.encoded_size": PythonCost(("wanted",), 3e-6),
-    "merge.merge_directories": PythonCost(("out",), 20e-6),
-    "merge.splice": PythonCost(("spans",), 2e-6),
-    "scan.children_in_order": PythonCost(("children",), 10e-6),
-    "scan.find_record": _LOOKUP,
-    "scan.locate_names": PythonCost(("sizes",), 100e-6),
-    "scan.scan_inodes": PythonCost(("buf",), 1e-6),
+    "inode.encode_inodes": _per_inode(150e-6, 27e-6),
+    "inode.encoded_size": _per_inode(45e-6, 9e-6),
+    "merge.merge_directories": _per_byte("out", 20e-6),
+    "merge.splice": _per_byte("spans", 2e-6),
+    "scan.children_in_order": _per_byte("children", 10e-6),
+    "scan.find_record": PythonCost(("pos", "stop"), lambda pos, stop: (stop - pos) * 15e-6),
+    "scan.locate_names": _per_byte("sizes", 100e-6),
+    "scan.scan_inodes": _per_byte("buf", 1e-6),
     "tables.find_link": _LOOKUP,
     "tables.find_name": _LOOKUP,
     "tables.find_number": _LOOKUP,

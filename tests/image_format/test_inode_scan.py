@@ -133,6 +133,15 @@ def test_the_first_fault_is_told(tmp_path: Path) -> None:
     assert found == scan(path, WHOLE, 1)
 
 
+def test_a_scan_searches_no_record_in_the_first_piece(tmp_path: Path) -> None:
+    """The Python form of the search would walk a damaged section byte by byte."""
+    path = write(tmp_path / "fsimage_7", section([b"\0" * 1000], 1))
+    with patch.object(inode_scan, "find_record", side_effect=find_record) as searched:
+        assert "damaged inode record" in str(scan(path, WHOLE, 1))
+    ((_, pos, stop),) = (call.args for call in searched.call_args_list)
+    assert pos == stop
+
+
 def test_a_guess_takes_forged_records_for_true_ones() -> None:
     data = np.frombuffer(a_file(5, b"n", FORGED), np.uint8)
     inside = data.tobytes().index(FORGED)

@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from hadoop_common.names import image_name
 from image_format.compiling.background import BackgroundCompiler, Request
-from image_format.compiling.choice import MAX_BYTES, MAX_SECONDS
+from image_format.compiling.choice import MAX_BYTES, MAX_SECONDS, KernelChoice
 from image_format.compiling.cost import COSTS
 from image_format.compiling.mode import VARIABLE
 from image_format.compiling.plain import call_plain, plain_form
@@ -82,7 +83,7 @@ merged = warm_up._merge(folder, image, warm_up._WarmUpStep(made))
 print(merged.name)
 """
 MODULES = {"inode": inode, "merge": merge, "scan": scan, "tables": tables}
-BYTES_PER_INODE = {"buf": 60, "children": 8, "out": 10, "sizes": 0.2, "spans": 16, "wanted": 8}
+BYTES_PER_INODE = {"buf": 60, "children": 8, "out": 10, "sizes": 0.2, "spans": 16}
 """Of arguments; few new inodes are looked up in directories of the image."""
 
 
@@ -165,24 +166,47 @@ def test_kernels_run_where_nothing_is_kept_or_numba_is_another(tmp_path: Path, f
     assert bool(kept) == (fault == OTHER_NUMBA)
 
 
-@pytest.mark.parametrize("listed", COSTS)
-def test_twenty_thousand_inodes_wait_for_no_compiler(listed: str) -> None:
-    """Tables and sections of any size do not count, only the inodes that the call is about."""
+def _choice_of(listed: str) -> tuple[KernelChoice, tuple[str, ...]]:
+    """Return the choice of a kernel and the names of its arguments."""
     module, name = listed.split(".")
     kernel: Kernel = getattr(MODULES[module], name)
     assert kernel.dispatcher
-    choice = kernel._choice
-    assert choice is not None
-    function, work = kernel.py_func.__code__, COSTS[listed].arguments
-    names = function.co_varnames[: function.co_argcount]
+    assert kernel._choice is not None
+    code = kernel.py_func.__code__
+    return kernel._choice, code.co_varnames[: code.co_argcount]
+
+
+@pytest.mark.parametrize("listed", COSTS)
+def test_twenty_thousand_inodes_wait_for_no_compiler(listed: str) -> None:
+    """Tables and sections of any size do not count, only the inodes that the call is about."""
+    choice, names = _choice_of(listed)
+    work = COSTS[listed].arguments
     assert set(work) <= set(names)
 
     def is_little(inodes: int) -> bool:
-        sizes = {each: int(BYTES_PER_INODE[each] * inodes) for each in work}
-        return choice._is_little(tuple(np.zeros(sizes.get(each, 64 * MAX_BYTES), np.uint8) for each in names))
+        sizes = {each: int(BYTES_PER_INODE.get(each, 0) * inodes) for each in work}
+        values: dict[str, object] = {each: np.zeros(sizes.get(each, 64 * MAX_BYTES), np.uint8) for each in names}
+        values |= {"rows": _files(1), "wanted": np.zeros(inodes, np.int64)}
+        # the section is one piece, whose first record is known
+        values |= {"pos": 60, "stop": 60 if inodes < 60_000 else 4 << 20}
+        return choice._is_little(tuple(values[each] for each in names))
 
     assert is_little(20_000)
     assert is_little(2_000_000) == (not work)
+
+
+def _files(blocks: int) -> npt.NDArray[np.void]:
+    """Return the table of one file."""
+    rows = np.zeros(1, inode.INODE_DTYPE)
+    rows["block_count"] = blocks
+    return rows
+
+
+@pytest.mark.parametrize("name", ["encode_inodes", "encoded_size"])
+def test_a_few_files_of_many_blocks_are_much_work(name: str) -> None:
+    choice, names = _choice_of(f"inode.{name}")
+    values = dict.fromkeys(names) | {"rows": _files(10_000), "wanted": np.zeros(100, np.int64)}
+    assert not choice._is_little(tuple(values.values()))
 
 
 @pytest.mark.deep
