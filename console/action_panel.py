@@ -12,16 +12,24 @@ from console.background import BackgroundWork
 from console.check_page import CheckRow, check_panel
 from console.model import ActionField, ConsoleAction, Panel
 
-SILENCE: Final = ConsoleAction(
-    "silence",
-    "Silence",
-    "silence",
-    "Silence all alarms of this kind?",
-    (
-        ActionField("kind", "Kind of alarm", kind="hidden"),
-        ActionField("minutes", "Minutes", "480", "number"),
-        ActionField("reason", "Reason"),
-        ActionField("by", "Your name"),
+_KIND: Final = ActionField("kind", "Kind of alarm", kind="hidden")
+_WHY: Final = (ActionField("reason", "Reason"), ActionField("by", "Your name"))
+_ALARM_ACTIONS: Final = (
+    ConsoleAction(
+        "acknowledge",
+        "Acknowledge",
+        "acknowledge",
+        "Acknowledge all present alarms of this kind? Their alert continues.",
+        (_KIND, ActionField("minutes", "Minutes (empty: until it ends)", "", "number"), *_WHY),
+        on_alarm=True,
+    ),
+    ConsoleAction(
+        "silence",
+        "Silence",
+        "silence",
+        "Silence all alarms of this kind? Their alert stops.",
+        (_KIND, ActionField("minutes", "Minutes", "480", "number"), *_WHY),
+        on_alarm=True,
     ),
 )
 _DAEMON_ACTIONS: Final = (
@@ -51,13 +59,13 @@ class DaemonActions:
         verify: None if this process cannot.
 
     Attributes:
-        all: every action, also that of an alarm.
+        all: every action, also those on an alarm.
     """
 
     def __init__(self, verify: Callable[[], Sequence[CheckRow]] | None) -> None:
         self._work = None if verify is None else BackgroundWork("verify", verify, float("inf"))
         self._shown = _DAEMON_ACTIONS if verify is None else (*_DAEMON_ACTIONS, _VERIFY)
-        self.all = (*self._shown, SILENCE)
+        self.all = (*self._shown, *_ALARM_ACTIONS)
 
     def panels(self) -> Sequence[Panel]:
         """Return the actions, and the result of the last verification."""

@@ -87,7 +87,7 @@ def console_blueprint(sources: ConsoleSources, access: AccessControl, guard: Cha
             name=name,
             pages={key: title for key, (title, _) in sources.pages.items()},
             administrator=administrator,
-            silence=actions.get("silence") if administrator and not name else None,
+            alarm_actions=[each for each in sources.actions if each.on_alarm and administrator and not name],
             still=still,
             now=time_text(time.time()),
             poll=_POLL_SECONDS,

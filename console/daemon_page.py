@@ -10,14 +10,16 @@ from console.rest import rest_panels
 from console.words import ago_text, count_text
 from hadoop_common.text_layout import byte_count, duration
 from node_state.alarm_kinds import kind_named
-from node_state.state import AlarmSilence, from_json
+from node_state.alarm_marks import AlarmAcknowledgement, AlarmSilence
+from node_state.state import from_json
 
 REPLAY_PER_SECOND: Final = 100_000
 """Transactions a second that a NameNode replays at its start, about (docs/operations.md)."""
 
 _IN_USE: Final = "in use"
 _SHOWN: Final = frozenset(
-    {"alarms", "alarmKinds", "nextSteps", "targets", "storage", "storageSpace", "journalNodes", "silences"}
+    {"alarms", "alarmKinds", "nextSteps", "silences", "acknowledgements", "targets", "journalNodes"}
+    | {"storage", "storageSpace"}
 )
 _LONG_REPLAY = 10 * 60.0
 
@@ -43,13 +45,14 @@ def daemon_page(status: Mapping[str, Any], now: float) -> NodePage:
 
 
 def _attention(status: Mapping[str, Any]) -> Iterator[Attention]:
-    kinds, steps, silences = (status.get(key) or {} for key in ("alarmKinds", "nextSteps", "silences"))
+    kinds, steps = status.get("alarmKinds") or {}, status.get("nextSteps") or {}
+    silences, acknowledged = status.get("silences") or {}, status.get("acknowledgements") or {}
     if status.get("error"):
         step = "Check that the NameNodes, the journal and the storage directories can be reached."
         yield Attention(Level.FAULT, "Storage or journal cannot be read", status["error"], step, "namenode-down")
     for alarm in status.get("alarms") or ():
         kind = kind_named(kinds.get(alarm, ""))
-        silence = silences.get(kind.name)
+        found = ((AlarmAcknowledgement, acknowledged.get(alarm)), (AlarmSilence, silences.get(kind.name)))
         yield Attention(
             Level.FAULT if kind.pages else Level.WARNING,
             kind.title,
@@ -57,7 +60,8 @@ def _attention(status: Mapping[str, Any]) -> Iterator[Attention]:
             steps.get(alarm, ""),
             kind.section,
             kind.name,
-            str(from_json(AlarmSilence, silence)) if silence else "",
+            tuple(str(from_json(mark, known)) for mark, known in found if known),
+            kind.name in silences,
         )
     yield from _lost_nodes(status.get("journalNodes") or ())
     for target in status.get("targets") or ():

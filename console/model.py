@@ -55,7 +55,8 @@ class Attention:
         next_step: what to do, "" if unknown.
         section: anchor of the runbook's section.
         kind: name of the alarm's kind, "" if it is not an alarm.
-        silence: who silenced it, until when and why; "" if nobody did.
+        marks: who acknowledged and who silenced it, until when and why.
+        silenced: whether one of them is a silence.
     """
 
     level: Level
@@ -64,7 +65,8 @@ class Attention:
     next_step: str = ""
     section: str = "runbook"
     kind: str = ""
-    silence: str = ""
+    marks: tuple[str, ...] = ()
+    silenced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,7 @@ class ConsoleAction:
     Attributes:
         name: the parameter of the page that asks for the confirmation.
         confirmation: the question that has to be answered first.
+        on_alarm: whether it is shown below each alarm.
     """
 
     name: str
@@ -113,6 +116,7 @@ class ConsoleAction:
     address: str
     confirmation: str
     fields: tuple[ActionField, ...] = ()
+    on_alarm: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ class ConsoleSources:
         panels: further panels for every reader; `private_panels`: for administrators.
         pages: further pages by name, each with its title.
         reports: the daily reports, the newest first, for administrators; reads no file.
-        actions: all actions, for administrators; one named `silence` is shown below each alarm.
+        actions: all actions, for administrators.
     """
 
     overview: Callable[[], Mapping[str, Any] | NodePage]

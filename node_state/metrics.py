@@ -86,6 +86,10 @@ class CheckpointerCollector(Collector):
         )
         silenced = [((k,), float(k in state.silences)) for k in kinds]
         yield _gauge("alarm_silenced", "1 for a kind of alarm that an operator silenced.", silenced, ("kind",))
+        known = [state.alarm_kinds.get(each, OTHER) for each in state.alarms if each in state.acknowledgements]
+        acknowledged = [((k,), float(0 < raised.count(k) == known.count(k))) for k in kinds]
+        text = "1 for a kind of alarm of which an operator acknowledged every present alarm."
+        yield _gauge("alarm_acknowledged", text, acknowledged, ("kind",))
         yield _gauge("start_time_seconds", "Start of the process, in seconds since the epoch.", [((), now.started_at)])
         for part in (state, state.record, state.details):
             yield from _declared(type(part), [((), part)])

@@ -9,8 +9,7 @@ and is null in JSON.
 from __future__ import annotations
 
 import dataclasses
-import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
@@ -19,6 +18,7 @@ from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from engine.healing import HealedFault
+from node_state.alarm_marks import AlarmAcknowledgement, AlarmSilence
 
 T = TypeVar("T")
 
@@ -224,29 +224,6 @@ class LeaderState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlarmSilence:
-    """Who silenced a kind of alarm, from when until when, and why.
-
-    Attributes:
-        alarms: keys (`alarm_key`) of the alarms at that time. Only they are silenced; without any, the whole kind is.
-    """
-
-    by: str
-    since: float
-    until: float
-    reason: str
-    alarms: tuple[str, ...] = ()
-
-    def covers(self, raised: Collection[str]) -> bool:
-        """Return whether all alarms with these keys are silenced."""
-        return not self.alarms or all(each in self.alarms for each in raised)
-
-    def __str__(self) -> str:
-        until = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(self.until))
-        return f"silenced by {self.by} until {until}: {self.reason}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StorageSpace:
     """Space of the disk of a storage directory, for this process's user."""
 
@@ -351,7 +328,7 @@ class NodeState:
         alarms: one sentence for each problem that needs an operator; some do not prevent checkpoints.
         next_steps: what to do about an alarm, by its sentence; some have none.
         alarm_kinds: the kind of each alarm (`ALARM_KINDS`), by its sentence.
-        silences: the silenced kinds of alarms.
+        silences: the silenced kinds of alarms; `acknowledgements`: the acknowledged alarms, by their sentence.
         cluster_id: of the namespace, None while unknown.
         storage: each storage directory by its path: "in use", or why it was dropped.
         storage_space: space of each directory in use, by its path.
@@ -377,6 +354,7 @@ class NodeState:
     next_steps: Mapping[str, str] = field(default_factory=dict)
     alarm_kinds: Mapping[str, str] = field(default_factory=dict)
     silences: Mapping[str, AlarmSilence] = field(default_factory=dict)
+    acknowledgements: Mapping[str, AlarmAcknowledgement] = field(default_factory=dict)
     cluster_id: str | None = None
     storage: Mapping[str, str] = field(default_factory=dict)
     storage_space: Mapping[str, StorageSpace] = field(default_factory=dict)

@@ -174,6 +174,7 @@ def check_daemon(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
         hint = " ".join(dict.fromkeys(status.next_steps.values()))
         found = [alarm for alarm in status.alarms if alarm not in said]
         details += [f"{kind}: {silence}" for kind, silence in status.silences.items()]
+        details += [f"{alarm}: {known}" for alarm, known in status.acknowledgements.items()]
         found += [_last_error(facts.now, record), _cancellation(status.cancelled)]
         told = [problem for problem in found if problem]
         states += [State.WARNING] * len(told)

@@ -27,6 +27,7 @@ _COMMANDS = {
     "top": "Show the largest files, directories, owners or groups of an image.",
     "history": "Show the checkpoints, failures and events of the last days.",
     "console": "Serve a read-only page over several clusters.",
+    "acknowledge": "Acknowledge the alarms of a kind: who knows of them, and why.",
     "silence": "Silence a kind of alarm of the running daemon for a while.",
     "check": "Check NameNodes, storage and daemon, as a Nagios plugin or with JSON.",
     "config": "List every key with its value and whether it is supported, and all faults.",

@@ -1,9 +1,13 @@
-"""`checkpointer silence`: silence a kind of alarm of the running daemon."""
+"""`checkpointer silence`: silence a kind of alarm of the running daemon; parts of `checkpointer acknowledge` too."""
 
 from __future__ import annotations
 
+import functools
 import getpass
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,20 +22,39 @@ from site_config.checkpoint_config import Role
 _TIMEOUT = 30.0
 
 
+@dataclass(frozen=True, slots=True)
+class MarkedKind:
+    """A kind of alarm of the daemon that a command addresses."""
+
+    kind: str
+    conf_dir: Path
+    role: str | None
+    as_json: bool
+
+
+def marking_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add KIND, --conf, --role and --json, given to `function` as one value."""
+
+    @functools.wraps(function)
+    def with_kind(kind: str, conf_dir: Path, role: str | None, as_json: bool, **given: Any) -> None:
+        function(MarkedKind(kind, conf_dir, role, as_json), **given)
+
+    role_option = click.option(
+        "--role",
+        type=click.Choice([role.value for role in Role]),
+        help="Role of the daemon (default: the configured role, then the others).",
+    )
+    kind = click.argument("kind", type=click.Choice([*ALARM_KINDS]), metavar="KIND")
+    return kind(conf_option(required=True)(role_option(json_option(with_kind))))
+
+
 @click.command("silence")
-@click.argument("kind", type=click.Choice([*ALARM_KINDS]), metavar="KIND")
-@conf_option(required=True)
-@click.option(
-    "--role",
-    type=click.Choice([role.value for role in Role]),
-    help="Role of the daemon (default: the configured role, then the others).",
-)
+@marking_options
 @click.option(
     "--minutes", type=click.FloatRange(0, 30 * 24 * 60), default=60.0, show_default=True, help="0 ends the silence."
 )
 @click.option("--reason", default="", help="Why; required except to end the silence.")
-@json_option
-def command(kind: str, conf_dir: Path, role: str | None, minutes: float, reason: str, as_json: bool) -> None:
+def command(marked: MarkedKind, minutes: float, reason: str) -> None:
     """Silence the alarms of one KIND for a while: its alert rule does not fire, and everybody sees who knows of it.
 
     Readiness and the state of `check` stay as they are. The silence is kept over restarts. /status names the kind of
@@ -40,17 +63,29 @@ def command(kind: str, conf_dir: Path, role: str | None, minutes: float, reason:
     \b
     Example: checkpointer silence late --conf /etc/hadoop/conf --minutes 240 --reason "NameNode is being moved"
     """
-    if minutes and not reason.strip():
+    mark_alarms("silence", marked, minutes, reason)
+
+
+def mark_alarms(path: str, marked: MarkedKind, minutes: float | None, reason: str) -> None:
+    """Request a mark by POST to `path` of the daemon, and print the answer.
+
+    Args:
+        minutes: None for the daemon's default.
+    """
+    if minutes != 0 and not reason.strip():
         raise click.UsageError("--reason is required.")
-    configuration, chosen = load_configuration(conf_dir), None if role is None else Role(role)
-    urls = candidate_urls(configuration, chosen)
-    log_in_as_operator(configuration, chosen)
-    query = {"kind": kind, "minutes": f"{minutes:g}", "reason": reason, "by": getpass.getuser()}
-    url, status, answer = ask_daemon(urls, "POST", "silence", query, _TIMEOUT)
+    role = None if marked.role is None else Role(marked.role)
+    configuration = load_configuration(marked.conf_dir)
+    urls = candidate_urls(configuration, role)
+    log_in_as_operator(configuration, role)
+    query = {"kind": marked.kind, "reason": reason, "by": getpass.getuser()}
+    if minutes is not None:
+        query["minutes"] = f"{minutes:g}"
+    url, status, answer = ask_daemon(urls, "POST", path, query, _TIMEOUT)
     found = known_answer(url, status, answer, {"state", "message"})
     if status != 200:
         raise TransferError(url, found["message"], status=status, hint="Correct the options and repeat the command.")
-    if as_json:
+    if marked.as_json:
         echo_json(found)
     else:
         echo(found["message"])

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from flask import Blueprint
 
+from checkpointer.daemon.alarm_marks import alarm_marks_blueprint
 from checkpointer.daemon.history import history_blueprint
 from checkpointer.daemon.service import CheckpointService
-from checkpointer.daemon.silences import silences_blueprint
 from checkpointer.roles.role import CheckpointRole
 from checkpointer.serving.live_namespace import LiveNamespace
 from console.action_panel import DaemonActions
@@ -87,7 +87,7 @@ def daemon_blueprints(
         ),
         jmx_blueprint(lambda: daemon_beans(service.state(), facts)),
         history_blueprint(service.history),
-        silences_blueprint(service.silences, lambda: service.state().alarm_kinds),
+        alarm_marks_blueprint(service.silences, service.acknowledgements, lambda: service.state().alarm_kinds),
         actions.blueprint(),
         metrics_blueprint(
             lambda: MetricsSnapshot(

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from checkpointer.daemon.alarm_marks import AlarmAcknowledgements, AlarmSilences
 from checkpointer.daemon.archive_process import ArchiveProcess
 from checkpointer.daemon.attempts import CheckpointAttempts, OperationFaults, describe_fault
 from checkpointer.daemon.cancellation import Cancellation
@@ -26,7 +27,6 @@ from checkpointer.daemon.lake import LakeAppender
 from checkpointer.daemon.record import RecordStore
 from checkpointer.daemon.schedule import CheckpointSchedule
 from checkpointer.daemon.shadow import ShadowComparer
-from checkpointer.daemon.silences import AlarmSilences
 from checkpointer.daemon.status import LATE_HINT, CheckpointStatus, daemon_state, lateness
 from checkpointer.daemon.upload_forecast import UploadForecast
 from checkpointer.daemon.upload_outcome import Acceptance
@@ -67,7 +67,7 @@ class CheckpointService:
         notices: returns alarms of servers.
 
     Attributes:
-        silences: of alarms, kept over restarts.
+        silences, acknowledgements: of alarms, kept over restarts.
         history: checkpoints, uploads, failures and events, kept over restarts.
         configuration_fault: why the configuration on disk does not apply, "" if it does.
     """
@@ -98,6 +98,7 @@ class CheckpointService:
         self._started_at = wall()
         self.history = DaemonHistory(role, self._forecast, wall)
         self.silences = AlarmSilences(role.image_folders, wall)
+        self.acknowledgements = AlarmAcknowledgements(role.image_folders, wall, clock)
         self._record = RecordStore(wall, self.history.note)
         self._schedule = CheckpointSchedule(config, clock, wall)
         self._cancellation = Cancellation(clock)
@@ -182,12 +183,16 @@ class CheckpointService:
         return TriggerResult(TriggerState.STARTED, "a checkpoint was started")
 
     def jobs(self) -> list[Job]:
-        """Return the jobs next to polls: ask for newest images, feed the archive, list reports, compare as a shadow."""
+        """Return the jobs next to polls: ask for newest images, feed the archive, list reports, compare as a shadow.
+
+        One more ends the acknowledgements of alarms that have ended.
+        """
         seconds = self._config.poll_interval
         jobs = [
             Job("upload-forecast", seconds, self._update_forecast),
             Job("archive", seconds, self._feed_archive),
             Job("reports", seconds, self._renew_reports),
+            Job("acknowledgements", seconds, self._end_acknowledgements),
         ]
         if self._shadow is not None:
             jobs.append(Job("shadow", seconds, self._shadow.run))
@@ -203,6 +208,11 @@ class CheckpointService:
 
     def _renew_reports(self) -> bool:
         self._reports.renew(self._role)
+        return False
+
+    def _end_acknowledgements(self) -> bool:
+        if self.acknowledgements.current():
+            self.acknowledgements.observe(self.state().alarm_kinds)
         return False
 
     def job_failed(self, name: str, fault: Exception) -> None:
@@ -280,10 +290,10 @@ class CheckpointService:
         """Return the present state of the daemon."""
         status = self._checkpoint_status(self._observe())
         archive, lake = self._archive, self._lake
-        silences = self.silences.current()
+        marks = self.silences.current(), self.acknowledgements.current()
         shadow = None if self._shadow is None else self._shadow.state()
         return replace(
-            daemon_state(self._role, self._record.now, archive, lake, self._forecast, status, silences, shadow),
+            daemon_state(self._role, self._record.now, archive, lake, self._forecast, status, *marks, shadow),
             report=self._reports.state(self._role),
         )
 

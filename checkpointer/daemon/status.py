@@ -15,9 +15,9 @@ from hadoop_common.errors import HdfsError
 from hadoop_common.names import ImageKind
 from hadoop_common.quantities import duration
 from hadoop_common.recurring_fault import Alarm
-from node_state.alarm_kinds import ROLE, alarm_keys, kind_named
+from node_state.alarm_kinds import ROLE, alarm_key, alarm_keys, kind_named
+from node_state.alarm_marks import AlarmAcknowledgement, AlarmSilence
 from node_state.state import (
-    AlarmSilence,
     CheckpointBlock,
     CheckpointRecord,
     LeaderState,
@@ -93,6 +93,7 @@ def daemon_state(
     forecast: UploadForecast,
     status: CheckpointStatus,
     silences: Mapping[str, AlarmSilence],
+    acknowledged: Mapping[str, AlarmAcknowledgement],
     shadow: ShadowState | None = None,
 ) -> NodeState:
     """Return the present state."""
@@ -121,6 +122,11 @@ def daemon_state(
         next_steps={str(each): each.hint for each in all_alarms if isinstance(each, Alarm) and each.hint},
         alarm_kinds=kinds,
         silences={kind: each for kind, each in silences.items() if each.covers(alarm_keys(kinds, kind))},
+        acknowledgements={
+            alarm: acknowledged[kind]
+            for alarm, kind in kinds.items()
+            if kind in acknowledged and alarm_key(alarm) in acknowledged[kind].alarms
+        },
         cluster_id=_cluster_id(role),
         storage=storage,
         storage_space={path: found for path, each in storage.items() if (found := _space(path, each)) is not None},

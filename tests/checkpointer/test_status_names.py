@@ -33,7 +33,7 @@ def words(text: str) -> set[str]:
 
 
 COMMON = words(
-    "role phase phaseSince phaseDone phaseTotal alarms alarmKinds silences nextSteps clusterId "
+    "role phase phaseSince phaseDone phaseTotal alarms alarmKinds silences acknowledgements nextSteps clusterId "
     "storage storageSpace checkpoints failures lookedAt savedAt savedTxid imageBytes "
     "lastReason "
     "lastOutcome lastSeconds latencySeconds healed healedTotal uploadedAt uploads uploadFailures "

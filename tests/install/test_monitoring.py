@@ -17,8 +17,9 @@ from console.runbook import document
 from hadoop_common.transfer import TransferCounter
 from install.monitoring import DASHBOARD, FOLDER, RULES, alert_names, alert_of, families, files
 from node_state.alarm_kinds import ALARM_KINDS
+from node_state.alarm_marks import AlarmAcknowledgement, AlarmSilence
 from node_state.metrics import CheckpointerCollector, MetricsSnapshot
-from node_state.state import AlarmSilence, JournalNodeState, NodeState, RoleDetails
+from node_state.state import JournalNodeState, NodeState, RoleDetails
 
 PROMTOOL = pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 MINUTES = 60
@@ -80,6 +81,8 @@ def states() -> dict[str, tuple[NodeState, list[str]]]:
     silence = AlarmSilence(by="ann", since=0.0, until=1e9, reason="known")
     quiet = NodeState(role="standby", alarms=("late",), alarm_kinds={"late": "late"}, silences={"late": silence})
     found["silenced"] = quiet, []
+    known = AlarmAcknowledgement(by="ann", since=0.0, until=None, reason="known")
+    found["acknowledged"] = replace(quiet, silences={}, acknowledgements={"late": known}), ["CheckpointerAlarmLate"]
     found["unnamed"] = NodeState(role="standby", alarms=("odd",)), ["CheckpointerAlarmOther"]
     # neither another alarm nor its silence hides that nothing can be read
     unread = NodeState(role="standby", ready=False, error="no answer")

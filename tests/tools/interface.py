@@ -25,7 +25,7 @@ from checkpointer.archiving import begun_archives
 from checkpointer.checks.registry import CHECKS
 from checkpointer.checks.verdict import State
 from checkpointer.cli import cli
-from checkpointer.daemon import history_file, shadow, silences
+from checkpointer.daemon import alarm_marks, history_file, shadow
 from checkpointer.storage.lost_pasts import LOST_PAST, NOT_COMPARED, PROVENANCE
 from checkpointer.storage.usage_record import RECORD
 from failover.errors import ControllerError
@@ -65,7 +65,8 @@ _FILES = (
     NOT_COMPARED,
     RECORD,
     history_file.NAME,
-    silences.NAME,
+    alarm_marks.SILENCES,
+    alarm_marks.ACKNOWLEDGEMENTS,
     begun_archives.NAME,
     shadow.FOLDER,
     IDENTITY,

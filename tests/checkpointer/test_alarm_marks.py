@@ -1,4 +1,4 @@
-"""Silences of alarms: who may request them, that they last over a restart and end, and where they are visible."""
+"""Silences and acknowledgements of alarms: who may request them, that they last and end, where they are visible."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import pytest
 from flask.testing import FlaskClient
 
 from checkpointer.cli.run_command import _checks, _verify
-from checkpointer.daemon import silences
+from checkpointer.daemon import alarm_marks
+from checkpointer.daemon.alarm_marks import SILENCES, AlarmSilences
 from checkpointer.daemon.blueprints import ConsoleQuestions, daemon_blueprints, transfer_options
 from checkpointer.daemon.service import CheckpointService
-from checkpointer.daemon.silences import NAME, AlarmSilences
 from console.check_page import CheckRow
 from hadoop_common.access import AccessControl
 from node_state.alarm_kinds import alarm_key
@@ -107,6 +107,76 @@ def test_a_silence_lasts_over_a_restart_and_ends(role: StoredRole, service: Chec
     assert status["silences"] == {}
 
 
+def test_an_acknowledgement_lasts_over_a_restart_and_ends_with_its_alarm(
+    role: StoredRole, service: CheckpointService, clock: Clock
+) -> None:
+    client = client_of(role, service)
+    answer = client.post("/acknowledge?kind=late&reason=we+know&by=ann")
+    assert answer.json == {"state": "done", "message": "alarms of the kind late are acknowledged until they end"}
+    service = service_of(role, clock)
+    client = client_of(role, service)
+    status = client.get("/status").json
+    assert status is not None
+    ((alarm, known),) = status["acknowledgements"].items()
+    assert [alarm] == status["alarms"]
+    assert (known["by"], known["since"], known["until"], known["reason"]) == ("ann", START, None, "we know")
+    assert (status["ready"], status["silences"]) == (False, {})
+    assert 'hdfs_checkpointer_alarm_acknowledged{kind="late"} 1.0' in client.get("/metrics").text
+    assert "Acknowledged by ann until it ends: we know" in text_of(client.get("/").text)
+    (job,) = (job for job in service.jobs() if job.name == "acknowledgements")
+    job.run()
+    # an alarm that returns within an hour is the same
+    role.journal, left = 0, clock.now + 3599
+    assert 'hdfs_checkpointer_alarm_acknowledged{kind="late"} 0.0' in client.get("/metrics").text
+    clock.now = left
+    job.run()
+    role.journal = 5
+    assert len(service.state().acknowledgements) == 1
+    job.run()
+    role.journal, clock.now = 0, clock.now + 3600
+    job.run()
+    role.journal = 5
+    for again in (service, service_of(role, clock)):
+        assert len(again.state().alarms) == 1
+        assert again.state().acknowledgements == {}
+
+
+def test_an_acknowledgement_has_an_end_and_needs_an_alarm(
+    role: StoredRole, service: CheckpointService, clock: Clock
+) -> None:
+    client = client_of(role, service)
+    answer = client.post("/acknowledge?kind=space&reason=known")
+    assert (answer.status_code, answer.json) == (
+        409,
+        {
+            "state": "nothing raised",
+            "message": "no alarm of the kind space is raised: only a silence may begin before its alarm",
+        },
+    )
+    for end in ("minutes=0", ""):
+        made = client.post("/acknowledge?kind=late&minutes=60&reason=known").json
+        assert made is not None
+        assert made["message"] == "alarms of the kind late are acknowledged for 60 minutes"
+        (known,) = service.state().acknowledgements.values()
+        assert str(known) == "acknowledged by 127.0.0.1 until 2023-11-14 23:13 UTC: known"
+        if end:
+            assert client.post(f"/acknowledge?kind=late&{end}").status_code == 200
+        else:
+            clock.now += 3600
+        assert service.state().acknowledgements == {}
+
+
+def test_another_alarm_of_the_kind_is_not_acknowledged(role: StoredRole, service: CheckpointService) -> None:
+    client, dropped = client_of(role, service), {"/data/2": "No space left on device"}
+    role.storage = lambda: dropped  # type: ignore[method-assign]
+    client.post("/acknowledge?kind=directory&reason=ordered")
+    dropped["/data/1"] = "No space left on device"
+    (alarm,) = service.state().acknowledgements
+    assert "/data/2" in alarm
+    assert 'hdfs_checkpointer_alarm_acknowledged{kind="directory"} 0.0' in client.get("/metrics").text
+    assert text_of(client.get("/").text).count("until it ends: ordered") == 1
+
+
 def test_a_new_alarm_of_the_kind_is_not_silenced(role: StoredRole, service: CheckpointService) -> None:
     client = client_of(role, service)
     # before anything happens, a silence covers the whole kind
@@ -166,7 +236,7 @@ def test_strangers_and_foreign_pages_may_not(role: StoredRole, service: Checkpoi
     client = client_of(role, service)
     assert client.post(LATE, environ_overrides=FAR).status_code == 403
     browser = {"User-Agent": "Mozilla/5.0", "Origin": "http://evil.example.org"}
-    for path in (LATE, "/console/verify"):
+    for path in (LATE, LATE.replace("silence", "acknowledge"), "/console/verify"):
         assert client.post(path, headers=browser).status_code == 403
         assert client.get(path).status_code in (404, 405)
     own = {"User-Agent": "Mozilla/5.0", "X-XSRF-HEADER": "console", "Origin": "http://localhost"}
@@ -184,7 +254,7 @@ def test_a_disk_that_does_not_answer_delays_no_reader(
         thread.join(30)
         assert not thread.is_alive()
 
-    monkeypatch.setattr(silences, "write_atomically", write)
+    monkeypatch.setattr(alarm_marks, "write_atomically", write)
     service.silences.silence("late", "ann", 60, "known")
     assert seen == [{}]
     assert service.silences.current()["late"].by == "ann"
@@ -197,7 +267,7 @@ def test_a_silence_without_a_directory_is_an_error_and_loses_no_other(
     client, folders, role.folders = client_of(role, service), role.folders, []
     answer = client.post(LATE)
     assert answer.status_code == 500
-    assert "no storage directory can keep the silence" in answer.text
+    assert "no storage directory can keep checkpointer-silences.json" in answer.text
     assert service.silences.current() == {}
     role.folders = folders
     assert client.post(LATE).status_code == 200
@@ -214,17 +284,17 @@ def test_a_damaged_file_loses_silences_alone_and_the_newest_wins(
     role.folders.append(other)
     clock.now += 1
     service.silences.silence("late", "bob", 60, "second")
-    (tmp_path / NAME).write_bytes(b"{")
+    (tmp_path / SILENCES).write_bytes(b"{")
     found = AlarmSilences(role.image_folders, clock.wall).current()
     assert found["late"].by == "bob"
-    os.truncate(tmp_path / "b" / NAME, 0)
+    os.truncate(tmp_path / "b" / SILENCES, 0)
     assert AlarmSilences(role.image_folders, clock.wall).current() == {}
 
 
 def test_actions_are_for_administrators(role: StoredRole, service: CheckpointService) -> None:
     client = client_of(role, service)
     near, far = client.get("/").text, client.get("/", environ_overrides=FAR).text
-    for action in ("checkpoint?force=true", "cancel", "console/verify", "silence"):
+    for action in ("checkpoint?force=true", "cancel", "console/verify", "silence", "acknowledge"):
         assert f'data-address="{action}' in near
         assert f'data-address="{action}' not in far
     assert client.get("/console/confirm?action=cancel").status_code == 200
@@ -271,11 +341,17 @@ def test_commands_show_the_history_and_silence_an_alarm(
         shown = run_cli("history", "--conf", conf, "--role", "secondary")
         as_json = run_cli("history", "--conf", conf, "--role", "secondary", "--json", "--days", "90")
         silenced = run_cli("silence", "late", "--conf", conf, "--role", "secondary", "--reason", "we know")
+        here = ("--conf", conf, "--role", "secondary", "--json")
+        acknowledged = run_cli("acknowledge", "late", *here, "--reason", "ours")
+        checked = run_cli("check", *here, "--only", "daemon")
         without = run_cli("silence", "late", "--conf", conf, "--role", "secondary")
     assert "5 transactions, 10 bytes" in shown.out
     assert [each["kind"] for each in json.loads(as_json.out)["entries"]] == ["restart", "checkpoint"]
     assert (silenced.code, silenced.out.strip()) == (0, "alarms of the kind late are silenced for 60 minutes")
     assert without.code == 2
+    assert json.loads(acknowledged.out)["message"] == "alarms of the kind late are acknowledged until they end"
+    details = json.loads(checked.out)["checks"][0]["details"]
+    assert [each.partition(" by ")[0].rpartition(": ")[2] for each in details[-2:]] == ["silenced", "acknowledged"]
     assert service.silences.current()["late"].reason == "we know"
 
 

@@ -1,0 +1,27 @@
+"""`checkpointer acknowledge`: acknowledge the alarms of a kind of the running daemon."""
+
+from __future__ import annotations
+
+import click
+
+from checkpointer.cli.silence_command import MarkedKind, mark_alarms, marking_options
+
+
+@click.command("acknowledge")
+@marking_options
+@click.option(
+    "--minutes",
+    type=click.FloatRange(0, 30 * 24 * 60),
+    help="At most so long (default: until the alarms end). 0 ends the acknowledgement.",
+)
+@click.option("--reason", default="", help="Why; required except to end the acknowledgement.")
+def command(marked: MarkedKind, minutes: float | None, reason: str) -> None:
+    """Acknowledge the present alarms of one KIND: everybody sees who works on them.
+
+    Alert rules, readiness and the state of `check` stay as they are. An acknowledgement ends when its alarms have
+    ended, and is kept over restarts. /status names the kind of each alarm (alarmKinds).
+
+    \b
+    Example: checkpointer acknowledge directory --conf /etc/hadoop/conf --reason "a disk is on its way"
+    """
+    mark_alarms("acknowledge", marked, minutes, reason)

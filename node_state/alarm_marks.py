@@ -1,0 +1,52 @@
+"""What an operator said about alarms: a silence or an acknowledgement."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlarmSilence:
+    """Who silenced a kind of alarm, from when until when, and why.
+
+    Attributes:
+        alarms: keys (`alarm_key`) of the alarms at that time. Only they are silenced; without any, the whole kind is.
+    """
+
+    by: str
+    since: float
+    until: float
+    reason: str
+    alarms: tuple[str, ...] = ()
+
+    def covers(self, raised: Collection[str]) -> bool:
+        """Return whether all alarms with these keys are silenced."""
+        return not self.alarms or all(each in self.alarms for each in raised)
+
+    def __str__(self) -> str:
+        return f"silenced by {self.by} until {_minute(self.until)}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlarmAcknowledgement:
+    """Who acknowledged the alarms of a kind, from when, until when at most (None: until they end), and why.
+
+    Attributes:
+        alarms: keys (`alarm_key`) of the acknowledged alarms.
+    """
+
+    by: str
+    since: float
+    until: float | None
+    reason: str
+    alarms: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        until = "it ends" if self.until is None else _minute(self.until)
+        return f"acknowledged by {self.by} until {until}: {self.reason}"
+
+
+def _minute(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(at))
