@@ -26,6 +26,7 @@ from image_format.reader import ImageFile
 from image_tools.directory_paths import chain_directories, place_inodes, write_paths
 from image_tools.dump.values import java_text
 from pipeline.errors import SourceFileError
+from pipeline.host_scratch import scratch_setting
 
 
 def create_once(scratch: Path, name: str, make: Callable[[Path], None]) -> Path:
@@ -50,7 +51,7 @@ def create_once(scratch: Path, name: str, make: Callable[[Path], None]) -> Path:
                     shutil.rmtree(left)
                 _make(target, make)
     except OSError as error:
-        hint = "Free space there, or set spark.local.dir to another folder."
+        hint = f"Free space in {scratch}, or set {scratch_setting(scratch)} to another folder."
         raise ImageStorageError(f"cannot write {target}: {error}", hint=hint) from error
     return target
 
@@ -78,8 +79,7 @@ def build_host_index(image: ImageFile, folder: Path) -> None:
         OSError: the folder cannot be written.
     """
     with ThreadPoolExecutor(1) as beside:
-        has_digest = image.path.with_name(md5_name(image.path.name)).exists()
-        digest = beside.submit(image.verify_md5) if has_digest else None
+        digest = beside.submit(_verify, image)
         _unpack(image, folder)
         arrays = IndexArrays.scan(image)
         arrays.save(folder)
@@ -88,13 +88,25 @@ def build_host_index(image: ImageFile, folder: Path) -> None:
         chain = chain_directories(image, arrays, parents)
         for name in ("parents", "in_tree", "bounds"):
             np.save(folder / f"{name}.npy", getattr(chain, name))
-        # Written through a mapping, because the paths of deep trees may not fit into memory.
-        paths = np.lib.format.open_memmap(
-            folder / "paths.npy", mode="w+", dtype=np.uint8, shape=(int(chain.bounds[-1]),)
-        )
-        write_paths(image, chain, paths.view(np.ndarray))
-        if digest is not None:
-            digest.result()
+        write_paths(image, chain, _map_new(folder / "paths.npy", int(chain.bounds[-1])))
+        digest.result()
+
+
+def _verify(image: ImageFile) -> None:
+    if image.path.with_name(md5_name(image.path.name)).exists():
+        image.verify_md5()
+
+
+def _map_new(path: Path, size: int) -> npt.NDArray[np.uint8]:
+    """Create an array of bytes in a file, written through a mapping because it may not fit into memory.
+
+    Raises:
+        OSError: the disk is full; without reserved space, the kernel would kill a process that writes to the mapping.
+    """
+    array = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=(size,))
+    with path.open("r+b") as file:
+        os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+    return array.view(np.ndarray)
 
 
 def _unpack(image: ImageFile, folder: Path) -> None:
@@ -194,14 +206,15 @@ class HostImage:
         Args:
             staged: name under which Spark sent a copy to each executor of this host; all copies have one index.
 
-        The process that builds the index compares the image's MD5 with the `.md5` file, if one exists.
+        The process that builds the index compares the image's MD5 with the `.md5` file, if one exists. Of the copies
+        that Spark sent, one process of each executor does.
 
         Raises:
             ImageFormatError: the image is damaged, see the subclasses.
             ImageStorageError: the file cannot be read, or its index cannot be written.
             SourceFileError: the file does not exist.
         """
-        return _open(path, scratch, _identity(path, staged))
+        return _open(path, scratch, _identity(path, staged), _identity(path) if staged else "")
 
     @classmethod
     def indexed(cls, image: ImageFile, scratch: Path) -> HostImage:
@@ -209,8 +222,16 @@ class HostImage:
         return cls._indexed(image, scratch, _identity(image.path))
 
     @classmethod
-    def _indexed(cls, image: ImageFile, scratch: Path, identity: str) -> HostImage:
-        folder = create_once(scratch, f"image-{identity}", functools.partial(build_host_index, image))
+    def _indexed(cls, image: ImageFile, scratch: Path, identity: str, copy: str = "") -> HostImage:
+        def build(folder: Path) -> None:
+            build_host_index(image, folder)
+            if copy:
+                (scratch / verified).mkdir(exist_ok=True)
+
+        verified = f"verified-{copy}"
+        folder = create_once(scratch, f"image-{identity}", build)
+        if copy:
+            create_once(scratch, verified, lambda _: _verify(image))
         return cls(image, folder)
 
     @functools.cached_property
@@ -264,5 +285,5 @@ def _identity(path: Path, staged: str = "") -> str:
 
 
 @functools.lru_cache(_CACHED_IMAGES)
-def _open(path: Path, scratch: Path, identity: str) -> HostImage:
-    return HostImage._indexed(ImageFile.open(path, verify_md5=False, spool_dir=scratch), scratch, identity)
+def _open(path: Path, scratch: Path, identity: str, copy: str) -> HostImage:
+    return HostImage._indexed(ImageFile.open(path, verify_md5=False, spool_dir=scratch), scratch, identity, copy)

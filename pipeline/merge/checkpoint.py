@@ -29,10 +29,10 @@ from image_format.writer import ImageWriter
 from image_tools.loadable import check_loadable
 from journal.segment_file import read_transactions
 from pipeline.host_image import HostImage
+from pipeline.host_scratch import host_scratch
 from pipeline.merge.job import CheckpointJob
 from pipeline.merge.parallel_merger import PART_BYTES, ParallelMerger, work_folder
 from pipeline.source_files import SourceFile
-from pipeline.sources.fsimage import host_scratch
 from site_config.engine_settings import SparkSettings
 
 if TYPE_CHECKING:

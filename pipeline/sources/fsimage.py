@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -13,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from image_format.reader import ImageFile
 from pipeline.host_image import HostImage
+from pipeline.host_scratch import host_scratch
 from pipeline.schema import Table
 from pipeline.source_files import SourceFile, SourceKind, is_pattern
 from pipeline.sources.options import SourceOptions
@@ -127,19 +126,3 @@ def _with_image(batch: pa.RecordBatch, table: Table, file: SourceFile) -> pa.Rec
 def open_in_task(file: SourceFile) -> HostImage:
     """Open an image in a task, with the index that all tasks of this host share; see `HostImage.open`."""
     return HostImage.open(file.in_task(), host_scratch(), file.staged)
-
-
-_SHARED_FOLDERS = (("SPARK_EXECUTOR_DIRS", os.pathsep), ("LOCAL_DIRS", ","))
-"""Variables of an executor with the application's folders on its host, and what separates them: of a standalone Worker,
-of YARN's NodeManager. Both remove the folders with the application.
-"""
-
-
-def host_scratch() -> Path:
-    """Return a folder that the tasks of a job share on their host; Spark removes the folder with its own files."""
-    from pyspark import SparkFiles
-
-    for name, separator in _SHARED_FOLDERS:
-        if folders := os.environ.get(name):
-            return Path(folders.split(separator)[0]) / "fsimage"
-    return Path(SparkFiles.getRootDirectory()) / "fsimage"

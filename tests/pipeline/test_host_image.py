@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import shutil
 import signal
 from pathlib import Path
 from typing import NoReturn
+from unittest import mock
 
 import numpy as np
 import pytest
+from pyspark import SparkFiles
 
 from image_format.errors import DigestMismatchError, ImageStorageError, RecordError
 from image_format.index import ImageIndex
 from image_format.index_arrays import IndexArrays
+from image_format.md5_file import md5_path
 from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
@@ -23,7 +27,7 @@ from image_tools.dump.tree import ImageTree
 from image_tools.dump.values import java_text
 from pipeline.errors import SourceFileError
 from pipeline.host_image import HostImage, create_once
-from pipeline.sources.fsimage import host_scratch
+from pipeline.host_scratch import host_scratch, scratch_setting
 from tests.image_format.image_support import CODEC_NAMES, RECORDED, build_image, delimited, minimal_sections, store
 from tests.image_tools.dump_support import recorded_views
 
@@ -205,19 +209,61 @@ def test_a_cut_index_is_one_error(tmp_path: Path) -> None:
         IndexArrays.load(tmp_path)
 
 
-def test_the_copies_that_spark_sends_share_one_index(tmp_path: Path) -> None:
-    copies = [tmp_path / name / BASIC.name for name in ("executor0", "executor1")]
+def test_the_copies_that_spark_sends_share_one_index_and_are_verified_one_by_one(tmp_path: Path) -> None:
+    copies = [tmp_path / name / BASIC.name for name in ("executor0", "executor1", "executor2")]
     for time, copy in enumerate(copies):
         copy.parent.mkdir()
         shutil.copyfile(BASIC, copy)
+        shutil.copyfile(md5_path(BASIC), md5_path(copy))
         os.utime(copy, (time, time))
-        HostImage.open(copy, tmp_path / "scratch", BASIC.name)
+    data = bytearray(BASIC.read_bytes())
+    data[300] ^= 1
+    copies[2].write_bytes(data)
+    with mock.patch.object(ImageFile, "verify_md5", autospec=True, side_effect=ImageFile.verify_md5) as verify:
+        for copy in copies[:2] * 2:
+            HostImage.open(copy, tmp_path / "scratch", BASIC.name)
+        with pytest.raises(DigestMismatchError, match="executor2"):
+            HostImage.open(copies[2], tmp_path / "scratch", BASIC.name)
+    assert [call.args[0].path for call in verify.call_args_list] == copies
     assert len([path for path in (tmp_path / "scratch").glob("image-*") if path.is_dir()]) == 1
 
 
-@pytest.mark.parametrize(("name", "separator"), [("SPARK_EXECUTOR_DIRS", ":"), ("LOCAL_DIRS", ",")])
+def test_a_full_disk_is_one_error(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with (
+        mock.patch("os.posix_fallocate", side_effect=full),
+        pytest.raises(ImageStorageError, match="No space left") as caught,
+    ):
+        HostImage.open(BASIC, scratch)
+    assert f"Free space in {scratch}, or set spark.local.dir" in caught.value.hint
+    assert not [path for path in scratch.iterdir() if path.is_dir()]
+
+
+SHARED = [
+    ({"SPARK_EXECUTOR_DIRS": "/local/app:/other/app"}, "SPARK_LOCAL_DIRS or spark.local.dir of Spark's workers"),
+    ({"CONTAINER_ID": "container_1_1_1_1", "LOCAL_DIRS": "/local/app,/other/app"}, "yarn.nodemanager.local-dirs"),
+]
+
+
+@pytest.mark.parametrize(("variables", "setting"), SHARED, ids=["standalone", "yarn"])
 def test_executors_of_a_host_share_the_folder_of_the_application(
-    name: str, separator: str, monkeypatch: pytest.MonkeyPatch
+    variables: dict[str, str], setting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(name, separator.join(["/local/app", "/other/app"]))
-    assert host_scratch() == Path("/local/app/fsimage")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with mock.patch.object(SparkFiles, "getRootDirectory", return_value="."):
+        assert host_scratch() == Path("/local/app/fsimage")
+    assert scratch_setting(Path("/local/app/fsimage")) == setting
+    # a local session has a folder of its own, whatever manager the variables are of
+    with mock.patch.object(SparkFiles, "getRootDirectory", return_value="/tmp/spark-1/userFiles-1"):
+        assert host_scratch() == Path("/tmp/spark-1/userFiles-1/fsimage")
+    assert scratch_setting(Path("/tmp/spark-1/userFiles-1/fsimage")) == "spark.local.dir"
+
+
+def test_folders_of_another_application_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCAL_DIRS", "/local/app")
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", "/local/spark")
+    with mock.patch.object(SparkFiles, "getRootDirectory", return_value="."):
+        assert host_scratch() == Path("fsimage")
+    assert scratch_setting(Path("/local/spark/fsimage")) == "SPARK_LOCAL_DIRS"
