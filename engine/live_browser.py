@@ -1,14 +1,14 @@
 """Read access to a warm namespace: the base image with the changes since, without a copy of either.
 
 Only inodes that edits touched have a row. The others are read from the base image and get no row: a reader changes
-nothing that replay or the next image uses. Reading snapshot diffs would load rows, so reads that need them are refused.
+nothing that replay or the next image uses. `PastDiffs` reads snapshot diffs in the same way.
 """
 
 from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -17,15 +17,16 @@ import numpy as np
 from engine.live_content import ContentWalk
 from engine.loaded_image import LoadedImage
 from engine.namespace import Namespace
-from engine.read_refusals import SNAPSHOT_READS, refused_read
+from engine.past_diffs import PastDiffs
+from engine.read_refusals import refused_read
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.index import Ids, ImageIndex
 from image_format.inode_features import to_signed
 from image_format.inode_table import NO_ROW
-from image_format.kernels.inode import DROPPED
-from image_format.kernels.scan import find_id
+from image_format.kernels.inode import DROPPED, SYMLINK
 from image_format.kernels.tables import UNKNOWN
 from image_format.name_order import name_key
+from image_format.policies import ErasurePolicy
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import parse_message, read_record
 from image_tools.directory_sums import DirectorySums
@@ -38,6 +39,7 @@ _MAX_REFERENCES = 5_000
 """The same for renamed inodes that snapshots have, too: reading one takes longer."""
 _MAX_SCANNED = 5_000_000
 """Inodes of the base image for which a reader may find out the directory of each, in about 0.1 s."""
+_UINT64 = (1 << 64) - 1
 
 
 class ChildIds(NamedTuple):
@@ -62,7 +64,7 @@ class LiveBrowser:
 
     def close(self) -> None:
         """Release the namespace, which is replaced by then or soon; nothing can be read afterwards."""
-        for name in ("index", "namespace", "names", "erasure_policies", "sums"):
+        for name in ("index", "namespace", "names", "erasure_policies", "sums", "past"):
             vars(self).pop(name, None)
 
     def _bind(self) -> None:
@@ -72,7 +74,8 @@ class LiveBrowser:
         self.names = SerialNames(self.namespace.strings)
         self.hadoop3: bool = self.namespace.hadoop3
         self.sums: DirectorySums | None = loaded.sums
-        self.erasure_policies = loaded.erasure_policies()
+        self.erasure_policies: Mapping[int, ErasurePolicy] = loaded.erasure_policies()
+        self.past = PastDiffs(self.index, self.namespace)
 
     def pause(self) -> None:
         """Let edits be applied; rows are invalid afterwards, inode ids are not.
@@ -168,10 +171,22 @@ class LiveBrowser:
         """Return a child of an inode by name, None if it is missing."""
         if not place.inode.HasField("directory"):
             return None
-        _check_present(place)
-        inode_id = self._child_id(to_signed(place.inode.id), name)
-        inode = self.inode(inode_id) if inode_id else None
-        return None if inode is None else self._place(inode, None, place)
+        directory_id = to_signed(place.inode.id)
+        if place.snapshot is not None:
+            changed = self.past.names_at(directory_id, place.snapshot)
+            if name in changed:
+                entry = changed[name]
+                return None if entry is None else self._at(place, entry.inode_id, name)
+        inode_id = self._child_id(directory_id, name)
+        return self._at(place, inode_id, name) if inode_id else None
+
+    def _at(self, above: LocatedInode, inode_id: int, name: bytes = b"") -> LocatedInode | None:
+        """Return an inode below a place, by its name there unless that is its present one; None if it is missing."""
+        inode = self.inode(inode_id) if above.snapshot is None else self.inode_at(inode_id, above.snapshot)
+        if inode is None:
+            return None
+        inode.name = name or inode.name
+        return self._place(inode, above.snapshot, above)
 
     def _child_id(self, directory_id: int, name: bytes) -> int:
         tree, table = self.namespace.tree, self.namespace.table
@@ -231,24 +246,41 @@ class LiveBrowser:
         plain = plain[table.row_of.get_all(plain) == UNKNOWN]
         return ChildIds(plain[~tree.dropped[self.index.slots_of(plain)]], named)
 
+    def children_at(self, directory_id: int, snapshot: int, behind: bytes = b"") -> ChildIds:
+        """Return the children that a directory had at a snapshot; as `children`."""
+        changed = self.past.names_at(directory_id, snapshot)
+        plain, named = self.children(directory_id, behind)
+        if changed:
+            replaced = self.index.children(directory_id)
+            if replaced.size:
+                positions, found = self.index.locate(directory_id, sorted(changed, key=name_key))
+                plain = plain[~np.isin(plain, replaced[positions[found]])]
+            named = {name: each for name, each in named.items() if name not in changed}
+            named |= {name: entry.inode_id for name, entry in changed.items() if entry is not None}
+        return ChildIds(plain, named)
+
     def page(self, place: LocatedInode, behind: bytes, limit: int) -> ChildPage:
         """Return at most `limit` children of a directory with names after `behind`."""
-        _check_present(place)
-        plain, named = self.children(to_signed(place.inode.id), behind)
-        others = [(key, each) for name, each in named.items() if (key := name_key(name)) > name_key(behind)]
+        directory_id = to_signed(place.inode.id)
+        if place.snapshot is None:
+            plain, named = self.children(directory_id, behind)
+        else:
+            plain, named = self.children_at(directory_id, place.snapshot, behind)
+        others = [(key, name) for name in named if (key := name_key(name)) > name_key(behind)]
         first = heapq.nsmallest(limit, others)
-        touched = ((key, inode) for key, each in first if (inode := self.inode(each)) is not None)
-        untouched = ((name_key(inode.name), inode) for each in plain[:limit].tolist() if (inode := self.inode(each)))
-        merged = itertools.islice(heapq.merge(untouched, touched, key=itemgetter(0)), limit)
-        entries = [self._place(inode, None, place) for _, inode in merged]
+        touched = ((key, found) for key, name in first if (found := self._at(place, named[name], name)))
+        untouched = ((name_key(each.inode.name), each) for i in plain[:limit].tolist() if (each := self._at(place, i)))
+        entries = [each for _, each in itertools.islice(heapq.merge(untouched, touched, key=itemgetter(0)), limit)]
         return ChildPage(entries, plain.size + len(others) - len(entries))
 
     def child_count(self, place: LocatedInode) -> int:
         """Return the number of children of a directory; 0 for other inodes."""
         if not place.inode.HasField("directory"):
             return 0
-        _check_present(place)
         inode_id = to_signed(place.inode.id)
+        if place.snapshot is not None and self.past.names_at(inode_id, place.snapshot):
+            plain, named = self.children_at(inode_id, place.snapshot)
+            return plain.size + len(named)
         row = self.namespace.table.row_of.get(inode_id)
         return self.index.child_count(inode_id) if row is None else self.namespace.tree.child_count(row)
 
@@ -275,10 +307,33 @@ class LiveBrowser:
             found.append(self._place(root, snapshot.id, place))
         return SnapshotFolder(place, found)
 
-    def has_diffs(self, inode_id: int) -> bool:
-        """Return whether an inode has snapshot diffs, or had some in the base image."""
-        diffs, row = self.namespace.history.lookup.diffs, self.namespace.table.row_of.get(inode_id)
-        return find_id(diffs.owners, inode_id) >= 0 or (row is not None and diffs.has_known(row))
+    def inode_at(self, inode_id: int, snapshot: int) -> pb.INode | None:
+        """Return an inode with its attributes at a snapshot, and the present quotas, which a NameNode shows there.
+
+        A file that changed since has one block with its length of that time.
+        """
+        inode = self.inode(inode_id)
+        if inode is None:
+            table = self.namespace.table
+            row = table.row_of.get(inode_id)
+            # a deleted list keeps a copy of a symlink that was deleted since
+            return table.message(row) if row is not None and table.kind[row] == SYMLINK else None
+        if inode.HasField("file") and (files := self.past.of_file(inode_id, snapshot)):
+            file_copy = next((each.attributes for each in files if each.attributes is not None), None)
+            if file_copy is not None:
+                inode.file.CopyFrom(file_copy)
+            inode.file.ClearField("fileUC")
+            del inode.file.blocks[:]
+            inode.file.blocks.add(blockId=0, genStamp=0, numBytes=files[0].length & _UINT64)
+        elif inode.HasField("directory"):
+            changes = self.past.of_directory(inode_id, snapshot)
+            copy = next((each.attributes for each in changes if each.attributes is not None), None)
+            if copy is not None:
+                present = pb.INodeDirectory()
+                present.CopyFrom(inode.directory)
+                inode.directory.CopyFrom(copy)
+                inode.directory.nsQuota, inode.directory.dsQuota = present.nsQuota, present.dsQuota
+        return inode
 
     # ---- sums ----------------------------------------------------------------------------------------------
 
@@ -287,14 +342,8 @@ class LiveBrowser:
 
         Raises:
             NamespaceBusyError: the namespace did not become available again after a pause.
-            ReadRefusedError: the sums depend on snapshots, or a directory has too many changes.
+            ReadRefusedError: a NameNode is asked, see `ContentWalk.totals`.
         """
-        _check_present(place)
         if place.inode.directory.typeQuotas.quotas:
             raise refused_read("summing a directory with quotas by storage type")
-        return ContentTotals(ContentWalk(self, enter).totals(place))
-
-
-def _check_present(place: LocatedInode) -> None:
-    if place.snapshot is not None:
-        raise refused_read(SNAPSHOT_READS)
+        return ContentWalk(self, enter).totals(place)

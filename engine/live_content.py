@@ -4,8 +4,10 @@ A walk counts directories one after the other, and pauses after a bounded time, 
 like a NameNode that released its lock: what was counted stays counted, a directory that was removed in between counts
 no further, and the rest is counted as it is by then.
 
-A NameNode also counts the inodes in the deleted lists of the directories below, which only snapshots have. A subtree
-with a directory that has snapshot diffs is therefore refused.
+A NameNode also counts the inodes in the deleted lists of the directories below, which only snapshots have; a moved
+inode counts at each of its places, and permissions are not checked there
+(DirectoryWithSnapshotFeature.computeContentSummary4Snapshot). Hadoop 2 counts a directory once more for each of its
+diffs, a file with diffs once for each of them, and of a name that a moved inode left only the space.
 
 With `DirectorySums` of the base image, a walk visits only directories that edits touched since, or whose sums are
 unknown; for all others it takes their sums. A caller whose permissions are checked in each directory walks all.
@@ -14,12 +16,14 @@ unknown; for all others it takes their sums. A caller whose permissions are chec
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.read_refusals import SNAPSHOT_READS, refused_read
+from engine.past_diffs import FileChange, PastEntry
+from engine.read_refusals import refused_read
 from image_format.index import Ids
 from image_format.inode_columns import read_inode_columns
 from image_format.inode_features import to_signed
@@ -27,7 +31,17 @@ from image_format.kernels.inode import DIRECTORY
 from image_format.kernels.scan import find_ids
 from image_format.kernels.tables import UNKNOWN
 from image_format.name_order import name_key
-from image_tools.namespace_browser import NO_TOTALS, Enter, LocatedInode, SubtreeTotals, leaf_totals, space_consumed
+from image_format.proto import fsimage_pb2 as pb
+from image_tools.dump.values import signed32
+from image_tools.namespace_browser import (
+    NO_TOTALS,
+    ContentTotals,
+    Enter,
+    LocatedInode,
+    SubtreeTotals,
+    leaf_totals,
+    space_consumed,
+)
 
 if TYPE_CHECKING:
     from engine.live_browser import LiveBrowser
@@ -36,6 +50,7 @@ _BATCH_SECONDS = 0.02
 """Time between two pauses."""
 _BATCH = 20_000
 """Untouched inodes that are counted at once, which takes some milliseconds."""
+NO_NAMES: Mapping[int, bytes] = MappingProxyType({})
 
 
 class ContentWalk:
@@ -49,19 +64,41 @@ class ContentWalk:
         self._browser = browser
         self._enter = enter
         self._pause_at = time.monotonic() + _BATCH_SECONDS
+        # the snapshots at the start; a walk that reads one ends if it is deleted
+        self._snapshots: frozenset[int] = frozenset()
+        # directories with diffs, whose deleted lists are still to be counted
+        self._with_diffs: list[int] = []
+        self._is_deleted = False
+        self._hadoop3 = browser.namespace.hadoop3
 
-    def totals(self, place: LocatedInode) -> SubtreeTotals:
+    def totals(self, place: LocatedInode) -> ContentTotals:
         """Return the sums of the subtree at an inode.
 
         Raises:
             RecordError: a record is damaged.
             NamespaceBusyError: the namespace did not become available again after a pause.
-            ReadRefusedError: a directory has snapshot diffs, or too many changes.
+            ReadRefusedError: a directory has too many changes, a snapshot was deleted during the walk, or the place is
+                in a snapshot of Hadoop 2.
         """
+        if place.snapshot is not None and not self._hadoop3:
+            # Hadoop 2 mixes the present state with that of the snapshot
+            raise refused_read("summing a directory of a snapshot of Hadoop 2")
+        inode_id = to_signed(place.inode.id)
+        if place.snapshot is not None:
+            self._snapshots = self._browser.namespace.snapshots.ids
+            if place.inode.HasField("directory"):
+                return ContentTotals(self._past(inode_id, place.snapshot))
+            return ContentTotals(leaf_totals(place.inode, self._browser.erasure_policies))
         if not place.inode.HasField("directory"):
-            return leaf_totals(place.inode, self._browser.erasure_policies)
-        totals, waiting = SubtreeTotals(0, 1, 0, 0), [to_signed(place.inode.id)]
-        if self._browser.namespace.table.row_of.get(waiting[0]) is None:
+            return ContentTotals(self._leaf(place.inode))
+        found = self._present(inode_id)
+        deleted = self._only_in_snapshots()
+        return ContentTotals(found.plus(deleted), deleted if self._hadoop3 else NO_TOTALS)
+
+    def _present(self, top: int) -> SubtreeTotals:
+        """Return the sums of a directory as it is now, without its deleted lists."""
+        totals, waiting = SubtreeTotals(0, 1, 0, 0), [top]
+        if self._browser.namespace.table.row_of.get(top) is None:
             below, waiting = self._of_untouched_directories(np.array(waiting, np.int64))
             totals = totals.plus(below)
         while waiting:
@@ -72,8 +109,9 @@ class ContentWalk:
                 continue
             if self._enter is not None:
                 self._enter(LocatedInode(inode))
-            if self._browser.has_diffs(directory_id):
-                raise refused_read(SNAPSHOT_READS)
+            if self._browser.past.exist(directory_id):
+                self._snapshots = self._snapshots or self._browser.namespace.snapshots.ids
+                self._with_diffs.append(directory_id)
             found, directories = self._of_children(directory_id)
             totals = totals.plus(found)
             waiting += self._in_order(directories)[::-1]
@@ -90,21 +128,23 @@ class ContentWalk:
             directories += more
         return totals, directories
 
-    def _in_order(self, directories: list[int]) -> list[int]:
-        """Return directories in name order if their order matters."""
+    def _in_order(self, directories: list[int], names: Mapping[int, bytes] = NO_NAMES) -> list[int]:
+        """Return directories in name order if their order matters; `names` replaces present names."""
         if self._enter is None:
             return directories
         named = []
         for each in directories:
             self._pause_if_due()
             if inode := self._browser.inode(each):
-                named.append((name_key(inode.name), each))
+                named.append((name_key(names.get(each, inode.name)), each))
         return [each for _, each in sorted(named)]
 
     def _pause_if_due(self) -> None:
         """Pause after `_BATCH_SECONDS`; only ids, no rows and no arrays of the namespace, are valid afterwards."""
         if time.monotonic() >= self._pause_at:
             self._browser.pause()
+            if not self._snapshots <= self._browser.namespace.snapshots.ids:
+                raise refused_read("counting what a snapshot holds while one is deleted")
             self._pause_at = time.monotonic() + _BATCH_SECONDS
 
     def _of_untouched(self, ids: Ids) -> tuple[SubtreeTotals, list[int]]:
@@ -112,7 +152,7 @@ class ContentWalk:
         browser = self._browser
         slots, tree = browser.index.slots_of(ids), browser.namespace.tree
         is_plain = (browser.namespace.table.row_of.get_all(ids) == UNKNOWN) & (slots >= 0) & ~tree.dropped[slots]
-        is_plain &= find_ids(tree.leased_ids, ids) < 0
+        is_plain &= (find_ids(tree.leased_ids, ids) < 0) & (find_ids(browser.past.owners, ids) < 0)
         offsets = browser.index.inode_offsets(slots[is_plain])
         columns = read_inode_columns(browser.index.inode_buffer, offsets, browser.index.place("INODE"))
         is_directory = columns.kind == DIRECTORY
@@ -148,5 +188,103 @@ class ContentWalk:
             if inode.HasField("directory"):
                 directories.append(each)
             else:
+                totals = totals.plus(self._leaf(inode))
+        return totals._replace(directories=len(directories)), directories
+
+    # ---- snapshots -----------------------------------------------------------------------------------------
+
+    def _leaf(self, inode: pb.INode) -> SubtreeTotals:
+        """Return the sums of a file or symlink; a file with diffs takes the space of all their blocks, too."""
+        totals = leaf_totals(inode, self._browser.erasure_policies)
+        if not inode.HasField("file") or inode.file.HasField("erasureCodingPolicyID"):
+            return totals
+        changes = self._browser.past.of_file(to_signed(inode.id))
+        if not changes:
+            return totals
+        if not self._hadoop3:
+            length = changes[-1].length if self._is_deleted else totals.length
+            totals = totals._replace(files=len(changes), length=length)
+        return totals._replace(space=_space_with_diffs(inode.file, changes, is_deleted=self._is_deleted))
+
+    def _past(self, top: int, snapshot: int) -> SubtreeTotals:
+        """Return the sums of a directory at a snapshot."""
+        totals, waiting = SubtreeTotals(0, 1, 0, 0), [top]
+        while waiting:
+            self._pause_if_due()
+            directory_id = waiting.pop()
+            browser = self._browser
+            if self._enter is not None and (inode := browser.inode_at(directory_id, snapshot)):
+                self._enter(LocatedInode(inode, snapshot))
+            plain, named = browser.children_at(directory_id, snapshot)
+            changed = find_ids(browser.past.owners, plain) >= 0
+            unchanged, ids = plain[~changed], [*plain[changed].tolist(), *named.values()]
+            names = {each: name for name, each in named.items()}
+            # the pauses below invalidate arrays
+            del browser, plain, changed
+            directories = []
+            for first in range(0, unchanged.size, _BATCH):
+                self._pause_if_due()
+                found, more = self._of_untouched(unchanged[first : first + _BATCH])
+                totals = totals.plus(found)
+                directories += more
+            found, more = self._of_past(ids, snapshot)
+            totals = totals.plus(found)
+            directories += more
+            waiting += self._in_order(directories, names)[::-1]
+        return totals
+
+    def _of_past(self, ids: Iterable[int], snapshot: int) -> tuple[SubtreeTotals, list[int]]:
+        totals, directories = NO_TOTALS, list[int]()
+        for each in ids:
+            self._pause_if_due()
+            inode = self._browser.inode_at(each, snapshot)
+            if inode is None:
+                continue
+            if inode.HasField("directory"):
+                directories.append(each)
+            else:
                 totals = totals.plus(leaf_totals(inode, self._browser.erasure_policies))
         return totals._replace(directories=len(directories)), directories
+
+    def _only_in_snapshots(self) -> SubtreeTotals:
+        """Return the sums of the deleted lists of the directories that were counted, and of those in these lists."""
+        self._enter, self._is_deleted, totals = None, True, NO_TOTALS
+        while self._with_diffs:
+            self._pause_if_due()
+            changes = self._browser.past.of_directory(self._with_diffs.pop())
+            if not self._hadoop3:
+                totals = totals._replace(directories=totals.directories + len(changes))
+            for entry in [each for change in changes for each in change.deleted.values()]:
+                self._pause_if_due()
+                totals = totals.plus(self._of_deleted(entry))
+        return totals
+
+    def _of_deleted(self, entry: PastEntry) -> SubtreeTotals:
+        if entry.last_snapshot is not None and not self._hadoop3:
+            return NO_TOTALS._replace(space=self._of_name(entry, entry.last_snapshot).space)
+        return self._of_name(entry, entry.last_snapshot)
+
+    def _of_name(self, entry: PastEntry, snapshot: int | None) -> SubtreeTotals:
+        browser = self._browser
+        inode = browser.inode(entry.inode_id) if snapshot is None else browser.inode_at(entry.inode_id, snapshot)
+        if inode is None:
+            # a copy of a symlink that was deleted since
+            return SubtreeTotals(1, 0, 0, 0)
+        if inode.HasField("directory"):
+            return self._present(entry.inode_id) if snapshot is None else self._past(entry.inode_id, snapshot)
+        return self._leaf(inode) if snapshot is None else leaf_totals(inode, browser.erasure_policies)
+
+
+def _space_with_diffs(file: pb.INodeFile, changes: Sequence[FileChange], *, is_deleted: bool) -> int:
+    """Return the space of all distinct blocks of a file, with its highest replication (storagespaceConsumedContiguous).
+
+    Args:
+        is_deleted: whether only snapshots have the file; its own replication does not count then.
+    """
+    sizes = {each: size for change in changes for each, size in change.blocks.items()}
+    sizes |= {to_signed(block.blockId): to_signed(block.numBytes) for block in file.blocks}
+    if file.HasField("fileUC") and file.blocks:
+        sizes[to_signed(file.blocks[-1].blockId)] = to_signed(file.preferredBlockSize)
+    replications = [0 if is_deleted else signed32(file.replication)]
+    replications += [signed32(each.attributes.replication) for each in changes if each.attributes is not None]
+    return sum(sizes.values()) * max(replications)

@@ -6,14 +6,13 @@ from image_tools.permission_checker import ReadRefusedError
 
 STANDBY = "org.apache.hadoop.ipc.StandbyException"
 """A client of an HA pair sends the request to the other NameNode then."""
-SNAPSHOT_READS = "reading what snapshots hold"
 
 
 def standby_refusal(action: str) -> str:
     """Return the message for an operation that only a NameNode answers."""
     return (
-        f"{action} is not supported in state standby: this node only lists and describes files of the present tree; it "
-        "knows no block locations and makes no changes. Ask the active NameNode."
+        f"{action} is not supported in state standby: this node only lists and describes files; it knows no block "
+        "locations and makes no changes. Ask the active NameNode."
     )
 
 

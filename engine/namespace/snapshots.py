@@ -117,6 +117,11 @@ class SnapshotManager:
         return bool(self._by_id)
 
     @property
+    def ids(self) -> frozenset[int]:
+        """Ids of all snapshots."""
+        return frozenset(self._by_id)
+
+    @property
     def snapshottable_ids(self) -> Iterator[int]:
         return iter(self._snapshottable)
 

@@ -22,7 +22,7 @@ from servlets.application import create_application
 from servlets.webhdfs import webhdfs_blueprint
 from tests.checkpointer.service_support import FakeRole, standby_config
 from tests.engine.image_builder import BASE_TXID, ImageBuilder, numbered
-from tests.engine.op_makers import mkdir, set_permissions
+from tests.engine.op_makers import delete, mkdir, set_permissions
 
 GROUPS = {"erin": frozenset({"staff"}), "admin": frozenset({"supergroup"})}
 DENIED = "org.apache.hadoop.security.AccessControlException"
@@ -202,12 +202,11 @@ def test_trusted_attributes_are_for_superusers(warm: WarmNamespace, user: str, s
         assert [each["name"] for each in answer.json["XAttrs"]] == seen
 
 
-def test_snapshots_are_left_to_the_active(client: FlaskClient, warm: WarmNamespace) -> None:
+def test_snapshots_are_read(client: FlaskClient, warm: WarmNamespace) -> None:
     made = [ops.AllowSnapshotOp(snapshot_root="/open"), ops.CreateSnapshotOp(snapshot_root="/open", snapshot_name="s")]
-    warm.apply(list(numbered(made, warm.last_txid)))
-    listed = asked(client, "/open/.snapshot", "LISTSTATUS").json["FileStatuses"]["FileStatus"]
-    assert [each["pathSuffix"] for each in listed] == ["s"]
-    requests = (("/open/.snapshot/s", "GETFILESTATUS"), ("/open/.snapshot/s/inner", "LISTSTATUS"))
-    for path, op in (*requests, ("/open", "GETCONTENTSUMMARY")):
-        answer = asked(client, path, op)
-        assert (answer.status_code, answer.json["RemoteException"]["javaClassName"]) == (403, STANDBY)
+    warm.apply(list(numbered([*made, mkdir("/open/new", 20009), delete("/open/inner")], warm.last_txid)))
+    for path, names in (("/open/.snapshot", ["s"]), ("/open/.snapshot/s", ["inner"]), ("/open", ["new"])):
+        listed = asked(client, path, "LISTSTATUS").json["FileStatuses"]["FileStatus"]
+        assert [each["pathSuffix"] for each in listed] == names
+    summary = asked(client, "/open", "GETCONTENTSUMMARY").json["ContentSummary"]
+    assert (summary["directoryCount"], summary["snapshotDirectoryCount"]) == (3, 1)

@@ -14,7 +14,6 @@ from engine.live_browser import LiveBrowser
 from engine.replay import replay
 from engine.warm_namespace import WarmNamespace
 from image_tools.namespace_browser import LocatedInode, SubtreeTotals
-from image_tools.permission_checker import ReadRefusedError
 from journal.ops import EditOp
 from tests.depth import examples
 from tests.engine.image_builder import BASE_TXID, ImageBuilder, numbered
@@ -41,14 +40,6 @@ def directories(browser: LiveBrowser) -> Iterator[LocatedInode]:
         waiting += [each for each in below if each.inode.HasField("directory")]
 
 
-def summed(browser: LiveBrowser, place: LocatedInode) -> SubtreeTotals | None:
-    """Return the sums, None if they are left to a NameNode."""
-    try:
-        return browser.content(place).totals
-    except ReadRefusedError:
-        return None
-
-
 def check(warm: WarmNamespace) -> None:
     """Compare the sums of every directory with a walk; a walk sees each directory by itself."""
     with warm.reading(0, 0) as browser:
@@ -56,9 +47,9 @@ def check(warm: WarmNamespace) -> None:
         assert kept is not None
         for place in directories(browser):
             browser.sums = kept
-            found = summed(browser, place)
+            found = browser.content(place)
             browser.sums = None
-            assert found == summed(browser, place), place.inode.name
+            assert found == browser.content(place), place.inode.name
 
 
 def play(warm: WarmNamespace, ops: list[EditOp], *, compiled: bool) -> None:
@@ -96,9 +87,9 @@ def warm(tmp_path: Path) -> Iterator[WarmNamespace]:
         yield namespace
 
 
-def totals(warm: WarmNamespace, inode_id: int) -> SubtreeTotals | None:
+def totals(warm: WarmNamespace, inode_id: int) -> SubtreeTotals:
     with warm.reading(0, 0) as browser:
-        return summed(browser, browser.chain(inode_id)[-1])
+        return browser.content(browser.chain(inode_id)[-1]).totals
 
 
 def test_a_directory_without_changes_is_not_walked(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:

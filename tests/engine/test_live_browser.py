@@ -13,9 +13,8 @@ from typing import NamedTuple
 import pytest
 
 from checkpointer.merging.offline import plan_directory
-from engine import live_browser, live_content
+from engine import live_browser, live_content, past_diffs
 from engine.errors import NamespaceBusyError
-from engine.live_browser import LiveBrowser
 from engine.merge import merge
 from engine.read_gate import ReadGate
 from engine.settings import MergeSettings
@@ -25,7 +24,7 @@ from image_format.reader import ImageFile
 from image_tools.browse import ImageBrowser
 from image_tools.namespace_browser import LocatedInode, NamespaceBrowser, SubtreeTotals
 from image_tools.permission_checker import ReadRefusedError
-from journal.ops import AllowSnapshotOp, CreateSnapshotOp, EditOp
+from journal.ops import AllowSnapshotOp, CreateSnapshotOp, DeleteSnapshotOp, EditOp
 from journal.segment_file import read_transactions
 from tests.engine.image_builder import BASE_TXID, ImageBuilder, numbered
 from tests.engine.op_makers import add, delete, mkdir, rename
@@ -72,8 +71,10 @@ def seen(browser: NamespaceBrowser, place: LocatedInode) -> Seen:
 
 
 def walk(browser: NamespaceBrowser, path: bytes, place: LocatedInode) -> Iterator[tuple[bytes, Seen]]:
-    """Yield all inodes below a place of the present tree."""
+    """Yield all inodes below a place, and in its snapshots."""
     yield path, seen(browser, place)
+    for root in browser.snapshot_folder(place).snapshots or () if place.snapshot is None else ():
+        yield from walk(browser, path + b"/.snapshot/" + root.inode.name, root)
     if not place.inode.HasField("directory"):
         return
     behind, listed = b"", []
@@ -86,23 +87,24 @@ def walk(browser: NamespaceBrowser, path: bytes, place: LocatedInode) -> Iterato
     assert len(listed) == browser.child_count(place)
     for child in listed:
         assert browser.child(place, child.inode.name) == child
-        assert browser.chain(child.inode.id)[-1] == child
+        assert place.snapshot is not None or browser.chain(child.inode.id)[-1] == child
         yield from walk(browser, path + b"/" + child.inode.name, child)
 
 
 def tree(browser: NamespaceBrowser) -> dict[bytes, Seen]:
+    """Return all inodes by path, of snapshots only what a NameNode has in memory as in an image.
+
+    An image gives a renamed symlink its present name in snapshots, and some directories the attributes of another one.
+    """
     root = browser.root()
     assert root is not None
-    return dict(walk(browser, b"", root))
-
-
-def content_of(browser: LiveBrowser, root: LocatedInode) -> SubtreeTotals | None:
-    """Return the sums of a tree, None if snapshots have a part."""
-    try:
-        return browser.content(root).totals
-    except ReadRefusedError:
-        assert browser.namespace.history.lookup.active
-        return None
+    found = dict(walk(browser, b"", root))
+    for path, each in list(found.items()):
+        if b"/.snapshot/" in path and each.kind == pb.INode.SYMLINK:
+            del found[path]
+        elif b"/.snapshot/" in path and each.kind == pb.INode.DIRECTORY:
+            found[path] = each._replace(owner=(None, None, 0), mtime=0, features=(b"", b""))
+    return found
 
 
 def tree_of(image: Path) -> dict[bytes, Seen]:
@@ -137,16 +139,17 @@ def test_it_reads_what_an_image_of_the_same_transaction_has(case: Case, tmp_path
                 found = tree(browser)
                 root = browser.root()
                 assert root is not None
-                content = content_of(browser, root)
+                content = browser.content(root)
             (folder := tmp_path / str(number)).mkdir()
             taken = [*ops[: ops.index(part[-1]) + 1]] if part else []
             if not taken:
                 continue
             (saved,) = merge(case.image("before"), taken, [folder]).saved.paths
             assert found == tree_of(saved)
-            if content is not None:
-                assert content.files == sum(each.kind != pb.INode.DIRECTORY for each in found.values())
-                assert content.length == sum(each.length for each in found.values())
+            present = [each for path, each in found.items() if b"/.snapshot/" not in path]
+            files = sum(each.kind != pb.INode.DIRECTORY for each in present)
+            assert content.totals.files - content.in_snapshots.files == files
+            assert content.totals.length - content.in_snapshots.length == sum(each.length for each in present)
         (folder := tmp_path / "warm").mkdir()
         # reading has changed nothing
         assert warm.save([folder]).saved.paths[0].read_bytes() == saved.read_bytes()
@@ -254,15 +257,54 @@ def test_a_reader_keeps_no_namespace(warm: WarmNamespace, tmp_path: Path) -> Non
     assert not hasattr(kept, "index")
 
 
-def test_snapshots_are_left_to_a_namenode(warm: WarmNamespace, tmp_path: Path) -> None:
-    """Their diffs would be loaded; nothing is, whatever is asked."""
+def test_snapshots_are_read_without_loading_their_diffs(warm: WarmNamespace, tmp_path: Path) -> None:
     play(warm, mkdir("/t", 20001), AllowSnapshotOp(snapshot_root="/t"), mkdir("/t/d", 20002), mkdir("/t/d/e", 20003))
-    play(warm, CreateSnapshotOp(snapshot_root="/t", snapshot_name="s"), delete("/t/d/e"), mkdir("/u", 20004))
-    check_snapshots_are_refused(warm)
-    # now the diffs are those of an image
+    play(warm, CreateSnapshotOp(snapshot_root="/t", snapshot_name="s"), delete("/t/d/e"), mkdir("/t/d/g", 20004))
     (folder := tmp_path / "saved").mkdir()
-    warm.save([folder])
-    check_snapshots_are_refused(warm)
+    for number in range(2):
+        before = loaded(warm)
+        with warm.reading(0, 0) as browser:
+            place = browser.chain(20001)[-1]
+            (snapshot,) = browser.snapshot_folder(place).snapshots or ()
+            directory = browser.child(snapshot, b"d")
+            assert directory is not None
+            assert [each.inode.name for each in browser.page(directory, b"", 9).entries] == [b"e"]
+            assert browser.content(snapshot).totals == SubtreeTotals(0, 3, 0, 0)
+            found = browser.content(place)
+            assert (found.totals, found.in_snapshots) == (SubtreeTotals(0, 4, 0, 0), SubtreeTotals(0, 1, 0, 0))
+        assert loaded(warm) == before
+        if not number:
+            # now the diffs are those of an image
+            warm.save([folder])
+    assert before == (1, 0, 0)
+
+
+def test_a_walk_ends_when_a_snapshot_is_deleted(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_content, "_BATCH_SECONDS", 0)
+    play(warm, mkdir("/t", 20001), AllowSnapshotOp(snapshot_root="/t"), mkdir("/t/d", 20002))
+    play(warm, CreateSnapshotOp(snapshot_root="/t", snapshot_name="s"), delete("/t/d"))
+    changes = [lambda: None, lambda: play(warm, DeleteSnapshotOp(snapshot_root="/t", snapshot_name="s"))]
+    with warm.reading(0, 0) as browser:
+        monkeypatch.setattr(browser, "_pause", lambda: changes.pop(0)() if changes else None)
+        with pytest.raises(ReadRefusedError, match="while one is deleted"):
+            browser.content(browser.chain(20001)[-1])
+
+
+def test_very_many_changes_since_a_snapshot_are_left_to_a_namenode(
+    warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(past_diffs, "_MAX_ENTRIES", 10)
+    play(warm, mkdir("/t", 20001), AllowSnapshotOp(snapshot_root="/t"))
+    play(warm, CreateSnapshotOp(snapshot_root="/t", snapshot_name="s"))
+    for number in range(2):
+        with warm.reading(0, 0) as browser:
+            (snapshot,) = browser.snapshot_folder(browser.chain(20001)[-1]).snapshots or ()
+            if number:
+                with pytest.raises(ReadRefusedError, match="more than 10 changes"):
+                    browser.page(snapshot, b"", 9)
+            else:
+                assert browser.child_count(snapshot) == 0
+        play(warm, *[mkdir(f"/t/d{i}", 20100 + i) for i in range(10)])
 
 
 def test_a_renamed_inode_of_a_snapshot_has_its_new_path(warm: WarmNamespace, tmp_path: Path) -> None:
@@ -276,26 +318,6 @@ def test_a_renamed_inode_of_a_snapshot_has_its_new_path(warm: WarmNamespace, tmp
     with warm.reading(0, 0) as browser:
         for inode_id, path in ((20002, [b"", b"b", b"g"]), (20004, [b"", b"b", b"g", b"in"])):
             assert [each.inode.name for each in browser.chain(inode_id)] == path
-
-
-def check_snapshots_are_refused(warm: WarmNamespace) -> None:
-    before = loaded(warm)
-    with warm.reading(0, 0) as browser:
-        place = browser.chain(20001)[-1]
-        (snapshot,) = browser.snapshot_folder(place).snapshots or ()
-        for ask in (
-            lambda: browser.child(snapshot, b"d"),
-            lambda: browser.page(snapshot, b"", 9),
-            lambda: browser.child_count(snapshot),
-            lambda: browser.content(snapshot),
-            lambda: browser.content(place),
-            lambda: browser.content(browser.chain(20002)[-1]),
-        ):
-            with pytest.raises(ReadRefusedError, match="reading what snapshots hold"):
-                ask()
-        assert [each.inode.name for each in browser.page(place, b"", 9).entries] == [b"d"]
-        assert browser.content(browser.chain(20004)[-1]).totals.directories == 1
-    assert loaded(warm) == before
 
 
 def loaded(warm: WarmNamespace) -> tuple[int, int, int]:
