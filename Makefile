@@ -34,7 +34,7 @@ PROTOS := $(wildcard hadoop_rpc/proto/*.proto image_format/proto/*.proto journal
 # images of containers set it: each of hundreds of processes would compile every module it imports anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup wheel sdist wheelhouse deb release demo demo-bookkeeper demo-ha demos-loaded test test-deep test-loaded unit interop differential interop-setup kills faults fuzz lint types layers wording check bench bench-archive bench-compress bench-scale bench-shapes bench-standby bench-live-reads bench-journal bench-transfer bench-pipeline bench-dump load abuse screenshots format lock clean
+.PHONY: help setup wheel sdist wheelhouse deb release demo demo-bookkeeper demo-ha demos-loaded test test-deep test-loaded unit interop differential interop-setup kills faults fuzz lint types layers wording check bench bench-archive bench-compress bench-scale bench-large bench-shapes bench-standby bench-live-reads bench-journal bench-transfer bench-pipeline bench-dump load abuse screenshots format lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -177,6 +177,9 @@ bench-live-reads: setup ## 200 clients that list and count a served namespace, b
 
 bench-scale: setup ## time and memory an inode and a transaction from 1 to 50 million inodes, with a linear model, to bench/scale.md
 	$(BIN)/python -m bench.scale $(BENCH)
+
+bench-large: setup ## the whole way of a checkpoint from 10 million inodes to what two images of fit on the disk, up to 300 million
+	$(BIN)/python -m bench.large $(BENCH)
 
 bench-archive: setup ## 30 days of an archive beside borg and restic of the daily images: sizes, seconds a day, memory; BENCH="--inodes 1000000"
 	$(BIN)/python -m bench.archive $(BENCH)

@@ -25,7 +25,7 @@ def run_floor(image: Path, copy: Path) -> Run:
     """
     digest = run_process(["md5sum", str(image)])
     copies = {"buffered and synced": _buffered(image, copy)}
-    copies |= {f"O_DIRECT, {depth} in flight": _direct(image, copy, depth) for depth in _DEPTHS}
+    copies |= {f"O_DIRECT, {depth} in flight": direct_copy(image, copy, depth) for depth in _DEPTHS}
     copies = {way: part for way, part in copies.items() if part is not None}
     way, fastest = min(copies.items(), key=lambda item: item[1].seconds)
     both = Part(digest.seconds + fastest.seconds, digest.cpu + fastest.cpu, 0)
@@ -39,7 +39,7 @@ def _buffered(image: Path, copy: Path) -> Part:
     return part
 
 
-def _direct(image: Path, copy: Path, depth: int) -> Part | None:
+def direct_copy(image: Path, copy: Path, depth: int) -> Part | None:
     """A copy past the page cache, so many writes of 4 MiB at once; None where the file system has none."""
     try:
         target = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_DIRECT, 0o644)

@@ -1,15 +1,15 @@
 """One merge of a storage directory, its parts timed: a JSON object a line; the image it made is removed.
 
-`python -m bench.one_merge CURRENT [LOAD REPLAY WRITE]`: with sizes in bytes, so much memory is touched before and given
-back to the system when a part begins. A virtual machine may hand out memory that nobody touched lately at 0.1 to 3 us a
-KB, from one minute to the next; with it, a part finds memory that is there.
+`python -m bench.one_merge [--keep] CURRENT [LOAD REPLAY WRITE]`: with --keep the image stays. With sizes in bytes, so
+much memory is touched before and given back to the system when a part begins. A virtual machine may hand out memory
+that nobody touched lately at 0.1 to 3 us a KB, from one minute to the next; with it, a part finds memory that is there.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import mmap
-import sys
 import time
 from pathlib import Path
 
@@ -52,15 +52,20 @@ def _touched(size: int) -> mmap.mmap:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.one_merge", description=__doc__)
+    parser.add_argument("--keep", action="store_true")
+    parser.add_argument("current", type=Path)
+    parser.add_argument("touched", type=int, nargs="*")
+    arguments = parser.parse_args()
     # as the program does
     collect_garbage_rarely()
     # The first calls load the compiled kernels, which a daemon does once in its life.
     warm_up()
-    plan = plan_directory(Path(sys.argv[1]).parent)
-    watch = _Stopwatch([_touched(int(size)) for size in sys.argv[2:]])
+    plan = plan_directory(arguments.current.parent)
+    watch = _Stopwatch([_touched(size) for size in arguments.touched])
     result = merge_directory(plan, observer=watch)
     watch.end()
-    for path in result.saved.paths:
+    for path in () if arguments.keep else result.saved.paths:
         path.unlink()
         path.with_name(path.name + ".md5").unlink()
 

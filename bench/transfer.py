@@ -14,26 +14,22 @@ import resource
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
 
-import psutil
-
 from bench.phases import Sampler
 from bench.scene import CONSOLE, machine, make_image
-from bench.transfer_sides import NAMESPACE
+from bench.transfer_sides import NAMESPACE, SIDES, Server, serving
 from image_format.md5_file import format_md5, md5_of_file, md5_path, read_md5_file
 from tests.tls.certificates import authority, tls_folder
 
 _INODES = 1000
 _BLOCK = 1 << 20
-_SIDES = [sys.executable, "-m", "bench.transfer_sides"]
 # each way and what it is compared with
 _WAYS = {
     "GET curl < plain server": None,
@@ -66,16 +62,6 @@ class TransferRun:
         return self.size / self.seconds
 
 
-@dataclass(frozen=True)
-class _Server:
-    process: psutil.Popen
-    url: str
-
-    def cpu(self) -> float:
-        times = self.process.cpu_times()
-        return float(times.user + times.system)
-
-
 def make_large_image(folder: Path, size: int) -> tuple[Path, int]:
     """A valid image of `size` bytes, or a little more, and its .md5 file; returns its path and txid.
 
@@ -94,19 +80,7 @@ def make_large_image(folder: Path, size: int) -> tuple[Path, int]:
     return base.path, base.txid
 
 
-@contextmanager
-def _server(*arguments: object) -> Iterator[_Server]:
-    command = [*_SIDES, *map(str, arguments)]
-    with psutil.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            scheme = "https" if "--tls" in arguments else "http"
-            yield _Server(process, f"{scheme}://127.0.0.1:{int(process.stdout.readline())}")
-        finally:
-            process.stdin.close()
-            process.wait()
-
-
-def _measured(server: _Server, size: int, command: list[str], *, shell: str | None = None) -> TransferRun:
+def _measured(server: Server, size: int, command: list[str], *, shell: str | None = None) -> TransferRun:
     """Run a client; one of ours says itself how long it took, as its start is no transfer."""
     before, server_before, began = resource.getrusage(resource.RUSAGE_CHILDREN), server.cpu(), time.monotonic()
     given: list[str] = ["bash", "-o", "pipefail", "-ec", shell] if shell else command
@@ -123,7 +97,7 @@ def _measured(server: _Server, size: int, command: list[str], *, shell: str | No
     if client.returncode:
         raise subprocess.CalledProcessError(client.returncode, given, output)
     took = {"seconds": ended - began, "cpu": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime}
-    if command[:1] == _SIDES[:1]:
+    if command[:1] == SIDES[:1]:
         took = json.loads(output)
     cpu = took["cpu"] + server.cpu() - server_before
     return TransferRun(size, took["seconds"], cpu, *(sampler.peak(began, ended) for sampler in samplers))
@@ -133,7 +107,7 @@ class _Bench:
     """The ways, over two servers that run all the time."""
 
     def __init__(
-        self, image: Path, txid: int, scratch: Path, ours: _Server, plain: _Server, secure: _Server, tls: Path
+        self, image: Path, txid: int, scratch: Path, ours: Server, plain: Server, secure: Server, tls: Path
     ) -> None:
         self._secure = secure
         self._tls = tls
@@ -175,16 +149,16 @@ class _Bench:
             runs[name] = ways[name]()
         return runs
 
-    def throttled(self, server: _Server) -> TransferRun:
+    def throttled(self, server: Server) -> TransferRun:
         """curl reads from a server with a limit."""
         return self._curl_get(server, self._get_url.replace(self._ours.url, server.url))
 
-    def _curl_get(self, server: _Server, url: str) -> TransferRun:
+    def _curl_get(self, server: Server, url: str) -> TransferRun:
         return _measured(
             server, self._size, ["curl", "-sSf", "--cacert", str(self._tls / "trusted.pem"), "-o", os.devnull, url]
         )
 
-    def _curl_put(self, server: _Server, url: str) -> TransferRun:
+    def _curl_put(self, server: Server, url: str) -> TransferRun:
         digest = f"X-MD5-Digest: {read_md5_file(self._image).hex()}"
         command = ["curl", "-sSf", "-o", os.devnull, "-H", digest, "-T", str(self._image), url]
         return _measured(server, self._size, command)
@@ -194,12 +168,12 @@ class _Bench:
         script = f"curl -sSf '{self._plain.url}' | tee '{target}' | md5sum; sync '{target}'"
         return _measured(self._plain, self._size, [], shell=script)
 
-    def _download(self, server: _Server) -> TransferRun:
-        command = [*_SIDES, "download", "--tls", str(self._tls), server.url, str(self._txid), str(self._fetched)]
+    def _download(self, server: Server) -> TransferRun:
+        command = [*SIDES, "download", "--tls", str(self._tls), server.url, str(self._txid), str(self._fetched)]
         return _measured(server, self._size, command)
 
-    def _upload(self, server: _Server) -> TransferRun:
-        command = [*_SIDES, "upload", "--tls", str(self._tls), server.url, str(self._txid), str(self._image)]
+    def _upload(self, server: Server) -> TransferRun:
+        command = [*SIDES, "upload", "--tls", str(self._tls), server.url, str(self._txid), str(self._image)]
         return _measured(server, self._size, command)
 
 
@@ -237,10 +211,10 @@ def _measure(scratch: Path, size: int, rounds: int, limit: int) -> tuple[list[di
     ca = authority()
     tls_folder(tls, ca.issue(), [ca])
     with ExitStack() as stack:
-        ours = stack.enter_context(_server("serve", image.parent, stored, 0))
-        plain = stack.enter_context(_server("plain", image))
-        limited = stack.enter_context(_server("serve", image.parent, stored, limit))
-        secure = stack.enter_context(_server("serve", image.parent, stored, 0, "--tls", tls))
+        ours = stack.enter_context(serving("serve", image.parent, stored, 0))
+        plain = stack.enter_context(serving("plain", image))
+        limited = stack.enter_context(serving("serve", image.parent, stored, limit))
+        secure = stack.enter_context(serving("serve", image.parent, stored, 0, "--tls", tls))
         bench = _Bench(image, txid, scratch, ours, plain, secure, tls)
         bench.round()
         done = []

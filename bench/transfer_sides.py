@@ -10,11 +10,16 @@ import json
 import re
 import resource
 import socket
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from checkpointer.transfer import UploadResult, download_image, upload_image
 from hadoop_common.names import ImageKind, image_name
@@ -29,8 +34,34 @@ from servlets.image_transfer import TransferOptions, image_transfer_blueprint
 NAMESPACE = StorageInfo(-63, 1, 0, "CID-bench", "BP-bench")
 _LOOPBACK = "127.0.0.1"
 _BUFFER = 1 << 20
+SIDES = [sys.executable, "-m", "bench.transfer_sides"]
 _LENGTH = re.compile(rb"\r\nContent-Length: *(\d+)", re.IGNORECASE)
 _END_OF_CHUNKS = b"\r\n0\r\n\r\n"
+
+
+@dataclass(frozen=True)
+class Server:
+    """A process of this module that serves until its input ends."""
+
+    process: psutil.Popen
+    url: str
+
+    def cpu(self) -> float:
+        times = self.process.cpu_times()
+        return float(times.user + times.system)
+
+
+@contextmanager
+def serving(*arguments: object) -> Iterator[Server]:
+    """Run the server of these arguments."""
+    command = [*SIDES, *map(str, arguments)]
+    with psutil.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            scheme = "https" if "--tls" in arguments else "http"
+            yield Server(process, f"{scheme}://127.0.0.1:{int(process.stdout.readline())}")
+        finally:
+            process.stdin.close()
+            process.wait()
 
 
 class _Store:

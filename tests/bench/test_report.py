@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from bench import __main__ as bench_main
-from bench import scale, shapes
+from bench import large, scale, shapes
 from bench.cost_model import Measurement, model_section
 from bench.floor import run_floor
 from bench.phases import Part, Run, run_phases
@@ -153,3 +153,27 @@ def test_a_model_tells_what_does_not_fit_it() -> None:
     assert [each[0] for each in residuals] == ["+", "-"]
     with pytest.raises(ValueError, match="2 measurements do not tell three constants"):
         model_section(steady[:2])
+
+
+def size_result(inodes: int, seconds: float) -> large.SizeResult:
+    parts = dict.fromkeys(("fetch", "load", "replay", "write", "upload"), seconds)
+    floors = dict.fromkeys(("md5sum", "copy", "read"), seconds)
+    return large.SizeResult(inodes, 1000, 100 * inodes, parts, parts, floors, 10 * inodes, 0, 0)
+
+
+def test_the_largest_size_leaves_room_for_two_images_and_others() -> None:
+    gigabyte = 1 << 30
+    assert large.largest(3 * gigabyte, 100.0, 0) == 0
+    assert large.largest(13 * gigabyte, 100.0, 0) == 50_000_000
+    assert large.largest(13 * gigabyte, 100.0, 10_000_000) == 45_000_000
+    assert large.largest(1000 * gigabyte, 100.0, 0) == 300_000_000
+
+
+def test_the_whole_way_is_a_line_that_predicts_larger_sizes() -> None:
+    results = [size_result(size, 1 + size / 1e7) for size in (10_000_000, 30_000_000, 100_000_000)]
+    constant, slope, residuals = large.line(results, lambda each: each.seconds["load"])
+    assert (constant, slope) == (pytest.approx(1), pytest.approx(1e-7))
+    assert residuals == pytest.approx([0, 0, 0])
+    page = "\n".join(large.report(results))
+    assert "| 10,000,000 | 1.0 | 2.0 | 2.0 | 2.0 | 2.0 | 2.0 | 6.0 | 2.0 | 2.0 | 2.0 | 2.00 |" in page
+    assert "- fetch, s: 1.00 + 0.100 a million inodes; residuals +0%, +0%, +0%; 1,000,000,000 inodes: 101 +- 0" in page

@@ -1,0 +1,316 @@
+"""`python -m bench.large`: the whole way of a checkpoint over sizes up to the largest image that the disk has room for.
+
+For each size: an image is generated as the NameNode's, fetched by our download, merged with edits, verified by
+`checkpointer image verify` and uploaded by our PUT to a server that forgets it; the floor under these is measured in
+the same run on the new image. The disk never has more than two images: the NameNode's is removed after the fetch, for
+that disk is another machine's, and the old one before the floor's copy is made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from bench.edits import write_edits
+from bench.floor import direct_copy
+from bench.phases import PARTS, Part, Run, run_phases, run_process
+from bench.scene import CONSOLE, machine, make_image
+from bench.transfer_sides import SIDES, Server, serving
+from hadoop_common.names import image_name
+from image_format.md5_file import md5_path
+
+_SIZES = (10_000_000, 30_000_000, 100_000_000)
+_WANTED, _STEP = 300_000_000, 5_000_000
+_PREDICTED = 1_000_000_000
+_SLACK = 3 << 30
+"""Bytes of the disk that stay free for others."""
+_BYTES_A_TRANSACTION = 100
+_WRITES_IN_FLIGHT = 2
+_POLL_SECONDS = 0.2
+_MEMINFO = re.compile(r"^(Cached|Dirty):\s+(\d+) kB", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class SizeResult:
+    """One size: seconds of each part, of the floor and of processors (both ends of a transfer); bytes of memory.
+
+    Attributes:
+        seconds, cpu: fetch, load, replay, write, verify (if not refused), upload; floor: md5sum, copy, read.
+        anonymous, cache, dirty: the most during the merge; the system's page cache, as far as the merge added to it.
+    """
+
+    inodes: int
+    transactions: int
+    image: int
+    seconds: dict[str, float]
+    cpu: dict[str, float]
+    floor: dict[str, float]
+    anonymous: int
+    cache: int
+    dirty: int
+
+    @property
+    def merge(self) -> float:
+        return sum(self.seconds[part] for part in PARTS)
+
+    @property
+    def least(self) -> float:
+        """Seconds of the longest of digest, durable copy and sequential read."""
+        return max(self.floor.values())
+
+
+class _CacheSampler(threading.Thread):
+    """The most that the page cache of the system grew, and the most that waited to be written, in bytes."""
+
+    def __init__(self) -> None:
+        super().__init__(name="cache-sampler", daemon=True)
+        self._end = threading.Event()
+        self._before = self._read()["Cached"]
+        self.grown = self.dirty = 0
+
+    @staticmethod
+    def _read() -> dict[str, int]:
+        found = _MEMINFO.findall(Path("/proc/meminfo").read_text())
+        return {name: int(size) << 10 for name, size in found}
+
+    def run(self) -> None:
+        while not self._end.wait(_POLL_SECONDS):
+            now = self._read()
+            self.grown = max(self.grown, now["Cached"] - self._before)
+            self.dirty = max(self.dirty, now["Dirty"])
+
+    def stop(self) -> None:
+        self._end.set()
+        self.join()
+
+
+class _Size:
+    """The files of one size below a folder that is removed with them."""
+
+    def __init__(self, folder: Path, inodes: int, transactions: int) -> None:
+        self._namenode, self._ours = folder / "namenode", folder / "ours" / "current"
+        self._transactions, self._inodes = transactions, inodes
+        self._ours.mkdir(parents=True)
+        base = make_image(self._namenode, inodes, snapshots=False, seed=1)
+        self._txid, self._name = base.txid, base.path.name
+        write_edits(base, transactions, "jobs")
+        os.sync()
+
+    def measure(self) -> SizeResult:
+        parts = {"fetch": self._fetch()}
+        cache = _CacheSampler()
+        cache.start()
+        merged = self.merge()
+        cache.stop()
+        parts |= {name: merged.parts[name] for name in PARTS}
+        new = self._ours / image_name(self._txid + self._transactions)
+        with suppress(subprocess.CalledProcessError):
+            # an image that needs more memory than there is is refused
+            parts["verify"] = run_process([sys.executable, "-m", "checkpointer", "image", "verify", str(new)])
+        parts["upload"] = self._upload(new)
+        old = self._ours / self._name
+        old.unlink()
+        size = new.stat().st_size
+        floor = {
+            "md5sum": run_process(["md5sum", str(new)]),
+            "copy": direct_copy(new, self._ours / "copy", _WRITES_IN_FLIGHT),
+            "read": run_process(["dd", f"if={new}", f"of={os.devnull}", "bs=4M", "iflag=direct", "status=none"]),
+        }
+        return SizeResult(
+            self._inodes,
+            self._transactions,
+            size,
+            {name: part.seconds for name, part in parts.items()},
+            {name: part.cpu for name, part in parts.items()},
+            {name: part.seconds for name, part in floor.items() if part is not None},
+            merged.parts["whole"].anonymous,
+            cache.grown,
+            cache.dirty,
+        )
+
+    def _fetch(self) -> Part:
+        """Our download; then the NameNode's image is removed, and the edits follow the one that was fetched."""
+        source = self._namenode / "current"
+        with serving("serve", source, self._ours, 0) as server:
+            taken = _timed_side("download", server, self._txid, self._ours)
+        (source / self._name).unlink()
+        md5_path(source / self._name).unlink()
+        for path in source.iterdir():
+            path.rename(self._ours / path.name)
+        os.sync()
+        return taken
+
+    def merge(self, prefix: Sequence[str] = ()) -> Run:
+        """One merge, whose image stays; `prefix` runs the command that follows."""
+        return run_phases([*prefix, sys.executable, "-m", "bench.one_merge", "--keep", str(self._ours)])
+
+    def _upload(self, new: Path) -> Part:
+        with serving("plain", new) as server:
+            return _timed_side("upload", server, self._txid, new)
+
+
+def _timed_side(side: str, server: Server, txid: int, path: Path) -> Part:
+    """A client of ours, which reports its own seconds, since its start is no part of the transfer."""
+    before = server.cpu()
+    done = subprocess.run(
+        [*SIDES, side, server.url, str(txid), str(path)], stdout=subprocess.PIPE, text=True, check=True
+    )
+    taken = json.loads(done.stdout)
+    return Part(taken["seconds"], taken["cpu"] + server.cpu() - before, 0)
+
+
+# ---- a group with little memory ------------------------------------------------------------------------------
+
+
+@contextmanager
+def _memory_group(parent: Path, limit: int) -> Iterator[list[str]]:
+    """Yield the command that runs another in a new control group below `parent` with so many bytes, cache included.
+
+    `parent` is a group of the memory controller, of version 1 or 2, that its owner lets this bench use.
+    """
+    group = parent / f"bench-{os.getpid()}"
+    group.mkdir()
+    try:
+        second = (group / "memory.max").exists()
+        (group / ("memory.max" if second else "memory.limit_in_bytes")).write_text(str(limit))
+        yield ["sh", "-c", f'echo $$ > "{group}/cgroup.procs" && exec "$@"', "sh"]
+    finally:
+        group.rmdir()
+
+
+def _limited(folder: Path, arguments: argparse.Namespace) -> list[str]:
+    """A merge without and with the limit, as lines of Markdown."""
+    scene = _Size(folder, arguments.group_inodes, arguments.transactions)
+    (source,) = (folder / "namenode").glob("current")
+    shutil.rmtree(folder / "ours" / "current")
+    source.rename(folder / "ours" / "current")
+    runs: dict[str, float] = {}
+    for name in ("without", "with"):
+        with CONSOLE.status(f"a merge {name} a limit"):
+            if name == "with":
+                with _memory_group(arguments.cgroup, arguments.group_memory) as prefix:
+                    run = scene.merge(prefix)
+            else:
+                run = scene.merge()
+        runs[name] = run.parts["whole"].seconds
+        for path in (folder / "ours" / "current").glob("fsimage_*"):
+            if not path.name.startswith(image_name(1000)):
+                path.unlink()
+    ratio = runs["with"] / runs["without"]
+    size = f"{arguments.group_inodes:,} inodes in a group with {arguments.group_memory >> 20} MiB, page cache included"
+    return [f"- {size}: {runs['with']:.1f} s, without a limit {runs['without']:.1f} s, {ratio:.2f} x"]
+
+
+# ---- results -------------------------------------------------------------------------------------------------
+
+
+def largest(free: int, image: float, transactions: int) -> int:
+    """The most inodes, up to 300 million, of which two images of so many bytes an inode have room on the disk."""
+    room = (free - _SLACK - _BYTES_A_TRANSACTION * transactions) / 2
+    return min(_WANTED, int(room / image) // _STEP * _STEP)
+
+
+def line(results: Sequence[SizeResult], cost: Callable[[SizeResult], float]) -> tuple[float, float, list[float]]:
+    """(constant, slope an inode, relative residuals) of the line with the least squares of relative residuals."""
+    costs = np.array([cost(each) for each in results])
+    terms = np.array([(1.0, each.inodes / 1e6) for each in results])
+    (constant, slope), *_ = np.linalg.lstsq(terms / costs[:, None], np.ones(costs.size), rcond=None)
+    return float(constant), float(slope) / 1e6, (costs / (terms @ (constant, slope)) - 1).tolist()
+
+
+def _cells(seconds: Mapping[str, float], names: Sequence[str]) -> list[str]:
+    return [f"{seconds[name]:.1f}" if name in seconds else "" for name in names]
+
+
+def report(results: Sequence[SizeResult]) -> list[str]:
+    """The results as Markdown."""
+    parts, floors = list(results[0].seconds), list(results[0].floor)
+    out = [
+        f"| inodes | GB | {' | '.join(parts)} | merge | {' | '.join(floors)} | (merge - replay) / floor |",
+        "|---:" * (len(parts) + len(floors) + 4) + "|",
+    ]
+    for each in results:
+        ratio = (each.merge - each.seconds["replay"]) / each.least
+        seconds = " | ".join([*_cells(each.seconds, parts), f"{each.merge:.1f}", *_cells(each.floor, floors)])
+        out.append(f"| {each.inodes:,} | {each.image / 1e9:.1f} | {seconds} | {ratio:.2f} |")
+    out += ["", f"| inodes | transactions | anonymous MB | page cache MB | dirty MB | {' | '.join(parts)} |"]
+    out.append("|---:" * (len(parts) + 5) + "|")
+    for each in results:
+        memory = " | ".join(f"{size / 1e6:,.0f}" for size in (each.anonymous, each.cache, each.dirty))
+        seconds = " | ".join(_cells(each.cpu, parts))
+        out.append(f"| {each.inodes:,} | {each.transactions:,} | {memory} | {seconds} |")
+    out += ["", "The second table has seconds of processors.", ""]
+    if len(results) > 1:
+        costs: dict[str, Callable[[SizeResult], float]] = {
+            "load and write, s": lambda each: each.seconds["load"] + each.seconds["write"],
+            "fetch, s": lambda each: each.seconds["fetch"],
+            "floor, s": lambda each: each.least,
+            "anonymous memory, MB": lambda each: each.anonymous / 1e6,
+        }
+        for name, cost in costs.items():
+            constant, slope, residuals = line(results, cost)
+            at = constant + slope * _PREDICTED
+            off = ", ".join(f"{each:+.0%}" for each in residuals)
+            error = max(map(abs, residuals))
+            out.append(f"- {name}: {constant:.2f} + {slope * 1e6:.3f} a million inodes; residuals {off}; ")
+            out[-1] += f"{_PREDICTED:,} inodes: {at:,.0f} +- {at * error:,.0f}"
+    return out
+
+
+def _end(*_: object) -> None:
+    sys.exit("terminated; the files are removed")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.large", description=__doc__)
+    parser.add_argument("--inodes", type=int, nargs="+", default=_SIZES)
+    parser.add_argument("--without-largest", action="store_true", help="not the largest size that fits too")
+    parser.add_argument("--transactions", type=int, default=1_000_000, help="of each size but the largest")
+    parser.add_argument("--most-transactions", type=int, default=10_000_000, help="of the largest")
+    parser.add_argument("--cgroup", type=Path, help="a group of the memory controller, for a run with a limit")
+    parser.add_argument("--group-inodes", type=int, default=100_000_000)
+    parser.add_argument("--group-memory", type=int, default=2 << 30, help="bytes, page cache included")
+    parser.add_argument("--work-dir", type=Path, help="where to work (default: a temporary folder)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, _end)
+    results: list[SizeResult] = []
+    limited: list[str] = []
+    with tempfile.TemporaryDirectory(dir=arguments.work_dir, prefix="bench-") as scratch:
+        sizes = [(inodes, arguments.transactions) for inodes in sorted(arguments.inodes)]
+        if not arguments.without_largest:
+            sizes.append((0, arguments.most_transactions))
+        for inodes, transactions in sizes:
+            folder = Path(scratch) / str(inodes)
+            known = results[-1].image / results[-1].inodes if results else 110.0
+            most = largest(shutil.disk_usage(scratch).free, known, transactions)
+            if inodes > most:
+                raise SystemExit(f"the disk has room for two images of {most:,} inodes, not of {inodes:,}")
+            results.append(_Size(folder, inodes or most, transactions).measure())
+            shutil.rmtree(folder)
+            print("\n".join(report(results[-1:])), file=sys.stderr, flush=True)
+        if arguments.cgroup is not None:
+            limited = _limited(Path(scratch) / "group", arguments)
+    if arguments.json:
+        print(json.dumps({"machine": machine(), "sizes": [asdict(each) for each in results]}))
+        return
+    print("\n".join([f"`python -m bench.large` on {machine()}:", "", *report(results), *limited]))
+
+
+if __name__ == "__main__":
+    with suppress(KeyboardInterrupt):
+        main()
