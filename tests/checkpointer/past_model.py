@@ -57,6 +57,8 @@ class ModelNamenode:
         silent: how many of the questions it does not answer.
         extra: how many transactions before its oldest image it keeps; one of these is drawn at each purge.
         set_backs: how often it was set back and lost something.
+        active: which of the two NameNodes of the cluster is active.
+        starts: how often each of them was started.
     """
 
     random: random.Random
@@ -70,13 +72,25 @@ class ModelNamenode:
     clock: int = 0
     newest: int = 0
     set_backs: int = 0
-    starts: int = 0
+    active: str = "nn1"
+    starts: dict[str, int] = field(default_factory=lambda: {"nn1": 0, "nn2": 0})
 
     # ---- ordinary life -------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Finalize the open segment, as every start does, and begin another."""
-        self.starts += 1
+        """Start both NameNodes."""
+        self.starts = {name: number + 1 for name, number in self.starts.items()}
+        self._take_over()
+
+    def fail_over(self) -> None:
+        """Make the other NameNode active, which may have been restarted and may lack the newest images."""
+        self.active = "nn2" if self.active == "nn1" else "nn1"
+        self.starts[self.active] += self.random.choice((0, 1))
+        self.images = dict(sorted(self.images.items())[: self.random.randint(1, len(self.images))])
+        self._take_over()
+
+    def _take_over(self) -> None:
+        """Finalize the open segment, as every NameNode does that becomes active, and begin another."""
         if self.segments and self.segments[-1].in_progress:
             self.segments[-1].in_progress = False
         self._begin()
@@ -213,10 +227,12 @@ class ModelWitness:
         return None if self._node.random.random() < self._node.silent else self._node.newest
 
     def lives(self) -> Mapping[str, int]:
-        return {"nn": self._node.starts}
+        return {} if self._node.random.random() < self._node.silent else dict(self._node.starts)
 
     def active_life(self) -> tuple[str, int] | None:
-        return "nn", self._node.starts
+        if self._node.random.random() < self._node.silent:
+            return None
+        return self._node.active, self._node.starts[self._node.active]
 
     def image_md5(self, txid: int) -> str | None:
         if self._node.random.random() < self._node.silent:
@@ -360,21 +376,14 @@ def run_history(seed: int, steps: int = 60) -> tuple[ModelNamenode, ModelNode]:
     namenode = ModelNamenode(chance, telling=chance.choice((0.0, 0.05, 0.5, 1.0)))
     namenode.start()
     node = ModelNode(namenode, in_progress=chance.random() < 0.5, keeps_edits=chance.random() < 0.5)
-    weights = chance.choice(((20, 10, 2, 3, 5, 15, 15, 15, 3), (20, 10, 8, 3, 5, 10, 5, 10, 20)))
+    weights = chance.choice(((20, 10, 2, 3, 5, 3, 15, 15, 15, 3), (20, 10, 8, 3, 5, 2, 10, 5, 10, 20)))
     for _ in range(steps):
         step = chance.choices(
-            ("write", "roll", "save", "copy", "set back", "tail", "checkpoint", "upload", "restart"), weights
+            ("write", "roll", "save", "copy", "set_back", "fail_over", "tail", "checkpoint", "upload", "restart"),
+            weights,
         )[0]
         if step == "write":
             namenode.write(chance.randint(1, 12))
-        elif step == "roll":
-            namenode.roll()
-        elif step == "save":
-            namenode.save()
-        elif step == "copy":
-            namenode.copy()
-        elif step == "set back":
-            namenode.set_back()
         else:
-            getattr(node, step)()
+            getattr(namenode if hasattr(namenode, step) else node, step)()
     return namenode, node

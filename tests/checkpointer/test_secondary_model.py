@@ -86,7 +86,7 @@ def test_a_process_that_is_another_by_now_is_not_kept(restarted: bool) -> None:
     image = ImageId(segment.last, namenode.states[segment.last])
     past = SecondaryPast(claims, lambda: [base])
     life = witness.active_life()
-    namenode.starts += restarted
+    namenode.starts["nn1"] += restarted
     past.fetched(base, life, witness)
     past.made(image, base, [run_of_segment(segment)], life)
     assert past.compare(image, witness).holds
