@@ -167,6 +167,17 @@ def test_each_image_of_the_namenode_is_compared_and_a_damaged_one_is_an_alarm(
     assert shadow.secondary.role.targets[0].result == "never"
 
 
+def test_a_checkpointer_that_rolls_and_uploads_between_two_polls_is_compared(
+    node: FakeNamenode, shadow: Shadow
+) -> None:
+    # a roll, its segments and the image that contains them are never apart at a poll
+    assert shadow.secondary.checkpoint().state is TriggerState.SKIPPED
+    assert shadow.compare() == ShadowState()
+    node.save_namespace()
+    assert shadow.secondary.checkpoint().state is TriggerState.DONE
+    assert str(shadow.compare()) == "1 of 1 equal"
+
+
 def test_the_namenodes_image_is_never_compared_with_itself(node: FakeNamenode, shadow: Shadow) -> None:
     secondary = shadow.secondary
     end_segments(node)

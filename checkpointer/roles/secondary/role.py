@@ -277,18 +277,23 @@ class SecondaryRole:
             reason = f"our newest image is of txid {ours}, but it has written only up to {theirs}"
             self._guard.set_aside(set_back(reason))
         if self._config.shadow:
+            if self._storage.latest_image() is None:
+                # Next to another checkpointer, few segments end without an image of the NameNode that contains them.
+                self.keep_up(self._stopping)
             self._mergeable.ask(self._stopping)
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
         """Fetch the NameNode's newest image once we have a first one; edits are small in comparison.
 
-        The first call loads the code for merging.
+        Shadow mode fetches the first one too. The first call loads the code for merging.
         """
         if not self._is_warm:
             self._is_warm = True
             load_ahead()
         with _cancellation():
             info = self._rolls.check_namespace(cancelled)
+            if self._config.shadow and not self._storage.versions():
+                self._storage.format(info)
             if self._storage.versions() != {info}:
                 # New storage and upgrades are left to a checkpoint.
                 return
