@@ -353,9 +353,9 @@ class Compaction:
 
 
 @contextmanager
-def _background() -> Iterator[Executor]:
-    """Provide one thread; work that is not started when the body fails is dropped."""
-    with ThreadPoolExecutor(1, "image-directories", lower_thread_priority) as executor:
+def _background(size: int) -> Iterator[Executor]:
+    """Provide one thread for an image of this size; work that is not started when the body fails is dropped."""
+    with ThreadPoolExecutor(1, "image-directories", lower_thread_priority, (size,)) as executor:
         try:
             yield executor
         except BaseException:
@@ -399,7 +399,7 @@ def write_image(
         InconsistentNamespaceError: see `Namespace.settle`.
     """
     namespace.heal_snapshots()
-    with _background() as background:
+    with _background(image.size) as background:
         compaction = _compaction(namespace, merger, background)
         inodes = namespace.tree.inode_count
         target = wanted_sub_sections(image.sections, inodes, writer.layout_version, writer.codec, sub_sections)

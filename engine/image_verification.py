@@ -51,7 +51,7 @@ class ImageVerification:
     def _verify_beside(self) -> None:
         try:
             # The digest of the new image is more urgent.
-            lower_thread_priority()
+            lower_thread_priority(self._image.size)
             self._image.verify_md5(self._check_wanted)
             if self.then is not None:
                 self.then(self._check_wanted)

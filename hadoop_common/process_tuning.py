@@ -6,6 +6,8 @@ import gc
 import os
 import sys
 from contextlib import suppress
+from pathlib import Path
+from typing import Final
 
 
 def available_cores() -> int:
@@ -14,16 +16,34 @@ def available_cores() -> int:
 
 
 _NICE = 10
+LARGE_WORK: Final = 64 << 20
+"""Bytes; less work may run in Python, where other threads wait for the interpreter lock of the calling thread."""
 
 
-def lower_thread_priority() -> None:
+def lower_thread_priority(work: int) -> None:
     """Lower the priority of the calling thread for good: it gets idle cores, otherwise about a tenth of one.
 
     Only on Linux, since elsewhere niceness belongs to the process (nice(2)). If that is forbidden, the priority stays.
+
+    Args:
+        work: size in bytes of what the thread works on; below `LARGE_WORK`, the priority stays.
     """
-    if sys.platform == "linux":
+    if work >= LARGE_WORK and sys.platform == "linux":
         with suppress(OSError):
             os.nice(_NICE)
+
+
+def lower_session_priority(leader: int, niceness: int) -> None:
+    """Lower the priority of a session of its own to that of a niceness, in addition to the niceness of its processes.
+
+    With `kernel.sched_autogroup_enabled`, Debian's default, Linux divides the cores among sessions first; niceness only
+    counts among the processes of one session (sched(7)). If the system has no such groups, nothing changes.
+
+    Args:
+        leader: id of the process that leads the session.
+    """
+    with suppress(OSError):
+        Path(f"/proc/{leader}/autogroup").write_text(str(niceness))
 
 
 def collect_garbage_rarely() -> None:

@@ -49,7 +49,8 @@ if [ "$1" = configure ]; then
             checkpointer-journalnode.service checkpointer-zkfc.service
         # so that the first checkpoint of a large namespace does not wait for the compiler
         systemd-run --quiet --collect --no-block --unit=checkpointer-compile --uid=hdfs --gid=hadoop --nice=19 \
-            --property=CacheDirectory=hdfs-checkpointer --setenv=NUMBA_CACHE_DIR=/var/cache/hdfs-checkpointer \
+            --property=CPUWeight=1 --property=CacheDirectory=hdfs-checkpointer \
+            --setenv=NUMBA_CACHE_DIR=/var/cache/hdfs-checkpointer \
             /opt/hdfs-checkpointer/bin/checkpointer compile || true
     fi
 fi

@@ -36,6 +36,7 @@ from hadoop_common.addresses import without_password
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import as_hdfs_error
 from hadoop_common.names import VERSION
+from hadoop_common.process_tuning import lower_session_priority
 from hadoop_common.storage_info import parse_version
 from hadoop_common.tls.process import use_client
 from hadoop_rpc.kerberos import current_login, log_in
@@ -273,6 +274,7 @@ def remove_scratch() -> None:
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(_NICE)
+    lower_session_priority(os.getpid(), _NICE)
     os.umask(0o077)
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(message)s")
     config = pickle.load(sys.stdin.buffer)

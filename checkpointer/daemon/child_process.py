@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hadoop_common.file_faults import as_hdfs_error, error_text
+from hadoop_common.process_tuning import lower_session_priority
 
 _LOG = logging.getLogger(__name__)
 _GRACE_SECONDS = 10.0
@@ -83,6 +84,8 @@ class ChildCommand:
             errors="replace",
             start_new_session=True,
         )
+        if self.niceness:
+            lower_session_priority(child.pid, self.niceness)
         try:
             self._limit(child.pid)
         except BaseException:

@@ -10,15 +10,19 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
+from hadoop_common.process_tuning import lower_session_priority
+
 _IDLE: Final = 10.0
 """Seconds without a request after which the compiler ends."""
 _MAX_MESSAGE: Final = 1 << 18
+_NICE: Final = 19
 
 
 def _be_last() -> None:
     """Use only idle processors, be the first process to be killed if memory is short, and lift the memory limit."""
     with suppress(OSError):
-        os.nice(19)
+        os.nice(_NICE)
+    lower_session_priority(os.getpid(), _NICE)
     with suppress(OSError, AttributeError):
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     with suppress(OSError):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from checkpointer.daemon import child_process
 from checkpointer.daemon.child_process import ChildCommand
 from checkpointer.daemon.daily_report import DailyReporter
 from checkpointer.daemon.reload import RELOADABLE
@@ -93,11 +94,14 @@ def next_command(reporter: DailyReporter, role: ImageRole) -> ChildCommand | Non
 
 
 def test_the_first_checkpoint_of_a_day_makes_a_report(
-    reporter: DailyReporter, role: ImageRole, reports: Path, clock: Clock
+    reporter: DailyReporter, role: ImageRole, reports: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    lowered: list[int] = []
+    monkeypatch.setattr(child_process, "lower_session_priority", lambda _, niceness: lowered.append(niceness))
     service = CheckpointService(role, standby_config(), reports=reporter)
     assert service.poll().state is TriggerState.DONE
     wait_until("the report", lambda: settled(reporter, role))
+    assert lowered == [10]
     name = f"report_20261128T120000Z_{role.journal:019d}"
     (call,) = calls(reports)
     assert call == (

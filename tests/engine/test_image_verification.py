@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -11,10 +12,12 @@ import pytest
 
 from engine.errors import CheckpointCancelledError, ReplayError
 from engine.image_verification import ImageVerification
+from engine.merge import merge
 from hadoop_common.errors import StorageError
 from image_format.errors import RecordError
 from image_format.reader import ImageFile
-from tests.engine.image_builder import ImageBuilder
+from tests.engine.image_builder import ImageBuilder, numbered
+from tests.engine.op_makers import mkdir
 
 
 @pytest.fixture
@@ -84,3 +87,11 @@ def test_each_slice_of_the_digest_may_be_the_last(image: ImageFile) -> None:
         with pytest.raises(CheckpointCancelledError):
             image.verify_md5(give_up)
     assert len(slices) == 3
+
+
+def test_no_thread_of_a_small_merge_steps_back(image: ImageFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In Python, it would keep the interpreter lock from the others while other processes have the cores."""
+    stepped: list[int] = []
+    monkeypatch.setattr(os, "nice", stepped.append)
+    merge(image.path, numbered([mkdir("/d", 17000)], image.txid), [image.path.parent])
+    assert stepped == []

@@ -1,27 +1,49 @@
-"""Only the thread that lowers its priority is affected."""
+"""Priorities of threads and sessions: only the thread or session that lowers its priority is affected."""
 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
-from hadoop_common.process_tuning import lower_thread_priority
+from hadoop_common.process_tuning import LARGE_WORK, lower_session_priority, lower_thread_priority
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="niceness is the process's here")
-def test_the_calling_thread_alone_steps_back() -> None:
+def test_the_calling_thread_alone_steps_back_for_large_work_alone() -> None:
+    """A thread with little work may hold the interpreter lock, for which the others would wait."""
     before = os.nice(0)
     found: list[int] = []
 
     def work() -> None:
-        lower_thread_priority()
-        found.append(os.nice(0))
+        for size in (LARGE_WORK - 1, LARGE_WORK):
+            lower_thread_priority(size)
+            found.append(os.nice(0))
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert found == [min(before + 10, 19)]
+    assert found == [before, min(before + 10, 19)]
     assert os.nice(0) == before
+
+
+def session_niceness(process: int) -> str:
+    """Return the niceness of the session of a process, "" without one."""
+    group = Path(f"/proc/{process}/autogroup")
+    return group.read_text().rpartition(" ")[2].strip() if group.exists() else ""
+
+
+def test_a_session_steps_back() -> None:
+    own = session_niceness(os.getpid())
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True)
+    lower_session_priority(child.pid, 7)
+    found = session_niceness(child.pid)
+    child.communicate(b"\n")
+    assert found == ("7" if own else "")
+    assert session_niceness(os.getpid()) == own
+    # a process that has ended
+    lower_session_priority(child.pid, 8)

@@ -222,6 +222,21 @@ def test_no_second_compiler_is_started(tmp_path: Path, monkeypatch: pytest.Monke
         BackgroundCompiler().ask(Request("a", "b", ()))
 
 
+def test_the_compiler_has_the_lowest_priority_also_among_sessions() -> None:
+    """Linux may divide the cores among sessions first, and the compiler has one of its own."""
+    program = """
+from image_format.compiling import __main__ as compiler
+compiler.lower_session_priority = lambda *given: print(*given)
+compiler._be_last()
+import os
+print(os.getpid(), os.nice(0))
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    session, process = ended.stdout.splitlines()
+    assert session == process
+    assert session.endswith(" 19")
+
+
 def test_what_cannot_be_compiled_is_asked_for_a_few_times_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each compiler that is asked ends without a result."""
     started = []
