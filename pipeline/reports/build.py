@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pipeline.reports.counts.grouping import unpack
 from pipeline.reports.counts.tree import ImageCounts
-from pipeline.reports.inputs import ImageInput, open_edits, open_image
+from pipeline.reports.inputs import ImageInput, check_series, open_edits, open_image
 from pipeline.reports.model import SECTIONS, NamespaceReport, ReportSection
 from pipeline.reports.sections import make_section
 from pipeline.reports.snapshot_costs import SnapshotsTask
@@ -65,12 +65,13 @@ def make_report(
         choose: returns the options for the image's modification time.
 
     Raises:
-        HdfsError: an image or the edits cannot be read.
+        HdfsError: an image or the edits cannot be read, or an older image is of another namespace or not older.
         PySparkException, Py4JError: a job failed; `task_errors.typed_error` may find the typed error.
     """
     after = open_image(context, request.image)
     names = [name for name in (request.before, *request.others) if name]
     older = sorted((open_image(context, name, before=after.txid) for name in names), key=lambda image: image.txid)
+    check_series(older, after)
     before = older[0] if older else None
     options = choose(after.time)
     data = _count(context, options, [*older, after], progress)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hadoop_common.errors import HdfsError
-from hadoop_common.names import VERSION, parse_image
+from hadoop_common.names import VERSION
 from hadoop_common.storage_info import parse_version
 from image_format.reader import ImageFile
 from image_tools.dump.records import ImageRecords
+from pipeline.errors import SourceFileError
 from pipeline.lake.lake import ImageInLake
 from pipeline.lake.reading import find_lake_image, parse_lake_uri
 from pipeline.reports.counts.edits import EDIT_COLUMNS
@@ -37,7 +40,8 @@ class ImageInput:
         time: modification time of the file, UTC; None if unknown.
         file: the image file; None for an image in a lake, which has only the table `inodes`.
         rows: files of that table; empty for an image file.
-        cluster: cluster id in the VERSION file next to a local image; "" if unknown.
+        cluster: cluster id in the VERSION file next to a local image, or the cluster's name in a lake; "" if unknown.
+        namespace: id of the namespace; "" if unknown.
     """
 
     path: str
@@ -46,6 +50,7 @@ class ImageInput:
     file: SourceFile | None = None
     rows: tuple[SourceFile, ...] = ()
     cluster: str = ""
+    namespace: str = ""
 
     def tasks(self, name: str, rules: Rules) -> list[ReportTask]:
         """Divide the image among tasks. The driver reads only headers."""
@@ -80,12 +85,53 @@ def open_image(context: SparkContext, path: str, *, before: int | None = None) -
     uri = file.path if is_local(path) else path
     time = datetime.fromtimestamp(file.on_driver().stat().st_mtime, UTC) if is_local(path) else None
     cluster = _cluster_beside(file.on_driver()) if is_local(path) else ""
-    return ImageInput(uri, _txid(file), time, file, cluster=cluster)
+    with ImageFile.open(file.on_driver(), verify_md5=False) as image:
+        return ImageInput(uri, image.txid, time, file, cluster=cluster, namespace=str(image.ns_info().namespaceId))
 
 
 def _from_lake(context: SparkContext, root: str, image: ImageInLake) -> ImageInput:
     rows = tuple(image_files(context, root, image))
-    return ImageInput(f"{root}@{image.txid}", image.txid, image.time, rows=rows, cluster=image.cluster)
+    namespace = _CLUSTER_OF_VERSION.fullmatch(image.cluster)
+    return ImageInput(
+        f"{root}@{image.txid}",
+        image.txid,
+        image.time,
+        rows=rows,
+        cluster=image.cluster,
+        namespace=namespace[1] if namespace else "",
+    )
+
+
+_CLUSTER_OF_VERSION = re.compile(r"CID-.+\.([0-9]+)")
+"""Name of a cluster in a lake that `pipeline.lake.inputs.cluster_of` gives; the user may choose any other."""
+
+
+def check_series(older: Sequence[ImageInput], after: ImageInput) -> None:
+    """Check that older images, sorted by txid, are of the same namespace as the reported image, and older.
+
+    Raises:
+        SourceFileError: they are not, or one is given twice.
+    """
+    for image in older:
+        ours, theirs = after.namespace, image.namespace
+        if not (ours and theirs) and after.file is image.file is None:
+            ours, theirs = after.cluster, image.cluster
+        if ours and theirs and ours != theirs:
+            raise SourceFileError(
+                f"{image.path} is of namespace {theirs}, {after.path} of namespace {ours}",
+                hint="Name an older image of the same namespace with --before.",
+            )
+        if image.txid >= after.txid:
+            raise SourceFileError(
+                f"{image.path} has transaction {image.txid} and is not older than {after.path} with {after.txid}",
+                hint="Name an older image with --before, and the newest as IMAGE.",
+            )
+    for first, second in itertools.pairwise(older):
+        if first.txid == second.txid:
+            raise SourceFileError(
+                f"{first.path} and {second.path} are both of transaction {first.txid}",
+                hint="Name each older image once with --before.",
+            )
 
 
 def open_edits(context: SparkContext, path: str, image: ImageInput) -> Sequence[BatchSource]:
@@ -115,12 +161,3 @@ def _cluster_beside(image: Path) -> str:
         return parse_version(version.read_bytes(), str(version)).cluster_id
     except (OSError, HdfsError):
         return ""
-
-
-def _txid(file: SourceFile) -> int:
-    """Return the txid of the file's name, otherwise the txid in the image."""
-    name = parse_image(file.on_driver().name)
-    if name is not None:
-        return name.txid
-    with ImageFile.open(file.on_driver(), verify_md5=False) as image:
-        return image.txid

@@ -26,7 +26,9 @@ from typing import Any, NoReturn
 from pipeline.errors import PathRulesError
 
 _SETS, _TABLES = "sets", "tables"
-_PART = re.compile(r"\*|\{([a-z_]+)\}")
+_WORD = re.compile(r"\{([a-z_]+)\}")
+_PART = re.compile(rf"\*+|{_WORD.pattern}")
+_BRACES = "words in braces consist of lower case letters and underscores"
 _HINT = "docs/pipeline.md, section Path sets and tables, describes the file."
 
 
@@ -50,7 +52,7 @@ class PathRules:
             PathRulesError: the file cannot be read, or is not such a file.
         """
         try:
-            content = tomllib.loads(file.read_text())
+            content = tomllib.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise PathRulesError(f"cannot read {file}: {error}", hint=_HINT) from error
         try:
@@ -60,9 +62,13 @@ class PathRules:
 
 
 def _rules(content: Mapping[str, Any]) -> PathRules:
+    if not content:
+        raise ValueError(f"the file has neither [{_SETS}] nor [{_TABLES}]")
     for key, value in content.items():
         if key not in {_SETS, _TABLES} or not isinstance(value, dict):
             _fail(key, f"only the tables [{_SETS}] and [{_TABLES}] are known")
+        if not value:
+            _fail(key, "the table is empty")
     return PathRules(tuple(_sets(content.get(_SETS, {}))), tuple(_tables(content.get(_TABLES, {}))))
 
 
@@ -80,9 +86,11 @@ def _tables(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for path, name in found.items():
         key = f'{_TABLES}."{path}"'
         pattern, groups = _pattern(path, key)
-        if not isinstance(name, str) or not name.partition(".")[2]:
+        if not isinstance(name, str) or not all(name.partition(".")):
             _fail(key, "needs a name DATABASE.TABLE")
-        if unknown := set(re.findall(r"\{([^}]*)\}", name)) - set(groups):
+        if set("{}") & set(_WORD.sub("", name)):
+            _fail(key, _BRACES)
+        if unknown := set(_WORD.findall(name)) - set(groups):
             _fail(key, f"{{{min(unknown)}}} is not in the path")
         yield pattern, name
 
@@ -92,14 +100,19 @@ def _pattern(path: str, key: str) -> tuple[str, list[str]]:
     if not path.startswith("/"):
         _fail(key, f"{path!r} does not begin with /")
     if set("{}") & set(_PART.sub("", path)):
-        _fail(key, "words in braces consist of lower case letters and underscores")
+        _fail(key, _BRACES)
+    if "//" in path:
+        _fail(key, f"{path!r} has an empty name")
     parts, groups, at = [], list[str](), 0
     path = path.rstrip("/") or "/"
     for match in _PART.finditer(path):
         parts.append(re.escape(path[at : match.start()]))
         if match[1]:
             groups.append(match[1])
-        parts.append(f"(?P<{match[1]}>[^/]+)" if match[1] else "[^/]*")
+            parts.append(f"(?P<{match[1]}>[^/]+)")
+        else:
+            is_whole_name = path[match.start() - 1] == "/" and path[match.end() :][:1] in {"", "/"}
+            parts.append("[^/]+" if is_whole_name else "[^/]*")
         at = match.end()
     if len(set(groups)) < len(groups):
         _fail(key, "a word in braces occurs twice")

@@ -25,11 +25,13 @@ from pipeline.errors import SourceFileError
 from pipeline.lake import append_edits, append_image
 from pipeline.reports.build import ReportRequest, make_report
 from pipeline.reports.html import render
+from pipeline.reports.inputs import ImageInput, check_series
 from pipeline.reports.model import SECTIONS, NamespaceReport, ReportTable, as_json
 from pipeline.reports.path_rules import PathRules
 from pipeline.reports.work import ReportOptions
 from pipeline.reports.writers import folder
 from pipeline.reports.writers.terminal import report_lines
+from pipeline.source_files import SourceFile
 from tests.browser import MissingBrowserError, browser
 from tests.cli_runner import Outcome, run_cli
 from tests.depth import deep
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(3600)  # on a Java that has just started
 
 CASE = RECORDED / "hadoop-3.4.1" / "snapshots-basic"
+OTHER = RECORDED / "hadoop-3.3.6" / "snapshots-basic" / "before"
 AS_OF = datetime(2027, 1, 1, tzinfo=UTC)
 
 
@@ -128,6 +131,39 @@ def test_a_tree_names_a_directory_before_those_in_it(report: NamespaceReport) ->
 def test_growth_and_operations_need_their_sources(spark: SparkSession) -> None:
     found = _report(spark, ReportRequest(str(CASE / "after")), only=("growth", "operations", "owners"))
     assert [section.id for section in found.sections] == ["owners"]
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize(
+    ("image", "older", "problem"),
+    [
+        ("after", ["after"], "is not older than"),
+        ("before", ["after"], "is not older than"),
+        ("after", ["before", "before"], "are both of transaction 92"),
+        ("after", ["other"], "is of namespace"),
+    ],
+)
+def test_older_images_are_older_ones_of_the_same_namespace(
+    spark: SparkSession, image: str, older: list[str], problem: str
+) -> None:
+    places = {"before": CASE / "before", "after": CASE / "after", "other": OTHER}
+    first, *others = (str(places[each]) for each in older)
+    request = ReportRequest(str(places[image]), first, others=tuple(others))
+    with pytest.raises(SourceFileError, match=problem) as raised:
+        _report(spark, request, only=("growth",))
+    assert "--before" in raised.value.hint
+    assert first in raised.value.message
+
+
+def test_images_of_one_lake_are_compared_by_cluster() -> None:
+    after, before = ImageInput("lake@9", 9, cluster="new"), ImageInput("lake@5", 5, cluster="old")
+    check_series([replace(before, cluster="new")], after)
+    with pytest.raises(SourceFileError, match="is of namespace old"):
+        check_series([before], after)
+    file = SourceFile("/fsimage_5")
+    check_series([replace(before, cluster="CID-1", file=file)], after)  # nothing to compare
+    with pytest.raises(SourceFileError, match="is of namespace 4"):
+        check_series([replace(before, file=file, namespace="4")], replace(after, namespace="3"))
 
 
 @pytest.mark.deep

@@ -8,7 +8,9 @@ from collections import Counter
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+import pyarrow as pa
 import pytest
 
 from pipeline.errors import PathRulesError
@@ -142,7 +144,16 @@ def test_the_section(tmp_path: Path) -> None:
         ('[tables]\n"/{B}" = "x.y"\n', "lower case"),
         ('[tables]\n"/{b}" = "x"\n', "needs a name DATABASE.TABLE"),
         ('[tables]\n"/{b}" = "x.{c}"\n', "{c} is not in the path"),
-        ("[other]\n", "only the tables"),
+        ('[tables]\n"/{a}" = "a}.{a}"\n', "words in braces"),
+        ('[tables]\n"/{b}" = "a{.b"\n', "words in braces"),
+        ('[tables]\n"/{b}/{c}" = "{b}}.{c}"\n', "words in braces"),
+        ('[tables]\n"/b" = ".b"\n', "needs a name DATABASE.TABLE"),
+        ('[tables]\n"/b" = "b."\n', "needs a name DATABASE.TABLE"),
+        ('[sets]\na = ["/b//c"]\n', "an empty name"),
+        ('[sets]\na = ["/"]\n[tables]\n', "tables: the table is empty"),
+        ("[sets]\n", "sets: the table is empty"),
+        ("", "neither"),
+        ("[other]\na = 1\n", "only the tables"),
         ("[sets\n", "cannot read"),
     ],
 )
@@ -150,3 +161,18 @@ def test_a_wrong_file_is_an_error(text: str, problem: str, tmp_path: Path) -> No
     with pytest.raises(PathRulesError, match=problem) as caught:
         read(tmp_path, text)
     assert "paths.toml" in str(caught.value)
+
+
+def test_a_star_is_at_least_one_name_and_the_file_is_utf_8(tmp_path: Path) -> None:
+    (tmp_path / "paths.toml").write_bytes('[sets]\n"é" = ["/*", "/b*/é"]\n'.encode())
+    with mock.patch.object(Path, "read_text", autospec=True, side_effect=Path.read_text) as read_text:
+        rules = PathRules.read(tmp_path / "paths.toml")
+    assert read_text.call_args.kwargs == {"encoding": "utf-8"}  # not that of the locale
+    ((name, pattern),) = rules.sets
+    assert name == "é"
+    paths = ["/", "/a", "/a/é", "/b/é", "/bc/é"]
+    assert [path for path in paths if re.search(pattern, path)] == ["/a", "/b/é", "/bc/é"]
+
+
+def test_paths_may_be_longer_than_two_gigabytes_together(tmp_path: Path) -> None:
+    assert counted(tree(1)).tree.rows["path"].type == pa.large_string()

@@ -93,6 +93,10 @@ class ImageCounts:
 
     def __init__(self, tables: Mapping[str, pa.Table]) -> None:
         self.tables = merge_counts(tables)
+        # one array of Arrow's strings has at most 2 GiB, and all paths become one array
+        rows = self.tables["tree"]
+        paths = rows["path"].cast(pa.large_string())
+        self.tables["tree"] = rows.set_column(rows.column_names.index("path"), "path", paths)
 
     @cached_property
     def tree(self) -> DirectoryTree:
