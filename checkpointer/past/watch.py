@@ -102,15 +102,19 @@ class PastWatch:
         self._doubted = self._gap = False
         self._lives = {}
 
-    def doubt(self, *, gap: bool = False) -> None:
+    def doubt(self, *, gap: bool = False, kept: bool = False) -> None:
         """Make the next check compare everything.
 
         Args:
             gap: whether the next edits are missing, so that a state with no other proof than the process stored with
                 an image is not worth keeping.
+            kept: whether edits are applied that were on the disk of this node, maybe since before the last comparison:
+                the NameNode's process does not prove these.
         """
         self._proven = None
         self._gap |= gap
+        if kept:
+            self._lives = {}
 
     def check(self, *, deep: bool) -> PastVerdict:
         """Compare what the namespace holds and was not compared before.

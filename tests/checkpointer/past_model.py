@@ -319,6 +319,8 @@ class ModelNode:
             if segment.in_progress and not self._in_progress:
                 continue
             if segment.first <= self._applied + 1 <= segment.last:
+                if segment in self._local:
+                    self._watch.doubt(kept=True)
                 most = self._apply(segment, most)
 
     def _fetch_segments(self) -> None:

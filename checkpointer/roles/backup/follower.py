@@ -160,6 +160,7 @@ class BackupFollower:
         while True:
             first = self.namespace.last_txid + 1
             chosen = select_segments(self._local(), first, target)
+            self.past.doubt(kept=True)
             try:
                 self._apply(chosen, target, observer)
             except (JournalError, OSError) as fault:
