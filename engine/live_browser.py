@@ -55,11 +55,15 @@ class LiveBrowser:
     Args:
         opened: returns the loaded image with its namespace.
         pause: lets edits be applied in between; afterwards another image may be loaded.
+
+    Attributes:
+        before_pause: called before each pause, which only long reads have; what it raises ends the read.
     """
 
     def __init__(self, opened: Callable[[], LoadedImage], pause: Callable[[], None]) -> None:
         self._opened = opened
         self._pause = pause
+        self.before_pause: Callable[[], None] = lambda: None
         self._bind()
 
     def close(self) -> None:
@@ -83,6 +87,7 @@ class LiveBrowser:
         Raises:
             NamespaceBusyError: the namespace did not become available again.
         """
+        self.before_pause()
         # a load must not have two images in memory
         self.close()
         self._pause()

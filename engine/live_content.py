@@ -21,13 +21,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from engine.past_diffs import FileChange, PastEntry
 from engine.read_refusals import refused_read
 from image_format.index import Ids
 from image_format.inode_columns import read_inode_columns
 from image_format.inode_features import to_signed
-from image_format.kernels.inode import DIRECTORY
+from image_format.kernels.inode import DIRECTORY, DROPPED, FILE, UNDER_CONSTRUCTION
 from image_format.kernels.scan import find_ids
 from image_format.kernels.tables import UNKNOWN
 from image_format.name_order import name_key
@@ -179,8 +180,10 @@ class ContentWalk:
         return self._browser.sums.below(ids)
 
     def _of_touched(self, ids: Iterable[int]) -> tuple[SubtreeTotals, list[int]]:
-        totals, directories = NO_TOTALS, list[int]()
-        for each in ids:
+        wanted = np.fromiter(ids, np.int64)
+        totals, others = self._of_rows(wanted)
+        directories = list[int]()
+        for each in wanted[others].tolist():
             self._pause_if_due()
             inode = self._browser.inode(each)
             if inode is None:
@@ -190,6 +193,32 @@ class ContentWalk:
             else:
                 totals = totals.plus(self._leaf(inode))
         return totals._replace(directories=len(directories)), directories
+
+    def _of_rows(self, ids: Ids) -> tuple[SubtreeTotals, npt.NDArray[np.bool_]]:
+        """Return the sums of the files among some inodes that have a row, and which inodes are not among these files.
+
+        Files with snapshot diffs, and striped files, are not summed.
+        """
+        table = self._browser.namespace.table
+        rows = table.row_of.get_all(ids)
+        others = rows == UNKNOWN
+        rows[others] = 0
+        flags, has_diffs = table.flags[rows], table.newest[rows] != -1
+        others |= (table.kind[rows] != FILE) | (flags & DROPPED != 0) | (table.ec_policy[rows] >= 0)
+        if self._browser.namespace.history.lookup.active:
+            others |= has_diffs
+        rows = rows[~others]
+        counts, starts = table.block_count[rows].astype(np.int64), table.rows["blocks_offset"][rows]
+        ends = np.cumsum(counts)
+        places = np.repeat(starts - (ends - counts), counts) + np.arange(int(counts.sum()))
+        sizes = table.blocks["num_bytes"][places]
+        sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+        length = sums[ends] - sums[ends - counts]
+        is_open = (flags[~others] & UNDER_CONSTRUCTION != 0) & (counts > 0)
+        stored = length.copy()
+        stored[is_open] += table.block_size[rows[is_open]] - sizes[ends[is_open] - 1]
+        space = stored * np.maximum(table.replication[rows], 0)
+        return SubtreeTotals(rows.size, 0, int(length.sum()), int(space.sum())), others
 
     # ---- snapshots -----------------------------------------------------------------------------------------
 

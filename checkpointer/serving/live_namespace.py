@@ -33,6 +33,10 @@ MAX_READERS = 16
 """Requests that are answered at once, until they are sent; half of the web server's threads stay for images."""
 MAX_WAITING = 4
 """Of these, requests that wait for a transaction, or for an image to be loaded."""
+MAX_LONG = 4
+"""Of these, requests that take longer than a batch of a content summary: with those that wait, they leave threads of an
+RPC address to short calls.
+"""
 MAX_AHEAD = 10_000_000
 """Transactions that can be applied while a request waits; it is refused at once if more are missing."""
 WAIT_SECONDS = 10.0
@@ -68,6 +72,7 @@ class LiveNamespace:
         self._groups = GroupCache(groups_of, config.group_cache_seconds)
         self._readers = threading.BoundedSemaphore(MAX_READERS)
         self._waiting = threading.BoundedSemaphore(MAX_WAITING)
+        self._long = threading.BoundedSemaphore(MAX_LONG)
 
     # ---- reading -------------------------------------------------------------------------------------------
 
@@ -86,7 +91,8 @@ class LiveNamespace:
         """Yield read access once `min_txid` is applied.
 
         Raises:
-            ReadRefusedError: that did not happen in time, or too many requests wait for it.
+            ReadRefusedError: that did not happen in time, or too many requests wait for it; also raised by a pause of
+                the browser when too many requests take long.
         """
         applied = self._namespace.applied_txid
         if applied is not None and min_txid > applied + MAX_AHEAD:
@@ -101,7 +107,7 @@ class LiveNamespace:
 
     def _enter_soon(self, inside: ExitStack, min_txid: int) -> LiveBrowser | None:
         try:
-            return inside.enter_context(self._namespace.reading(min_txid, min(SHORT_WAIT_SECONDS, WAIT_SECONDS)))
+            return self._enter(inside, min_txid, min(SHORT_WAIT_SECONDS, WAIT_SECONDS))
         except NamespaceBusyError:
             return None
 
@@ -110,9 +116,25 @@ class LiveNamespace:
         if not self._waiting.acquire(blocking=False):
             raise _retriable(f"{MAX_WAITING} requests wait for the namespace; repeat the request")
         try:
-            return inside.enter_context(self._namespace.reading(min_txid, WAIT_SECONDS))
+            return self._enter(inside, min_txid, WAIT_SECONDS)
         finally:
             self._waiting.release()
+
+    def _enter(self, inside: ExitStack, min_txid: int, timeout: float) -> LiveBrowser:
+        is_long = False
+
+        def before_pause() -> None:
+            nonlocal is_long
+            if is_long:
+                return
+            if not self._long.acquire(blocking=False):
+                raise _retriable(f"{MAX_LONG} requests that take long are answered at this moment; repeat the request")
+            inside.callback(self._long.release)
+            is_long = True
+
+        browser = inside.enter_context(self._namespace.reading(min_txid, timeout))
+        browser.before_pause = before_pause
+        return browser
 
     def headers(self, browser: NamespaceBrowser) -> Mapping[str, str]:
         """Return the position of an answer: its transaction, and how far that lags as far as this node knows."""

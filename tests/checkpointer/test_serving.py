@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import pytest
 from flask.testing import FlaskClient
 
 from checkpointer.serving import live_namespace
-from checkpointer.serving.live_namespace import MAX_AHEAD, MAX_READERS, MAX_WAITING, LiveNamespace
+from checkpointer.serving.live_namespace import MAX_AHEAD, MAX_LONG, MAX_READERS, MAX_WAITING, LiveNamespace
+from engine import live_content
 from engine.warm_namespace import WarmNamespace
 from image_format.permission import AclScope, AclType
 from image_tools.permission_checker import ReadRefusedError
@@ -173,6 +175,26 @@ def test_requests_that_wait_are_limited(client: FlaskClient, warm: WarmNamespace
         pass
     with live.reading(warm.last_txid) as browser:
         assert browser.root() is not None
+
+
+def test_long_answers_leave_threads_to_short_ones(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_content, "_BATCH_SECONDS", 0)
+    live = LiveNamespace(FakeRole(), warm, standby_config(), owner="hdfs", authenticated=False)
+    with ExitStack() as long:
+        for _ in range(MAX_LONG):
+            # the gate is for one reader at a time: the others wait in a pause
+            with warm._gate._condition:
+                warm._gate._inside = None
+            long.enter_context(live.reading(0)).pause()
+        with warm._gate._condition:
+            warm._gate._inside = None
+        with live.reading(0) as browser:
+            root = browser.root()
+            assert root is not None
+            with pytest.raises(ReadRefusedError, match="that take long"):
+                browser.content(root)
+    with live.reading(0) as browser:
+        assert browser.content(root).totals.directories > 1
 
 
 def test_a_transaction_far_ahead_is_not_waited_for(client: FlaskClient, warm: WarmNamespace) -> None:

@@ -273,7 +273,8 @@ def test_snapshots(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = ask("getListing", src="/s/.snapshot", startAfter=b"", needLocation=False).dirList
     assert [each.path for each in listed.partialListing] == [b"s1"]
     assert ask("getFileInfo", src="/s/.snapshot").fs.permission.perm == 0o777
-    assert refusal(ask, "getListing", src="/s/.snapshot/s1", startAfter=b"", needLocation=False)[0] == STANDBY
+    assert ask("getListing", src="/s/.snapshot/s1", startAfter=b"", needLocation=False).dirList.remainingEntries == 0
+    assert ask("getFileInfo", src="/s/.snapshot/s1").fs.path == b""
 
 
 @pytest.mark.parametrize(
