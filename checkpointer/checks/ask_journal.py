@@ -17,7 +17,7 @@ from journal.journal import Journal, ReadableSegment
 from journal.open_journal import open_journal
 from journal.quorum.address import SCHEME, QuorumAddress
 from journal.quorum.calls import majority
-from journal.quorum.node_answers import NodeAnswer, NodeQuery, ask_nodes
+from journal.quorum.node_answers import NodeAnswer, NodeQuery, ask_nodes, lacking_open_segment
 from site_config.checkpoint_config import CheckpointConfig
 
 # questions to a JournalNode, one after the other
@@ -60,9 +60,15 @@ def _quorum(config: CheckpointConfig, namespace: StorageInfo | None, limit: floa
         nameservice=config.nameservice or None,
         namespace=namespace,
     )
-    answer = ask_all({"nodes": lambda: tuple(ask_nodes(question))}, limit)["nodes"]
+    answer = ask_all({"nodes": lambda: _answers(question)}, limit)["nodes"]
     nodes = answer.value or tuple(NodeAnswer(str(node), fault=answer.error) for node in address.nodes)
     return JournalFacts(place=address.uri, segments=_held(nodes), nodes=nodes)
+
+
+def _answers(question: NodeQuery) -> tuple[NodeAnswer, ...]:
+    found = tuple(ask_nodes(question))
+    # a segment may have begun between two answers
+    return tuple(ask_nodes(question)) if lacking_open_segment(found) else found
 
 
 def _held(nodes: Iterable[NodeAnswer]) -> Observation[tuple[SegmentRange, ...]]:

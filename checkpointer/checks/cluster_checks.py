@@ -9,9 +9,12 @@ from hadoop_common.storage_info import StorageInfo
 from image_format.errors import UnsupportedLayoutError
 from image_format.layout import check_supported
 from journal.quorum.calls import majority
-from journal.quorum.node_answers import NodeAnswer
+from journal.quorum.node_answers import NodeAnswer, lacking_open_segment
 
 _ACTIVE = "ACTIVE"
+_NEXT_SEGMENT_HINT = (
+    "Begin a segment with `hdfs dfsadmin -rollEdits`; keep the other JournalNodes running until this check is OK."
+)
 
 
 def check_namenode(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
@@ -145,6 +148,10 @@ def check_journal_nodes(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     states = [_state(len(well), len(nodes)), lagging.state()]
     summary = f"{len(well)} of {len(nodes)} answer by RPC and HTTP, the furthest behind lacks {lag} transactions"
     hint = next((_leftover_hint(node) for node in nodes if node.leftover), "")
+    if lacking := lacking_open_segment(well):
+        states.append(State.WARNING)
+        summary += f"; no edits are written to {', '.join(node.address for node in lacking)} before the next segment"
+        hint = hint or _NEXT_SEGMENT_HINT
     return CheckVerdict(worst(states), summary, details, (Metric("journalnodes", len(well)), lagging), hint)
 
 

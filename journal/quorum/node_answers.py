@@ -59,6 +59,16 @@ class NodeAnswer:
         return max((log.last for log in self.logs), default=-1)
 
 
+def lacking_open_segment(nodes: Sequence[NodeAnswer]) -> list[NodeAnswer]:
+    """Return the nodes without the segment that is being written: they receive edits from the next segment on."""
+    logs = [log for node in nodes for log in node.logs]
+    opened = max((log.first for log in logs if log.in_progress), default=-1)
+    ended = any(not log.in_progress and log.last >= opened for log in logs)
+    if opened < 0 or ended:
+        return []
+    return [node for node in nodes if not node.fault and all(log.first != opened for log in node.logs)]
+
+
 def leftover_segment(fault: str) -> str:
     """Return the file of a segment in progress that begins within a finalized one, "" for none.
 

@@ -490,6 +490,10 @@ def node(number: int, last: int = 100, **changes: Any) -> NodeAnswer:
     return replace(found, **changes)
 
 
+UNTIL_60 = (RemoteEditLog(1, 40), RemoteEditLog(41, 60))
+FROM_61 = (*UNTIL_60, RemoteEditLog(61, 100, in_progress=True))
+
+
 def silent(number: int) -> NodeAnswer:
     return NodeAnswer(f"jn{number}:8485", fault="connection refused")
 
@@ -506,6 +510,12 @@ def silent(number: int) -> NodeAnswer:
         ((node(1), node(2, http_fault="no answer"), node(3)), State.WARNING, "2 of 3"),
         ((node(1), node(2, same_namespace=False), node(3, same_namespace=False)), State.CRITICAL, "1 of 3"),
         ((node(1, same_namespace=None), node(2), node(3)), State.OK, "3 of 3"),
+        (
+            (node(1, logs=FROM_61), node(2, logs=FROM_61), node(3, logs=UNTIL_60)),
+            State.WARNING,
+            "written to jn3:8485 be",
+        ),
+        ((node(1, logs=UNTIL_60), node(2, 60), node(3, logs=UNTIL_60)), State.OK, "3 of 3"),
     ],
 )
 def test_journal_nodes(nodes: tuple[NodeAnswer, ...], state: State, summary: str) -> None:

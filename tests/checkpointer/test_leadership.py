@@ -283,7 +283,9 @@ def test_only_the_leader_makes_checkpoints_and_the_others_keep_up() -> None:
     result = scene.service.poll()
     assert (result.state, scene.role.merges, scene.role.kept_up) == (TriggerState.SKIPPED, 0, 1)
     assert result.message == f"another checkpointer leads: {OTHER}"
-    assert scene.service.request(force=True, wait=True).state is TriggerState.UNAVAILABLE
+    asked = scene.service.request(force=True, wait=True)
+    assert asked.state is TriggerState.UNAVAILABLE
+    assert asked.details["hint"].startswith("Request the checkpoint on the leader's host")
     assert f"stands by, {OTHER} is the leader" in scene.service.ready().message
     assert scene.service.ready().ok
     scene.says((LockOutcome.ACQUIRED, None))
