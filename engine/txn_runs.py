@@ -117,12 +117,14 @@ class Provenance:
         before: the runs below `base`, from the newest identifying one on; empty if they are unknown.
         life: the process of the NameNode whose past this image belongs to: its address, and its start in ms since the
             epoch; None if unknown.
+        made: whether this node made the image.
     """
 
     runs: tuple[TxnRun, ...]
     base: ImageId | None
     before: tuple[TxnRun, ...] = ()
     life: tuple[str, int] | None = None
+    made: bool = False
 
     @classmethod
     def over(
@@ -146,6 +148,7 @@ class Provenance:
             "base": None if self.base is None else asdict(self.base),
             "before": [run.to_json() for run in self.before],
             "life": self.life,
+            "made": self.made,
         }
 
     @classmethod
@@ -157,6 +160,7 @@ class Provenance:
             None if base is None else ImageId(**base),
             tuple(map(TxnRun.from_json, values.get("before", ()))),
             None if life is None else (str(life[0]), int(life[1])),
+            values.get("made") is True,
         )
 
 

@@ -308,9 +308,9 @@ class ShadowComparer:
         return path if path.is_file() and self._is_made(path) else None
 
     def _is_made(self, image: Path) -> bool:
-        """Return whether this daemon made the bytes of an image; a fetched image has no runs."""
+        """Return whether this daemon made the bytes of an image."""
         provenance = read_provenances(self._role.image_folders()).get(image_md5(image))
-        return provenance is not None and bool(provenance.runs)
+        return provenance is not None and provenance.made
 
     def _base_before(self, txid: int) -> tuple[int, Path] | None:
         """Return the newest image here before `txid`."""

@@ -93,7 +93,7 @@ class PastWatch:
 
     def saved(self, image: ImageId) -> None:
         """Store the provenance of an image that was just saved and proven."""
-        self._provenances.add(image.md5, replace(self._recorder.provenance(), life=self._life))
+        self._provenances.add(image.md5, replace(self._recorder.provenance(), life=self._life, made=True))
 
     def forget(self) -> None:
         """Forget the images that were set aside, and their provenances."""

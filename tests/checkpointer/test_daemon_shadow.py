@@ -12,7 +12,9 @@ import pytest
 import checkpointer.daemon.shadow as shadow_module
 from checkpointer.daemon.shadow import FOLDER, ShadowComparer, compare_by_commands
 from checkpointer.daemon.upload_forecast import UploadForecast
+from checkpointer.past.provenance import image_md5, write_provenances
 from engine.errors import CheckpointError
+from engine.txn_runs import Provenance
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.names import image_name, md5_name
 from image_format.reader import ImageFile
@@ -25,6 +27,7 @@ from node_state.state import ShadowState
 from servlets.status import TriggerState
 from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.checkpointer.fake_namenode import FakeNamenode
+from tests.checkpointer.past_support import OURS, noted
 from tests.checkpointer.secondary_support import Secondary, image_txids
 
 WEEK = 7 * 86_400.0
@@ -176,6 +179,17 @@ def test_a_checkpointer_that_rolls_and_uploads_between_two_polls_is_compared(
     node.save_namespace()
     assert shadow.secondary.checkpoint().state is TriggerState.DONE
     assert str(shadow.compare()) == "1 of 1 equal"
+
+
+def test_a_fetched_image_with_known_transactions_is_not_compared_with_itself(
+    node: FakeNamenode, shadow: Shadow
+) -> None:
+    """A standby knows the last runs in an image of the NameNode."""
+    assert shadow.secondary.checkpoint().state is TriggerState.SKIPPED
+    folder = shadow.secondary.folder
+    image = folder / image_name(image_txids(folder)[-1])
+    write_provenances([folder], {image_md5(image): Provenance(noted(*OURS).runs(), None)})
+    assert shadow.compare() == ShadowState()
 
 
 def test_the_namenodes_image_is_never_compared_with_itself(node: FakeNamenode, shadow: Shadow) -> None:

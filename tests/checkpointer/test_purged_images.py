@@ -64,6 +64,7 @@ def test_an_image_is_of_the_process_that_was_compared(kind: type[Witness], store
     witness.life = 0
     watch.saved(ImageId(9, "bb"))
     assert store.known["bb"].life == stored
+    assert store.known["bb"].made
 
 
 QUIET = (segment(1, chmod(2)), segment(4, chmod(5)))

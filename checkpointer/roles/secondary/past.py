@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from checkpointer.past.proof import (
@@ -60,7 +60,7 @@ class _PendingImage:
 
     def settled(self, life: tuple[str, int] | None) -> Provenance:
         """Return the provenance to keep after the proof; `life` is the NameNode's process during all of it."""
-        return Provenance.over(self.runs, self.base, self.below, life=life)
+        return replace(Provenance.over(self.runs, self.base, self.below, life=life), made=True)
 
 
 @dataclass(eq=False)
