@@ -223,10 +223,10 @@ class _Daemon:
         self._scheduler = clocks.scheduler()
 
     def run(self, control: Control) -> None:
-        # A daemon on standby may have to take over soon and must be warm then.
-        self._schedule(_POLL, self._config.poll_interval, self._poll, at_once=self._service.shares)
+        # The first poll is at once: a checkpoint may be due, or this daemon may have to take over soon.
+        self._schedule(_POLL, self._config.poll_interval, self._poll)
         for job in self._jobs():
-            self._schedule(job.name, job.seconds, _worker(job, self._service), at_once=True)
+            self._schedule(job.name, job.seconds, _worker(job, self._service))
         if self._service.switched_off:
             _LOG.warning("%s", self._service.switched_off)
         self._scheduler.start()
@@ -269,7 +269,7 @@ class _Daemon:
             if self._notifier.enabled:
                 self._notifier.status(self._service.ready().message)
 
-    def _schedule(self, name: str, seconds: float, work: Callable[[], object], *, at_once: bool) -> None:
+    def _schedule(self, name: str, seconds: float, work: Callable[[], object]) -> None:
         # One at a time: polls that fall due during a checkpoint are merged into one.
         self._scheduler.add_job(
             work,
@@ -279,7 +279,7 @@ class _Daemon:
             max_instances=1,
             coalesce=True,
             misfire_grace_time=None,
-            **({"next_run_time": datetime.fromtimestamp(self._clocks.wall(), UTC)} if at_once else {}),
+            next_run_time=datetime.fromtimestamp(self._clocks.wall(), UTC),
         )
 
     def _reload(self) -> None:

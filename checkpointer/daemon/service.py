@@ -231,11 +231,6 @@ class CheckpointService:
         off = self._config.role is Role.STANDBY and not self._config.standby_checkpoints
         return _SWITCHED_OFF if off else ""
 
-    @property
-    def shares(self) -> bool:
-        """Whether several daemons agree on the one that makes the checkpoints."""
-        return self._leadership.shared
-
     def due_in(self) -> float | None:
         """Return the seconds until a leader's period ends, 0 if a checkpoint has become due and was not attempted.
 

@@ -57,6 +57,8 @@ class ChildLinks:
         self.count = 0
         # A link keeps its number; the cache saves the call of a kernel, which takes longest.
         self._numbers: dict[tuple[int, bytes], int] = {}
+        # What was last looked up in vain, and the number of links then; most often it is added next.
+        self._missing: tuple[int, bytes, int] | None = None
 
     def _bind(self, links: npt.NDArray[Any]) -> None:
         self.links = links
@@ -153,13 +155,18 @@ class ChildLinks:
 
     def _find(self, directory: int, name: bytes) -> int:
         number = self._numbers.get((directory, name), -1)
-        if number < 0:
+        if number < 0 and self._missing != (directory, name, self.count):
             number = int(find_name(self.slots, self.links, self._table.names, directory, np.frombuffer(name, np.uint8)))
             if number >= 0:
-                if len(self._numbers) == _MAX_NUMBERS:
-                    self._numbers.clear()
-                self._numbers[directory, name] = number
+                self._remember(directory, name, number)
+            else:
+                self._missing = directory, name, self.count
         return number
+
+    def _remember(self, directory: int, name: bytes, number: int) -> None:
+        if len(self._numbers) == _MAX_NUMBERS:
+            self._numbers.clear()
+        self._numbers[directory, name] = number
 
     def _add(self, directory: int, name: bytes, row: int) -> int:
         self.reserve(1)
@@ -171,4 +178,5 @@ class ChildLinks:
         first_links[directory] = number + 1
         wanted = np.frombuffer(name, np.uint8)
         put_link(self.slots, hash_name(directory, wanted, 0, wanted.size), number)
+        self._remember(directory, name, number)
         return number

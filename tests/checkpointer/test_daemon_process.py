@@ -92,10 +92,10 @@ def test_new_settings_are_taken_over_or_kept_for_a_restart(role: JobRole, caplog
     read = replace(config(), poll_interval=0.01, transactions=1, image_directories=(Path("/elsewhere"),))
     role.journal = 1
     with served(role, reload=lambda: read) as (control, _):
-        wait_until("the first runs", lambda: role.runs > 0)
-        assert role.merges == 0
+        wait_until("the checkpoint of the first poll", lambda: role.merges == 1)
+        role.journal = 2
         control.reload()
-        wait_until("the checkpoint", lambda: role.merges == 1)
+        wait_until("the checkpoint by the new settings", lambda: role.merges == 2)
     (taken,) = role.configs
     assert (taken.transactions, taken.poll_interval) == (1, 0.01)
     assert taken.image_directories == config().image_directories
