@@ -23,7 +23,7 @@ from console.report_panel import FOLDER, report_response
 from console.runbook import document
 from console.server_pages import page_of
 from console.sources import BriefCache, ConsoleSources, PageSource
-from console.words import time_text
+from console.words import code_marked, time_text
 from hadoop_common.access import AccessControl, Resource
 from servlets.change_guard import FORM_TOKEN, ChangeGuard, sent_form
 from servlets.http_authenticator import request_caller, restrict
@@ -192,7 +192,7 @@ def _render(template: str, **values: object) -> str:
 
 @functools.cache
 def _environment() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("console", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -200,6 +200,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
+    environment.filters["code"] = code_marked
+    return environment
 
 
 @functools.cache

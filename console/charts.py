@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -9,12 +10,12 @@ from typing import Final
 from markupsafe import escape
 
 _WIDTH: Final = 960
-_HEIGHT: Final = 220
+_HEIGHT: Final = 230
 _LEFT: Final = 74
 _BOTTOM: Final = 24
-_TOP: Final = 26
+_TOP: Final = 36
 _RIGHT: Final = 8
-_LINES: Final = 3
+_MAX_LINES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,11 @@ def bar_chart(
 
     The chart has no script and no style of its own; its numbers belong into a table next to it.
     """
-    span, top = max(until - since, 1.0), max((sum(bar.values) for bar in bars), default=0.0) or 1.0
+    span = max(until - since, 1.0)
+    highest = max((sum(bar.values) for bar in bars), default=0.0) or 1.0
+    between = _round_step(highest)
+    lines = math.ceil(highest / between)
+    top = between * lines
     width, height = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
     step = max(2.0, min(18.0, width / max(len(bars), 1) - 1))
 
@@ -62,10 +67,10 @@ def bar_chart(
         f'<text x="0" y="14">{escape(title)}</text>',
     ]
     parts += _legend(series) if len(series) > 1 else []
-    for number in range(_LINES + 1):
-        y = _TOP + height * (1 - number / _LINES)
+    for number in range(lines + 1):
+        y = _TOP + height * (1 - number / lines)
         parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        value = escape(label(top * number / _LINES))
+        value = escape(label(between * number))
         parts.append(f'<text class="quiet" x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{value}</text>')
     for event in events:
         place = f"{x(event.at):.1f}"
@@ -82,6 +87,12 @@ def bar_chart(
             f'<text class="quiet" x="{edge}" y="{_HEIGHT - 6}" text-anchor="{anchor}">{escape(when(at))}</text>'
         )
     return "".join([*parts, "</svg>"])
+
+
+def _round_step(highest: float) -> float:
+    """Return the distance of the lines: the least round number with which few lines reach `highest`."""
+    unit = 10.0 ** math.floor(math.log10(highest / _MAX_LINES))
+    return next(unit * each for each in (1, 2, 5, 10, 20) if unit * each * _MAX_LINES >= highest)
 
 
 def _bar(bar: ChartBar, x: float, step: float, height: float, top: float) -> list[str]:

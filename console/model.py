@@ -9,6 +9,8 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
+from node_state.alarm_kinds import alarm_key
+
 T = TypeVar("T")
 
 UNKNOWN: Final = "-"
@@ -67,6 +69,11 @@ class Attention:
     kind: str = ""
     marks: tuple[str, ...] = ()
     silenced: bool = False
+
+    @property
+    def key(self) -> str:
+        """The condition without its quantities: while the key stays, the page does not announce it again."""
+        return alarm_key(f"{self.title}: {self.text}")
 
 
 @dataclass(frozen=True, slots=True)

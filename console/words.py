@@ -6,9 +6,18 @@ import re
 import time
 from typing import Any
 
+from markupsafe import Markup, escape
+
 from hadoop_common.text_layout import byte_count, duration
 
+_COMMAND = re.compile("`([^`]+)`")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def code_marked(text: str) -> Markup:
+    """Return HTML of a sentence whose commands stand between backticks."""
+    # a pattern would escape its replacement in Markup
+    return Markup(_COMMAND.sub(r"<code>\1</code>", str(escape(text))))
 
 
 def count_text(value: Any) -> str:

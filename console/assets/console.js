@@ -22,10 +22,24 @@
       const answer = await fetch(address, { method: "POST", headers: { "X-XSRF-HEADER": "console" }, credentials: "same-origin" });
       const text = await answer.text();
       try { result.textContent = JSON.parse(text).message; } catch { result.textContent = text; }
+      if (answer.ok) finish(form);
     } catch (fault) {
       result.textContent = `The request failed: ${fault.message}`;
     }
-    if (document.activeElement) document.activeElement.blur();
+  };
+
+  // the focus stays at the action, and an empty form does not hold up the updates
+  const finish = (form) => {
+    const details = form.closest("details");
+    form.reset();
+    if (details) details.open = false;
+    (details ? details.querySelector("summary") : form.querySelector("button")).focus();
+  };
+
+  const isInUse = () => {
+    const form = document.activeElement && document.activeElement.closest("form");
+    if (!form) return false;
+    return document.activeElement.matches("input") || [...form.elements].some((each) => each.matches("input") && each.value !== each.defaultValue);
   };
 
   document.addEventListener("submit", (event) => {
@@ -33,7 +47,6 @@
     if (!form.dataset.confirm) return;
     event.preventDefault();
     if (confirm(form.dataset.confirm)) send(form);
-    else document.activeElement.blur();
   });
   // returns why the page is not replaced
   const replace = (text) => {
@@ -43,11 +56,17 @@
     if (!fresh) throw new Error("another page than the console");
     document.title = next.title;
     if (fresh.innerHTML === shown) return "";
-    if (document.activeElement && document.activeElement.closest("form")) return `Not updated since ${since}: a form is in use`;
+    if (isInUse()) return `Not updated since ${since}: a form is in use`;
     shown = fresh.innerHTML;
     const opened = [...main.querySelectorAll("details[open]")].map((each) => each.id);
     const focused = document.activeElement && main.contains(document.activeElement) ? place(document.activeElement) : "";
+    const scrolled = [...main.querySelectorAll(".scroll, .chart")].map((each) => [each.id, each.scrollLeft]);
+    announce(conditions(main), conditions(fresh));
     main.replaceChildren(...fresh.childNodes);
+    for (const [id, left] of scrolled) {
+      const again = document.getElementById(id);
+      if (left && again) again.scrollLeft = left;
+    }
     for (const id of opened) {
       const details = document.getElementById(id);
       if (details) details.open = true;
@@ -57,6 +76,15 @@
       if (again) again.focus({ preventScroll: true });
     }
     return "";
+  };
+
+  const conditions = (content) => new Map([...content.querySelectorAll("#attention [data-key]")].map((each) => [each.dataset.key, `${each.querySelector("h3").textContent}: ${each.querySelector("p").textContent}`]));
+
+  const announced = document.getElementById("announced");
+  const announce = (before, after) => {
+    const only = (some, others, word) => [...some].filter(([key]) => !others.has(key)).map(([, text]) => `${word}: ${text}.`);
+    const news = [...only(after, before, "Needs attention"), ...only(before, after, "Ended")];
+    if (news.length) announced.textContent = news.join(" ");
   };
 
   const report = (found) => {

@@ -40,7 +40,7 @@ def chromium() -> Iterator[Browser]:
 def daemon(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ShownDaemon]:
     """A daemon whose page is polled often; with the settings of a parameter."""
     monkeypatch.setattr("console.blueprint._POLL_SECONDS", 0.1)
-    monkeypatch.setattr("console.blueprint._CACHE_SECONDS", 0.05)
+    monkeypatch.setattr("console.blueprint._CACHE_SECONDS", 0.0)
     config = standby_config(**getattr(request, "param", {}))
     with shown_daemon(tmp_path / "storage", config=config) as shown:
         yield shown
@@ -118,6 +118,13 @@ def test_a_fault_is_on_the_first_screen_at_once_and_leads_to_the_runbook(
             daemon.role.fail_upload()
         else:
             daemon.role.lost.add("jn3:8485")
+        # the requests of earlier polls are seen before this answer
+        page.evaluate("0")
+        with page.expect_request(daemon.url) as polled:
+            pass
+        answer = polled.value.response()
+        assert answer is not None
+        assert title in answer.text()
         item = page.locator("#attention li", has_text=title)
         expect(item).to_be_visible()
         if "quota" in fault:
@@ -235,11 +242,14 @@ def test_an_action_asks_first_and_tells_its_result(chromium: Browser, daemon: Sh
         expect(tile(page, "Newest image")).to_contain_text("1,")
         assert asked == ["Make a checkpoint now and upload it?"] * 2
         daemon.role.fail_directory()
-        page.locator("#attention summary").click()
-        page.locator("#attention").get_by_label("Reason").fill("we know")
-        page.locator("#attention").get_by_role("button", name="Silence").click()
-        expect(page.locator("#attention")).to_contain_text("we know")
-        assert daemon.service.silences.current()["directory"].reason == "we know"
+        for name, kept in (("Acknowledge", daemon.service.acknowledgements), ("Silence", daemon.service.silences)):
+            page.locator("#attention summary", has_text=name).click()
+            form = page.locator(f"#{name.lower()}-directory-1")
+            form.get_by_label("Reason").fill(f"we {name}")
+            form.get_by_role("button", name=name).click()
+            expect(page.locator("#attention")).to_contain_text(f"we {name}")
+            expect(page.locator("#attention summary", has_text=name)).to_be_focused()
+            assert kept.current()["directory"].reason == f"we {name}"
 
 
 @pytest.mark.deep
@@ -272,6 +282,108 @@ def test_the_keyboard_reaches_everything_that_a_pointer_does(
 
 
 @pytest.mark.deep
+def test_the_keyboard_alone_performs_every_action(chromium: Browser, daemon: ShownDaemon) -> None:
+    daemon.role.gate.set()
+    daemon.role.fail_directory()
+    with context_of(chromium) as context:
+        page = open_page(context, daemon.url).page
+        page.on("dialog", lambda dialog: dialog.accept())
+        result = page.locator("#result")
+
+        def reach(selector: str) -> None:
+            for _ in range(page.locator("a, button, summary, input, [tabindex]").count()):
+                page.keyboard.press("Tab")
+                if page.evaluate("(wanted) => document.activeElement.matches(wanted)", selector):
+                    return
+            raise AssertionError(selector)
+
+        for label in ("Resume updates", "Pause updates"):
+            if label.startswith("Resume"):
+                reach("#pause")
+            page.keyboard.press("Space")
+            expect(page.locator("#pause")).to_have_text(label)
+        for name, done in (("acknowledge", "acknowledged until they end"), ("silence", "silenced for 480 minutes")):
+            reach(f"#{name}-directory-1-summary")
+            page.keyboard.press("Enter")
+            reach(f"#{name}-directory-1 [name=reason]")
+            page.keyboard.type("we know")
+            reach(f"#{name}-directory-1-send")
+            page.keyboard.press("Enter")
+            expect(result).to_have_text(f"alarms of the kind directory are {done}")
+            expect(page.locator("#attention")).to_contain_text(f"{done.split()[0].capitalize()} by 127.0.0.1")
+            expect(page.locator(f"#{name}-directory-1-summary")).to_be_focused()
+        daemon.role.journal = 1
+        reach("#checkpoint-send")
+        page.keyboard.press("Space")
+        expect(result).to_have_text("a checkpoint was started")
+        expect(tile(page, "Newest image")).to_contain_text("1,")
+        reach("#cancel [name=reason]")
+        page.keyboard.type("maintenance")
+        page.keyboard.press("Enter")
+        expect(tile(page, "Checkpoints")).to_contain_text("maintenance")
+        expect(page.locator("#cancel-send")).to_be_focused()
+        reach("#verify-send")
+        page.keyboard.press("Enter")
+        expect(page.locator("#verified")).to_be_attached()
+
+
+NAMED = {"button", "link", "textbox", "spinbutton", "image", "table", "figure", "navigation", "region"}
+
+
+@pytest.mark.deep
+def test_a_screen_reader_gets_a_name_of_everything_and_hears_of_alarms(chromium: Browser, daemon: ShownDaemon) -> None:
+    daemon.checkpoint()
+    with context_of(chromium) as context:
+        page = open_page(context, daemon.url).page
+        session = context.new_cdp_session(page)
+
+        def tree() -> list[tuple[str, str, dict[str, Any]]]:
+            """Return role, name and properties of each node that a screen reader gets."""
+            nodes = session.send("Accessibility.getFullAXTree")["nodes"]
+            return [
+                (
+                    node["role"]["value"],
+                    node.get("name", {}).get("value", ""),
+                    {each["name"]: each["value"].get("value") for each in node.get("properties", ())},
+                )
+                for node in nodes
+                if not node["ignored"]
+            ]
+
+        # before their first text, the live regions are known
+        regions = [(role, properties["live"]) for role, _, properties in tree() if properties.get("live")]
+        assert sorted(regions) == [("alert", "assertive"), ("status", "polite"), ("status", "polite")]
+        daemon.role.fail_directory()
+        news = page.locator("#announced")
+        full = "A storage directory is not used: storage directory /data/2 is not used: No space left on device."
+        expect(news).to_have_text(f"Needs attention: {full}")
+        daemon.role.states = dict.fromkeys(daemon.role.states, "in use")
+        expect(news).to_have_text(f"Ended: {full}")
+        daemon.role.lost.add("jn3:8485")
+        expect(news).to_have_text("Needs attention: A JournalNode does not answer: jn3:8485: cannot connect.")
+        assert ("StaticText", news.inner_text()) in [each[:2] for each in tree()]
+        spoil(daemon)
+        roles: set[str] = set()
+        for path in ("", "console/charts", "console/checks", "console/cluster", "console/confirm?action=acknowledge"):
+            page.goto(f"{daemon.url}{path}")
+            page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+            seen = tree()
+            assert [each for each in seen if each[0] in NAMED and not each[1]] == [], path
+            roles |= {role for role, *_ in seen}
+        assert {*NAMED, "banner", "main", "heading", "alert", "status"} <= roles
+
+
+@pytest.mark.deep
+def test_nothing_moves_for_readers_who_asked_for_that(chromium: Browser, daemon: ShownDaemon) -> None:
+    spoil(daemon)
+    for wish, scrolling in (("reduce", "auto"), ("no-preference", "smooth")):
+        with context_of(chromium, reduced_motion=wish) as context:
+            page = open_page(context, daemon.url).page
+            assert page.evaluate("getComputedStyle(document.documentElement).scrollBehavior") == scrolling
+            assert page.evaluate("document.getAnimations().length") == 0
+
+
+@pytest.mark.deep
 def test_actions_need_no_script(chromium: Browser, daemon: ShownDaemon) -> None:
     daemon.role.gate.set()
     daemon.role.journal = 1
@@ -288,8 +400,8 @@ def test_actions_need_no_script(chromium: Browser, daemon: ShownDaemon) -> None:
         expect(page.get_by_role("status")).to_have_text("Good: a checkpoint was started")
         page.get_by_role("link", name="Back to the console").click()
         assert page.url == daemon.url
-        page.locator("#attention summary").click()
-        page.locator("#attention").get_by_role("button", name="Silence").click()
+        page.locator("#attention summary", has_text="Silence").click()
+        page.locator("#silence-directory-1").get_by_role("button", name="Silence").click()
         assert "Kind of alarm: directory" in page.locator("main").inner_text()
         page.get_by_role("button", name="Yes").click()
         expect(page.get_by_role("status")).to_have_text("Fault: a reason is required")

@@ -8,6 +8,7 @@ import io
 import logging
 import re
 import threading
+import time
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from click.testing import CliRunner
 
 from console.background import BackgroundWork
 from console.blueprint import console_blueprint
+from console.charts import ChartBar, bar_chart
 from console.check_page import CheckPage, CheckRow
 from console.daemon_page import restart_cost
 from console.model import Panel, without_paths
@@ -27,6 +29,7 @@ from console.runbook import document
 from console.server_pages import page_of
 from console.sources import BriefCache, ConsoleSources
 from console.warning_log import WarningLog
+from console.words import code_marked
 from hadoop_common.access import AccessControl, AccessControlList, AccessPolicy, AccessRules, Caller, Resource
 from hadoop_common.configuration import Configuration
 from hatch_build import console_documents
@@ -46,8 +49,10 @@ def text_of(page: str) -> str:
     return html.unescape(" ".join(re.sub(r"<[^>]+>", " ", page).split()))
 
 
-def test_the_page_of_a_daemon_answers_the_questions_of_the_night() -> None:
-    text = text_of(client_of(daemon_state()).get("/").text)
+def test_the_page_of_a_daemon_answers_the_questions_of_the_night(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time()
+    monkeypatch.setattr("console.blueprint.page_of", lambda status, _: page_of(status, now))
+    text = text_of(client_of(daemon_state(now)).get("/").text)
     for shown in (
         "Checkpointer, role standby · CID-1",
         "Active NameNode nn1",
@@ -387,6 +392,27 @@ def test_a_directory_with_a_blank_is_hidden_as_a_whole() -> None:
     assert "storage directory (path) is not used" in far
     assert "disk/1" not in far
     assert "/data/my disk/1" in text_of(client_of(state).get("/").text)
+
+
+def test_commands_in_a_sentence_are_marked_and_all_else_is_escaped() -> None:
+    assert code_marked("run `a <b>`, then <c>") == "run <code>a &lt;b&gt;</code>, then &lt;c&gt;"
+
+
+@pytest.mark.parametrize(
+    ("highest", "labels"),
+    [(15.03, "0 5 10 15 20"), (985.5, "0 200 400 600 800 1000"), (0.0, "0.0 0.2 0.4 0.6 0.8 1.0")],
+)
+@pytest.mark.parameters(3)
+def test_the_lines_of_a_chart_are_at_round_numbers(highest: float, labels: str) -> None:
+    bars = [ChartBar(1.0, (highest,))]
+    shown: list[float] = []
+
+    def label(value: float) -> str:
+        shown.append(value)
+        return str(value)
+
+    bar_chart("t", bars, ("a",), since=0, until=2, label=label, when=str)
+    assert shown == pytest.approx([float(each) for each in labels.split()])
 
 
 def test_documents_link_to_each_other_and_to_nothing_else() -> None:

@@ -68,9 +68,10 @@ def test_an_administrator_reads_and_acts(realm: Kdc, daemon: ShownDaemon, monkey
         page.get_by_role("button", name="Checkpoint now").click()
         expect(page.locator("#result")).to_have_text("a checkpoint was started")
         directory = page.locator("#attention li", has_text="A storage directory")
-        directory.locator("summary").click()
-        directory.get_by_label("Reason").fill("we know")
-        directory.get_by_role("button", name="Silence").click()
+        directory.locator("summary", has_text="Silence").click()
+        form = directory.locator("form", has_text="Silence")
+        form.get_by_label("Reason").fill("we know")
+        form.get_by_role("button", name="Silence").click()
         expect(page.locator("#attention")).to_contain_text("we know")
     assert daemon.service.silences.current()["directory"].by == f"hdfs@{REALM}"
     with opened_by(realm, "hdfs", daemon.url, monkeypatch, scripts=False) as page:
