@@ -34,7 +34,7 @@ PROTOS := $(wildcard hadoop_rpc/proto/*.proto image_format/proto/*.proto journal
 # images of containers set it: each of hundreds of processes would compile every module it imports anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup wheel sdist wheelhouse deb release demo demo-bookkeeper demo-ha demos-loaded test test-deep test-loaded unit interop differential interop-setup kills faults fuzz lint types layers wording check bench bench-archive bench-compress bench-scale bench-large bench-shapes bench-standby bench-live-reads bench-journal bench-transfer bench-pipeline bench-dump load abuse screenshots format lock clean
+.PHONY: help setup wheel sdist wheelhouse deb release demo demo-bookkeeper demo-ha demos-loaded test test-deep test-loaded unit interop differential interop-setup kills faults fuzz lint types layers wording check bench bench-archive bench-compress bench-scale bench-large bench-shapes bench-standby bench-live-reads bench-browsers bench-journal bench-transfer bench-pipeline bench-dump load abuse screenshots format lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -171,6 +171,9 @@ bench-shapes: setup ## time unlike namespaces beside that of jobs, to bench/shap
 
 bench-standby: setup ## a standby's checkpoint of a warm namespace of 10 million inodes beside the floor, and what following costs; BENCH="--rounds 50"
 	$(BIN)/python -m bench.standby $(BENCH)
+
+bench-browsers: setup ## checkpoints of a daemon alone and beside 50 browsers that show its console; BENCH="--inodes 1000000"
+	$(BIN)/python -m bench.browsers $(BENCH)
 
 bench-live-reads: setup ## 200 clients that list and count a served namespace, beside following and a checkpoint; BENCH="--sums"
 	$(BIN)/python -m bench.live_reads $(BENCH)

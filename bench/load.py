@@ -23,7 +23,7 @@ from typing import Any
 import psutil
 import requests
 
-_LOOPBACK = "127.0.0.1"
+LOOPBACK = "127.0.0.1"
 _DEADLINE_SECONDS = 60.0
 _SAMPLE_SECONDS = 0.5
 
@@ -53,7 +53,9 @@ class LoadResult:
 
 
 @dataclass
-class _Run:
+class StubAndDaemon:
+    """A stub with its name directory in `scratch`/name, and a secondary daemon, as processes."""
+
     scratch: Path
     checkpoint_period: float
     stub_http: int
@@ -61,26 +63,34 @@ class _Run:
     daemon_http: int
     processes: dict[str, subprocess.Popen[str]] = field(default_factory=dict)
 
-    def configure(self) -> None:
+    @classmethod
+    def configured(cls, scratch: Path, checkpoint_period: float) -> StubAndDaemon:
+        """Return both, not started, at free ports."""
+        stub_http, stub_rpc, daemon_http = _free_ports(3)
+        made = cls(scratch, checkpoint_period, stub_http, stub_rpc, daemon_http)
+        made._configure()
+        return made
+
+    def _configure(self) -> None:
         conf = self.scratch / "conf"
         conf.mkdir()
         values = {
             "dfs.namenode.name.dir": (self.scratch / "name").as_uri(),
-            "dfs.namenode.http-address": f"{_LOOPBACK}:{self.stub_http}",
-            "dfs.namenode.secondary.http-address": f"{_LOOPBACK}:{self.daemon_http}",
+            "dfs.namenode.http-address": f"{LOOPBACK}:{self.stub_http}",
+            "dfs.namenode.secondary.http-address": f"{LOOPBACK}:{self.daemon_http}",
             "dfs.namenode.checkpoint.dir": (self.scratch / "secondary").as_uri(),
             "dfs.namenode.checkpoint.period": f"{self.checkpoint_period:g}s",
             "dfs.namenode.checkpoint.check.period": "1s",
             "dfs.namenode.num.extra.edits.retained": "0",
         }
         (conf / "hdfs-site.xml").write_text(_site(values))
-        (conf / "core-site.xml").write_text(_site({"fs.defaultFS": f"hdfs://{_LOOPBACK}:{self.stub_rpc}"}))
+        (conf / "core-site.xml").write_text(_site({"fs.defaultFS": f"hdfs://{LOOPBACK}:{self.stub_rpc}"}))
 
     def start(self, name: str, *command: str) -> None:
         with (self.scratch / f"{name}.log").open("a") as log:
             arguments = [sys.executable, "-m", *command, "--conf", str(self.scratch / "conf")]
             self.processes[name] = subprocess.Popen(arguments, stdout=log, stderr=log, text=True)
-        url = f"http://{_LOOPBACK}:{self.stub_http if name == 'stub' else self.daemon_http}/status"
+        url = f"http://{LOOPBACK}:{self.stub_http if name == 'stub' else self.daemon_http}/status"
         self.wait(f"the {name} to answer", lambda: _get(url) is not None, name)
 
     def start_stub(self) -> None:
@@ -97,14 +107,14 @@ class _Run:
             time.sleep(0.1)
 
     def stub_status(self) -> Any:
-        return _get(f"http://{_LOOPBACK}:{self.stub_http}/status")
+        return _get(f"http://{LOOPBACK}:{self.stub_http}/status")
 
     def daemon_status(self) -> Any:
-        return _get(f"http://{_LOOPBACK}:{self.daemon_http}/status")
+        return _get(f"http://{LOOPBACK}:{self.daemon_http}/status")
 
     def files(self) -> list[str]:
         """Every file of the stub, sorted."""
-        with requests.get(f"http://{_LOOPBACK}:{self.stub_http}/namespace/tree", timeout=60, stream=True) as answer:
+        with requests.get(f"http://{LOOPBACK}:{self.stub_http}/namespace/tree", timeout=60, stream=True) as answer:
             found = (json.loads(line) for line in answer.iter_lines())
             return sorted(each["path"] for each in found if each["type"] == "FILE")
 
@@ -129,9 +139,7 @@ def run_load(
         LoadError: an acknowledged operation is lost, no checkpoint was made, or a process ended.
     """
     with tempfile.TemporaryDirectory(prefix="checkpointer-load-") as scratch, ExitStack() as stack:
-        stub_http, stub_rpc, daemon_http = _free_ports(3)
-        run = _Run(Path(scratch), checkpoint_period, stub_http, stub_rpc, daemon_http)
-        run.configure()
+        run = StubAndDaemon.configured(Path(scratch), checkpoint_period)
         stack.callback(run.stop)
         conf = ["--conf", str(run.scratch / "conf")]
         subprocess.run([sys.executable, "-m", "namenode_stub", "format", *conf], check=True, stdout=subprocess.DEVNULL)
@@ -145,15 +153,17 @@ def run_load(
     return result
 
 
-def _client(run: _Run, name: str, threads: int, rate: float, seconds: float, stack: ExitStack) -> subprocess.Popen[str]:
-    words = [_LOOPBACK, str(run.stub_rpc), name, str(threads), str(rate), str(seconds)]
+def _client(
+    run: StubAndDaemon, name: str, threads: int, rate: float, seconds: float, stack: ExitStack
+) -> subprocess.Popen[str]:
+    words = [LOOPBACK, str(run.stub_rpc), name, str(threads), str(rate), str(seconds)]
     client = subprocess.Popen([sys.executable, "-m", "bench.load_client", *words], stdout=subprocess.PIPE, text=True)
     stack.callback(client.wait)
     stack.callback(client.kill)
     return client
 
 
-def _sample_until_done(run: _Run, clients: list[subprocess.Popen[str]], result: LoadResult) -> None:
+def _sample_until_done(run: StubAndDaemon, clients: list[subprocess.Popen[str]], result: LoadResult) -> None:
     watched = {name: psutil.Process(process.pid) for name, process in run.processes.items()}
     while any(client.poll() is None for client in clients):
         for name, process in watched.items():
@@ -176,10 +186,10 @@ def _collect(client: subprocess.Popen[str], result: LoadResult) -> list[str]:
     return names
 
 
-def _check(run: _Run, names: list[str], result: LoadResult) -> None:
+def _check(run: StubAndDaemon, names: list[str], result: LoadResult) -> None:
     if run.files() != names:
         raise LoadError("the stub does not hold the files that were acknowledged")
-    answer = requests.post(f"http://{_LOOPBACK}:{run.daemon_http}/checkpoint?force=true", timeout=60)
+    answer = requests.post(f"http://{LOOPBACK}:{run.daemon_http}/checkpoint?force=true", timeout=60)
     if not answer.ok:
         raise LoadError(f"the last checkpoint failed: {answer.text}")
     status, stub = run.daemon_status(), run.stub_status()
@@ -206,7 +216,7 @@ def _free_ports(count: int) -> list[int]:
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
-            each.bind((_LOOPBACK, 0))
+            each.bind((LOOPBACK, 0))
         return [each.getsockname()[1] for each in sockets]
 
 
