@@ -15,6 +15,7 @@ import pytest
 from pipeline.reports.counts.classes import AGE_DAYS, SIZE_BOUNDS
 from pipeline.reports.counts.grouping import unpack
 from pipeline.reports.counts.namespace import MEASURES, OF_FILES, PARTS, Rules
+from pipeline.reports.counts.path_groups import policy_subtrees
 from pipeline.reports.counts.tree import EFFECTIVE_POLICY, ImageCounts
 from pipeline.reports.sections import make_section
 from pipeline.reports.tasks import InodesTask
@@ -24,9 +25,10 @@ from pipeline.sources.table_reader import TablePart
 from tests.image_tools.dump_support import Viewed, recorded_views
 from tests.pipeline.oiv_inodes import inode_rows
 from tests.pipeline.oiv_tables import OivTables, Row
-from tests.pipeline.report_frames import AS_OF
+from tests.pipeline.report_frames import AS_OF, keyed
 
 VIEWS = [view for view in recorded_views(large=False) if "corrupt" not in view.id and "/odd/" not in view.id]
+POLICIES = ("storage_policy", "ec_policy")
 SMALL, COLD_DAYS, TASKS = 2000, 30, 3
 
 
@@ -82,7 +84,8 @@ def _measure(row: Row) -> Counter[str]:
 def test_counts_are_sums_over_all_inodes(view: Viewed, tmp_path: Path) -> None:
     tables = OivTables(view.xml)
     rows = list(inode_rows(tables))
-    policies = {row["path"]: row.get("storage_policy") for row in rows if row["type"] == "DIRECTORY"}
+    directories = {row["path"]: row for row in rows if row["type"] == "DIRECTORY"}
+    policies = {path: row.get("storage_policy") for path, row in directories.items()}
     sums: dict[str, dict[str | None, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     for row in rows:
         if row["path"] == "/":
@@ -99,6 +102,9 @@ def test_counts_are_sums_over_all_inodes(view: Viewed, tmp_path: Path) -> None:
             }
             if tables.release3:
                 keys |= {"ec_policy": [row["ec_policy"]], EFFECTIVE_POLICY: [_effective(row, policies)]}
+                for policy in POLICIES:
+                    above = (path for path in _ancestors(row["path"]) if directories[path].get(policy))
+                    keys[policy] = [each for each in [next(above, None)] if each]
         for name, values in keys.items():
             for value in values:
                 sums[name][value] += measure
@@ -108,6 +114,13 @@ def test_counts_are_sums_over_all_inodes(view: Viewed, tmp_path: Path) -> None:
     del sums["total"]
     trees = {row["path"]: _positive(row, MEASURES) for row in image.rolled(1000).to_pylist()}
     assert trees == {path: _positive(found, MEASURES) for path, found in sums.pop("tree", {}).items()}
+    for policy in POLICIES if tables.release3 else ():
+        subtrees = keyed(policy_subtrees(image, policy).to_pylist(), "path")
+        assert {path: row[policy] for path, row in subtrees.items()} == {
+            path: row[policy] for path, row in directories.items() if row.get(policy)
+        }
+        known = {path: _positive(row, OF_FILES) for path, row in subtrees.items() if row["files"]}
+        assert known == {path: _positive(found, OF_FILES) for path, found in sums.pop(policy, {}).items()}
     for name in ("owner", "group"):
         by_size = Counter((row[name], int(_class(row["length"], SIZE_BOUNDS))) for row in rows if row["type"] == "FILE")
         assert {(of, size): n for of, sizes in image.sizes(name).items() for size, n in sizes.items()} == by_size

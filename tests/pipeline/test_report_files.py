@@ -20,8 +20,10 @@ from pipeline.reports.counts.classes import (
 )
 from pipeline.reports.counts.namespace import DIMENSIONS, Rules
 from pipeline.reports.counts.tree import EFFECTIVE_POLICY, SAVINGS
+from pipeline.reports.sections import make_section
 from pipeline.reports.sections.cold import most_cold
 from pipeline.reports.sections.small_files import most_small
+from pipeline.reports.work import ReportData, ReportOptions
 from tests.pipeline.report_frames import AS_OF, MIB, ROOT, counted, directory, file, keyed
 
 ROWS = [
@@ -68,6 +70,17 @@ def test_one_pass_counts_every_dimension() -> None:
 def test_a_file_inherits_the_nearest_policy() -> None:
     policies = {key: row["files"] for key, row in _by()["effective_policy"].items()}
     assert policies == {None: 6, "COLD": 1, "ONE_SSD": 1, "ALL_SSD": 1}
+
+
+def test_directories_with_a_policy_of_their_own() -> None:
+    coded = [*ROWS, directory(20, 2, "/warm/coded", ec_policy="XOR-2-1-1024k"), file(21, 20, "/warm/coded/f", MIB)]
+    made = make_section("files", ReportData(ReportOptions(AS_OF), counted(coded)))
+    tables = {table.name: table for table in made.tables}
+    rows = [row[:2] + row[3:5] for row in tables["storage_policy_directories"].rows]
+    assert rows == [("/archive/fast", "ALL_SSD", 200 * MIB, 2), ("/archive", "COLD", 200 * MIB, 1)]
+    assert [row[:2] for row in tables["erasure_coding_directories"].rows] == [("/warm/coded", "XOR-2-1-1024k")]
+    plain = make_section("files", ReportData(ReportOptions(AS_OF), counted([ROWS[0], *ROWS[1:2]])))
+    assert not {"storage_policy_directories", "erasure_coding_directories"} & {table.name for table in plain.tables}
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,17 @@ FACT_COLUMNS = (
 )
 """Columns of `inodes` that are counted, without names and paths, the bulk of an image."""
 
-DIRECTORY_COLUMNS = ("id", "parent", "path", "owner", "permission", "storage_policy", "ns_quota", "ds_quota")
+DIRECTORY_COLUMNS = (
+    "id",
+    "parent",
+    "path",
+    "owner",
+    "permission",
+    "storage_policy",
+    "ec_policy",
+    "ns_quota",
+    "ds_quota",
+)
 """Columns of `inodes` that the counts need of directories."""
 
 BOTH_COLUMNS = tuple(dict.fromkeys((*FACT_COLUMNS, *DIRECTORY_COLUMNS)))

@@ -85,11 +85,27 @@ def owned_subtrees(image: ImageCounts) -> pa.Table:
     """
     tree = image.tree
     owners, _ = codes_of(tree.rows["owner"])
-    begins = np.flatnonzero((tree.above == _NONE) | (owners != owners[np.maximum(tree.above, 0)]))
+    return _subtrees(image, "owner", (tree.above == _NONE) | (owners != owners[np.maximum(tree.above, 0)]))
+
+
+def policy_subtrees(image: ImageCounts, policy: str) -> pa.Table:
+    """Return `SUMS` of the subtrees of the directories with a policy of their own: path, and the policy.
+
+    A subtree ends where another begins. Its files may have another policy: of their own, or the one at their creation.
+
+    Args:
+        policy: storage_policy or ec_policy.
+    """
+    return _subtrees(image, policy, image.tree.rows[policy].is_valid().to_numpy())
+
+
+def _subtrees(image: ImageCounts, value: str, begins: Mask) -> pa.Table:
+    """Return `SUMS` of the subtrees that begin at some directories, and end where another begins: path, `value`."""
+    tree, roots = image.tree, np.flatnonzero(begins)
     own = np.full(tree.count, _NONE, np.int64)
-    own[begins] = np.arange(begins.size)
-    sums = _direct_sums(image, tree.inherit(own), begins.size)
-    return with_columns(tree.rows.select(["path", "owner"]).take(pa.array(begins)), sums)
+    own[roots] = np.arange(roots.size)
+    sums = _direct_sums(image, tree.inherit(own), roots.size)
+    return with_columns(tree.rows.select(["path", value]).take(pa.array(roots)), sums)
 
 
 def _direct_sums(image: ImageCounts, groups: Numbers, count: int) -> dict[str, Numbers]:

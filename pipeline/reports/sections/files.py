@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pipeline.reports.counts.classes import AGE_LABELS, SIZE_LABELS
 from pipeline.reports.counts.grouping import Order, first, more_than_none
+from pipeline.reports.counts.path_groups import policy_subtrees
 from pipeline.reports.counts.tree import EFFECTIVE_POLICY
 from pipeline.reports.model import Bin, Histogram, ReportSection, ReportTable
-from pipeline.reports.rows import Record, bytes_, count, first_rows, path, percent, records, share, table, text
+from pipeline.reports.rows import CONTENT, Record, bytes_, count, first_rows, path, percent, records, share, table, text
 from pipeline.reports.sections.dimensions import classes, of_dimension
 from pipeline.reports.work import ReportData
 
@@ -26,6 +27,12 @@ _PLAIN = (
     ("ec_policy", "by_erasure_coding", "By erasure coding policy", "Erasure coding"),
 )
 
+_BY_DIRECTORY = (
+    ("storage_policy", "storage_policy_directories", "Directories with a storage policy", "Storage policy"),
+    ("ec_policy", "erasure_coding_directories", "Directories with an erasure coding policy", "Erasure coding"),
+)
+_LARGEST: Order = [("raw", "descending"), ("files", "descending"), ("path", "ascending")]
+
 
 def section(work: ReportData) -> ReportSection:
     """Make tables of files by size class, age, replication factor, storage policy and erasure coding policy."""
@@ -40,6 +47,8 @@ def section(work: ReportData) -> ReportSection:
         for record in rows:
             record["value"] = record["value"] or _UNSET[dimension]
         tables.append(_table(work, name, title, heading, rows))
+    for policy, name, title, heading in _BY_DIRECTORY:
+        tables += _of_directories(work, policy, name, title, heading)
     tables += _unlike_default(work)
     return ReportSection(
         "files",
@@ -58,6 +67,15 @@ def section(work: ReportData) -> ReportSection:
             ),
         ),
     )
+
+
+def _of_directories(work: ReportData, policy: str, name: str, title: str, heading: str) -> list[ReportTable]:
+    """Make the table of the directories with a policy of their own; none without such a directory."""
+    most = work.options.top
+    rows = records(first(policy_subtrees(work.image, policy), _LARGEST, most + 1))
+    words = "The files below, except those below another directory with a policy of its own."
+    heads = (path(), text(policy, heading), *CONTENT)
+    return [first_rows(name, title, heads, rows, most=most, text=words)] if rows else []
 
 
 def _unlike_default(work: ReportData) -> list[ReportTable]:
