@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline import read_image
@@ -45,7 +46,27 @@ def aggregate(spark: SparkSession, image: str) -> dict[str, Any]:
     return row.asDict()
 
 
-JOBS = {job.__name__: job for job in (aggregate, count, table_to_parquet)}
+def indexes(spark: SparkSession, image: str) -> dict[str, Any]:
+    """Read an image with each executor; return the folders of the executors, and the indexes that their tasks see."""
+
+    def seen(_: int) -> list[tuple[str, str, tuple[str, ...]]]:
+        from pipeline.host_scratch import host_scratch
+
+        folders = sorted(path.name for path in host_scratch().glob("image-*") if path.is_dir())
+        return [(str(Path.cwd()), str(host_scratch()), tuple(folders))]
+
+    rows = [read_image(spark, image, columns=["id"]).count() for _ in range(2)]
+    context = spark.sparkContext
+    found = context.parallelize(range(64), 64).flatMap(seen).distinct().collect()
+    return {
+        "rows": rows,
+        "executors": sorted({executor for executor, _, _ in found}),
+        "folders": sorted({folder for _, folder, _ in found}),
+        "indexes": sorted({name for _, _, names in found for name in names}),
+    }
+
+
+JOBS = {job.__name__: job for job in (aggregate, count, indexes, table_to_parquet)}
 
 
 def main() -> None:

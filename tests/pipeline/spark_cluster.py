@@ -1,4 +1,4 @@
-"""A Spark standalone cluster on loopback: one Master and two Workers of one core each, as child processes."""
+"""A Spark standalone cluster on loopback: one Master and Workers, as child processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from pipeline.java import find_java_home
 from tests.pipeline.quick_java import class_path, quick_java, quick_start
 from tests.pipeline.spark_events import DEFAULTS, event_log_conf, write_defaults
 
-WORKERS = 2
 _LOOPBACK = "127.0.0.1"
 _ROOT = Path(__file__).resolve().parent.parent.parent
 _START_SECONDS = 600.0
@@ -56,14 +55,18 @@ class SparkCluster:
 
     Args:
         folder: logs, the applications' work folders and Spark's scratch space; on a disk.
-        executor_memory: heap of an executor; each worker has room for one.
+        workers: number of workers.
+        executors: of each worker, of one core each.
+        executor_mebibytes: heap of an executor.
     """
 
-    def __init__(self, folder: Path, *, executor_memory: str = "768m") -> None:
+    def __init__(self, folder: Path, *, workers: int = 2, executors: int = 1, executor_mebibytes: int = 768) -> None:
+        self._workers = workers
+        self._executors = executors
         self.folder = folder
         self.url = ""
         self._status = ""
-        self._memory = executor_memory
+        self._mebibytes = executor_mebibytes
         self._java_home = find_java_home(os.environ)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -110,10 +113,10 @@ class SparkCluster:
         defaults = {
             "spark.driver.host": _LOOPBACK,
             "spark.driver.bindAddress": _LOOPBACK,
-            "spark.executor.memory": self._memory,
+            "spark.executor.memory": f"{self._mebibytes}m",
             "spark.executor.extraJavaOptions": " ".join(quick_start()),
             "spark.executor.cores": "1",
-            "spark.cores.max": str(WORKERS),
+            "spark.cores.max": str(self._workers * self._executors),
             "spark.scheduler.minRegisteredResourcesRatio": "1.0",
             "spark.scheduler.maxRegisteredResourcesWaitingTime": f"{_START_SECONDS:g}s",
             "spark.sql.shuffle.partitions": "4",
@@ -137,16 +140,21 @@ class SparkCluster:
         self._launch("master", _MASTER, "--host", _LOOPBACK, "--port", "0", "--webui-port", "0")
         self.url = self._logged("master", r"Starting Spark master at (spark://\S+)")
         self._status = self._logged("master", r"MasterWebUI to \S+, and started at (http://\S+)") + "/json/"
-        for number in range(WORKERS):
-            options = ["--host", _LOOPBACK, "--port", "0", "--webui-port", "0", "--cores", "1"]
-            options += ["--memory", self._memory, "--work-dir", str(self.folder / f"worker{number}")]
+        for number in range(self._workers):
+            options = ["--host", _LOOPBACK, "--port", "0", "--webui-port", "0", "--cores", str(self._executors)]
+            options += [
+                "--memory",
+                f"{self._executors * self._mebibytes}m",
+                "--work-dir",
+                str(self.folder / f"worker{number}"),
+            ]
             self._launch(f"worker{number}", _WORKER, *options, self.url)
         wait_until(self._workers_are_there, "both workers are registered")
 
     def _workers_are_there(self) -> bool:
         self._check_running()
         with _OPENER.open(self._status, timeout=600) as answer:
-            return bool(json.load(answer)["aliveworkers"] == WORKERS)
+            return bool(json.load(answer)["aliveworkers"] == self._workers)
 
     def _launch(self, name: str, main_class: str, *arguments: str) -> None:
         command = [str(self._java_home / "bin" / "java"), "-Xmx256m", *quick_start(), "-cp", class_path()]

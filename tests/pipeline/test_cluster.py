@@ -41,6 +41,7 @@ class Driver:
 
     def __init__(self, cluster: SparkCluster, command: list[str], environment: dict[str, str]) -> None:
         self._cluster = cluster
+        self.errors = ""
         self._process = subprocess.Popen(
             [sys.executable, "-m", *command],
             env=environment,
@@ -53,11 +54,11 @@ class Driver:
     def answer(self) -> dict[str, Any]:
         """Wait for success; return the output."""
         try:
-            out, said = self._process.communicate(timeout=DRIVER_SECONDS)
+            out, self.errors = self._process.communicate(timeout=DRIVER_SECONDS)
         finally:
             self.stop()
         if self._process.returncode:
-            raise ClusterError(f"exit code {self._process.returncode}\n{said}\n{self._cluster.logs()}")
+            raise ClusterError(f"exit code {self._process.returncode}\n{self.errors}\n{self._cluster.logs()}")
         answer: dict[str, Any] = json.loads(out)
         return answer
 
@@ -156,6 +157,23 @@ def parquet_rows(target: Path) -> list[dict[str, Any]]:
 
 def largest_case() -> Case:
     return max(ALL_CASES, key=lambda case: case.image("after").stat().st_size)
+
+
+@pytest.mark.deep
+def test_two_executors_of_a_worker_share_one_index_that_ends_with_the_application(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("executors")
+    image = generate_image(folder, 20_000)
+    with SparkCluster(folder, workers=1, executors=2) as cluster:
+        driver = job(cluster, "indexes", str(image), driver="indexes")
+        answer = driver.answer()
+        assert answer["rows"] == [20_000 + 400 + 1] * 2
+        assert len(answer["executors"]) == 2
+        assert len(answer["indexes"]) == len(answer["folders"]) == 1
+        scratch = Path(answer["folders"][0])
+        wait_until(lambda: not scratch.exists(), "the scratch folder is removed")
+        assert "CoarseGrainedScheduler" not in driver.errors
 
 
 @pytest.mark.deep
