@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from tests.cli_runner import run_cli
 from tests.install.host import REPOSITORY
 from tests.interop.hadoop_conf import free_port
 from tests.interop.hadoop_process import wait_until
+from tests.interop.our_commands import CHECKOUT
 
 HOST = "127.0.0.1"
 DEFAULT_PORTS = {
@@ -54,9 +54,6 @@ class Site:
     def address(self, name: str) -> str:
         """Return the local address for a host:port of the documents, the same each time."""
         return f"{HOST}:{self._ports.setdefault(name, free_port())}"
-
-
-CHECKOUT = (sys.executable, "-m", "checkpointer")
 
 
 @contextmanager

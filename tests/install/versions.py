@@ -18,14 +18,34 @@ _FROM = "CHECKPOINTER_TEST_UPGRADE_FROM"
 
 
 class Versions:
-    """Commands that run the `old` and the `new` version; without a tag both are the same code under two numbers."""
+    """Commands that run the `old` and the `new` version; without a tag both are the same code under two numbers.
+
+    Attributes:
+        folders: where the two versions lie, the older first.
+    """
 
     def __init__(self, folder: Path) -> None:
         (wheel,) = build_wheel(folder / "new").glob("*.whl")
         commit = os.environ.get(_FROM) or newest_tag(REPOSITORY)
         older = _wheel_of(commit, folder / "old") if commit else wheel
-        self.old = _unpacked(older, folder / "programs/old")
-        self.new = _unpacked(with_version(wheel, NEWER, folder), folder / "programs/new")
+        self.folders = folder / "programs/old", folder / "programs/new"
+        for each, target in zip((older, with_version(wheel, NEWER, folder)), self.folders, strict=True):
+            with zipfile.ZipFile(each) as archive:
+                archive.extractall(target)
+        self.old, self.new = map(program_in, self.folders)
+
+
+def program_in(folder: Path, kernels: Path | None = None) -> tuple[str, ...]:
+    """Return the command that runs the version in `folder`.
+
+    Args:
+        kernels: cache of compiled kernels; without it nothing is compiled, and kernels run in their Python forms.
+    """
+    if kernels is None:
+        settings = ["CHECKPOINTER_KERNELS=plain"]
+    else:
+        settings = ["CHECKPOINTER_KERNELS=compiled", f"NUMBA_CACHE_DIR={kernels}"]
+    return ("env", f"PYTHONPATH={folder}", *settings, sys.executable, "-P", "-m", "checkpointer")
 
 
 def _wheel_of(commit: str, folder: Path) -> Path:
@@ -40,11 +60,3 @@ def _wheel_of(commit: str, folder: Path) -> Path:
     subprocess.run(command, check=True, capture_output=True)
     (wheel,) = folder.glob("*.whl")
     return wheel
-
-
-def _unpacked(wheel: Path, folder: Path) -> tuple[str, ...]:
-    """Return the command that runs a wheel in kernels' Python forms, for which nothing is compiled."""
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder)
-    settings = (f"PYTHONPATH={folder}", "CHECKPOINTER_KERNELS=plain")
-    return ("env", *settings, sys.executable, "-P", "-m", "checkpointer")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol, Self
 
 from kazoo.client import KazooClient
@@ -25,6 +26,7 @@ from tests.interop.cluster import HaPair, NameNode
 from tests.interop.hadoop_conf import NAMESERVICE, HadoopConf, free_port
 from tests.interop.hadoop_process import HadoopProcess, port_is_open, run_once, wait_until
 from tests.interop.journal_trio import JournalTrio
+from tests.interop.our_commands import CHECKOUT
 from tests.interop.stub_pair import StubNode, StubPair
 
 ZKFC = "org.apache.hadoop.hdfs.tools.DFSZKFailoverController"
@@ -68,6 +70,8 @@ class HadoopController:
 class OurController:
     """`checkpointer zkfc run` for the NameNode of a configuration."""
 
+    program: Sequence[str] = CHECKOUT
+
     def __init__(self, conf: HadoopConf, port: int) -> None:
         self.conf = conf
         self._port = port
@@ -76,7 +80,7 @@ class OurController:
 
     def start(self) -> None:
         with self._log.open("ab") as log:
-            command = [sys.executable, "-m", "checkpointer", "zkfc", "run", "--conf", str(self.conf.folder)]
+            command = [*self.program, "zkfc", "run", "--conf", str(self.conf.folder)]
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         wait_until(self._listens, "our controller")
 
@@ -110,6 +114,7 @@ class FailoverPair:
         ours: the NameNodes whose controller is ours.
         of: real NameNodes, or stubs.
         fencing: the method for a NameNode that does not answer; "" kills it.
+        settings: more properties of the NameNodes, their controllers and clients.
 
     Attributes:
         took: seconds that each change of the active NameNode took.
@@ -123,10 +128,12 @@ class FailoverPair:
         ours: tuple[str, ...] = ("nn1",),
         of: type[HaPair] | type[StubPair] = HaPair,
         fencing: str = "",
+        settings: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.root = root
         self._of = of
         self._fencing = fencing
+        self._settings = settings
         self.fenced = root / "fenced.log"
         self.took: list[float] = []
         self._jvm = jvm
@@ -144,14 +151,14 @@ class FailoverPair:
         self._stack.close()
 
     def _start(self, stack: ExitStack) -> None:
-        self.zookeeper = ZooKeeperServer(self.root / "zookeeper")
-        trio = JournalTrio(self.root / "nodes", ours=True)
+        self.zookeeper = ZooKeeperServer(self.root / "zookeeper", {"maxSessionTimeout": "60000"})
+        self.trio = JournalTrio(self.root / "nodes", ours=True)
         with ThreadPoolExecutor(2) as pool:
-            both = [pool.submit(stack.enter_context, each) for each in (self.zookeeper, trio)]
+            both = [pool.submit(stack.enter_context, each) for each in (self.zookeeper, self.trio)]
             for each in both:
                 each.result()
         ports = {name: free_port() for name in ("nn1", "nn2")}
-        self.pair = stack.enter_context(self._of(self.root / "pair", self._properties(trio.uri, ports)))
+        self.pair = stack.enter_context(self._of(self.root / "pair", self._properties(self.trio.uri, ports)))
         self.nodes: dict[str, NameNode | StubNode] = {"nn1": self.pair.nn1, "nn2": self.pair.nn2}
         self.client = self._jvm.of(self.pair.client_conf)
         self.zk = KazooClient(self.zookeeper.hosts, connection_retry={"max_tries": -1, "max_delay": 0.5})
@@ -196,13 +203,14 @@ class FailoverPair:
             "dfs.client.failover.max.attempts": "100",
             **{f"checkpointer.zkfc.http-address.{NAMESERVICE}.{name}": f"{_HERE}:{free_port()}" for name in ports},
             **{f"dfs.ha.zkfc.port.{NAMESERVICE}.{name}": str(port) for name, port in ports.items()},
+            **self._settings,
         }
 
     def _format(self) -> None:
         """Ask the controller that this is about."""
         conf = self.nodes[self._ours[0] if self._ours else "nn1"].conf
         if self._ours:
-            command = [sys.executable, "-m", "checkpointer", "zkfc", "-formatZK", "-nonInteractive"]
+            command = [*CHECKOUT, "zkfc", "-formatZK", "-nonInteractive"]
             subprocess.run([*command, "--conf", str(conf.folder)], check=True, capture_output=True)
         else:
             run_once(ZKFC, "-formatZK", "-nonInteractive", conf=conf).checked()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -15,6 +14,7 @@ from tests.interop.cluster import JournalNode
 from tests.interop.hadoop_conf import NAMESERVICE, HadoopConf
 from tests.interop.hadoop_home import SERVER, HadoopRelease
 from tests.interop.hadoop_process import port_is_open, wait_until
+from tests.interop.our_commands import CHECKOUT
 
 _STOP_SECONDS = 600.0
 
@@ -35,6 +35,8 @@ class _Node(Protocol):
 class OurJournalNode:
     """`checkpointer journalnode run` with the `dfs.journalnode.*` keys of a configuration."""
 
+    program: Sequence[str] = CHECKOUT
+
     def __init__(self, conf: HadoopConf) -> None:
         self.conf = conf
         self.log = conf.root / "journalnode.log"
@@ -45,7 +47,7 @@ class OurJournalNode:
 
     def start(self) -> Self:
         """Start it and wait until it accepts connections."""
-        command = [sys.executable, "-m", "checkpointer", "journalnode", "run", "--conf", str(self.conf.folder)]
+        command = [*self.program, "journalnode", "run", "--conf", str(self.conf.folder)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
         wait_until(self._listens, f"the JournalNode of {self.conf.folder}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -12,6 +12,7 @@ from typing import Any, Self
 from hadoop_common.errors import EXIT_STORAGE
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_process import OPENER, CommandResult, wait_until
+from tests.interop.our_commands import CHECKOUT
 
 _STOP_SECONDS = 600.0
 
@@ -21,7 +22,12 @@ class OurDaemon:
 
     Args:
         http_key: of the address of its web server.
+
+    Attributes:
+        program: the command that runs the checkpointer, from the next start or command on.
     """
+
+    program: Sequence[str] = CHECKOUT
 
     def __init__(self, conf: HadoopConf, role: str, http_key: str) -> None:
         self.conf = conf
@@ -127,5 +133,5 @@ class OurDaemon:
             return False
 
     def _command(self, name: str, *options: str | Path) -> list[str]:
-        words = [sys.executable, "-m", "checkpointer", name, "--conf", self.conf.folder, *options]
+        words = [*self.program, name, "--conf", self.conf.folder, *options]
         return list(map(str, words))
