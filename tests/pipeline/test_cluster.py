@@ -160,13 +160,17 @@ def largest_case() -> Case:
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("sent", [False, True], ids=["shared-storage", "files-sent"])
 def test_two_executors_of_a_worker_share_one_index_that_ends_with_the_application(
-    tmp_path_factory: pytest.TempPathFactory,
+    tmp_path_factory: pytest.TempPathFactory, sent: bool
 ) -> None:
     folder = tmp_path_factory.mktemp("executors")
     image = generate_image(folder, 20_000)
     with SparkCluster(folder, workers=1, executors=2) as cluster:
-        driver = job(cluster, "indexes", str(image), driver="indexes")
+        # a remote file system to the pipeline, with the local files
+        source = f"viewfs://local{image}" if sent else str(image)
+        conf = {"spark.hadoop.fs.viewfs.mounttable.local.linkMergeSlash": "file:///"}
+        driver = job(cluster, "indexes", source, conf=conf, driver="indexes")
         answer = driver.answer()
         assert answer["rows"] == [20_000 + 400 + 1] * 2
         assert len(answer["executors"]) == 2
