@@ -35,7 +35,7 @@ _TIMEOUT = 900.0
 
 @dataclass(frozen=True)
 class TimedCheckpoint:
-    """Seconds of a request for a checkpoint, and CPU seconds of the daemon meanwhile."""
+    """Seconds of a request for a checkpoint, and CPU seconds of the daemon in this time."""
 
     seconds: float
     cpu: float
