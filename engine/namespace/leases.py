@@ -292,6 +292,15 @@ class Leases:
                 self.remove(leased)
                 self._odd.detach(self._tree.path(leased), source, target)
 
+    def replaced(self, row: int, source: int) -> None:
+        """Prepare for the move of `source` to the place of `row`, whose lease a NameNode 2.7 keeps by its path.
+
+        FSDirRenameOp removes the leases at the source's path only.
+        """
+        marks = self._tree.table.marks
+        if not self._tree.hadoop3 and marks[row] & LEASED and not marks[source] & LEASED:
+            self._odd.add(self._tree.path(row))
+
     def moved(self, source: str, target: str) -> None:
         """Handle the move of a file or directory, which may change paths of leased files."""
         self.changed = self.changed or bool(self._unresolved or self._found.size or self._leased().size)

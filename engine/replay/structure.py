@@ -212,6 +212,8 @@ def rename(namespace: Namespace, op: RenameOp) -> None:
         snapshottable = namespace.check_no_snapshots(existing)
     namespace.check_no_snapshots(source)
     namespace.leases.respelled(source, op.src, op.dst)
+    if existing != NO_ROW:
+        namespace.leases.replaced(existing, source)
     _move(namespace, source, parent, name, op.timestamp)
     for directory in snapshottable:
         namespace.snapshots.forget(int(table.id[directory]))

@@ -206,8 +206,9 @@ def _move(state, row, parent, buf, start, size, timestamp, replaced, latest, ins
     is_old_held = replaced >= 0 and in_latest(state, parent, replaced, new_latest, new_inside)
     if replaced >= 0:
         old = rows_of(state)[replaced]
-        # Without a diff, the snapshot keeps the inode as it is. Only Python knows whether the inode lost its last diff.
-        may_go = old["kind"] != DIRECTORY and not (is_old_held and old["newest"] < 0)
+        # Without a diff, the snapshot keeps the inode as it is. Only Python knows whether the inode lost its last diff,
+        # and what becomes of a lease.
+        may_go = old["kind"] != DIRECTORY and old["marks"] & LEASED == 0 and not (is_old_held and old["newest"] < 0)
         if not may_go or not _may_go(state, replaced, parent, new_latest, new_inside, is_old_held):
             return UNUSUAL
     if not has_room(state, 0, 1, size, 0):
