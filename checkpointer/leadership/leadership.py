@@ -34,6 +34,8 @@ _REQUESTS_PER_TIMEOUT = 5
 _MAX_PAUSE_SECONDS = 2.0
 # A live leader that makes no checkpoint is given this part of a period beyond the period's end.
 _PATIENCE_PERIODS = 0.5
+# A NameNode repeats the metrics in /jmx for as long (MetricsSourceAdapter.jmxCacheTTL).
+_JMX_AGE_SECONDS = 10.0
 
 
 class Leadership:
@@ -125,7 +127,7 @@ class Leadership:
         if self._backend is None:
             return ""
         state, now, settings = self._state, self._clock(), self._settings
-        patience = (1 + _PATIENCE_PERIODS) * period + settings.session_timeout + check_period
+        patience = (1 + _PATIENCE_PERIODS) * period + settings.session_timeout + check_period + _JMX_AGE_SECONDS
         # A daemon that has just become the leader is not late yet, however old the image is.
         late = image_age is not None and min(image_age, now - state.theirs_since) > patience
         cut_off = state.mine and state.status(now) is LeadershipStatus.AWAY and others()

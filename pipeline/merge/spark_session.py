@@ -34,7 +34,7 @@ def engine_context(settings: SparkSettings, *, small: bool = False) -> Iterator[
     suppress_py4j_logs()
     # An existing context ignores this setting.
     owner = uuid.uuid4().hex
-    context = None
+    context, owned = None, False
     try:
         context = build_context(
             master=settings.master or None,
@@ -42,12 +42,13 @@ def engine_context(settings: SparkSettings, *, small: bool = False) -> Iterator[
             conf={**settings.conf, _OWNER: owner},
             small=small,
         )
+        # asked now: the JVM, which answers, may have ended at the end of the checkpoint
+        owned = context.getConf().get(_OWNER) == owner
         yield context
     finally:
-        if context is None:
-            _end_java()
-        elif context.getConf().get(_OWNER) == owner:
+        if context is not None and owned:
             _stop(context)
+        if context is None or owned:
             _end_java()
 
 

@@ -18,7 +18,7 @@ from pipeline.reports.counts.classes import known_size
 from pipeline.reports.counts.grouping import Numbers, add_up, numbers
 from pipeline.reports.counts.snapshots import ALWAYS, KeptSpace, SnapshotCosts, View, needed, replica_views
 from pipeline.reports.rows import records
-from pipeline.reports.snapshot_views import FileDiffs, SnapshotViews
+from pipeline.reports.snapshot_views import RecordedBlocks, SnapshotViews
 from pipeline.source_files import SourceFile
 from pipeline.sources.fsimage import open_in_task
 from pipeline.sources.image_tables import sections
@@ -154,7 +154,7 @@ def _add_special_files(host: HostImage, views: SnapshotViews, kept: KeptSpace) -
                     kept.add(needs, 0, size, space)
 
 
-def _block_users(host: HostImage, slot: int, diffs: FileDiffs, *, is_current: bool) -> dict[View, Numbers]:
+def _block_users(host: HostImage, slot: int, diffs: RecordedBlocks, *, is_current: bool) -> dict[View, Numbers]:
     """Return the sizes of a file's blocks by the snapshots that have them, `ALWAYS` for those of the current file."""
     current: dict[int, int] = {}
     for batch in sections.blocks_of(host, range(slot, slot + 1), ("block_id", "bytes")):

@@ -48,7 +48,7 @@ class _Places(NamedTuple):
     reference: Ids
 
 
-class FileDiffs(NamedTuple):
+class RecordedBlocks(NamedTuple):
     """What the diffs of a file record, for disjoint sets of snapshots; None for what the current file has.
 
     Attributes:
@@ -226,13 +226,13 @@ class SnapshotViews:
             return None
         return next((found for _, _, found in self._records.located_snapshot_diffs(start)), None)
 
-    def diffs_of_file(self, inode_id: int, view: int) -> FileDiffs:
+    def diffs_of_file(self, inode_id: int, view: int) -> RecordedBlocks:
         """Return what the diffs of a file record for the snapshots of a view.
 
         A snapshot has the blocks of the first diff from it on that has blocks (INodeFile.getBlocks), and the factor of
         the first that has a copy of the inode (AbstractINodeDiffList.getSnapshotINode).
         """
-        found = FileDiffs([], [])
+        found = RecordedBlocks([], [])
         without_blocks = without_copy = view
         diffs = self._diffs(inode_id)
         for diff in reversed(diffs.diffs if isinstance(diffs, FileDiffRecords) else []):

@@ -296,7 +296,7 @@ def test_only_the_leader_makes_checkpoints_and_the_others_keep_up() -> None:
 
 def test_a_leader_that_makes_none_is_not_waited_for_for_ever() -> None:
     scene = Scene()
-    patience = 1.5 * PERIOD + 10 + standby_config().poll_interval
+    patience = 1.5 * PERIOD + 10 + standby_config().poll_interval + 10
     scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
     scene.clock.now = patience - 1
     scene.says((LockOutcome.HELD_BY_OTHER, OTHER))

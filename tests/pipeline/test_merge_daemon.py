@@ -175,7 +175,11 @@ def test_a_daemon_stopped_while_tasks_run_leaves_nothing(node: FakeNamenode, tmp
         assert "Traceback" not in daemon.stop()
         psutil.wait_procs([victim], _SECONDS)
         assert not victim.is_running()
-    assert sorted(path.name for path in daemon.storage.iterdir()) == ["current"]
+    assert sorted(path.name for path in daemon.storage.iterdir()) == [
+        "checkpointer-history.jsonl",
+        "current",
+        "storage_directories.json",
+    ]
     current = daemon.storage / "current"
     assert image_txids(current) == [node.image_txids()[0]]
     assert leftovers(current) == []
