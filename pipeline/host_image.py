@@ -22,6 +22,7 @@ from hadoop_common.names import md5_name
 from image_format.errors import ImageStorageError
 from image_format.index import ImageIndex
 from image_format.index_arrays import IndexArrays, load_array
+from image_format.inode_scan import inode_section
 from image_format.reader import ImageFile
 from image_tools.directory_paths import chain_directories, place_inodes, write_paths
 from image_tools.dump.values import java_text
@@ -236,8 +237,13 @@ class HostImage:
 
     @functools.cached_property
     def index(self) -> ImageIndex:
-        """The index that replay uses."""
+        """The index that replay uses; raises InconsistentHistoryError if snapshots refer to missing inodes."""
         return ImageIndex(self.image, self.arrays)
+
+    @functools.cached_property
+    def inode_buffer(self) -> Bytes:
+        """The section INODE; raises MissingSectionError if it is missing."""
+        return inode_section(self.image)
 
     @property
     def count(self) -> int:

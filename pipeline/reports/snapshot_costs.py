@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from image_format.errors import InconsistentHistoryError
 from image_format.inode_columns import InodeColumns, read_inode_columns
 from image_format.kernels.inode import DIRECTORY, FILE
 from image_format.policies import policies_of, raw_bytes
@@ -32,20 +33,27 @@ _LISTED = ("snapshot_id", "name", "root_id", "root_path", "creation_time")
 
 @dataclass(frozen=True, slots=True)
 class SnapshotsTask:
-    """Counts the cost of all snapshots of an image with the memory of its Python process."""
+    """Counts the cost of all snapshots of an image with the memory of its Python process.
+
+    `run` returns an error's text if the snapshots contradict the inodes.
+    """
 
     name: str
     size: int
     file: SourceFile
 
-    def run(self) -> SnapshotCosts:
-        return snapshot_costs(open_in_task(self.file))
+    def run(self) -> SnapshotCosts | str:
+        try:
+            return snapshot_costs(open_in_task(self.file))
+        except InconsistentHistoryError as error:
+            return str(error)
 
 
 def snapshot_costs(host: HostImage) -> SnapshotCosts:
     """Return the cost of the snapshots of an image.
 
     Raises:
+        InconsistentHistoryError: the snapshots contradict the inodes.
         RecordError: a record is damaged.
     """
     views = SnapshotViews(host)

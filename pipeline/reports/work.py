@@ -74,7 +74,7 @@ class ReportData:
         images: the reported image and older ones, the oldest first.
         edits: tables of `counts.edits.count_bucket`, None without edits.
         findings: `Verification.as_dict` of the image, None without that section.
-        snapshots: cost of the image's snapshots, None without snapshots or without that section.
+        snapshots: cost of the image's snapshots, or why it is unknown; None without snapshots or without that section.
         has_file: whether the image is a file; an image in a lake has only the table `inodes`.
     """
 
@@ -83,7 +83,7 @@ class ReportData:
     images: tuple[CountedImage, ...] = ()
     edits: Mapping[str, pa.Table] | None = None
     findings: Mapping[str, Any] | None = None
-    snapshots: SnapshotCosts | None = None
+    snapshots: SnapshotCosts | str | None = None
     has_file: bool = True
 
     @property

@@ -18,9 +18,13 @@ from image_tools.dump.values import signed64
 from image_tools.past_tree import PastTree
 from pipeline.host_image import HostImage
 from pipeline.reports.counts.snapshots import ALWAYS, KeptSpace, needed, replica_views
-from pipeline.reports.snapshot_costs import kept_space, snapshot_costs
+from pipeline.reports.sections import make_section
+from pipeline.reports.snapshot_costs import SnapshotsTask, kept_space, snapshot_costs
 from pipeline.reports.snapshot_views import SnapshotViews
+from pipeline.reports.work import ReportData, ReportOptions
+from pipeline.source_files import SourceFile
 from tests.image_format.image_support import build_image, delimited, has_its_references, minimal_sections, store
+from tests.pipeline.report_frames import AS_OF, ROOT, counted, directory
 from tests.recorded_cases import ALL_CASES
 
 UNKNOWN = 1 << 48
@@ -138,6 +142,16 @@ def test_each_snapshot_keeps_what_a_walk_finds(path: Path, tmp_path: Path) -> No
         costs = snapshot_costs(host)
         assert len(costs.snapshots) == len(views.ids)
         assert sum(row["snapshots"] for row in costs.directories) == len(views.ids)
+
+
+def test_a_report_says_that_snapshots_refer_to_a_missing_inode(tmp_path: Path) -> None:
+    (case,) = (case for case in ALL_CASES if case.id.endswith("2.7.3/random-mixed-551376"))
+    image = case.image("after")
+    with mock.patch("pipeline.sources.fsimage.host_scratch", return_value=tmp_path):
+        found = SnapshotsTask("snapshots", 0, SourceFile(str(image))).run()
+    data = ReportData(ReportOptions(AS_OF), counted([directory(ROOT, None, "/")]), snapshots=found)
+    (note,) = make_section("snapshots", data).notes
+    assert f"{image}, section INODE_REFERENCE, offset 10830: a record of inode 16451" in note
 
 
 def test_sums_of_views() -> None:

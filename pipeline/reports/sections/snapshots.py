@@ -43,6 +43,9 @@ def section(work: ReportData) -> ReportSection:
     costs = work.snapshots
     if costs is None:
         return ReportSection("snapshots", title, words, notes=("The image has no snapshots.",))
+    if isinstance(costs, str):
+        note = f"The snapshots are not counted, because the image is damaged: {costs}"
+        return ReportSection("snapshots", title, words, notes=(note,))
     most = work.options.top
     total = {**costs.total, "snapshots": len(costs.snapshots), "current_raw": work.image.total["raw"]}
     alone = sorted(costs.snapshots, key=lambda row: (-row["raw"], -row["files"], row["path"] or "", row["name"]))

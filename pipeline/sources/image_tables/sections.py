@@ -63,7 +63,7 @@ def blocks(host: HostImage, part: TablePart, columns: Sequence[str]) -> Iterator
 
 def blocks_of(host: HostImage, slots: range, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Read the rows of the table `blocks` of the inodes in these slots."""
-    image, buffer = host.image, host.index.inode_buffer
+    image, buffer = host.image, host.inode_buffer
     policies = policies_of(ImageRecords(image).erasure_coding()) if _needs_policies(columns) else {}
     return block_batches(buffer, host.arrays.offsets, slots, columns, policies, image.place("INODE"))
 
@@ -76,10 +76,10 @@ def directories(host: HostImage, part: TablePart, columns: Sequence[str]) -> Ite
     """Read the table `directories`; kernels fill its columns except the paths."""
     index, place, offsets = host.index, host.image.place("INODE"), host.arrays.offsets
     found = SnapshotCounts.of(ImageRecords(host.image), index.history.owners)
-    every = directory_slots(index.inode_buffer, offsets, part.cut(host.count), place)
+    every = directory_slots(host.inode_buffer, offsets, part.cut(host.count), place)
     for start in range(0, every.size, BATCH_ROWS):
         slots = every[start : start + BATCH_ROWS]
-        ids, arrays = quota_columns(index.inode_buffer, offsets, slots, place)
+        ids, arrays = quota_columns(host.inode_buffer, offsets, slots, place)
         arrays |= children_columns(index.directory_buffer, ids, index.directory_spans, index.place("INODE_DIR"))
         arrays |= snapshotting_columns(ids, found)
         if "parent" in columns:
@@ -100,7 +100,7 @@ def _parents(host: HostImage, slots: Ids) -> pa.Array:
 
 
 def _paths(host: HostImage, slots: Ids) -> list[str | None]:
-    buffer = host.index.inode_buffer
+    buffer = host.inode_buffer
     read = read_inode_columns(buffer, host.arrays.offsets.at(slots), host.image.place("INODE"))
     spans = zip(slots.tolist(), read.name_start.tolist(), read.name_size.tolist(), strict=True)
     return [host.path(slot, buffer[start : start + size].tobytes()) for slot, start, size in spans]
@@ -135,7 +135,7 @@ def references(host: HostImage, _part: TablePart) -> _Rows:
 
 def _inodes(host: HostImage, part: TablePart, mark: int, also: Sequence[int] = ()) -> Iterator[FoundInode]:
     place = host.image.place("INODE")
-    return inodes_with(mark, host.index.inode_buffer, host.arrays.offsets, part.cut(host.count), place, also)
+    return inodes_with(mark, host.inode_buffer, host.arrays.offsets, part.cut(host.count), place, also)
 
 
 def acls(host: HostImage, part: TablePart) -> _Rows:
@@ -153,14 +153,14 @@ def xattrs(host: HostImage, part: TablePart) -> _Rows:
 def current_marks(host: HostImage, part: TablePart) -> Marks:
     """Return the bits of `kernels.features` of each inode of a part; 0 for inodes only in snapshots."""
     slots = part.cut(host.count)
-    marks = feature_marks(host.index.inode_buffer, host.arrays.offsets, slots, host.image.place("INODE"))
+    marks = feature_marks(host.inode_buffer, host.arrays.offsets, slots, host.image.place("INODE"))
     return np.where(host.in_tree(slots), marks, 0)
 
 
 def xattrs_of(host: HostImage, slots: Sequence[int]) -> _Rows:
     """Read the rows of the table `xattrs` of the inodes in these slots."""
     place = host.image.place("INODE")
-    found = inodes_in(slots, host.index.inode_buffer, host.arrays.offsets, place)
+    found = inodes_in(slots, host.inode_buffer, host.arrays.offsets, place)
     return xattr_rows(found, host.image.string_table(), host.path, place)
 
 
@@ -168,7 +168,7 @@ def under_construction(host: HostImage, part: TablePart) -> _Rows:
     """Read the table `under_construction`; raise RecordError for a lease of a missing inode."""
     entries = ImageRecords(host.image).files_under_construction()
     leases = {signed64(entry.inodeId): entry.fullPath for entry in entries}
-    slots = host.index.slots_of(np.fromiter(leases, np.int64, len(leases)))
+    slots = host.arrays.slots_of(np.fromiter(leases, np.int64, len(leases)))
     if (slots < 0).any():
         missing = list(leases)[int(np.flatnonzero(slots < 0)[0])]
         place = host.image.place("FILES_UNDERCONSTRUCTION")
