@@ -35,6 +35,7 @@ none = ["/missing"]
 """
 SETS = {"all": ["/"], "hot": ["/a", "/b/*/in"], "none": ["/missing"]}
 PATHS = ["/a", "/a/in", "/b", "/b/c", "/b/c/in", "/b/c/in/d", "/w", "/w/x.db", "/w/x.db/t", "/w/x.db/t/part", "/w/y"]
+PATHS += ["/w/v.1.db", "/w/v.1.db/t.2"]
 
 Row = dict[str, Any]
 
@@ -129,7 +130,7 @@ def test_the_section(tmp_path: Path) -> None:
     assert {row[0] for row in made.tables[0].rows} == set(SETS)
     assert made.tables[1].rows[0][0] == "all"
     assert sum(int(cell or 0) for cell in made.tables[1].rows[0][1:]) == 200
-    assert {row[0] for row in made.tables[2].rows} == {"x", "default", "other", "web"}
+    assert {row[0] for row in made.tables[2].rows} == {"x", "v.1", "default", "other", "web"}
     only_sets = ReportOptions(AS_OF, paths=read(tmp_path, '[sets]\na = ["/a"]\n'))
     assert len(make_section("paths", ReportData(only_sets, counted(tree(1), only_sets.rules()))).tables) == 2
 

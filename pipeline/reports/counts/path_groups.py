@@ -15,6 +15,8 @@ from pipeline.reports.path_rules import PathRules
 
 SUMS = (*MEASURES, *PARTS)
 _NONE = -1
+_JOIN = "\0"
+"""Separator of a database and its table; names in a path do not contain it."""
 
 
 def set_sums(image: ImageCounts, rules: PathRules) -> pa.Table:
@@ -53,29 +55,30 @@ def table_sums(image: ImageCounts, rules: PathRules) -> pa.Table:
     """Return `SUMS` of the tables of databases: database, table. Directories of no table have no row."""
     codes, names = _table_codes(image.tree, rules.tables)
     sums = _direct_sums(image, codes, len(names))
-    parts = [name.partition(".") for name in names]
-    columns = {"database": [part[0] for part in parts], "table": [part[2] for part in parts]}
+    columns = {"database": [database for database, _ in names], "table": [table for _, table in names]}
     return with_columns(pa.table({key: pa.array(value, pa.string()) for key, value in columns.items()}), sums)
 
 
-def _table_codes(tree: DirectoryTree, tables: Sequence[tuple[str, str]]) -> tuple[Numbers, list[str]]:
-    """Return (position in the names of each directory's table, -1 for none; the names)."""
+def _table_codes(tree: DirectoryTree, tables: Sequence[tuple[str, str]]) -> tuple[Numbers, list[list[str]]]:
+    """Return (position in the names of each directory's table, -1 for none; names of database and table)."""
     paths = tree.rows["path"].combine_chunks()
     named = np.full(tree.count, None, object)
     for pattern, name in reversed(tables):
+        parts = name.split(".", 1)
         if "(?P<" in pattern:
             matches = pc.extract_regex(paths, pattern)
             rows = np.flatnonzero(matches.is_valid().to_numpy(zero_copy_only=False))
-            values = [name.format_map(groups) for groups in matches.take(pa.array(rows)).to_pylist()]
+            found = matches.take(pa.array(rows)).to_pylist()
+            values = [_JOIN.join(part.format_map(groups) for part in parts) for groups in found]
         else:
             rows = np.flatnonzero(pc.match_substring_regex(paths, pattern).to_numpy(zero_copy_only=False))
-            values = [name] * rows.size
+            values = [_JOIN.join(parts)] * rows.size
         named[rows] = values
     codes, names = codes_of(pa.array(named, pa.string()))
     known = names.is_valid().to_numpy(zero_copy_only=False)
     order = np.cumsum(known) - 1
-    found: list[str] = names.drop_null().to_pylist()
-    return tree.inherit(np.where(known[codes], order[codes], _NONE)), found
+    places = [name.split(_JOIN, 1) for name in names.drop_null().to_pylist()]
+    return tree.inherit(np.where(known[codes], order[codes], _NONE)), places
 
 
 def owned_subtrees(image: ImageCounts) -> pa.Table:
