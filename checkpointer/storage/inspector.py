@@ -95,10 +95,10 @@ def read_storage_info(directory: Path) -> StorageInfo:
     try:
         return read_version(path)
     except OSError as fault:
-        raise StorageError(
-            f"{path} cannot be read: {fault.strerror or fault}",
-            hint="Check that the directory is right and that a NameNode has formatted it.",
-        ) from fault
+        hint = "Check that the directory is right and that a NameNode has formatted it."
+        if isinstance(fault, PermissionError):
+            hint = f"Let the user of this process (uid {os.geteuid()}) search {path.parent} and read {VERSION} there."
+        raise StorageError(f"{path} cannot be read: {fault.strerror or fault}", hint=hint) from fault
 
 
 def classify(*, exists: bool, has_version: bool, has_image: bool, has_segment: bool) -> StorageState:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from checkpointer.roles.secondary.storage import SecondaryStorage
 from checkpointer.roles.standby.bootstrap import repair_versions
+from checkpointer.storage import inspector
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.disk_space import MIN_FREE_SPACE
 from checkpointer.storage.file_formats import NewerFormatError, refuse_newer_formats
@@ -644,6 +647,18 @@ def test_questions_to_what_is_not_there(tmp_path: Path) -> None:
         latest_image([tmp_path / "absent"])
     with pytest.raises(StorageError, match="there is no image in"):
         latest_image([tmp_path])
+
+
+def test_a_version_that_may_not_be_read_is_a_matter_of_permissions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    denied = PermissionError(errno.EACCES, "Permission denied")
+    monkeypatch.setattr(inspector, "read_version", mock.Mock(side_effect=denied))
+    with pytest.raises(StorageError, match="Permission denied") as refused:
+        read_storage_info(tmp_path)
+    assert str(tmp_path / "current") in refused.value.hint
+    assert f"uid {os.geteuid()}" in refused.value.hint
+    assert "formatted" not in refused.value.hint
 
 
 def test_leftovers_go_and_the_rest_stays(tmp_path: Path) -> None:
