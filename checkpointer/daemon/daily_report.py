@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -21,11 +21,11 @@ from pathlib import Path
 
 from archive.scratch import scratch_folder
 from checkpointer.daemon.child_process import ChildCommand, ChildQueue
+from checkpointer.daemon.linked_image import LinkedImage, linked_image
 from checkpointer.roles.role import CheckpointRole
 from hadoop_common.file_faults import error_text
-from hadoop_common.names import VERSION, parse_image
+from hadoop_common.names import parse_image
 from hadoop_common.recurring_fault import Alarm, with_next
-from image_format.md5_file import md5_path
 from node_state.report_folder import KeptReport, list_reports, surplus_files
 from node_state.state import ReportState
 from site_config.checkpoint_config import CheckpointConfig
@@ -55,23 +55,6 @@ def _spark_scratch() -> Iterator[Path]:
         yield scratch
 
 
-@contextmanager
-def _linked(image: Path) -> Iterator[Path]:
-    """Yield a second name of an image that no purge deletes; without hard links, its own name."""
-    with ExitStack() as held:
-        linked = image
-        try:
-            folder = held.enter_context(scratch_folder(image.parent.parent))
-            for path in (image, md5_path(image), image.with_name(VERSION)):
-                with suppress(FileNotFoundError):
-                    os.link(path, folder / path.name)
-            if (folder / image.name).exists():
-                linked = folder / image.name
-        except OSError as fault:
-            _LOG.debug("the report reads %s itself: %s", image, error_text(fault))
-        yield linked
-
-
 class DailyReporter:
     """Makes at most one report at a time.
 
@@ -95,8 +78,7 @@ class DailyReporter:
         self._making: KeptReport | None = None
         self._kept: list[KeptReport] = []
         self._offered = False
-        # folder of the image that the process reads, and of the same image in the storage
-        self._image_folders = (Path(), Path())
+        self._image: LinkedImage | None = None
         self._children = ChildQueue("the report", self._ended)
 
     def reconfigure(self, config: CheckpointConfig) -> None:
@@ -161,9 +143,9 @@ class DailyReporter:
         image = role.latest_image()
         name = parse_image(image.name)
         report = self._making = KeptReport.named(folder, moment, 0 if name is None else name.txid)
-        with _spark_scratch() as scratch, _linked(image) as linked:
-            self._image_folders = (linked.parent, image.parent)
-            yield self._command_for(linked, report, scratch)
+        with _spark_scratch() as scratch, linked_image(image) as linked:
+            self._image = linked
+            yield self._command_for(linked.path, report, scratch)
 
     def _command_for(self, image: Path, report: KeptReport, scratch: Path) -> ChildCommand:
         memory = self._config.report_memory
@@ -177,8 +159,7 @@ class DailyReporter:
     def _ended(self, error: str) -> None:
         """Note the end of a report; `error` is "" if it succeeded."""
         report = self._making
-        read, stored = self._image_folders
-        error = error.replace(f"{read}/", f"{stored}/")
+        error = self._image.in_storage(error) if self._image else error
         if not error and report is not None:
             self._retain(report.page.parent)
         with self._guard:

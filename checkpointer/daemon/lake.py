@@ -11,13 +11,15 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 
 from checkpointer.daemon.child_process import ChildCommand, ChildQueue
+from checkpointer.daemon.linked_image import LinkedImage, linked_image
 from checkpointer.roles.role import CheckpointRole
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
@@ -53,6 +55,7 @@ class LakeAppender:
         self._wall = wall
         self._guard = threading.Lock()
         self._state = LakeState()
+        self._image: LinkedImage | None = None
         self._children = ChildQueue("the append to the lake", self._ended)
 
     @property
@@ -73,12 +76,11 @@ class LakeAppender:
             self._ended("no program that writes lakes is installed")
             return
         try:
-            words = [sys.executable, "-m", module, *self._arguments(role.latest_image(), self._folders(role))]
+            folders = self._folders(role)
         except (HdfsError, OSError) as error:
             self._ended(error_text(error))
             return
-        command = ChildCommand(words, self._config.conf_dir)
-        self._children.offer(lambda: nullcontext(command))
+        self._children.offer(partial(self._task, role, module, folders))
 
     def stop(self) -> None:
         """End the running append and begin no other; the next daemon completes it."""
@@ -90,6 +92,13 @@ class LakeAppender:
         text = f"appending to the lake {self._config.lake_directory} failed: {error}"
         hint = "Check Spark and the lake's directory; the next checkpoint retries."
         return [Alarm(text, hint, "lake")] if error else []
+
+    @contextmanager
+    def _task(self, role: CheckpointRole, module: str, folders: Sequence[Path]) -> Iterator[ChildCommand]:
+        with linked_image(role.latest_image()) as image:
+            self._image = image
+            words = [sys.executable, "-m", module, *self._arguments(image.path, folders)]
+            yield ChildCommand(words, self._config.conf_dir)
 
     @property
     def state(self) -> LakeState | None:
@@ -116,6 +125,7 @@ class LakeAppender:
     def _ended(self, error: str) -> None:
         """Note the end of an append; `error` is "" if it succeeded."""
         lake = self._config.lake_directory
+        error = self._image.in_storage(error) if self._image else error
         with self._guard:
             state = self._state
             if error:

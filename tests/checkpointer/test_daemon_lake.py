@@ -81,6 +81,23 @@ def test_a_checkpoint_starts_an_append(appender: LakeAppender, lake: Path) -> No
     }
 
 
+def test_an_append_reads_an_image_that_is_purged(appender: LakeAppender, lake: Path) -> None:
+    stored = lake / "name" / "current" / "fsimage_7"
+    stored.parent.mkdir(parents=True)
+    stored.write_bytes(b"image")
+    role = LakeRole()
+    role.latest_image = lambda: stored  # type: ignore[method-assign]
+    (lake / "wait").touch()
+    appender.offer(role)
+    wait_until("the append", lambda: len(calls(lake)) == 1)
+    stored.unlink()
+    linked = Path(calls(lake)[0].split()[2])
+    assert (linked.name, linked.read_bytes()) == (stored.name, b"image")
+    (lake / "wait").unlink()
+    wait_until("the append", lambda: appends(appender) == 1)
+    wait_until("the link to be removed", lambda: not linked.exists())
+
+
 def test_edits_that_lie_in_no_directory(appender: LakeAppender, lake: Path, caplog: pytest.LogCaptureFixture) -> None:
     role = LakeRole()
     role.segments = lambda: []  # type: ignore[method-assign]
@@ -139,6 +156,7 @@ def test_stopping_ends_an_append(appender: LakeAppender, lake: Path) -> None:
 
 def test_an_image_that_is_not_there_is_a_failure_too(appender: LakeAppender) -> None:
     appender.offer(FakeRole())
+    wait_until("the failure", lambda: bool(appender.alarms()))
     assert "no image" in appender.alarms()[0]
 
 

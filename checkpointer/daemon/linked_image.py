@@ -1,0 +1,46 @@
+"""A second name of an image for a process that reads it for long, so that no purge deletes its file."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from archive.scratch import scratch_folder
+from hadoop_common.file_faults import error_text
+from hadoop_common.names import VERSION
+from image_format.md5_file import md5_path
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedImage:
+    """An image under the name `path`; `stored` is its name in the storage directory."""
+
+    path: Path
+    stored: Path
+
+    def in_storage(self, text: str) -> str:
+        """Return a text of the process with the names of the storage directory."""
+        return text.replace(f"{self.path.parent}/", f"{self.stored.parent}/")
+
+
+@contextmanager
+def linked_image(image: Path) -> Iterator[LinkedImage]:
+    """Yield an image with a second name that no purge deletes; without hard links, with its own name."""
+    with ExitStack() as held:
+        linked = image
+        try:
+            folder = held.enter_context(scratch_folder(image.parent.parent))
+            for path in (image, md5_path(image), image.with_name(VERSION)):
+                with suppress(FileNotFoundError):
+                    os.link(path, folder / path.name)
+            if (folder / image.name).exists():
+                linked = folder / image.name
+        except OSError as fault:
+            _LOG.debug("the process reads %s itself: %s", image, error_text(fault))
+        yield LinkedImage(linked, image)
