@@ -55,7 +55,7 @@ class DiffStore:
         self._loaded: dict[int, Diffs | None] = {}
         self._dirty: set[int] = set()
         self._removed: set[int] = set()
-        self._unread: dict[int, list[int]] = {}
+        self._unread: list[int] | None = None
         self._rows_at: defaultdict[int, set[int]] = defaultdict(set)
         self._links_recorded = False
         self.early = BytesTable(table.allocator)
@@ -151,28 +151,30 @@ class DiffStore:
         self.directories_changed += self._table.kind.item(row) != FILE
 
     def rows_at(self, snapshot_id: int) -> list[int]:
-        """Return the rows of read inodes with a diff of a snapshot; for `NO_SNAPSHOT`, without diffs any more."""
-        found = []
-        for row in self._rows_at[snapshot_id]:
-            diffs = self._loaded.get(row)
-            if diffs is not None and (
-                not diffs.items if snapshot_id == NO_SNAPSHOT else diffs.of(snapshot_id) is not None
-            ):
-                found.append(row)
-        self._rows_at[snapshot_id] = set(found)
+        """Return the rows of read inodes with a diff of a snapshot; for `NO_SNAPSHOT`, without diffs any more.
+
+        A snapshot is asked for once, when it is deleted.
+        """
+        loaded, noted = self._loaded, self._rows_at.pop(snapshot_id, ())
+        if snapshot_id != NO_SNAPSHOT:
+            return [row for row in noted if (diffs := loaded.get(row)) is not None and diffs.has(snapshot_id)]
+        found = [row for row in noted if (diffs := loaded.get(row)) is not None and not diffs.items]
+        self._rows_at[NO_SNAPSHOT] = set(found)
         return found
 
     def unread_at(self, snapshot_id: int) -> list[int]:
         """Return the ids of such inodes of the base image whose diffs were not read."""
         if not self._base.history.owners.size:
             return []
-        owners = self._unread.get(snapshot_id)
+        owners = self._unread if snapshot_id == NO_SNAPSHOT else None
         if owners is None:
             owners = self._base.history.owners_at(snapshot_id).tolist()
         row_of = self._table.row_of
-        # Diffs that were read once stay read.
-        self._unread[snapshot_id] = [inode_id for inode_id in owners if not self._is_read(row_of.get(inode_id))]
-        return self._unread[snapshot_id]
+        found = [inode_id for inode_id in owners if not self._is_read(row_of.get(inode_id))]
+        if snapshot_id == NO_SNAPSHOT:
+            # Diffs that were read once stay read.
+            self._unread = found
+        return found
 
     def _is_read(self, row: int | None) -> bool:
         """Return whether all diffs of an inode were read."""

@@ -266,6 +266,10 @@ class DiffList(Generic[D]):
         """Return the diff for a snapshot, None if the present state applies."""
         return next(iter(self.since(snapshot_id)), None)
 
+    def has(self, snapshot_id: int) -> bool:
+        """Return whether there is a diff with exactly this snapshot id."""
+        return self._position(snapshot_id)[1]
+
     def of(self, snapshot_id: int) -> D | None:
         """Return the diff with exactly this snapshot id."""
         at, exact = self._position(snapshot_id)

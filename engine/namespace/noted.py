@@ -35,7 +35,13 @@ NOTE_DTYPE = np.dtype(
         ("kept", "i8"),  # `KEEP` alone: number of the copy of the row as it was, -1 without one
     ]
 )
-KernelNotes = list[tuple[int, int, int, int, int, int, int, int]]
+KernelNotes = list[list[int]]
+
+
+def note_values(notes: npt.NDArray[Any]) -> KernelNotes:
+    """Return the fields of each note, as integers: far faster than a list of records."""
+    values: KernelNotes = notes.view(np.int64).reshape(notes.size, len(NOTE_DTYPE)).tolist()
+    return values
 
 
 def apply_notes(

@@ -331,8 +331,7 @@ class Reclaimer(FileReclaimer):
         if wanted is None:
             children = self._children_at(row, at)
         else:
-            history = self._history
-            children = [node for name, node in wanted if history.lookup.has_child_at(row, name, node, at)]
+            children = self._history.lookup.children_at(row, wanted, at)
         kinds, flags, references = self._table.kind, self._table.flags, self._references
         for child in children:
             if row_of(child) in excluded:

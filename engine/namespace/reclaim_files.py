@@ -61,6 +61,8 @@ class FileReclaimer(ABC):
                 self._history.record_in(row, prior)
                 diffs.current_deleted = True
             self._keep_needed_blocks(row, diffs)
+        elif self._is_only_diff(diffs, snapshot):
+            self._remove_only_diff(row, diffs, prior)
         else:
             self.remove_file_diff(row, diffs, snapshot, diffs.update_prior(snapshot, prior))
         if self._table.flags.item(row) & DROPPED:
@@ -69,6 +71,25 @@ class FileReclaimer(ABC):
             self._closed(row)
         if self._tree.hadoop3 and not diffs.any:
             self._diffs.remove(row)
+
+    @staticmethod
+    def _is_only_diff(diffs: FileDiffs, snapshot: int) -> bool:
+        """Return whether an existing file has one diff, of a snapshot, without blocks: most files have."""
+        known = diffs.known
+        if len(known) != 1 or diffs.current_deleted is not False:
+            return False
+        return known[0].snapshot_id == snapshot and known[0].blocks is None
+
+    def _remove_only_diff(self, row: int, diffs: FileDiffs, prior: int) -> None:
+        """Do what `remove_file_diff` does for such a diff."""
+        self._diffs.touch(row)
+        if prior != NO_SNAPSHOT:
+            diffs.known[0].snapshot_id = prior
+        else:
+            diffs.known.clear()
+        if prior != NO_SNAPSHOT or not self._tree.hadoop3:
+            # else the diffs are removed next
+            self._diffs.note(row, prior)
 
     def delete_kept(self, row: int) -> None:
         """Handle the removal of a file without a lease that the latest snapshot has, together with a diff."""

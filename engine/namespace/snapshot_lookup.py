@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from engine.namespace.diff_store import DiffStore
@@ -264,15 +266,18 @@ class SnapshotLookup:
                     return None
         return self.current_child(directory, name)
 
-    def has_child_at(self, directory: int, name: bytes, node: Node, snapshot_id: int) -> bool:
-        """Return whether `child_at` would return `node`, which the directory has or had."""
+    def children_at(self, directory: int, entries: Iterable[tuple[bytes, Node]], snapshot_id: int) -> list[Node]:
+        """Return those nodes of `entries`, which the directory has or had, that `child_at` would return."""
         diffs = self.diffs.of_directory(directory)
-        if diffs is not None:
-            for diff in diffs.since(snapshot_id):
-                if name in diff.deleted:
-                    return self.same_node(diff.deleted[name], node)
-                if name in diff.created:
-                    return False
+        since = [] if diffs is None else diffs.since(snapshot_id)
+        return [node for name, node in entries if self._has_child(directory, name, node, since)]
+
+    def _has_child(self, directory: int, name: bytes, node: Node, since: Iterable[DirectoryDiff]) -> bool:
+        for diff in since:
+            if name in diff.deleted:
+                return self.same_node(diff.deleted[name], node)
+            if name in diff.created:
+                return False
         return self._is_plain_child(directory, node) or self.same_node(self.current_child(directory, name), node)
 
     def _is_plain_child(self, directory: int, node: Node) -> bool:

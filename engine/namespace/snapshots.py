@@ -80,6 +80,7 @@ class SnapshotManager:
         base_ids: ids of the snapshots in the image, ascending.
         changed: whether the section differs from the image's.
         roots_changed: number of changes of snapshottable directories.
+        any_gone: whether a snapshot was deleted.
 
     Raises:
         RecordError: the section is damaged.
@@ -89,6 +90,7 @@ class SnapshotManager:
         reader = MessageReader(base.section(_SECTION), base.place(_SECTION))
         self._header = pb.SnapshotSection() if reader.done else reader.read(pb.SnapshotSection)
         self._file = base.file
+        self._first_new = self._header.snapshotCounter
         self._snapshottable = dict.fromkeys(self._header.snapshottableDir)
         self.changed = False
         self.roots_changed = 0
@@ -104,6 +106,7 @@ class SnapshotManager:
             self._by_id[snapshot.id] = siblings[snapshot.name] = snapshot
         reader.finish()
         self.base_ids: Ids = np.array(sorted(self._by_id), np.int64)
+        self.any_gone = False
         self._gone: dict[int, Snapshot] = {}
 
     def _default_namespace_quota(self, root: pb.INodeDirectory) -> None:
@@ -136,18 +139,13 @@ class SnapshotManager:
         snapshots = self._of.get(directory_id, {})
         return [snapshots[name] for name in sorted(snapshots, key=name_key)]
 
-    @property
-    def any_gone(self) -> bool:
-        """Whether a snapshot was deleted."""
-        return bool(self._gone)
-
     def exists(self, snapshot_id: int) -> bool:
         return snapshot_id in self._by_id
 
     def get(self, snapshot_id: int) -> Snapshot:
         """Return the snapshot of an id; raise NamespaceError if there never was one.
 
-        Deleted snapshots count, because unread diffs of the image may belong to their roots.
+        Deleted snapshots of the image count, because unread diffs of the image may belong to their roots.
         """
         snapshot = self._by_id.get(snapshot_id) or self._gone.get(snapshot_id)
         if snapshot is None:
@@ -221,7 +219,10 @@ class SnapshotManager:
         return snapshot
 
     def delete(self, snapshot: Snapshot) -> None:
-        self._gone[snapshot.id] = self._by_id.pop(snapshot.id)
+        del self._by_id[snapshot.id]
+        if snapshot.id < self._first_new:
+            self._gone[snapshot.id] = snapshot
+        self.any_gone = True
         del self._of[snapshot.root_id][snapshot.name]
         self.changed = True
 

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.namespace import Namespace
-from engine.namespace.noted import NOTE_DTYPE
+from engine.namespace.noted import NOTE_DTYPE, note_values
 from engine.replay import snapshots
 from engine.replay.features import inherit_default_acl, replace_acl
 from engine.replay.kernel_state import AT, RESULTS, KernelState
@@ -348,7 +348,7 @@ class CompiledReplay:
             ReplayError, UnsupportedOperationError: see `registry.apply`; later operations may have been applied.
         """
         namespace, diffs = self._namespace, self._namespace.history.diffs
-        notes, taken = self._notes[: counters.notes_used].tolist(), 0
+        notes, taken = note_values(self._notes[: counters.notes_used]), 0
         changed = diffs.directories_changed
         changes = self._snapshot_changes[: counters.snapshot_changes_used]
         for until, row, kept, body, place, mtime in changes.tolist():

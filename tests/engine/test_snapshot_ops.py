@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from pathlib import Path
 
 import pytest
 
 from engine.errors import ReplayError
+from engine.merge import load_image
+from engine.namespace.snapshots import Snapshot
+from engine.replay import replay
 from engine.settings import ReplayRules
 from hadoop_common.configuration import Configuration
 from image_format.name_order import name_key
+from image_format.reader import ImageFile
 from journal import ops
 from journal.ops import Block, EditOp
 from site_config.merge_settings import replay_rules
-from tests.engine.image_builder import HADOOP2, HADOOP3, LAYOUTS, UINT64
+from tests.engine.image_builder import HADOOP2, HADOOP3, LAYOUTS, UINT64, numbered
 from tests.engine.op_makers import LATER, add, close, delete, mkdir, rename, set_permissions, times
 from tests.engine.snapshot_support import NEW, Setting, allow, create, remove, retitle
 
@@ -522,3 +527,17 @@ def test_ordered_deletion_marks_all_but_the_earliest(tmp_path: Path) -> None:
     assert again.reader.order == [b"s2"]
     assert again.diff_ids("/s") == [2]
     assert again.ids["/s/f"] not in again.image.inodes
+
+
+@layouts
+def test_deleted_snapshots_take_no_memory(tmp_path: Path, layout: int) -> None:
+    """A backlog of any length needs memory for the snapshots that exist."""
+    given = [allow()]
+    for number in range(20):
+        given += [create(f"s{number}"), set_permissions("/s/f", 0o600 + number % 8), remove(f"s{number}")]
+    with ImageFile.open(Setting(tmp_path, layout).builder.save(tmp_path)) as image:
+        namespace = load_image(image).namespace
+        replay(namespace, numbered(given, namespace.last_txid))
+        gc.collect()
+        assert not [each for each in gc.get_objects() if isinstance(each, Snapshot)]
+        assert len(vars(namespace.history.diffs)["_rows_at"]) <= 1
