@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-_PREDICTED = 300_000_000
+_PREDICTED = (300_000_000, 1_000_000_000)
+_REFUTED = (
+    "The margins are the largest residuals above. Two results of `python -m bench.large` would refute the predictions: "
+    "load and write of the largest image that is more than this margin off the line through the smaller ones, and more "
+    "anonymous memory for it than predicted. The predictions assume a disk that reads the old image and writes the new "
+    "one as fast as their bytes are digested."
+)
 _LEAST = 3
 """Measurements that a function with as many constants needs."""
 
@@ -71,6 +78,12 @@ def model_section(measured: Sequence[Measurement]) -> list[str]:
         size = f"{each.memory / 1e6:.0f} | {room / 1e6:.0f} | {each.memory / room - 1:+.0%}"
         out.append(f"| {each.inodes:,} | {each.transactions:,} | {time} | {size} |")
     transactions = max(each.transactions for each in measured)
-    clock, room = (model.at(_PREDICTED, transactions) for model in (seconds, memory))
-    out.append(f"| {_PREDICTED:,} | {transactions:,} | | {clock:.0f} | predicted | | {room / 1e6:,.0f} | predicted |")
-    return out
+    off = [
+        max(abs(cost(each) / model.at(each.inodes, each.transactions) - 1) for each in measured)
+        for model, cost in ((seconds, lambda each: each.seconds), (memory, lambda each: each.memory))
+    ]
+    for inodes in _PREDICTED:
+        clock, room = (model.at(inodes, transactions) for model in (seconds, memory))
+        time, size = f"{clock:.0f} | predicted, ±{off[0]:.0%}", f"{room / 1e6:,.0f} | predicted, ±{off[1]:.0%}"
+        out.append(f"| {inodes:,} | {transactions:,} | | {time} | | {size} |")
+    return [*out, "", textwrap.fill(_REFUTED, 120)]
