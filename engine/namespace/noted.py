@@ -40,7 +40,7 @@ KernelNotes = list[list[int]]
 
 def note_values(notes: npt.NDArray[Any]) -> KernelNotes:
     """Return the fields of each note, as integers: far faster than a list of records."""
-    values: KernelNotes = notes.view(np.int64).reshape(notes.size, len(NOTE_DTYPE)).tolist()
+    values: KernelNotes = notes.view(np.int64).reshape(notes.size, len(NOTE_DTYPE.names or ())).tolist()
     return values
 
 
