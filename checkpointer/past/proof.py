@@ -141,6 +141,9 @@ def prove(
     for image in held:
         if runs and image.txid < runs[0].first - 1:
             break
+        if runs and image.txid > runs[-1].last:
+            # it says nothing of what was applied, for example if it is damaged and an older image was loaded
+            continue
         behind = [verdict for run, verdict in zip(runs, found, strict=True) if run.last > image.txid]
         if not all(verdict.holds for verdict in behind):
             break

@@ -114,7 +114,7 @@ class PastWatch:
         self._proven = None
         self._gap |= gap
         if kept:
-            self._lives = {}
+            self._lives, self._life = {}, None
 
     def check(self, *, deep: bool) -> PastVerdict:
         """Compare what the namespace holds and was not compared before.

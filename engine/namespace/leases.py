@@ -295,10 +295,11 @@ class Leases:
     def replaced(self, row: int, source: int) -> None:
         """Prepare for the move of `source` to the place of `row`, whose lease a NameNode 2.7 keeps by its path.
 
-        FSDirRenameOp removes the leases at the source's path only.
+        FSDirRenameOp removes the leases at the source's path only. The kept lease shows if `source` is open by another
+        lease; if `source` is closed, it would only repeat the entry of a file that is opened there by an odd path.
         """
-        marks = self._tree.table.marks
-        if not self._tree.hadoop3 and marks[row] & LEASED and not marks[source] & LEASED:
+        table = self._tree.table
+        if not self._tree.hadoop3 and table.marks[row] & LEASED and table.is_under_construction(source):
             self._odd.add(self._tree.path(row))
 
     def moved(self, source: str, target: str) -> None:

@@ -57,7 +57,7 @@ class ChildLinks:
         self.count = 0
         # A link keeps its number; the cache saves the call of a kernel, which takes longest.
         self._numbers: dict[tuple[int, bytes], int] = {}
-        # What was last looked up in vain, and the number of links then; most often it is added next.
+        # The last name that was not found, and the number of links at that time; most often it is added next.
         self._missing: tuple[int, bytes, int] | None = None
 
     def _bind(self, links: npt.NDArray[Any]) -> None:

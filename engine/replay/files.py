@@ -180,11 +180,14 @@ def truncate(namespace: Namespace, op: TruncateOp) -> None:
         # not.
         namespace.history.detach_block(row, kept - 1)
         copies = True
+    length = last.num_bytes - (size - op.new_length)
     if copies:
         # The new block replaces the last one at once; in the other case only CLOSE changes the last block.
         table.truncate_blocks(row, kept - 1)
-        length = last.num_bytes - (size - op.new_length)
         table.extend_blocks(row, [(op.truncate_block.block_id, length, op.truncate_block.genstamp)])
+    elif length == table.block_size[row]:
+        # BlockManager.convertLastBlockToUnderConstruction does not open a whole block, and FSDirTruncateOp stops there
+        raise NamespaceError(f"block {last.block_id} of {op.src} would be a whole block, and none to recover")
     else:
         namespace.history.convert_block(row, kept - 1)
 

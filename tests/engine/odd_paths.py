@@ -154,7 +154,6 @@ LEASES: Sequence[tuple[tuple[EditOp, ...], set[tuple[int, str]]]] = (
     ),
     ((add("/d/n/", NEW, overwrite=True), add("/d/n", NEW + 1, overwrite=True)), {(OPEN, "/open"), (NEW + 1, "/d/n")}),
     ((add("/d/n", NEW), rename("/open//", "/d/n", overwrite=True)), {(OPEN, "/d/n")}),
-    ((rename("/d/f", "/open", overwrite=True), append("/open/")), {(16386 + 5, "/open"), (16386 + 5, "/open/")}),
     ((add("/d/n\ud800//", NEW),), {(OPEN, "/open"), (NEW, "/d/n?//")}),
 )
 """Operations, and the leases of Hadoop 2.7 after them."""

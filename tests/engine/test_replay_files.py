@@ -224,7 +224,9 @@ def test_truncate_beyond_the_end_opens_the_file(tmp_path: Path) -> None:
     assert image["/d/f"].file.HasField("fileUC")
 
 
-@pytest.mark.parametrize("op", [truncate(189), truncate(100), truncate(-1, Block(1, 128, 1010))])
+@pytest.mark.parametrize(
+    "op", [truncate(189), truncate(100), truncate(-1, Block(1, 128, 1010)), truncate(256, Block(2, 60, 1010))]
+)
 def test_truncate_that_does_not_fit(tmp_path: Path, op: ops.TruncateOp) -> None:
     with pytest.raises(ReplayError, match="OP_TRUNCATE at txid 101"):
         merged(store().save(tmp_path), op)
