@@ -76,8 +76,11 @@ class _AlarmMarks(Generic[M]):
             # may still have its beginning.
             marks = {**_latest([self._marks or {}, *map(self._read, paths)]), kind: made}
             self._store(paths, marks)
-            with self._publishing:
-                self._marks = marks
+            self._publish(marks)
+
+    def _publish(self, marks: dict[str, M]) -> None:
+        with self._publishing:
+            self._marks = marks
 
     def _paths(self) -> list[Path]:
         try:
@@ -102,12 +105,25 @@ class _AlarmMarks(Generic[M]):
     def _read(self, path: Path) -> dict[str, M]:
         try:
             content = json.loads(path.read_bytes())
-            return {str(kind): from_json(self._type, each) for kind, each in content.items()}
+            marks = {str(kind): from_json(self._type, each) for kind, each in content.items()}
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, AttributeError) as fault:
             _LOG.warning("%s cannot be read, its content is lost: %s", path, fault)
             return {}
+        for kind in [kind for kind, each in marks.items() if not _has_valid_end(each)]:
+            lost = marks.pop(kind)
+            _LOG.warning("%s: the mark of %s by %s ends at %r, it is dropped", path, kind, lost.by, lost.until)
+        return marks
+
+
+def _has_valid_end(mark: AlarmSilence | AlarmAcknowledgement) -> bool:
+    """Return whether a mark could have been requested: only an acknowledgement may be unlimited (None)."""
+    if mark.until is None:
+        return True
+    if isinstance(mark, AlarmSilence):
+        return math.isfinite(mark.until) and mark.until <= mark.since + 60 * _MAX_MINUTES
+    return math.isfinite(mark.until)
 
 
 def _latest(found: Iterable[Mapping[str, M]]) -> dict[str, M]:
@@ -138,7 +154,10 @@ class AlarmSilences(_AlarmMarks[AlarmSilence]):
         now = self._wall()
         until = now + 60 * minutes
         self._put(kind, AlarmSilence(by=by, since=now, until=until, reason=reason, alarms=tuple(sorted(alarms))))
-        _LOG.info("alarms of the kind %s are silenced by %s for %g minutes: %s", kind, by, minutes, reason)
+        if minutes:
+            _LOG.info("alarms of the kind %s are silenced by %s for %g minutes: %s", kind, by, minutes, reason)
+        else:
+            _LOG.info("alarms of the kind %s are no longer silenced: ended by %s", kind, by)
 
 
 class AlarmAcknowledgements(_AlarmMarks[AlarmAcknowledgement]):
@@ -177,7 +196,10 @@ class AlarmAcknowledgements(_AlarmMarks[AlarmAcknowledgement]):
         with self._writing:
             self._put(kind, made)
             self._raised_at.pop(kind, None)
-        _LOG.info("alarms of the kind %s are %s", kind, made)
+        if minutes == 0:
+            _LOG.info("alarms of the kind %s are no longer acknowledged: ended by %s", kind, by)
+        else:
+            _LOG.info("alarms of the kind %s are %s", kind, made)
 
     def observe(self, kinds: Mapping[str, str]) -> None:
         """End the acknowledgements of alarms that have ended; `kinds` has the kind of each present alarm.
@@ -191,9 +213,12 @@ class AlarmAcknowledgements(_AlarmMarks[AlarmAcknowledgement]):
                 if not alarm_keys(kinds, kind).isdisjoint(each.alarms):
                     self._raised_at[kind] = now
                 elif now - self._raised_at.setdefault(kind, now) >= _ENDED_SECONDS:
-                    self._put(kind, replace(each, until=self._wall()))
                     del self._raised_at[kind]
+                    ended = replace(each, until=self._wall())
+                    # also if no directory keeps it: an alarm that begins now is another one
+                    self._publish({**(self._marks or {}), kind: ended})
                     _LOG.info("alarms of the kind %s have ended, and so has their acknowledgement", kind)
+                    self._put(kind, ended)
 
 
 def alarm_marks_blueprint(
@@ -239,7 +264,8 @@ def _parameters(default: str) -> tuple[str, float, str]:
         minutes = math.nan
     if kind not in ALARM_KINDS:
         _refuse(f"kind is {kind[:80]!a}, expected one of {', '.join(ALARM_KINDS)}")
-    if not 0 <= minutes <= _MAX_MINUTES and text != _UNLIMITED:
+    # without a limit only where that is the default
+    if not 0 <= minutes <= _MAX_MINUTES and text != default:
         _refuse(f"minutes must be a number from 0 to {_MAX_MINUTES:.0f}")
     if minutes and not reason:
         _refuse("a reason is required")

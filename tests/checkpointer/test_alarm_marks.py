@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -14,11 +15,12 @@ from flask.testing import FlaskClient
 
 from checkpointer.cli.run_command import _checks, _verify
 from checkpointer.daemon import alarm_marks
-from checkpointer.daemon.alarm_marks import SILENCES, AlarmSilences
+from checkpointer.daemon.alarm_marks import ACKNOWLEDGEMENTS, SILENCES, AlarmAcknowledgements, AlarmSilences
 from checkpointer.daemon.blueprints import ConsoleQuestions, daemon_blueprints, transfer_options
 from checkpointer.daemon.service import CheckpointService
 from console.check_page import CheckRow
 from hadoop_common.access import AccessControl
+from hadoop_common.errors import StorageError
 from node_state.alarm_kinds import alarm_key
 from node_state.history import HistoryEntry
 from servlets.application import create_application
@@ -224,9 +226,17 @@ def test_an_operator_ends_it(role: StoredRole, service: CheckpointService) -> No
 
 
 @pytest.mark.parametrize(
-    "query", ["kind=x&reason=r", "kind=late&reason=", "kind=late&reason=r&minutes=x", "kind=late&reason=r&minutes=1e9"]
+    "query",
+    [
+        "kind=x&reason=r",
+        "kind=late&reason=",
+        "kind=late&reason=r&minutes=x",
+        "kind=late&reason=r&minutes=1e9",
+        "kind=late&reason=r&minutes=inf",
+        "kind=late&reason=r&minutes=nan",
+    ],
 )
-@pytest.mark.parameters(4)
+@pytest.mark.parameters(6)
 def test_a_request_that_is_not_whole_is_refused(role: StoredRole, service: CheckpointService, query: str) -> None:
     assert client_of(role, service).post(f"/silence?{query}").status_code == 400
     assert service.silences.current() == {}
@@ -289,6 +299,51 @@ def test_a_damaged_file_loses_silences_alone_and_the_newest_wins(
     assert found["late"].by == "bob"
     os.truncate(tmp_path / "b" / SILENCES, 0)
     assert AlarmSilences(role.image_folders, clock.wall).current() == {}
+
+
+@pytest.mark.parametrize(
+    ("until", "silences", "acknowledgements"),
+    [
+        (math.inf, False, False),
+        (math.nan, False, False),
+        (START + 30 * 86400, True, True),
+        (START + 30 * 86400 + 1, False, True),
+    ],
+)
+@pytest.mark.parameters(4)
+def test_a_stored_mark_that_no_request_could_make_is_dropped_alone(
+    until: float, silences: bool, acknowledgements: bool, role: StoredRole, clock: Clock, tmp_path: Path
+) -> None:
+    mark = {"by": "ann", "since": START, "until": START + 60, "reason": "known", "alarms": []}
+    text = json.dumps({"space": mark, "late": {**mark, "until": until}})
+    (tmp_path / SILENCES).write_text(text)
+    (tmp_path / ACKNOWLEDGEMENTS).write_text(text)
+    both = {"space", "late"}
+    found = AlarmSilences(role.image_folders, clock.wall).current().keys()
+    assert found == (both if silences else {"space"})
+    known = AlarmAcknowledgements(role.image_folders, clock.wall).current().keys()
+    assert known == (both if acknowledgements else {"space"})
+
+
+def test_an_acknowledgement_ends_in_memory_without_a_directory(role: StoredRole, clock: Clock) -> None:
+    made = AlarmAcknowledgements(role.image_folders, clock.wall, clock.wall)
+    made.acknowledge("late", "ann", None, "known", alarms=["late"])
+    made.observe({})
+    clock.now, role.folders = clock.now + 3600, []
+    with pytest.raises(StorageError, match="no storage directory can keep"):
+        made.observe({})
+    assert made.current() == {}
+    made.observe({})
+
+
+def test_the_log_tells_the_end_of_a_mark(role: StoredRole, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    AlarmSilences(role.image_folders, clock.wall).silence("late", "ann", 0, "")
+    AlarmAcknowledgements(role.image_folders, clock.wall).acknowledge("late", "bob", 0, "", alarms=[])
+    assert caplog.messages == [
+        "alarms of the kind late are no longer silenced: ended by ann",
+        "alarms of the kind late are no longer acknowledged: ended by bob",
+    ]
 
 
 def test_actions_are_for_administrators(role: StoredRole, service: CheckpointService) -> None:
