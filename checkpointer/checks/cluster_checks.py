@@ -13,7 +13,8 @@ from journal.quorum.node_answers import NodeAnswer, lacking_open_segment
 
 _ACTIVE = "ACTIVE"
 _NEXT_SEGMENT_HINT = (
-    "Begin a segment with `hdfs dfsadmin -rollEdits`; keep the other JournalNodes running until this check is OK."
+    "Begin a segment on the active NameNode with `hdfs dfsadmin -rollEdits`; keep the other JournalNodes running until "
+    "this check is OK."
 )
 
 
@@ -148,7 +149,7 @@ def check_journal_nodes(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     states = [_state(len(well), len(nodes)), lagging.state()]
     summary = f"{len(well)} of {len(nodes)} answer by RPC and HTTP, the furthest behind lacks {lag} transactions"
     hint = next((_leftover_hint(node) for node in nodes if node.leftover), "")
-    if lacking := lacking_open_segment(well):
+    if lacking := lacking_open_segment(nodes):
         states.append(State.WARNING)
         summary += f"; no edits are written to {', '.join(node.address for node in lacking)} before the next segment"
         hint = hint or _NEXT_SEGMENT_HINT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from hadoop_rpc.namenode_values import RemoteEditLog
 from hadoop_rpc.qjournal_protocol import QJournalClient
 from hadoop_rpc.spnego import open_logged_in
 from journal.quorum.address import NO_SEGMENT, NodeAddress, QuorumAddress, http_base, segment_url
+from journal.quorum.calls import majority
 
 # RemoteEditLog.toString
 _FINALIZED = re.compile(r"\[(\d+),(\d+)\]")
@@ -60,13 +62,19 @@ class NodeAnswer:
 
 
 def lacking_open_segment(nodes: Sequence[NodeAnswer]) -> list[NodeAnswer]:
-    """Return the nodes without the segment that is being written: they receive edits from the next segment on."""
-    logs = [log for node in nodes for log in node.logs]
-    opened = max((log.first for log in logs if log.in_progress), default=-1)
+    """Return the nodes without the segment that is being written: they receive edits from the next segment on.
+
+    An open segment on fewer than a majority of `nodes`, which are all of the quorum, is not being written: the NameNode
+    that began it has died or was fenced.
+    """
+    listing = [node for node in nodes if not node.fault and node.same_namespace is not False]
+    logs = [log for node in listing for log in node.logs]
+    begun = Counter(log.first for log in logs if log.in_progress)
+    opened = max((first for first, holders in begun.items() if holders >= majority(len(nodes))), default=-1)
     ended = any(not log.in_progress and log.last >= opened for log in logs)
     if opened < 0 or ended:
         return []
-    return [node for node in nodes if not node.fault and all(log.first != opened for log in node.logs)]
+    return [node for node in listing if all(log.first != opened for log in node.logs)]
 
 
 def leftover_segment(fault: str) -> str:

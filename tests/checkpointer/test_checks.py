@@ -516,6 +516,8 @@ def silent(number: int) -> NodeAnswer:
             "written to jn3:8485 be",
         ),
         ((node(1, logs=UNTIL_60), node(2, 60), node(3, logs=UNTIL_60)), State.OK, "3 of 3"),
+        # its NameNode died before it began the segment on the others
+        ((node(1, logs=FROM_61), node(2, logs=UNTIL_60), node(3, logs=UNTIL_60)), State.OK, "lacks 40"),
     ],
 )
 def test_journal_nodes(nodes: tuple[NodeAnswer, ...], state: State, summary: str) -> None:
