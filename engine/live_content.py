@@ -35,6 +35,7 @@ from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.values import signed32
 from image_tools.namespace_browser import (
+    BATCH_SECONDS,
     NO_TOTALS,
     ContentTotals,
     Enter,
@@ -47,8 +48,6 @@ from image_tools.namespace_browser import (
 if TYPE_CHECKING:
     from engine.live_browser import LiveBrowser
 
-_BATCH_SECONDS = 0.02
-"""Time between two pauses."""
 _BATCH = 20_000
 """Untouched inodes that are counted at once, which takes some milliseconds."""
 NO_NAMES: Mapping[int, bytes] = MappingProxyType({})
@@ -64,7 +63,7 @@ class ContentWalk:
     def __init__(self, browser: LiveBrowser, enter: Enter | None) -> None:
         self._browser = browser
         self._enter = enter
-        self._pause_at = time.monotonic() + _BATCH_SECONDS
+        self._pause_at = time.monotonic() + BATCH_SECONDS
         # the snapshots at the start; a walk that reads one ends if it is deleted
         self._snapshots: frozenset[int] = frozenset()
         # directories with diffs, whose deleted lists are still to be counted
@@ -141,12 +140,12 @@ class ContentWalk:
         return [each for _, each in sorted(named)]
 
     def _pause_if_due(self) -> None:
-        """Pause after `_BATCH_SECONDS`; only ids, no rows and no arrays of the namespace, are valid afterwards."""
+        """Pause after `BATCH_SECONDS`; only ids, no rows and no arrays of the namespace, are valid afterwards."""
         if time.monotonic() >= self._pause_at:
             self._browser.pause()
             if not self._snapshots <= self._browser.namespace.snapshots.ids:
                 raise refused_read("counting what a snapshot holds while one is deleted")
-            self._pause_at = time.monotonic() + _BATCH_SECONDS
+            self._pause_at = time.monotonic() + BATCH_SECONDS
 
     def _of_untouched(self, ids: Ids) -> tuple[SubtreeTotals, list[int]]:
         """Return the sums of inodes, vectorised for those of the base image, and the directories among them."""

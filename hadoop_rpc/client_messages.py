@@ -7,7 +7,7 @@ from hadoop_rpc.client_values import ClientAcl, ClientInode, CodingFields
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 
 _UINT64 = (1 << 64) - 1
-# FsPermissionExtension: 2.7 reads these bits, 3.x the flags
+# FsPermissionExtension: Hadoop 2 sends these bits, 3.x only the flags
 _ACL_BIT, _ENCRYPTED_BIT = 1 << 12, 1 << 13
 # HdfsFileStatusProto.Flags
 _HAS_ACL, _HAS_CRYPT, _HAS_EC, _SNAPSHOT_ENABLED = 0x01, 0x02, 0x04, 0x08
@@ -34,11 +34,12 @@ def inode_message(inode: ClientInode) -> pb.HdfsFileStatusProto:
         _HAS_EC: inode.coding is not None and inode.coding.id != _REPLICATION_POLICY_ID,
         _SNAPSHOT_ENABLED: inode.snapshottable,
     }
+    extra = 0 if inode.hadoop3 else _ACL_BIT * inode.has_acl | _ENCRYPTED_BIT * inode.encrypted
     message = pb.HdfsFileStatusProto(
         fileType=pb.HdfsFileStatusProto.FileType.Name(inode.type.value),
         path=inode.name,
         length=inode.length,
-        permission=pb.FsPermissionProto(perm=inode.mode | _ACL_BIT * inode.has_acl | _ENCRYPTED_BIT * inode.encrypted),
+        permission=pb.FsPermissionProto(perm=inode.mode | extra),
         owner=inode.owner,
         group=inode.group,
         modification_time=unsigned(inode.mtime),

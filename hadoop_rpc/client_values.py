@@ -57,6 +57,7 @@ class ClientInode:
         policy: id of the effective storage policy, 0 if none is set.
         coding: effective erasure coding policy, None without one.
         target: of a symbolic link.
+        hadoop3: whether it is of a namespace of Hadoop 3; for Hadoop 2, a message has ACL and encryption in its mode.
     """
 
     type: ClientInodeType
@@ -77,6 +78,7 @@ class ClientInode:
     has_acl: bool = False
     encrypted: bool = False
     snapshottable: bool = False
+    hadoop3: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,8 @@ from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.values import SerialNames, own_policies, signed32, signed64
 
 DOT_SNAPSHOT = b".snapshot"
+BATCH_SECONDS = 0.02
+"""Time of a read between two pauses (`NamespaceBrowser.pause`)."""
 
 Numbers = npt.NDArray[np.int64]
 

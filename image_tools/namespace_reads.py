@@ -5,6 +5,7 @@ WebHDFS and ClientProtocol encode the answers.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -21,6 +22,7 @@ from image_format.policies import ErasurePolicy
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.values import Owner, java_text, signed32, signed64
 from image_tools.namespace_browser import (
+    BATCH_SECONDS,
     Enter,
     LocatedInode,
     NamespaceBrowser,
@@ -267,6 +269,7 @@ class NamespaceReads:
             has_acl=bool(file.acl.entries or directory.acl.entries),
             encrypted=_ZONE in attributes or _ENCRYPTED in attributes,
             snapshottable=signed64(inode.id) == ROOT_INODE_ID or self._browser.is_snapshottable(place),
+            hadoop3=self._browser.hadoop3,
         )
 
     def coding(self, place: LocatedInode) -> CodingPolicy | None:
@@ -308,8 +311,12 @@ class NamespaceReads:
     def snapshottable(self) -> list[SnapshottablePlace]:
         """Return the snapshottable directories that the caller owns, or all for a superuser, by path."""
         caller, found = self._permissions, []
+        pause_at = time.monotonic() + BATCH_SECONDS
         for directory_id in self._browser.snapshottable():
-            self._browser.pause()
+            # a short answer has no pause: only few answers with one are given at the same time
+            if time.monotonic() >= pause_at:
+                self._browser.pause()
+                pause_at = time.monotonic() + BATCH_SECONDS
             directory = self._browser.inode(directory_id)
             if directory is None:
                 continue

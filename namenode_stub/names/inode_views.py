@@ -45,6 +45,7 @@ class InodeView:
         children: number of names in a directory.
         acl: extended entries, None without an ACL.
         snapshottable: whether it may have snapshots.
+        hadoop3: whether it is of a namespace of Hadoop 3.
     """
 
     kind: int
@@ -65,6 +66,7 @@ class InodeView:
     is_open: bool = False
     snapshottable: bool = False
     policies: EffectivePolicies = NO_POLICIES
+    hadoop3: bool = True
 
 
 DOT_SNAPSHOT_VIEW = InodeView(kind=DIRECTORY, id=0, name=b"", owner="", group="", mode=0, mtime=0, atime=0)
@@ -124,6 +126,7 @@ def view_of(
         is_open=is_file and not past and table.is_under_construction(row),
         snapshottable=kind == DIRECTORY and not past and namespace.snapshots.is_snapshottable(int(table.id[row])),
         policies=policies,
+        hadoop3=namespace.hadoop3,
     )
 
 

@@ -32,6 +32,7 @@ def client_inode(view: InodeView) -> ClientInode:
         target=view.target,
         has_acl=view.acl is not None,
         snapshottable=view.snapshottable,
+        hadoop3=view.hadoop3,
     )
 
 

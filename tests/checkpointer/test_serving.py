@@ -178,7 +178,7 @@ def test_requests_that_wait_are_limited(client: FlaskClient, warm: WarmNamespace
 
 
 def test_long_answers_leave_threads_to_short_ones(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_content, "_BATCH_SECONDS", 0)
+    monkeypatch.setattr(live_content, "BATCH_SECONDS", 0)
     live = LiveNamespace(FakeRole(), warm, standby_config(), owner="hdfs", authenticated=False)
     with ExitStack() as long:
         for _ in range(MAX_LONG):

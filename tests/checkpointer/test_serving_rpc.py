@@ -16,13 +16,16 @@ from checkpointer.serving.live_namespace import LiveNamespace
 from engine.live_browser import LiveBrowser
 from engine.observer import SilentObserver
 from engine.warm_namespace import WarmNamespace
+from hadoop_rpc.client_messages import inode_message
 from hadoop_rpc.client_protocol import CLIENT_PROTOCOL
+from hadoop_rpc.client_values import ClientInode, ClientInodeType
 from hadoop_rpc.errors import HealthCheckFailedError, RemoteError
 from hadoop_rpc.ha_protocol import HAServiceClient, HAState
 from hadoop_rpc.namenode_protocol import NAMENODE_PROTOCOL
 from hadoop_rpc.server import RpcServer
 from hadoop_rpc.service import CallContext
 from image_format.permission import AclScope, AclType
+from image_tools import namespace_reads
 from image_tools.permission_checker import ReadRefusedError
 from journal import ops
 from journal.ops import EditOp
@@ -123,7 +126,7 @@ def test_an_answer_waits_for_the_state_of_its_client(ask: Ask, warm: WarmNamespa
 
 def test_status_listing_and_sums(ask: Ask) -> None:
     status = ask("getFileInfo", src="//open/inner/").fs
-    assert (status.permission.perm & 0o777, status.flags, status.childrenNum) == (0o755, 1, 0)
+    assert (status.permission.perm, status.flags, status.childrenNum) == (0o755, 1, 0)
     assert not ask("getFileInfo", src="/none").HasField("fs")
     assert not ask("getListing", src="/none", startAfter=b"", needLocation=False).HasField("dirList")
     listed = ask("getListing", src="/", startAfter=b"closed", needLocation=False).dirList
@@ -136,6 +139,16 @@ def test_status_listing_and_sums(ask: Ask) -> None:
     assert ask("getStoragePolicy", src="/open").storagePolicy.name == "HOT"
     assert "COLD" in [each.name for each in ask("getStoragePolicies").policies]
     assert not ask("getErasureCodingPolicy", src="/open").HasField("ecPolicy")
+
+
+@pytest.mark.parametrize(("hadoop3", "sent"), [(True, b"\x08\xe9\x03"), (False, b"\x08\xe9\x63")])
+@pytest.mark.parameters(2)
+def test_the_mode_of_hadoop_3_is_plain(hadoop3: bool, sent: bytes) -> None:
+    inode = ClientInode(
+        ClientInodeType.DIRECTORY, 7, b"d", "u", "g", 0o751, has_acl=True, encrypted=True, hadoop3=hadoop3
+    )
+    message = inode_message(inode)
+    assert (message.permission.SerializeToString(), message.flags) == (sent, 3)
 
 
 def test_attributes_of_an_inode(ask: Ask) -> None:
@@ -266,6 +279,10 @@ def test_snapshots(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     paused: list[int] = []
     with monkeypatch.context() as counting:
         counting.setattr(LiveBrowser, "pause", lambda self: paused.append(self.txid))
+        counting.setattr(namespace_reads, "BATCH_SECONDS", 3600)
+        ask("getSnapshottableDirListing")
+        assert not paused
+        counting.setattr(namespace_reads, "BATCH_SECONDS", 0)
         ask("getSnapshottableDirListing")
     assert len(paused) == 1
     (root,) = ask("getSnapshotListing", src="/s").snapshotList.snapshotListing

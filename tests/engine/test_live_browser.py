@@ -203,7 +203,7 @@ def test_nothing_is_read_without_an_image(warm: WarmNamespace) -> None:
 
 def test_a_walk_goes_on_after_edits_in_between(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Directories that vanish during a pause count no further."""
-    monkeypatch.setattr(live_content, "_BATCH_SECONDS", 0)
+    monkeypatch.setattr(live_content, "BATCH_SECONDS", 0)
     play(warm, mkdir("/t", 20001), mkdir("/t/a", 20002), mkdir("/t/a/b", 20003), mkdir("/t/c", 20004))
     changes = [lambda: None] * 3 + [lambda: play(warm, delete("/t/a")), lambda: play(warm, rename("/t/c", "/t/d"))]
     with warm.reading(0, 0) as browser:
@@ -218,7 +218,7 @@ def test_a_walk_goes_on_in_another_image(
     warm: WarmNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     """A checkpoint or a load at any pause gives every row another inode; the old namespace is released before."""
-    monkeypatch.setattr(live_content, "_BATCH_SECONDS", 0)
+    monkeypatch.setattr(live_content, "BATCH_SECONDS", 0)
     monkeypatch.setattr(live_content, "_BATCH", 2)
     (folder := tmp_path / "saved").mkdir()
     play(warm, *[mkdir(f"/z{i}", 19000 + i) for i in range(9)], mkdir("/t", 20001))
@@ -280,7 +280,7 @@ def test_snapshots_are_read_without_loading_their_diffs(warm: WarmNamespace, tmp
 
 
 def test_a_walk_ends_when_a_snapshot_is_deleted(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_content, "_BATCH_SECONDS", 0)
+    monkeypatch.setattr(live_content, "BATCH_SECONDS", 0)
     play(warm, mkdir("/t", 20001), AllowSnapshotOp(snapshot_root="/t"), mkdir("/t/d", 20002))
     play(warm, CreateSnapshotOp(snapshot_root="/t", snapshot_name="s"), delete("/t/d"))
     changes = [lambda: None, lambda: play(warm, DeleteSnapshotOp(snapshot_root="/t", snapshot_name="s"))]
@@ -343,7 +343,7 @@ def test_only_the_children_of_a_page_are_read(warm: WarmNamespace, monkeypatch: 
 
 
 def test_a_walk_pauses_within_a_directory(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_content, "_BATCH_SECONDS", 0)
+    monkeypatch.setattr(live_content, "BATCH_SECONDS", 0)
     play(warm, mkdir("/t", 20001), *[mkdir(f"/t/d{i:02}", 20100 + i) for i in range(40)])
     entered: list[int] = []
     with warm.reading(0, 0) as browser:
