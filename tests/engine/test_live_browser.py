@@ -94,7 +94,8 @@ def walk(browser: NamespaceBrowser, path: bytes, place: LocatedInode) -> Iterato
 def tree(browser: NamespaceBrowser) -> dict[bytes, Seen]:
     """Return all inodes by path, of snapshots only what a NameNode has in memory as in an image.
 
-    An image gives a renamed symlink its present name in snapshots, and some directories the attributes of another one.
+    In snapshots, an image gives a renamed symlink its present name, lacks some symlinks (their directories count fewer
+    children), and gives some directories the attributes of another one. The paths cover all other children.
     """
     root = browser.root()
     assert root is not None
@@ -103,7 +104,7 @@ def tree(browser: NamespaceBrowser) -> dict[bytes, Seen]:
         if b"/.snapshot/" in path and each.kind == pb.INode.SYMLINK:
             del found[path]
         elif b"/.snapshot/" in path and each.kind == pb.INode.DIRECTORY:
-            found[path] = each._replace(owner=(None, None, 0), mtime=0, features=(b"", b""))
+            found[path] = each._replace(owner=(None, None, 0), mtime=0, features=(b"", b""), children=0)
     return found
 
 
