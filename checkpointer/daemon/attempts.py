@@ -43,6 +43,7 @@ from servlets.status import TriggerResult, TriggerState
 _LOG = logging.getLogger(__name__)
 _REPORT = "Report this with the daemon's log."
 _LEADER_HINT = "Request the checkpoint on the leader's host; `checkpointer check --only leader` names the leader."
+_LOCK_HINT = "Restore the service that keeps the lock; `checkpointer check --only leader` shows its fault."
 _HEALED = "Make sure that the NameNode has this image before it is restarted."
 
 
@@ -148,7 +149,8 @@ class CheckpointAttempts:
                 operation = self.faults.fetch
                 self._keep_up()
                 state = TriggerState.UNAVAILABLE if force else TriggerState.SKIPPED
-                return TriggerResult(state, held_back, {"hint": _LEADER_HINT} if force else {})
+                hint = _LEADER_HINT if self.leadership.follows else _LOCK_HINT
+                return TriggerResult(state, held_back, {"hint": hint} if force else {})
             self._basis = self.leadership.lease_basis()
             if self._basis != before:
                 # Another daemon may have made images since. Our state must not be compared with a long purged past.

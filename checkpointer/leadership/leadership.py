@@ -114,6 +114,11 @@ class Leadership:
         """Whether this daemon is known to hold the lock; False without a lock."""
         return self._state.status(self._clock()) is LeadershipStatus.LEADING
 
+    @property
+    def follows(self) -> bool:
+        """Whether another daemon is known to hold the lock."""
+        return self._state.leader is not None and self._state.status(self._clock()) is LeadershipStatus.FOLLOWING
+
     def held_back(
         self, image_age: float | None, period: float, check_period: float, others: Callable[[], bool] = lambda: False
     ) -> str:

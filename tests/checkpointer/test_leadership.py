@@ -495,6 +495,8 @@ def test_where_the_lock_is_required_nothing_is_made_without_it() -> None:
     result = scene.service.poll()
     assert (result.state, scene.role.merges) == (TriggerState.SKIPPED, 0)
     assert "checkpointer.leader.required" in result.message
+    asked = scene.service.request(force=True, wait=True)
+    assert asked.details["hint"].startswith("Restore the service that keeps the lock")
 
 
 def test_a_thread_asks_and_gives_up_the_lock_at_its_end(tmp_path: Path) -> None:
