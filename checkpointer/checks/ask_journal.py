@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from checkpointer.checks.bounded import ask_all
@@ -60,15 +62,26 @@ def _quorum(config: CheckpointConfig, namespace: StorageInfo | None, limit: floa
         nameservice=config.nameservice or None,
         namespace=namespace,
     )
-    answer = ask_all({"nodes": lambda: _answers(question)}, limit)["nodes"]
-    nodes = answer.value or tuple(NodeAnswer(str(node), fault=answer.error) for node in address.nodes)
+    deadline = time.monotonic() + limit
+    answer = ask_all({"nodes": lambda: ask_nodes(question)}, limit)["nodes"]
+    found = answer.value or [NodeAnswer(str(node), fault=answer.error) for node in address.nodes]
+    nodes = _asked_again(question, found, deadline - time.monotonic())
     return JournalFacts(place=address.uri, segments=_held(nodes), nodes=nodes)
 
 
-def _answers(question: NodeQuery) -> tuple[NodeAnswer, ...]:
-    found = tuple(ask_nodes(question))
-    # a segment may have begun between two answers
-    return tuple(ask_nodes(question)) if lacking_open_segment(found) else found
+def _asked_again(question: NodeQuery, found: Sequence[NodeAnswer], left: float) -> tuple[NodeAnswer, ...]:
+    """Return the answers, newer ones from nodes that lacked the open segment: it may have begun between two answers.
+
+    A node that does not answer again within `left` seconds keeps its first answer.
+    """
+    lacking = {node.address for node in lacking_open_segment(found)}
+    if not lacking or left <= 0:
+        return tuple(found)
+    nodes = tuple(node for node in question.quorum.nodes if str(node) in lacking)
+    again = replace(question, quorum=replace(question.quorum, nodes=nodes), timeout=left / _QUESTIONS)
+    answers = ask_all({"nodes": lambda: ask_nodes(again)}, left)["nodes"].value or []
+    newer = {node.address: node for node in answers if not node.fault}
+    return tuple(newer.get(node.address, node) for node in found)
 
 
 def _held(nodes: Iterable[NodeAnswer]) -> Observation[tuple[SegmentRange, ...]]:

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpointer import checks
-from checkpointer.checks.ask_journal import _held
+from checkpointer.checks import ask_journal
+from checkpointer.checks.ask_journal import _asked_again, _held
 from checkpointer.checks.checkpoint_checks import coverage
 from checkpointer.checks.facts import (
     DaemonFacts,
@@ -33,7 +34,8 @@ from checkpointer.leadership.lock_backend import LockHolder
 from checkpointer.storage.inspector import StorageDirectory, StorageState
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.namenode_values import RemoteEditLog
-from journal.quorum.node_answers import NodeAnswer
+from journal.quorum.address import QuorumAddress
+from journal.quorum.node_answers import NodeAnswer, NodeQuery
 from node_state.state import ArchiveState, CheckpointRecord, NodeState
 from site_config.checkpoint_config import Role
 
@@ -545,6 +547,20 @@ def test_what_journal_nodes_hold_together() -> None:
     behind = NodeAnswer("jn3:8485", logs=(RemoteEditLog(1, 40, in_progress=True),))
     assert _held([node(1), node(2), behind]).value == (SegmentRange(1, 40), SegmentRange(41, None))
     assert "1 of 3 JournalNodes answer" in _held([node(1), silent(2), silent(3)]).error
+
+
+@pytest.mark.parametrize("newer", [node(3, logs=FROM_61), silent(3)])
+def test_only_a_node_that_lacks_the_open_segment_is_asked_again(
+    newer: NodeAnswer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = (node(1, logs=FROM_61), node(2, logs=FROM_61), node(3, logs=UNTIL_60))
+    question = NodeQuery(quorum=QuorumAddress.parse("qjournal://jn1;jn2;jn3/j"), user="hdfs", timeout=20)
+    asked: list[NodeQuery] = []
+    monkeypatch.setattr(ask_journal, "ask_nodes", lambda query: asked.append(query) or [newer])
+    assert _asked_again(question, first, 0) == first
+    assert asked == []
+    assert _asked_again(question, first, 30) == (*first[:2], first[2] if newer.fault else newer)
+    assert [(len(query.quorum.nodes), query.timeout) for query in asked] == [(1, 10)]
 
 
 def journal(*segments: SegmentRange) -> JournalFacts:
