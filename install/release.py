@@ -56,7 +56,7 @@ def release(repository: Path, key: str, python: str, extras: str) -> Path:
     version = tomllib.loads((repository / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     out = repository / "dist" / f"release-{version}"
     if out.exists():
-        raise ReleaseError(f"{out} exists; next: remove it")
+        raise ReleaseError(f"{out} exists; next: move it elsewhere, or raise the version in pyproject.toml")
     _require_key(key)
     python = _absolute(python)
     wheelhouse = f"{_NAME}-{version}-wheelhouse-{_output(python, '-c', _PLATFORM)}.tar"

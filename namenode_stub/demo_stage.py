@@ -192,8 +192,9 @@ def run_demo(
 ) -> None:
     """Run a demo in a scratch directory, print `end` and run `afterwards`.
 
-    On failure, print a sentence and the logs' place and exit with 1.
+    On failure, print a sentence and the logs' place and exit with 1. SIGTERM ends it as Ctrl-C does.
     """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console(highlight=False, soft_wrap=True)
     started = time.monotonic()
     scratch = Path(tempfile.mkdtemp(prefix="checkpointer-demo-"))

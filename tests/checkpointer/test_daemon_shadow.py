@@ -192,6 +192,27 @@ def test_a_fetched_image_with_known_transactions_is_not_compared_with_itself(
     assert shadow.compare() == ShadowState()
 
 
+def test_a_first_image_that_cannot_be_fetched_is_not_sent_at_each_poll(node: FakeNamenode, tmp_path: Path) -> None:
+    at = 0.0
+    config = Secondary.of(tmp_path, node, checkpointer__shadow="true", **KEPT).config
+    node.faults["image"] = "digest"
+    with Secondary(config, clock=lambda: at) as secondary:
+        first = secondary.checkpoint()
+        assert first.state is TriggerState.FAILED
+        sent = node.steps.count("image")
+        assert sent >= 1
+        del node.faults["image"]
+        at = 59.0
+        again = secondary.checkpoint()
+        assert again.state is TriggerState.FAILED
+        assert "there is no first image yet" in again.message
+        assert again.message.endswith("fetched again in 1 s")
+        assert node.steps.count("image") == sent
+        at = 61.0
+        assert secondary.checkpoint().state is TriggerState.SKIPPED
+        assert image_txids(secondary.folder) == [node.image_txids()[-1]]
+
+
 def test_the_namenodes_image_is_never_compared_with_itself(node: FakeNamenode, shadow: Shadow) -> None:
     secondary = shadow.secondary
     end_segments(node)

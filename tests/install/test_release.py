@@ -73,7 +73,7 @@ def test_a_host_without_gnupg_is_refused_before_the_build(
 
 def test_a_release_that_exists_is_refused_before_the_build(checkout: Path) -> None:
     (checkout / "dist/release-1.2.3").mkdir(parents=True)
-    with pytest.raises(ReleaseError, match=r"dist/release-1\.2\.3 exists; next: remove it"):
+    with pytest.raises(ReleaseError, match=r"dist/release-1\.2\.3 exists; next: move it elsewhere"):
         release(checkout, UNSIGNED, PYTHON, "")
 
 

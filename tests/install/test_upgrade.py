@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
-from threading import Event, Thread
-from typing import Self
 
 import pytest
 
@@ -23,6 +21,7 @@ from tests.interop.hadoop_conf import NAMESERVICE, HadoopConf, free_port
 from tests.interop.hadoop_home import SERVER, skip_without
 from tests.interop.hadoop_process import wait_until
 from tests.interop.journal_trio import JournalTrio, OurJournalNode
+from tests.interop.leader_rounds import Beside
 from tests.interop.our_commands import cli
 from tests.interop.our_daemon import OurDaemon
 from tests.recorded_cases import ALL_CASES
@@ -51,22 +50,13 @@ def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClientJvm]:
         yield running
 
 
-class Writer:
+class Writer(Beside):
     """A client that makes directories until it is closed; `acknowledged` are those that the NameNode acknowledged."""
 
     def __init__(self, client: HdfsClient) -> None:
+        super().__init__()
         self.acknowledged: list[str] = []
         self._client = client
-        self._ended = Event()
-        self._thread = Thread(target=self._run)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
 
     def _run(self) -> None:
         for number in count():
@@ -326,4 +316,6 @@ def test_compiled_kernels(versions: Versions, tmp_path: Path) -> None:
         assert cli("image", "verify", image, program=program_in(installed, cache))["valid"]
         kept.append({path.name for path in cache.glob("*/*.nbc")})
     assert kept[0] == kept[2]
+    assert kept[0]
+    assert kept[1]
     assert not kept[0] & kept[1]

@@ -33,7 +33,7 @@ _WARM = b"the merge code was loaded"
 _USUAL = 0.02
 
 
-class _Beside:
+class Beside:
     """A context manager with a thread that runs until `_ended` is set."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class _Beside:
         raise NotImplementedError
 
 
-class Load(_Beside):
+class Load(Beside):
     """A client that removes and makes directories; `fault` is the error that ended it early."""
 
     def __init__(self, stub: NameNodeStub) -> None:
@@ -75,7 +75,7 @@ class Load(_Beside):
             raise
 
 
-class Stalls(_Beside):
+class Stalls(Beside):
     """Stalls of the machine: how much longer a sleeping thread slept, which is not a daemon's fault."""
 
     def __init__(self) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import os
 import re
+import signal
 import subprocess
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +20,13 @@ from namenode_stub.demo_conf import DemoPorts
 from namenode_stub.demo_progress import ProgressWatch
 from namenode_stub.demo_stage import DemoError, DemoStage, run_demo
 from node_state.state import CheckpointRecord, NodeState, TargetState
+
+
+@pytest.fixture(autouse=True)
+def sigterm() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
 
 
 class Clock:
@@ -159,3 +168,16 @@ def test_an_image_is_waited_for_however_often_another_one_is_refused(
     finally:
         demo.kill_all()
     assert len(calls) == more
+
+
+def test_sigterm_ends_the_processes_of_a_demo() -> None:
+    ended: list[Path] = []
+
+    class Stage(DemoStage):
+        def kill_all(self) -> None:
+            ended.append(self.scratch)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_demo(Stage, lambda stage: os.kill(os.getpid(), signal.SIGTERM), "done")
+    assert len(ended) == 1
+    assert not ended[0].exists()

@@ -35,6 +35,7 @@ from checkpointer.roles.common import purge, read_operations
 from checkpointer.roles.role import Job, Progress, Upload, UploadTarget
 from checkpointer.roles.secondary.agreement import needed_logs
 from checkpointer.roles.secondary.fetch import Fetcher, FetcherSettings
+from checkpointer.roles.secondary.first_image import FirstImageFetch
 from checkpointer.roles.secondary.merging import MergeFailures, merge_checkpoint
 from checkpointer.roles.secondary.namenode import NamenodeCalls, NamenodePosition, connect, connect_probe
 from checkpointer.roles.secondary.past import PastGuard, SecondaryPast
@@ -146,6 +147,7 @@ class SecondaryRole:
         )
         # how far a checkpoint would reach without a roll
         self._mergeable = NamenodePosition(self._probe, self._rolls.mergeable_txid)
+        self._first_image = FirstImageFetch(clock)
         self._stopping: Callable[[], bool] = lambda: False
         # whether the code for merging was loaded in advance
         self._is_warm = False
@@ -279,8 +281,12 @@ class SecondaryRole:
         if self._config.shadow:
             if self._storage.latest_image() is None:
                 # Next to another checkpointer, few segments end without an image of the NameNode that contains them.
-                self.keep_up(self._stopping)
+                self._first_image.run(self._fetch_first)
             self._mergeable.ask(self._stopping)
+
+    def _fetch_first(self) -> None:
+        self._storage.require_space()
+        self.keep_up(self._stopping)
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
         """Fetch the NameNode's newest image once we have a first one; edits are small in comparison.

@@ -1,0 +1,49 @@
+"""The first image of a daemon in shadow mode, which is fetched before it can make one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.errors import CheckpointCancelledError
+from hadoop_common.back_off import BackOff
+from hadoop_common.errors import HdfsError, StorageError
+from hadoop_common.file_faults import error_text
+from hadoop_common.text_layout import duration
+from hadoop_rpc.errors import RpcError
+
+_BACK_OFF = BackOff(60.0, 3600.0)
+
+
+class FirstImageFetch:
+    """Fetches an image, and waits after a failure so that a NameNode does not send its image at each poll.
+
+    Args:
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._next, self._failures, self._problem = clock(), 0, ""
+
+    def run(self, fetch: Callable[[], None]) -> None:
+        """Call `fetch`, unless it failed a short while ago.
+
+        A fault of RPC needs no wait: it occurs before the transfer.
+
+        Raises:
+            StorageError: it failed a short while ago.
+            HdfsError, OSError: raised by `fetch`.
+        """
+        left = self._next - self._clock()
+        if left > 0:
+            problem = f"there is no first image yet: {self._problem}; it will be fetched again in {duration(left)}"
+            raise StorageError(problem, hint="Correct the cause; the daemon retries by itself.")
+        try:
+            fetch()
+        except (RpcError, CheckpointCancelledError):
+            raise
+        except (HdfsError, OSError) as fault:
+            self._failures += 1
+            self._next, self._problem = self._clock() + _BACK_OFF.wait(self._failures), error_text(fault)
+            raise
+        self._failures = 0
