@@ -40,10 +40,12 @@ def session_niceness(process: int) -> str:
 def test_a_session_steps_back() -> None:
     own = session_niceness(os.getpid())
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True)
+    before = session_niceness(child.pid)
     lower_session_priority(child.pid, 7)
     found = session_niceness(child.pid)
     child.communicate(b"\n")
-    assert found == ("7" if own else "")
+    # a process of the first session of a machine has no group, its child in a new session may have one
+    assert (before, found) in (("0", "7"), ("", ""))
     assert session_niceness(os.getpid()) == own
     # a process that has ended
     lower_session_priority(child.pid, 8)
