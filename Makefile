@@ -15,6 +15,8 @@ MODES ?= snapshot mixed crafted
 SEEDS ?= 100
 # of the real Hadoop's servers: 2.7.3, 3.3.6, 3.4.2 or 3.5.0
 RELEASE ?=
+# what the product itself needs is installed, and then what builds and tests it
+RUNS_STAMP := $(VENV)/.runs
 STAMP := $(VENV)/.ready
 FUZZ := .fuzz/venv
 FUZZ_STAMP := $(FUZZ)/.ready
@@ -22,6 +24,7 @@ FUZZ_STAMP := $(FUZZ)/.ready
 TARGET_PYTHON ?= /usr/bin/python3
 # what is in the packages beside what every cluster needs
 EXTRAS ?= kerberos tls
+INSTALL = DIST_EXTRA_CONFIG=$(CURDIR)/requirements/wheel.cfg $(BIN)/python -m pip install --no-compile --disable-pip-version-check --require-hashes
 DIST := dist
 WHEELHOUSE := $(DIST)/wheelhouse
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
@@ -41,11 +44,16 @@ help: ## list the targets
 
 setup: $(STAMP) ## make .venv with pinned requirements and compile the .proto files
 
-$(STAMP): requirements/dev.txt pyproject.toml hatch_build.py $(PROTOS)
+$(STAMP): $(RUNS_STAMP) requirements/dev.txt
+	@echo "installing what builds and tests: half a minute"
+	$(INSTALL) -r requirements/dev.txt
+	@touch $@
+
+$(RUNS_STAMP): requirements/build.txt requirements/spark.txt pyproject.toml hatch_build.py $(PROTOS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3 -m venv failed; on Debian: apt-get install python3-venv"; exit 1; }
 	@echo "installing the pinned packages into $(VENV): a minute on a quiet machine with a fast network"
-	DIST_EXTRA_CONFIG=$(CURDIR)/requirements/wheel.cfg $(BIN)/python -m pip install --no-compile --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(INSTALL) -r requirements/build.txt -r requirements/spark.txt
 	$(BIN)/python hatch_build.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
@@ -78,13 +86,13 @@ release: setup ## every package of the commit, its bill of materials, SHA256SUMS
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/release.txt
 	@$(BIN)/python -m install.release "$(KEY)" "$(TARGET_PYTHON)" "$(EXTRAS)"
 
-demo: setup ## a NameNode stub and the daemon: two checkpoints, a kill, a restart, a deletion undone; then Spark merges and reports; DEMO=--serve keeps the console
+demo: $(RUNS_STAMP) ## a NameNode stub and the daemon: two checkpoints, a kill, a restart, a deletion undone; then Spark merges and reports; DEMO=--serve keeps the console
 	$(BIN)/python -m namenode_stub.demo $(DEMO)
 
-demo-bookkeeper: setup ## a NameNode stub on four bookies of ours and a ZooKeeper: a bookie and the stub are killed amid load, nothing is lost
+demo-bookkeeper: $(RUNS_STAMP) ## a NameNode stub on four bookies of ours and a ZooKeeper: a bookie and the stub are killed amid load, nothing is lost
 	$(BIN)/python -m namenode_stub.demo_bookkeeper
 
-demo-ha: setup ## two NameNode stubs on three JournalNodes fail over by themselves amid writes: killed, hung, lost, asked; the gap in ms
+demo-ha: $(RUNS_STAMP) ## two NameNode stubs on three JournalNodes fail over by themselves amid writes: killed, hung, lost, asked; the gap in ms
 	$(BIN)/python -m namenode_stub.demo_ha
 
 test: check interop-setup ## everything CI runs: a sample of every kind of test
