@@ -107,7 +107,6 @@ class Archive:
             )
 
     def write_identity(self, info: StorageInfo) -> None:
-        """Create the file with the identity."""
         key_check = "" if self._key is None else self._key.check()
         self._put(IDENTITY, _encode_identity(ArchiveIdentity(info.namespace_id, info.cluster_id, key_check)))
 
@@ -297,11 +296,9 @@ class ObjectWriter:
         self._stored: Stored | None = None
 
     def add(self, content: bytes | memoryview) -> None:
-        """Append a frame."""
         self._frames.add(content)
 
     def finish(self, description: dict[str, Any], path_filter: bytes = b"") -> None:
-        """End the object."""
         self._frames.finish(description, path_filter)
 
     @property

@@ -148,7 +148,6 @@ class Catalogue:
 
     @property
     def names(self) -> frozenset[str]:
-        """Names of all listed objects."""
         return frozenset(each.name for each in self.records)
 
 

@@ -34,8 +34,6 @@ _MAX_KEY_FILE = 1024
 
 
 class ArchiveKey:
-    """The key of an archive."""
-
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
 

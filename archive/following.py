@@ -323,7 +323,6 @@ class ArchiveFollower:
             self._archive.store.remove(record.name)
 
     def _last_txid(self, catalogue: Catalogue, branch: str) -> int:
-        """Return the last transaction of the followed branch."""
         position = self._position
         if position is not None and catalogue is self._noted:
             return position.last_txid

@@ -78,7 +78,6 @@ class FrameWriter:
         self._compressor = zstandard.ZstdCompressor(level=_LEVEL, write_content_size=True)
 
     def add(self, content: bytes | memoryview) -> None:
-        """Append one frame."""
         packed = self._compressor.compress(content)
         self._out.write(packed)
         digest = hashlib.sha256(packed).hexdigest()[: 2 * _DIGEST]
@@ -110,7 +109,6 @@ class FrameReader:
         self._starts = [each.start for each in self.footer.frames]
 
     def chunks(self) -> Iterator[bytes]:
-        """The whole content, frame by frame."""
         for frame in self.footer.frames:
             yield self._content(frame)
 

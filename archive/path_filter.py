@@ -56,7 +56,6 @@ class PathFilterBuilder:
         self._keys: list[Words] = []
 
     def add(self, op: EditOp) -> None:
-        """Add the paths of an operation."""
         for path in op_paths(op):
             self._add(path, wide=spreads(op))
 

@@ -333,7 +333,6 @@ def _build(
 
 
 def _up_to(segments: Sequence[EditLogSegment], txid: int) -> list[EditLogSegment]:
-    """Return the segments up to a transaction."""
     return [
         EditLogSegment(each.first, min(each.last or txid, txid), each.path) for each in segments if each.first <= txid
     ]

@@ -48,7 +48,6 @@ class BackgroundWork(Generic[T]):
         return result
 
     def last(self) -> BackgroundResult[T]:
-        """Return the last result."""
         with self._lock:
             return self._result
 

@@ -34,7 +34,6 @@ class CheckPage:
         self._work = BackgroundWork("checks", run, SECONDS)
 
     def panels(self) -> Sequence[Panel]:
-        """Return the last outcome."""
         result = self._work.result()
         if result.at is None:
             return (Panel("checks", "Checks", text="The checks are running; this page shows them when they end."),)
@@ -44,7 +43,6 @@ class CheckPage:
 
 
 def check_panel(name: str, title: str, result: BackgroundResult[Sequence[CheckRow]], note: str = "") -> Panel:
-    """Return the panel of an outcome."""
     said = f"As `checkpointer check` decided {ago_text(result.at, time.time())}{note}."
     rows = tuple(
         (

@@ -63,7 +63,6 @@ class ClusterPage:
         self._work = {name: BackgroundWork(name, ask, SECONDS) for name, ask in clusters.items()}
 
     def page(self) -> NodePage:
-        """Return the last answers of all clusters."""
         now = time.time()
         panels: list[Panel] = []
         attention: list[Attention] = []

@@ -47,7 +47,6 @@ def watch_log() -> None:
 
 
 def process_panels() -> Sequence[Panel]:
-    """Return the panels of log and configuration."""
     levels = {"WARNING": Level.WARNING}
     lines = _WARNINGS.lines()
     return (

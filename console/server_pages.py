@@ -28,7 +28,6 @@ def page_of(status: Mapping[str, Any], now: float) -> NodePage:
 
 
 def journal_node_page(status: Mapping[str, Any], now: float) -> NodePage:
-    """Return the page of a JournalNode."""
     journals, failing = status.get("journals") or {}, status.get("failing") or {}
     section = "a-journal-of-a-journalnode-is-damaged"
     attention = [
@@ -75,7 +74,6 @@ def _journal_row(name: str, journal: Mapping[str, Any], now: float) -> tuple[Pag
 
 
 def controller_page(status: Mapping[str, Any], now: float) -> NodePage:
-    """Return the page of a failover controller."""
     ready, election = bool(status.get("ready")), status.get("election") or {}
     reason = str(status.get("readyReason") or "")
     attention = () if ready else (Attention(Level.FAULT, *_controller_fault(status, reason)),)
@@ -105,7 +103,6 @@ def _controller_fault(status: Mapping[str, Any], reason: str) -> tuple[str, str,
 
 
 def stub_page(status: Mapping[str, Any], now: float) -> NodePage:
-    """Return the page of the NameNode stub."""
     failure = str(status.get("failure") or "")
     attention = [Attention(Level.FAULT, "It stopped serving", failure, "Check its log.", "namenode-down")] * bool(
         failure

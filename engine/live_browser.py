@@ -101,7 +101,6 @@ class LiveBrowser:
     # ---- inodes --------------------------------------------------------------------------------------------
 
     def root(self) -> LocatedInode | None:
-        """Return the root of the tree."""
         inode = self.inode(ROOT_INODE_ID)
         return None if inode is None else self._place(inode, None, None)
 
@@ -173,7 +172,6 @@ class LiveBrowser:
     # ---- children ------------------------------------------------------------------------------------------
 
     def child(self, place: LocatedInode, name: bytes) -> LocatedInode | None:
-        """Return a child of an inode by name, None if it is missing."""
         if not place.inode.HasField("directory"):
             return None
         directory_id = to_signed(place.inode.id)
@@ -298,7 +296,6 @@ class LiveBrowser:
         return self.namespace.snapshots.is_snapshottable(to_signed(place.inode.id))
 
     def snapshottable(self) -> list[int]:
-        """Return the ids of the snapshottable directories."""
         return list(self.namespace.snapshots.snapshottable_ids)
 
     def snapshot_folder(self, place: LocatedInode | None) -> SnapshotFolder:

@@ -456,7 +456,6 @@ class Controller:
     # ---- state ---------------------------------------------------------------------------------------------
 
     def facts(self) -> dict[str, Any]:
-        """Return the facts for status and metrics."""
         with self._news:
             status, attempt, fencing = self._report.status, self._attempt, self._fencing.last
             return {

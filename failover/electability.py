@@ -14,8 +14,6 @@ BAD_STATE_SECONDS: Final = 1.0
 
 
 class ElectionStep(Enum):
-    """The next step in the election."""
-
     JOIN = "takes part in the election"
     QUIT = "leaves the election, no fencing is needed"
     QUIT_TO_BE_FENCED = "leaves the election, and is to be fenced by the next active"
@@ -24,8 +22,6 @@ class ElectionStep(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ElectionDecision:
-    """A step and its reason."""
-
     step: ElectionStep
     reason: str
 

@@ -32,7 +32,6 @@ DEPRECATED_KEYS: Mapping[str, str] = MappingProxyType(
 
 
 def current_name(key: str) -> str:
-    """Return the current name of `key`."""
     return DEPRECATED_KEYS.get(key, key)
 
 

@@ -46,5 +46,4 @@ STORAGE_POLICIES = (
 
 
 def storage_policy(policy_id: int) -> StoragePolicy | None:
-    """Return the policy with this id, or None."""
     return next((policy for policy in STORAGE_POLICIES if policy.id == policy_id), None)

@@ -101,6 +101,5 @@ class Refusals:
             self._counts[reason] += 1
 
     def counts(self) -> dict[str, int]:
-        """Return the counts by reason."""
         with self._lock:
             return dict(self._counts)

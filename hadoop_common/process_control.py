@@ -12,8 +12,6 @@ from typing import Self
 
 
 class Command(Enum):
-    """A command to a daemon."""
-
     RELOAD = "reload"
     STOP = "stop"
 

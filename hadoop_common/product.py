@@ -6,7 +6,6 @@ PACKAGE = "hdfs-checkpointer"
 
 
 def product_version() -> str:
-    """Return the version of the installed package."""
     # slow to import, and most commands do not need it
     from importlib.metadata import version
 

@@ -159,7 +159,6 @@ class PeerFaults:
             fault.occurred(f"{self._peer} does not report its {question}: {cause}", hint=hint, level=level)
 
     def answered(self, question: str) -> None:
-        """Record that `question` was answered."""
         with self._lock:
             self._answered[question] = next(self._events)
             self._causes.pop(question, None)

@@ -31,7 +31,6 @@ class Notifier:
 
     @property
     def enabled(self) -> bool:
-        """Whether notifications are sent."""
         return bool(self._address)
 
     def ready(self, status: str = "") -> bool:

@@ -173,7 +173,6 @@ class SocketLoop:
             self._release()
 
     def channels(self) -> list[Channel]:
-        """Return the open channels."""
         return list(self._channels.copy())
 
     # ---- for the loop's own thread -------------------------------------------------------------------------

@@ -32,7 +32,6 @@ def substitute(text: str, environment: Mapping[str, str], look_up: Callable[[str
 
 
 def has_variable(text: str) -> bool:
-    """Return whether `text` contains a `${name}`."""
     return _VARIABLE.search(text) is not None
 
 

@@ -69,7 +69,6 @@ def erasure_coding_message(policy: CodingFields) -> pb.ErasureCodingPolicyProto:
 
 
 def acl_message(acl: ClientAcl) -> pb.AclStatusProto:
-    """Return AclStatusProto."""
     entries = [
         pb.AclEntryProto(type=each.type, scope=each.scope, permissions=each.permission, name=each.name or None)
         for each in acl.entries
@@ -83,8 +82,6 @@ def acl_message(acl: ClientAcl) -> pb.AclStatusProto:
 
 
 def storage_policy_message(policy: StoragePolicy) -> pb.BlockStoragePolicyProto:
-    """Return BlockStoragePolicyProto."""
-
     def types(names: tuple[str, ...]) -> pb.StorageTypesProto:
         return pb.StorageTypesProto(storageTypes=names)
 

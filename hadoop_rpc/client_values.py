@@ -11,8 +11,6 @@ from hadoop_rpc.proto import client_namenode_pb2 as pb
 
 
 class ClientInodeType(Enum):
-    """Type of an inode (HdfsFileStatusProto.FileType)."""
-
     DIRECTORY = pb.HdfsFileStatusProto.IS_DIR
     FILE = pb.HdfsFileStatusProto.IS_FILE
     SYMLINK = pb.HdfsFileStatusProto.IS_SYMLINK

@@ -21,7 +21,6 @@ _WITH_STRINGS = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_MESSAGE)
 
 
 def frame(*parts: bytes) -> bytes:
-    """Return one frame made of `parts`."""
     return b"".join((_LENGTH.pack(sum(map(len, parts))), *parts))
 
 
@@ -72,7 +71,6 @@ class RpcFrameBuffer:
         self._data = bytearray()
 
     def __len__(self) -> int:
-        """Return the number of buffered bytes."""
         return len(self._data)
 
     def feed(self, data: bytes) -> None:

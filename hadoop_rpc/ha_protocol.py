@@ -87,8 +87,6 @@ class HAServiceProtocol(Protocol):
 
 
 def ha_service(node: HAServiceProtocol) -> Service:
-    """Return HAServiceProtocol as a service of an `RpcServer`."""
-
     def status(_: pb.GetServiceStatusRequestProto, caller: CallContext) -> pb.GetServiceStatusResponseProto:
         found = node.service_status(caller)
         answer = pb.GetServiceStatusResponseProto(

@@ -60,7 +60,6 @@ class JournalClient(ProtocolClient):
         self._call("journal", request, idempotent=False)
 
     def start_log_segment(self, info: JournalInfo, epoch: int, txid: int) -> None:
-        """Begin a segment with `txid`."""
         request = pb.StartLogSegmentRequestProto(journalInfo=_info_message(info), txid=txid, epoch=epoch)
         self._call("startLogSegment", request, idempotent=False)
 
@@ -87,8 +86,6 @@ class JournalProtocol(Protocol):
 
 
 def journal_service(node: JournalProtocol) -> Service:
-    """Return JournalProtocol as a service of an `RpcServer`."""
-
     def journal(request: pb.JournalRequestProto, caller: CallContext) -> pb.JournalResponseProto:
         info = _info(request.journalInfo)
         node.journal(info, request.epoch, request.firstTxnId, request.numTxns, request.records, caller)

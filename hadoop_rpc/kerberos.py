@@ -171,7 +171,6 @@ def log_in(login: KerberosLogin | None) -> None:
 
 
 def current_login() -> KerberosLogin | None:
-    """Return the login of this process, None without Kerberos."""
     return _current
 
 

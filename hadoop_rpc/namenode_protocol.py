@@ -62,7 +62,6 @@ class NamenodeClient(ProtocolClient):
     protocol = NAMENODE_PROTOCOL
 
     def transaction_id(self) -> int:
-        """Return the last transaction id that the NameNode has written."""
         answer = self._call("getTransactionId", pb.GetTransactionIdRequestProto())
         return signed(answer.txId, 64)
 
@@ -177,8 +176,6 @@ def _queries(node: NamenodeQueries) -> dict[str, Handler]:
 
 
 def namenode_service(node: NamenodeProtocol) -> Service:
-    """Return NamenodeProtocol as a service of an `RpcServer`."""
-
     def start(request: pb.StartCheckpointRequestProto, caller: CallContext) -> pb.StartCheckpointResponseProto:
         command = node.start_checkpoint(registration_of(request.registration), caller)
         if command is None:

@@ -14,8 +14,6 @@ from hadoop_rpc.service import Handler, Method, Service
 
 
 class ServerKind(Enum):
-    """Kind of server that serves a protocol."""
-
     NAMENODE = "NameNode"
     JOURNALNODE = "JournalNode"
 

@@ -49,7 +49,6 @@ class RpcActivity:
             self._counts.sent += sent
 
     def counts(self) -> RpcCounts:
-        """Return the current totals."""
         with self._lock:
             return replace(self._counts)
 
@@ -86,7 +85,6 @@ class LoginCounts:
             self._results[server, result] += 1
 
     def opened(self, protection: str, change: int = 1) -> None:
-        """Change the number of open connections with this protection."""
         with self._lock:
             self._connections[protection] += change
 

@@ -226,7 +226,6 @@ class ServerConnection:
         return frame(delimited(header), delimited(response))
 
     def fail(self, call: Call, error: RemoteError, code: RpcErrorCode = RpcErrorCode.APPLICATION) -> bytes:
-        """Encode the answer to a failed call."""
         header = self._header(call, pb.RpcResponseHeaderProto.ERROR)
         return _failed(header, error, code)
 

@@ -69,8 +69,6 @@ class Service:
 
 
 class Dispatcher:
-    """Dispatcher of calls to their handlers."""
-
     def __init__(self, services: Iterable[Service]) -> None:
         self._services = {service.protocol: service for service in services}
 

@@ -25,7 +25,6 @@ USER_KEYS = keys_in(globals())
 
 
 def process_user() -> str:
-    """Return the user of this process."""
     return pwd.getpwuid(os.geteuid()).pw_name
 
 

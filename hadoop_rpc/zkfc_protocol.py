@@ -41,8 +41,6 @@ class ZKFCProtocol(Protocol):
 
 
 def zkfc_service(controller: ZKFCProtocol) -> Service:
-    """Return ZKFCProtocol as a service of an `RpcServer`."""
-
     def cede(request: pb.CedeActiveRequestProto, _: CallContext) -> pb.CedeActiveResponseProto:
         number = request.millisToCede
         controller.cede_active(number - _UINT32 if number >= _INT32 else number)

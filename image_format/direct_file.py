@@ -57,7 +57,6 @@ class WriteModeChooser:
         return self._both and not self._settled
 
     def no_direct(self) -> None:
-        """Note that direct writes fail."""
         self.direct = self._both = False
 
     def ended(self, size: int, seconds: float, waited: float) -> None:

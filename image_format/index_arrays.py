@@ -82,7 +82,6 @@ class IndexArrays:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays."""
         return sum(getattr(self, item.name).nbytes for item in fields(self))
 
     def save(self, folder: Path) -> None:
@@ -126,7 +125,6 @@ class IndexArrays:
         return int(self.slots[row]) if row >= 0 and self.slots.size else row
 
     def slots_of(self, inode_ids: Ids) -> Ids:
-        """`slot` of each."""
         return self.slots_at(self.ids.find_all(inode_ids))
 
     def ids_at(self, slots: Ids, allocator: ArrayAllocator | None = None) -> Ids:

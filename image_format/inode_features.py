@@ -59,7 +59,6 @@ def to_signed(value: int) -> int:
 
 
 def read_lists(found: Features, body: pb.INodeFile | pb.INodeDirectory) -> None:
-    """Read the ACL and the xattrs of a file or directory."""
     if body.HasField("acl"):
         found.acl = tuple(body.acl.entries)
     if body.HasField("xAttrs"):
@@ -67,7 +66,6 @@ def read_lists(found: Features, body: pb.INodeFile | pb.INodeDirectory) -> None:
 
 
 def fill_lists(body: pb.INodeFile | pb.INodeDirectory, found: Features) -> None:
-    """Fill the ACL and the xattrs of a file or directory."""
     if found.acl is not None:
         body.acl.SetInParent()
         body.acl.entries.extend(found.acl)

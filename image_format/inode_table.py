@@ -130,7 +130,6 @@ class InodeTable:
     # ---- growth --------------------------------------------------------------------------------------------
 
     def reserve_rows(self, more: int) -> None:
-        """Reserve space for `more` rows."""
         if self.count + more > self.rows.size:
             self._bind(_NO_ROWS)
             try:
@@ -146,7 +145,6 @@ class InodeTable:
         return self.count - 1
 
     def reserve_names(self, size: int) -> None:
-        """Reserve space for `size` bytes of names."""
         if self.names_used + size > self.names.size:
             self.names = _NO_BYTES
             try:
@@ -155,7 +153,6 @@ class InodeTable:
                 self.names = self._names.array
 
     def reserve_blocks(self, count: int) -> None:
-        """Reserve space for `count` blocks."""
         if self.blocks_used + count > self.blocks.size:
             self.blocks = _NO_BLOCKS
             try:

@@ -81,7 +81,6 @@ class IdTable:
         self.count += 1
 
     def reserve(self, more: int) -> None:
-        """Reserve space for `more` ids."""
         self.slots = enlarged(self.slots, self.count + more, self._allocator, move_numbers)
 
 
@@ -146,7 +145,6 @@ class BytesTable:
         self.count, self.used = behind, int(ends[-1])
 
     def key(self, number: int) -> bytes:
-        """Return the key with a number."""
         item = self.items[number]
         start = int(item["name_offset"])
         return self.arena[start : start + int(item["name_length"])].tobytes()

@@ -54,7 +54,6 @@ def is_unknown(layout_version: int) -> bool:
 
 
 def newer_layout(one: int, other: int) -> int:
-    """Return the newer of two versions."""
     return min(one, other)
 
 

@@ -40,7 +40,6 @@ def parse_md5(content: bytes, image: str, file: str = "") -> bytes:
 
 
 def md5_path(image: Path) -> Path:
-    """Return the path of the digest file of an image."""
     return image.with_name(md5_name(image.name))
 
 

@@ -21,8 +21,6 @@ _HINT = "Free space on, or replace, the failing disks, and try again."
 
 @dataclass(frozen=True, slots=True)
 class FileFailure:
-    """A file that failed, and the error."""
-
     path: Path
     error: Exception
 
@@ -225,8 +223,6 @@ class _DigestWorker(_Worker):
 
 
 class _FileWorker(_Worker):
-    """Worker that writes the stream to one file."""
-
     def __init__(self, path: Path) -> None:
         super().__init__(f"image-write-{path}")
         self.path = path

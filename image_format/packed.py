@@ -60,7 +60,6 @@ class Packed(Columns):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays."""
         return self.low.nbytes + self.bases.nbytes + self.wide.nbytes
 
     def find(self, wanted: int) -> int:
@@ -68,7 +67,6 @@ class Packed(Columns):
         return int(find_packed(self, wanted))
 
     def find_all(self, wanted: Numbers) -> Numbers:
-        """`find` of each."""
         found: Numbers = find_packed_all(self, wanted)
         return found
 

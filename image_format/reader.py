@@ -197,7 +197,6 @@ class ImageFile:
         return None if entry is None else self._read(entry)
 
     def has_section(self, name: str) -> bool:
-        """Return whether the FileSummary lists a section."""
         return name in self._by_name
 
     def section_bytes(self, name: str) -> memoryview:

@@ -81,7 +81,6 @@ class ImageBrowser:
         return self.below(self.root(), path.split(b"/"))
 
     def root(self) -> LocatedInode | None:
-        """Return the root of the tree."""
         inode = self._inode(ROOT_INODE_ID)
         return None if inode is None else self._place(inode, None, None)
 
@@ -205,7 +204,6 @@ class ImageBrowser:
         return SnapshotFolder(place, [self._place(root, number, place) for root, number in roots])
 
     def child(self, place: LocatedInode, name: bytes) -> LocatedInode | None:
-        """Return a child of an inode by name, None if it is missing."""
         if not place.inode.HasField("directory"):
             return None
         if place.snapshot is not None:

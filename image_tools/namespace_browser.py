@@ -36,7 +36,6 @@ class SubtreeTotals(NamedTuple):
     space: int
 
     def plus(self, more: SubtreeTotals) -> SubtreeTotals:
-        """Return the sums of both."""
         return SubtreeTotals(*(one + other for one, other in zip(self, more, strict=True)))
 
 

@@ -69,7 +69,6 @@ SNAPSHOT_FOLDER_ACL: Final = ClientAcl("", "", None)
 
 
 def components(path: bytes) -> list[bytes]:
-    """Return the names of a path."""
     return [name for name in path.split(b"/") if name]
 
 
@@ -161,8 +160,6 @@ class ContentSummary(NamedTuple):
 
 
 class SnapshotRoot(NamedTuple):
-    """A snapshot of a directory."""
-
     id: int
     inode: ClientInode
 
@@ -304,7 +301,6 @@ class NamespaceReads:
         return [SnapshotRoot(each.snapshot or 0, self.inode(each, each.inode.name, count)) for each in folder.snapshots]
 
     def snapshots_of(self, place: LocatedInode, path: bytes) -> list[SnapshotRoot]:
-        """Return the snapshots of a directory."""
         self.check(place, Access.READ)
         return self.snapshots(self._browser.snapshot_folder(place), path)
 

@@ -72,7 +72,6 @@ class DoubleBuffer:
 
     @property
     def next_txid(self) -> int:
-        """Txid of the next record."""
         return self._filling.last + 1
 
     @property

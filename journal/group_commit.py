@@ -23,8 +23,6 @@ from journal.journal import RecordBatch
 
 
 class CommitStep(Enum):
-    """The next step of a caller."""
-
     DONE = "done"
     FLUSH = "flush for all that wait"
     WAIT = "wait for the thread that flushes"
@@ -90,7 +88,6 @@ class GroupCommit:
 
     @property
     def durable_txid(self) -> int:
-        """Newest durable transaction."""
         return self._buffer.durable_txid
 
     @property
@@ -176,7 +173,6 @@ class GroupCommit:
         metrics.largest_batch_bytes = max(metrics.largest_batch_bytes, size)
 
     def release(self) -> None:
-        """Release the turn."""
         self._claimed = False
 
     def fail(self, error: JournalError) -> None:
@@ -199,5 +195,4 @@ class GroupCommit:
         return self._buffer.read(from_txid, durable_only=durable_only)
 
     def metrics(self) -> CommitMetrics:
-        """Return the current counts."""
         return replace(self._metrics, pending=self._buffer.count, pending_bytes=self._buffer.size)

@@ -65,8 +65,6 @@ class CopiedSegment:
 
 @dataclass(slots=True)
 class _RecordDigest:
-    """Count and digest of records."""
-
     transactions: int = 0
     digest: blake2b = field(default_factory=blake2b)
 

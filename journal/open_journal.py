@@ -21,8 +21,6 @@ _CURRENT = "current"
 
 @dataclass(frozen=True, slots=True)
 class _JournalOptions:
-    """Options of `open_journal`."""
-
     locks: tuple[StorageLock, ...]
     quorum: QuorumOptions
     bookkeeper: BookKeeperOptions

@@ -93,7 +93,6 @@ class PrimitiveReader:
         return self.limit - self.position
 
     def take(self, size: int) -> bytes:
-        """Return the next `size` bytes."""
         start = self.position
         end = start + size
         if size < 0 or end > self.limit:

@@ -170,5 +170,4 @@ class XmlElement:
             child.finish()
 
     def fault(self, problem: str) -> EditsTextError:
-        """Return an error at this element."""
         return EditsTextError(problem, line=self.line)

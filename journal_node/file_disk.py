@@ -58,7 +58,6 @@ class FileDisk:
         return str(self._root)
 
     def path(self, name: str) -> Path:
-        """Return the path of `name`."""
         return self._root / name
 
     def lock(self) -> None:

@@ -83,7 +83,6 @@ class HostedJournal:
         self._output: JournalOutput | None = None
 
     def open(self) -> None:
-        """Read the folder."""
         self.storage.open()
         if self.storage.info is not None:
             self.reload()

@@ -116,7 +116,6 @@ class JournalNode:
                 journal.close()
 
     def journals(self) -> list[HostedJournal]:
-        """Return the open journals."""
         with self._lock:
             slots = list(self._slots.values())
         return [slot.journal for slot in slots if slot.journal is not None]

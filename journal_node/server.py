@@ -45,7 +45,6 @@ _STOP_SECONDS = 5.0
 
 
 def peers_of(config: JournalNodeConfig, journal: ConfiguredJournal) -> list[RpcPeer]:
-    """Return the other JournalNodes of a journal."""
     found = others(journal.nodes, config.rpc_port, is_local)
     return [RpcPeer(node, user=config.rpc_user, nameservice=journal.nameservice) for node in found]
 

@@ -173,7 +173,6 @@ class Administration:
             return namespace.info.HasField("rollingUpgradeStartTime")
 
     def query_rolling_upgrade(self) -> RollingUpgrade | None:
-        """Return the current rolling upgrade, if any."""
         with self._transactions.view() as namespace:
             if not namespace.info.HasField("rollingUpgradeStartTime"):
                 return None

@@ -89,7 +89,6 @@ class BackupStreams:
                 _LOG.info("backup node %s gets the edits from the next segment on", node.rpc_address)
 
     def release(self, node: NamenodeRegistration) -> None:
-        """Remove a BackupNode."""
         with self._lock:
             stream = self._streams.pop(node.rpc_address, None)
         if stream is not None:

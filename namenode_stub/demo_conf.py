@@ -33,12 +33,10 @@ class DemoPorts:
 
 
 def free_ports() -> DemoPorts:
-    """Return unused ports."""
     return DemoPorts(*free_numbers(3))
 
 
 def free_numbers(count: int) -> list[int]:
-    """Return `count` unused port numbers."""
     with ExitStack() as held:
         return [_hold_port(held) for _ in range(count)]
 
@@ -144,7 +142,6 @@ class HaSite:
 
     @property
     def nodes(self) -> list[str]:
-        """The names of the NameNodes."""
         return list(self.rpc)
 
     @property

@@ -122,7 +122,6 @@ class DemoStage:
             self.stop(process)
 
     def kill_all(self) -> None:
-        """Kill all processes."""
         for process in self.processes:
             kill(process)
 

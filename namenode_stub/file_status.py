@@ -43,7 +43,6 @@ def permission_status(namespace: Namespace, row: int) -> PermissionStatus:
 
 
 def file_status(namespace: Namespace, row: int) -> FileStatus:
-    """Return the status of the live inode in `row`."""
     table = namespace.table
     permissions = permission_status(namespace, row)
     blocks = tuple((block.block_id, block.num_bytes, block.genstamp) for block in table.file_blocks(row))

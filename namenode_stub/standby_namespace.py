@@ -65,7 +65,6 @@ class StandbyNamespace:
 
     @property
     def applied_txid(self) -> int:
-        """Newest transaction in the namespace."""
         return self._tailer.applied_txid
 
     @property
@@ -148,7 +147,6 @@ class StandbyNamespace:
         return self._warm.hand_over()
 
     def close(self) -> None:
-        """Release the namespace."""
         self.stop()
         self._warm.close()
 

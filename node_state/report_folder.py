@@ -35,7 +35,6 @@ class KeptReport:
 
     @property
     def name(self) -> str:
-        """File name of the page."""
         return self.page.name
 
     @property

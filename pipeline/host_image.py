@@ -122,7 +122,6 @@ def _unpack(image: ImageFile, folder: Path) -> None:
 
 
 def section_file(folder: Path, name: str) -> Path:
-    """Return the path of a decompressed section."""
     return folder / f"{name}.section"
 
 

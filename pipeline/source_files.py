@@ -148,7 +148,6 @@ def is_pattern(uri: str) -> bool:
 
 
 def local_path(uri: str) -> Path:
-    """Return the path of a local URI."""
     parts = urlsplit(uri)
     return Path(parts.path if parts.scheme == "file" else uri)
 

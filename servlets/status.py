@@ -38,7 +38,6 @@ class TriggerState(Enum):
 
     @property
     def status(self) -> HTTPStatus:
-        """The HTTP status of the answer."""
         return _STATUS[self]
 
 

@@ -69,12 +69,10 @@ def identity(configuration: Configuration, *own: ConfigKey[str]) -> Identity:
 
 
 def nameservices(configuration: Configuration) -> list[str]:
-    """Return the nameservices of this cluster."""
     return keys.INTERNAL_NAMESERVICES.read(configuration) or keys.NAMESERVICES.read(configuration)
 
 
 def namenode_ids(configuration: Configuration, nameservice: str) -> list[str]:
-    """Return the ids of a nameservice's NameNodes."""
     return keys.HA_NAMENODES.read(configuration, keys.HA_NAMENODES.of(nameservice))
 
 

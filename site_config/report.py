@@ -54,7 +54,6 @@ class ConfigReport:
     warnings: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report for JSON."""
         return {
             "role": self.role.value,
             "valid": not self.faults,

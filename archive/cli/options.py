@@ -28,7 +28,6 @@ _LOCATION = "Directory or URL of the archive"
 
 
 def archive_options(function: F) -> F:
-    """--archive and --key-file."""
     location = click.option("--archive", "location", required=True, metavar="DIR_OR_URL", help=f"{_LOCATION}.")
     return location(_KEY_FILE(function))
 

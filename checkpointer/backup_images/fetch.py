@@ -71,8 +71,6 @@ class StoredBackup:
 
 
 class FetchProgress(Protocol):
-    """Receives the progress of a fetch."""
-
     def begin(self, what: str, total: int | None) -> None:
         """Begin a step: ask, compare, fetch or verify; `total` is in bytes, None if not known."""
 
@@ -81,8 +79,6 @@ class FetchProgress(Protocol):
 
 
 class _SilentProgress:
-    """Shows nothing."""
-
     def begin(self, what: str, total: int | None) -> None:
         """Show nothing."""
 

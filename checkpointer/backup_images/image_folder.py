@@ -80,7 +80,6 @@ class ImageFolder:
         return self.root / _STAGING
 
     def images(self) -> list[StoredImage]:
-        """Return the usable images by txid."""
         return usable_images(image for image in list_images(self.root) if not image.rollback)
 
     def path(self, txid: int) -> Path:

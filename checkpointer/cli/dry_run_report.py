@@ -15,7 +15,6 @@ def ignored_text(count: int) -> str:
 
 
 def dry_run_content(found: DryRun) -> dict[str, Any]:
-    """Return the report for --json."""
     inodes, room = found.inodes, found.room
     return {
         "dryRun": True,
@@ -35,7 +34,6 @@ def dry_run_content(found: DryRun) -> dict[str, Any]:
 
 
 def dry_run_text(found: DryRun) -> str:
-    """Return the report as text."""
     inodes = found.inodes
     lines = [
         f"{found.transactions} transactions to merge onto txid {found.base_txid}",

@@ -137,8 +137,6 @@ def _latest(found: Iterable[Mapping[str, M]]) -> dict[str, M]:
 
 
 class AlarmSilences(_AlarmMarks[AlarmSilence]):
-    """The silences of a daemon."""
-
     def __init__(self, folders: Callable[[], Iterable[Path]], wall: Callable[[], float] = time.time) -> None:
         super().__init__(AlarmSilence, SILENCES, folders, wall)
 

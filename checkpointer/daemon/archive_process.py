@@ -88,7 +88,6 @@ class ArchiveProcess:
 
     @property
     def enabled(self) -> bool:
-        """Whether an archive is configured."""
         return bool(self._config.archive.directory)
 
     # ---- what there is to archive --------------------------------------------------------------------------

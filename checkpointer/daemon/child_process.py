@@ -130,7 +130,6 @@ class ChildQueue:
 
     @property
     def running(self) -> bool:
-        """Whether a process runs."""
         return self._child is not None
 
     def offer(self, task: ChildTask) -> None:

@@ -111,12 +111,10 @@ class DailyReporter:
         self._children.stop()
 
     def alarms(self) -> list[Alarm]:
-        """Return an alarm if the last report failed."""
         error = self._state.error
         return [Alarm(f"{_FAILED}: {error}", _HINT, "report")] if error and self._config.report_daily else []
 
     def state(self, role: CheckpointRole) -> ReportState | None:
-        """Return the state of the reports, None if the daemon makes none."""
         if not self._config.report_daily:
             return None
         return replace(self._state, directory=str(self.folder(role) or ""), running=self._children.running)

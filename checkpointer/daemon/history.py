@@ -38,7 +38,6 @@ class DaemonHistory:
         self._fault = RecurringFault(_LOG, "the history is complete again")
 
     def note(self, entry: HistoryEntry) -> None:
-        """Append an entry."""
         try:
             self._begin()
             self._file.append(entry)
@@ -90,7 +89,6 @@ class DaemonHistory:
 
 
 def history_json(entries: Sequence[HistoryEntry]) -> dict[str, Any]:
-    """Return the answer of GET /history."""
     return {"entries": as_json(entries)}
 
 

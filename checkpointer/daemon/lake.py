@@ -60,7 +60,6 @@ class LakeAppender:
 
     @property
     def enabled(self) -> bool:
-        """Whether a lake is configured."""
         return bool(self._config.lake_directory)
 
     def reconfigure(self, config: CheckpointConfig) -> None:
@@ -87,7 +86,6 @@ class LakeAppender:
         self._children.stop()
 
     def alarms(self) -> list[str]:
-        """Return an alarm if the last append failed."""
         error = self._state.error
         text = f"appending to the lake {self._config.lake_directory} failed: {error}"
         hint = "Check Spark and the lake's directory; the next checkpoint retries."
@@ -102,7 +100,6 @@ class LakeAppender:
 
     @property
     def state(self) -> LakeState | None:
-        """State of the lake, None if none is configured."""
         if not self.enabled:
             return None
         return replace(self._state, directory=self._config.lake_directory, running=self._children.running)

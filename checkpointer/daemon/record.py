@@ -37,7 +37,6 @@ class RecordStore:
 
     @property
     def now(self) -> CheckpointRecord:
-        """The present record."""
         with self._lock:
             return replace(self._record, phase_done=self._done)
 
@@ -103,7 +102,6 @@ class RecordStore:
         )
 
     def offered(self, upload: Upload) -> None:
-        """Record the result of an offer."""
         self._history(
             HistoryEntry(
                 at=self._wall(),

@@ -222,7 +222,6 @@ class CheckpointService:
         self._record.job_failed(known.message)
 
     def job_done(self, name: str) -> None:
-        """Note that a job succeeded."""
         self._faults.job(name).ended()
 
     @property
@@ -282,7 +281,6 @@ class CheckpointService:
     # ---- views ---------------------------------------------------------------------------------------------
 
     def state(self) -> NodeState:
-        """Return the present state of the daemon."""
         status = self._checkpoint_status(self._observe())
         archive, lake = self._archive, self._lake
         marks = self.silences.current(), self.acknowledgements.current()

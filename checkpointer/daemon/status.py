@@ -96,7 +96,6 @@ def daemon_state(
     acknowledged: Mapping[str, AlarmAcknowledgement],
     shadow: ShadowState | None = None,
 ) -> NodeState:
-    """Return the present state."""
     progress, storage = status.progress, role.storage()
     alarms = [*map(_of_role, role.alarms()), *_failing(status), *_not_uploaded(role, progress)]
     # Between the end of an image and retention, less space is free than usual.

@@ -111,7 +111,6 @@ class UploadForecast:
         )
 
     def note_upload(self, upload: Upload) -> None:
-        """Note the result of an upload."""
         if upload.kind is not ImageKind.IMAGE:
             return
         now = self._wall()

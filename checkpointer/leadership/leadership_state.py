@@ -106,7 +106,6 @@ class LeadershipState:
         return replace(self, silent_since=since, problem=problem)
 
     def status(self, now: float) -> LeadershipStatus:
-        """Return the status at `now`."""
         if now - self.asked_at < self.timeout:
             return LeadershipStatus.LEADING if self.mine else LeadershipStatus.FOLLOWING
         if self.silent_since is not None and now - self.silent_since >= self.timeout:

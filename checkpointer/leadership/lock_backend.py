@@ -27,8 +27,6 @@ _HINT = "Check checkpointer.leader.lock: its directory must exist on storage tha
 
 
 class LockOutcome(Enum):
-    """Result of a request for the lock."""
-
     ACQUIRED = "acquired now"
     KEPT = "held already"
     HELD_BY_OTHER = "held by another daemon"
@@ -145,7 +143,6 @@ class FileLock:
 
 
 def open_lock_backend(settings: LeaderSettings) -> LockBackend | None:
-    """Return the backend that `settings` name; None without one."""
     if settings.file is not None:
         return FileLock(settings.file)
     if settings.ensemble is not None:

@@ -90,8 +90,6 @@ class UploadPolicy:
 
 @dataclass(frozen=True, slots=True)
 class _OfferedImage:
-    """The image of an offer."""
-
     path: Path
     txid: int
     kind: ImageKind

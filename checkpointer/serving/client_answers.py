@@ -93,7 +93,6 @@ class NamespaceRead(NamedTuple):
         return place
 
     def file(self, text: str, *, follow: bool = True) -> LocatedInode:
-        """Return the file at a path."""
         place = self.existing(text, follow=follow)
         if not place.inode.HasField("file"):
             raise not_found("Path is not a file: {}", text.encode())

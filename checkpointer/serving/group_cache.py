@@ -30,7 +30,6 @@ class GroupCache:
         self._kept: OrderedDict[str, tuple[float, frozenset[str]]] = OrderedDict()
 
     def of(self, user: str) -> frozenset[str]:
-        """Return the groups of a user."""
         now = self._clock()
         with self._lock:
             kept = self._kept.get(user)

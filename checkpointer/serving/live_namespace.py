@@ -161,7 +161,6 @@ class LiveNamespace:
     # ---- callers -------------------------------------------------------------------------------------------
 
     def permissions(self, user: str) -> PermissionChecker:
-        """Return the permissions of a user."""
         groups = self._groups.of(user)
         superuser = user == self._owner or self._config.supergroup in groups
         return PermissionChecker(user, groups, superuser, self._config.permissions)

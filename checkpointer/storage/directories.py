@@ -175,7 +175,6 @@ class StorageDirectories:
             self._dropped[root] = Alarm("it was left out at the last run", self._hint())
 
     def release(self) -> None:
-        """Release all locks."""
         for lock in self._locks.values():
             lock.release()
 

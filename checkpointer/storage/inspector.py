@@ -24,8 +24,6 @@ MISSING_VERSION_HINT = "Restore VERSION from another directory of the same NameN
 
 
 class StorageState(Enum):
-    """Completeness of a storage directory."""
-
     MISSING = "missing"
     NOT_FORMATTED = "not formatted"
     HALF_FORMATTED = "half-formatted"

@@ -101,7 +101,6 @@ def usable_images(images: Iterable[StoredImage]) -> list[StoredImage]:
 
 
 def with_usable_images(storage: StorageDirectory) -> StorageDirectory:
-    """Return `storage` without its unusable images."""
     for path in storage.irregular:
         _report(path, "it is not a regular file")
     return replace(storage, images=tuple(usable_images(storage.images)))
@@ -149,7 +148,6 @@ def newest_usable_copies(found: Sequence[StorageDirectory]) -> list[StoredImage]
 
 
 def newest_usable_path(directories: Iterable[StorageDirectory]) -> Path | None:
-    """Return the path of the newest usable image, None without one."""
     images = [image for each in directories for image in with_usable_images(each).images]
     return max(images, key=lambda image: image.txid).path if images else None
 

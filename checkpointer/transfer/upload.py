@@ -108,8 +108,6 @@ def upload_image(
 
 
 class _PutRequest:
-    """One PUT request."""
-
     def __init__(
         self, url: str, path: Path, size: int, timeout: float, cancel: Callable[[], bool], tell: Callable[[int], None]
     ) -> None:

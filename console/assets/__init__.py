@@ -14,7 +14,6 @@ def base_style() -> str:
 
 @functools.cache
 def console_style() -> str:
-    """Return the whole style of the console."""
     return base_style() + _text("console.css")
 
 

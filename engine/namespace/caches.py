@@ -57,7 +57,6 @@ class CacheManager:
         return CachePoolInfo(pool.poolName, pool.ownerName, pool.groupName, mode, limit, expiry, replication)
 
     def directives(self) -> list[CacheDirectiveInfo]:
-        """Return all directives by id."""
         return [
             CacheDirectiveInfo(each.id, each.path, each.replication, each.pool, each.expiration.millis)
             for _, each in sorted(self._directives.items())

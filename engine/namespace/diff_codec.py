@@ -252,7 +252,6 @@ class DiffEncoder:
         self.lost: set[int] = set()
 
     def encode(self, row: int, diffs: Diffs, numbering: Numbering) -> Iterator[bytes]:
-        """Encode the entry of an inode with its diffs."""
         entry = pb.DiffEntry(
             type=pb.DiffEntry.FILEDIFF if isinstance(diffs, FileDiffs) else pb.DiffEntry.DIRECTORYDIFF,
             inodeId=int(self._table.id[row]),

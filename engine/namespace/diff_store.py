@@ -101,7 +101,6 @@ class DiffStore:
         return diffs is not None and diffs.any
 
     def read(self, row: int) -> None:
-        """Read all diffs of an inode."""
         diffs = self._loaded[row] if row in self._loaded else self._load(row, whole=True)
         if diffs is not None:
             _ = diffs.items
@@ -265,7 +264,6 @@ class DiffStore:
             self._dirty.add(row)
 
     def remove(self, row: int) -> None:
-        """Remove the diffs of an inode."""
         if self.get(row) is not None:
             self._loaded[row] = None
             self._count(row)

@@ -341,8 +341,6 @@ class FileDiffs(DiffList[FileDiff]):
 
 @dataclass(slots=True, eq=False)
 class DirectoryDiffs(DiffList[DirectoryDiff]):
-    """Diffs of a directory."""
-
     _searches: int = 0
 
     def created_node(self, diff: DirectoryDiff, name: bytes) -> Node | None:

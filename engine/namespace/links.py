@@ -117,7 +117,6 @@ class ChildLinks:
         return bool(number)
 
     def reserve(self, more: int) -> None:
-        """Reserve space for `more` links."""
         needed = self.count + more
         if needed > self.links.size:
             self._bind(_NO_LINKS)

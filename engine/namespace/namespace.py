@@ -307,7 +307,6 @@ class Namespace:
         reclaim.remove_snapshot(row, self.history.lookup.prior_of_directory(row, snapshot_id))
 
     def snapshottable_below(self, row: int) -> list[int]:
-        """Return the rows of snapshottable directories at or below `row`."""
         if self.table.kind[row] != DIRECTORY:
             return []
         ids = list(self.snapshots.snapshottable_ids)

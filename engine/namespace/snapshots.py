@@ -46,7 +46,6 @@ class Snapshot:
 
     @classmethod
     def of(cls, record: pb.Snapshot) -> Snapshot:
-        """Return the snapshot of a record."""
         root = record.root
         return cls(record.snapshotId, root.id, root.name, lambda: root.directory, record)
 
@@ -64,7 +63,6 @@ class Snapshot:
         return self._record is None or not has_unknown_fields(self._record)
 
     def to_record(self) -> pb.Snapshot:
-        """Return the record of the snapshot."""
         if self._record is None:
             root = pb.INode(type=pb.INode.DIRECTORY, id=self.root_id, directory=self.directory)
             self._record = pb.Snapshot(snapshotId=self.id, root=root)
@@ -121,7 +119,6 @@ class SnapshotManager:
 
     @property
     def ids(self) -> frozenset[int]:
-        """Ids of all snapshots."""
         return frozenset(self._by_id)
 
     @property
@@ -197,7 +194,6 @@ class SnapshotManager:
 
     @property
     def next_id(self) -> int:
-        """Id of the next snapshot."""
         return self._header.snapshotCounter
 
     def create(self, directory_id: int, name: bytes, attributes: Callable[[], pb.INodeDirectory]) -> Snapshot:
@@ -247,7 +243,6 @@ class SnapshotManager:
             )
 
     def encode(self) -> bytes:
-        """Encode the SNAPSHOT section."""
         self._header.snapshottableDir[:] = self._snapshottable
         self._header.numSnapshots = len(self._by_id)
         ordered = [

@@ -63,7 +63,6 @@ def _checked_blocks(path: str, blocks: Sequence[Block]) -> Sequence[Block]:
 
 
 def _open_for_write(namespace: Namespace, row: int, client_name: str, client_machine: str, path: str = "") -> None:
-    """Open a file for write."""
     table = namespace.table
     namespace.tree.touch(row)
     table.flags[row] |= UNDER_CONSTRUCTION

@@ -34,7 +34,6 @@ class KernelState:
         self._pointed: dict[str, Callable[[], npt.NDArray[Any] | None]] = dict.fromkeys(MOVING, lambda: None)
 
     def read_counters(self) -> Counters:
-        """Return the present counters."""
         return Counters._make(self.counters.tolist())
 
     def point(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:

@@ -136,7 +136,6 @@ class _ReplayRun:
         self._report_at = _REPORT_EVERY
 
     def plainly(self, ops: Iterable[EditOp]) -> None:
-        """Apply operations one by one."""
         self._plainly(ops)
 
     def _plainly(self, ops: Iterable[EditOp]) -> bool:

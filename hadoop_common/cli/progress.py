@@ -99,7 +99,6 @@ class ProgressObserver:
                 self._say()
 
     def advance(self, done: int) -> None:
-        """Record the progress of the phase."""
         with self._lock:
             self._done = done
             self._say()

@@ -129,7 +129,6 @@ class Der:
         self._position = 0
 
     def rest(self) -> bytes:
-        """Return the unread bytes."""
         return self._data[self._position :]
 
     def sequence(self) -> Der:

@@ -41,8 +41,6 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True)
 class KeyStore:
-    """The contents of a store."""
-
     keys: tuple[KeyPair, ...]
     certificates: tuple[Certificate, ...]
 

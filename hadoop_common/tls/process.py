@@ -187,7 +187,6 @@ def context_for(host: str, sockets: type[ssl.SSLSocket] = ssl.SSLSocket) -> ssl.
 
 
 def set_in_use(server: ServerTls, *, now: bool) -> None:
-    """Record whether `server` is in use `now`."""
     with _lock:
         if now:
             _servers.append(server)
@@ -196,7 +195,6 @@ def set_in_use(server: ServerTls, *, now: bool) -> None:
 
 
 def reload_changed_stores() -> None:
-    """Reload all changed files now."""
     for each in _in_use():
         each.reload_if_changed(now=True)
 

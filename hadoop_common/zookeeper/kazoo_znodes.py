@@ -106,7 +106,6 @@ class KazooZNodes:
         self._do(path, lambda client: client.delete_async(path, version), decides=parent_of(path))
 
     def delete_tree(self, path: str) -> None:
-        """Delete a znode with all its descendants, if it exists."""
         with suppress(NoNodeError):
             for name in self.children(path):
                 self.delete_tree(f"{path}/{name}")

@@ -30,8 +30,6 @@ _MIN_MEMORY: Final = 1 << 30
 
 
 class Request(NamedTuple):
-    """Request to compile a kernel."""
-
     module: str
     name: str
     signature: Any
@@ -39,8 +37,6 @@ class Request(NamedTuple):
 
 
 class BackgroundCompiler:
-    """Client of the background compiler."""
-
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None

@@ -84,7 +84,6 @@ def _print(shown: list[Difference], counts: Counter[str], inodes: tuple[int, int
 
 
 def difference_line(difference: Difference) -> str:
-    """Return one line of text for a difference."""
     parts = [f"{difference.kind.value:<8}", difference.topic.value, _text(difference.subject)]
     if difference.detail:
         parts.append(f"({_text(difference.detail)})")
@@ -114,7 +113,6 @@ def _text(value: str) -> str:
 
 
 def difference_content(difference: Difference) -> dict[str, Any]:
-    """Return the JSON value of a difference."""
     content = {
         "topic": difference.topic.value,
         "kind": difference.kind.value,

@@ -22,8 +22,6 @@ class ChangeKind(Enum):
 
 
 class ItemKind(Enum):
-    """Kind of the differing items."""
-
     COUNTER = "counter"
     ERASURE_CODING_POLICY = "erasure coding policy"
     INODE = "inode"

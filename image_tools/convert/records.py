@@ -84,7 +84,6 @@ _RULES = (
 
 
 def empty_findings() -> Findings:
-    """Return empty findings."""
     return np.zeros((kernels.FINDINGS, 2), np.int64)
 
 

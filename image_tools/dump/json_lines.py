@@ -166,7 +166,6 @@ class _Writer:
         }
 
     def section(self, name: str) -> Iterator[str | bytes]:
-        """Yield the lines of a section."""
         records = self._records
         match name:
             case "NS_INFO":

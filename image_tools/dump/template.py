@@ -94,7 +94,6 @@ class PrintStep:
 
 
 def literal(text: str) -> PrintStep:
-    """Print a text."""
     return PrintStep(kernel.LITERAL, text=text)
 
 
@@ -154,7 +153,6 @@ def always_inside(field: str, *steps: PrintStep) -> PrintStep:
 
 
 def each(field: str, *steps: PrintStep, between: str = "") -> PrintStep:
-    """Print each element of a repeated field."""
     return replace(PrintStep(kernel.EACH, field, text=between, steps=steps), present=frozenset([field]))
 
 

@@ -26,22 +26,18 @@ def escaped(value: str) -> str:
 
 
 def text(tag: str, value: str | bytes) -> str:
-    """Return an element with text."""
     return f"<{tag}>{escaped(java_text(value))}</{tag}>"
 
 
 def number(tag: str, value: int) -> str:
-    """Return an element with a number."""
     return f"<{tag}>{value}</{tag}>"
 
 
 def number_steps(tag: str, field: str) -> tuple[PrintStep, ...]:
-    """Return steps for an element with a number."""
     return literal(f"<{tag}>"), put_number(field), literal(f"</{tag}>")
 
 
 def text_steps(tag: str, field: str) -> tuple[PrintStep, ...]:
-    """Return steps for an element with text."""
     return literal(f"<{tag}>"), put_data(field), literal(f"</{tag}>")
 
 
@@ -94,7 +90,6 @@ OPEN_FILE = (literal("<inode>"), *number_steps("id", "inodeId"), *text_steps("pa
 def inode_steps(
     file: tuple[PrintStep, ...], directory: tuple[PrintStep, ...], symlink: tuple[PrintStep, ...]
 ) -> tuple[PrintStep, ...]:
-    """Return steps for an inode from the steps of each kind."""
     return (
         *number_steps("id", "id"),
         *word_steps("type", "", "type"),
@@ -125,12 +120,10 @@ def snapshottable_element(header: pb.SnapshotSection) -> str:
 
 
 def created_element(name: bytes) -> str:
-    """Return an entry of a created list."""
     return f"<created>{text('name', name)}</created>\n"
 
 
 def pool_element(pool: pb.CachePoolInfoProto) -> str:
-    """Return a cache pool."""
     return (
         f"<pool>{text('poolName', pool.poolName)}{text('ownerName', pool.ownerName)}"
         f"{text('groupName', pool.groupName)}{number('mode', pool.mode)}{number('limit', pool.limit)}"

@@ -69,7 +69,6 @@ class Release2Xml:
         yield from ()
 
     def section(self, name: str) -> Iterator[str | bytes]:
-        """Yield the XML of a section of the image."""
         match name:
             case "NS_INFO":
                 yield self._ns_info()

@@ -184,7 +184,6 @@ class Release3Xml:
         )
 
     def section(self, name: str) -> Iterator[str | bytes]:
-        """Yield the XML of a section of the image."""
         match name:
             case "NS_INFO":
                 yield self._ns_info()

@@ -39,7 +39,6 @@ class ElementFields:
         return tag in self._left
 
     def each(self, tag: str) -> Iterator[ElementFields]:
-        """Return the elements with this name."""
         return map(ElementFields, self._left.pop(tag, []))
 
     def inner(self, tag: str) -> ElementFields | None:
@@ -150,7 +149,6 @@ class MessageBuilder:
         return inode
 
     def file(self, fields: ElementFields) -> pb.INodeFile:
-        """Return a file from the elements in `fields`."""
         file = pb.INodeFile(
             modificationTime=fields.number("mtime"),
             accessTime=fields.number("atime"),
@@ -174,7 +172,6 @@ class MessageBuilder:
         return file
 
     def directory(self, fields: ElementFields) -> pb.INodeDirectory:
-        """Return a directory from the elements in `fields`."""
         directory = pb.INodeDirectory(
             modificationTime=fields.number("mtime"), permission=self._permission(fields.text("permission"))
         )
@@ -273,7 +270,6 @@ def _name_of(diff: ElementFields) -> bytes | None:
 
 
 def blocks(fields: ElementFields) -> list[pb.BlockProto]:
-    """Return the blocks of a file or of its diff."""
     found = []
     held = fields.inner("blocks")
     if held is not None:
@@ -334,7 +330,6 @@ _FIRST_OWN_POLICY = 64
 
 
 def delegation_key(fields: ElementFields) -> pb.DelegationKey:
-    """Return a master key."""
     found = pb.DelegationKey(id=fields.number("id", 32), key=bytes.fromhex(fields.text("key")))
     if fields.has("expiry"):
         found.expiryDate = fields.date("expiry")
@@ -343,7 +338,6 @@ def delegation_key(fields: ElementFields) -> pb.DelegationKey:
 
 
 def token(fields: ElementFields) -> pb.PersistToken:
-    """Return a delegation token."""
     found = pb.PersistToken()
     for tag in ("version", "sequenceNumber", "masterKeyId"):
         if fields.has(tag):
@@ -359,7 +353,6 @@ def token(fields: ElementFields) -> pb.PersistToken:
 
 
 def pool(fields: ElementFields) -> pb.CachePoolInfoProto:
-    """Return a cache pool."""
     found = pb.CachePoolInfoProto(
         poolName=fields.text("poolName"),
         ownerName=fields.text("ownerName"),
@@ -373,7 +366,6 @@ def pool(fields: ElementFields) -> pb.CachePoolInfoProto:
 
 
 def directive(fields: ElementFields) -> pb.CacheDirectiveInfoProto:
-    """Return a cache directive."""
     found = pb.CacheDirectiveInfoProto(
         id=fields.signed("id"),
         path=fields.text("path"),

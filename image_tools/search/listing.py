@@ -13,8 +13,6 @@ from image_tools.search.scan import NoSuchPathError
 
 
 class ListedInode(NamedTuple):
-    """An inode and its path."""
-
     path: str
     place: LocatedInode
 

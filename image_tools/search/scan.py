@@ -84,7 +84,6 @@ class NamespaceScan:
         return path_of(self._paths, slot, self._name(columns, number))
 
     def paths(self, found: FoundInodes) -> Iterator[bytes]:
-        """Yield the path of each inode."""
         content = self._buffer.data
         prefixes: dict[int, bytes] = {}
         columns = found.columns
@@ -176,7 +175,6 @@ class NamespaceScan:
         return mask
 
     def _slot_at(self, path: bytes) -> int:
-        """Return the slot of the inode at a path."""
         if path == b"/":
             return self._paths.root
         above, _, name = path.rpartition(b"/")

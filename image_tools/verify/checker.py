@@ -76,7 +76,6 @@ class Verification:
     findings: Findings
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the result for JSON."""
         found = self.findings
         return {
             "file": str(self.path),

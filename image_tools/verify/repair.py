@@ -58,7 +58,6 @@ class Repair:
         return not any(finding.code in _UNCHECKED for finding in self.changes)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the result for the report."""
         return {
             "source": str(self.source),
             "output": None if self.output is None else str(self.output),

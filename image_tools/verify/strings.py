@@ -101,7 +101,6 @@ class StringTableCheck:
 
     @property
     def size(self) -> int:
-        """Size of the section in bytes."""
         return len(self._view.data)
 
     @property

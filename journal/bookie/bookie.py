@@ -178,7 +178,6 @@ class Bookie:
 
 
 def storage_fault(directory: Path, fault: OSError) -> JournalStorageError:
-    """Return the error of a directory that cannot be used."""
     return JournalStorageError(
         f"the bookie's directory cannot be used: {error_text(fault, directory)}", file=str(directory)
     )

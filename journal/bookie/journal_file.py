@@ -30,7 +30,6 @@ _CHUNK = 1 << 20
 
 
 def encode_record(record: BookieRecord) -> bytes:
-    """Return the bytes of a record in the file."""
     match record:
         case EntryRecord():
             payload = record.body
@@ -42,7 +41,6 @@ def encode_record(record: BookieRecord) -> bytes:
 
 
 def decode_payload(payload: bytes) -> BookieRecord:
-    """Return the record of a payload."""
     ledger_id, entry_id = _IDS.unpack_from(payload)
     if entry_id == _KEY:
         return KeyRecord(ledger_id, payload[_IDS.size :])
@@ -121,7 +119,6 @@ class JournalFile:
         return places
 
     def cut(self, end: int) -> None:
-        """Truncate the file to `end`."""
         os.ftruncate(self._file, end)
         self._end = end
 

@@ -46,8 +46,6 @@ Body = bytes | RecordPlace
 
 @dataclass(frozen=True, slots=True)
 class EntryRecord:
-    """Journal record of an entry."""
-
     ledger_id: int
     entry_id: int
     body: bytes
@@ -104,7 +102,6 @@ class BookieState:
 
     @property
     def entries(self) -> int:
-        """Number of entries."""
         return sum(len(ledger.entries) for ledger in self._ledgers.values())
 
     def apply(self, record: BookieRecord, place: RecordPlace | None = None) -> None:
@@ -203,7 +200,6 @@ class BookieState:
 
 
 def with_body(response: BookieResponse, body: bytes | None) -> BookieResponse:
-    """Return the response with the body."""
     match response:
         case ReadResponse() if body is not None:
             return ReadResponse(response.code, response.ledger_id, response.entry_id, body)

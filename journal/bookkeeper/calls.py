@@ -15,8 +15,6 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class AddressedRequest:
-    """A request to one bookie."""
-
     bookie: str
     request: BookieRequest
 

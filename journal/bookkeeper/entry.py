@@ -97,7 +97,6 @@ def body_ids(body: Buffer) -> tuple[int, int, int]:
 
 
 def crc32c(data: bytes) -> int:
-    """Return the CRC-32C (Castagnoli)."""
     table = _crc32c_table()
     crc = 0xFFFFFFFF
     for byte in data:

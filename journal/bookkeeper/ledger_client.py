@@ -124,7 +124,6 @@ class LedgerClient:
         return ReadLedger(self, ledger_id, metadata, codec)
 
     def close(self) -> None:
-        """Close the connections."""
         self._connections.close()
 
     # ---- procedures ----

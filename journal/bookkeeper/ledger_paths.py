@@ -31,7 +31,6 @@ class LedgerPaths:
     manager: LedgerManager
 
     def of(self, ledger_id: int) -> str:
-        """Return the znode of a ledger."""
         if self.manager is LedgerManager.FLAT:
             return f"{self.root}/L{ledger_id:010d}"
         if self.manager is LedgerManager.LONG or ledger_id >= _LONG_FROM:

@@ -118,7 +118,6 @@ def decode_request(packet: Buffer) -> V3Request:
 
 
 def encode_response(answer: V3Response) -> bytes:
-    """Return the packet of `answer`."""
     response = answer.response
     message = pb.Response(header=pb.BKPacketHeader(version=pb.VERSION_THREE, txnId=answer.txn_id))
     message.status = _STATUS[response.code]

@@ -40,7 +40,6 @@ class SlowBookies:
             self._failures[bookie] = failures + 1, now + _BACK_OFF.wait(failures + 1)
 
     def answered(self, bookie: str) -> None:
-        """Record that a bookie answered."""
         self._failures.pop(bookie, None)
 
     def _is_slow(self, bookie: str, now: float) -> bool:

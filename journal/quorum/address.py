@@ -15,8 +15,6 @@ DEFAULT_PORT = 8485  # dfs.journalnode.rpc-address
 
 @dataclass(frozen=True, slots=True)
 class NodeAddress:
-    """The RPC address of a JournalNode."""
-
     host: str
     port: int
 

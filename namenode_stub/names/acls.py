@@ -45,7 +45,6 @@ class AclOperations(NamespaceOperations):
         self._change(path, lambda entries: filtered(entries, spec))
 
     def remove_default(self, path: str) -> None:
-        """Remove the default ACL of a directory."""
         self._change(path, without_defaults)
 
     def remove(self, path: str) -> None:

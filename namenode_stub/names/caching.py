@@ -49,16 +49,12 @@ class CacheDemand:
 
 @dataclass(frozen=True, slots=True)
 class PoolView:
-    """A client's view of a pool."""
-
     info: CachePoolInfo
     needed: CacheDemand
 
 
 @dataclass(frozen=True, slots=True)
 class DirectiveView:
-    """A client's view of a directive."""
-
     info: CacheDirectiveInfo
     needed: CacheDemand
     has_expired: bool
@@ -101,7 +97,6 @@ class Caching(NamespaceOperations):
             )
 
     def remove_pool(self, name: str, caller: ClientCall = LOCAL_CALL) -> None:
-        """Remove a pool and its directives."""
         check_pool_name(name)
         with self._transactions.change(f"remove cache pool {name}"):
             if self._find_pool(name) is None:

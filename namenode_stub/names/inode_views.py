@@ -98,7 +98,6 @@ def xattrs_of(namespace: Namespace, place: InodePlace) -> list[XAttr]:
 def view_of(
     namespace: Namespace, place: InodePlace, name: bytes = b"", policies: EffectivePolicies = NO_POLICIES
 ) -> InodeView:
-    """Return a client's view of an inode."""
     table, row = namespace.table, place.row
     kind = int(table.kind[row])
     copy = copy_at(namespace, place)

@@ -38,7 +38,6 @@ def checked_path(path: str) -> str:
 
 
 def parent_of(path: str) -> str:
-    """Return the path of the parent directory."""
     return path.rpartition("/")[0] or "/"
 
 

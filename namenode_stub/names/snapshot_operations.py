@@ -20,7 +20,6 @@ from namenode_stub.refusals import (
 
 
 def snapshot_path(root: str, name: str) -> str:
-    """Return the path of a snapshot."""
     return f"{root.rstrip('/')}/{DOT_SNAPSHOT}/{name}"
 
 

@@ -28,7 +28,6 @@ class StoragePolicies(NamespaceOperations):
     """Operations on storage policies; changes raise as `Transactions.change` and `perform`."""
 
     def all(self) -> list[StoragePolicy]:
-        """Return all policies, by id."""
         hadoop3 = self._namespace.hadoop3
         return [policy for policy in STORAGE_POLICIES if hadoop3 or not policy.needs_hadoop3]
 
@@ -60,7 +59,6 @@ class StoragePolicies(NamespaceOperations):
         return policy
 
     def set(self, path: str, name: str) -> None:
-        """Set the policy of a file or directory."""
         policy = self.named(name)
         with self._transactions.change(f"set storage policy for {path}"):
             if self._is_file(path):

@@ -19,8 +19,6 @@ _MODE_MASK = 0o1777
 
 
 class AttributeChanges:
-    """Handlers of attributes."""
-
     def __init__(self, names: ActiveNamespace, cache: RetryCache, switch: ServiceSwitch) -> None:
         self._names = names
         self._attributes = names.attributes

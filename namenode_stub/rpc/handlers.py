@@ -32,7 +32,6 @@ def new_path(path: str) -> str:
 
 
 def caller_of(context: CallContext) -> ClientCall:
-    """Return the caller and its RPC."""
     call_id = context.call_id if context.client_id else NO_CALL_ID
     return ClientCall(user=context.user, machine=context.peer, client_id=context.client_id, call_id=call_id)
 

@@ -14,8 +14,6 @@ from namenode_stub.rpc.statuses import client_inode
 
 
 class SnapshotCalls:
-    """Handlers of snapshots."""
-
     def __init__(self, names: ActiveNamespace, cache: RetryCache, switch: ServiceSwitch) -> None:
         self._names = names
         self._snapshots = names.snapshots

@@ -13,7 +13,6 @@ _NO_TOKEN = pb.TokenProto(identifier=b"", password=b"", kind="", service="")
 
 
 def client_inode(view: InodeView) -> ClientInode:
-    """Return the status of an inode."""
     return ClientInode(
         type=_TYPES[view.kind],
         id=view.id,

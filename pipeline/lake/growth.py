@@ -60,7 +60,6 @@ class GrowthRow:
         return Totals(*(new - old for new, old in zip(last, first, strict=True)))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the row for JSON."""
         return {"name": self.name, "change": self.change._asdict(), "totals": [each._asdict() for each in self.totals]}
 
 
@@ -73,7 +72,6 @@ class Growth:
     owners: Sequence[GrowthRow]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the growth for JSON."""
         return {
             "images": [image.as_dict() for image in self.images],
             "directories": [row.as_dict() for row in self.directories],

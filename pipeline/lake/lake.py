@@ -61,7 +61,6 @@ class ImageInLake:
         return {"cluster": self.cluster, "txid": str(self.txid)}
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the image for JSON."""
         return {
             "cluster": self.cluster,
             "txid": self.txid,
@@ -96,7 +95,6 @@ def _table(root: str, table: Table, partitions: Sequence[pa.Field]) -> LakeTable
 
 
 def is_lake(uri: str) -> bool:
-    """Return whether a URI is a lake."""
     return any(is_delta_table(f"{uri.rstrip('/')}/{name}") for name in (IMAGES, EDITS.name))
 
 
@@ -142,7 +140,6 @@ class LakeContents:
         return {cluster: gaps for cluster, ranges in self.edits.items() if (gaps := holes(ranges))}
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the content for JSON."""
         return {
             "images": [image.as_dict() for image in self.images],
             "edits": _as_rows(self.edits),

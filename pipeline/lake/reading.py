@@ -34,7 +34,6 @@ class LakeUri:
 
 
 def parse_lake_uri(uri: str) -> LakeUri | None:
-    """Return the lake that a URI names, None if it names none."""
     parts = uri.split("@")
     for count in range(min(3, len(parts))):
         root = "@".join(parts[: len(parts) - count])

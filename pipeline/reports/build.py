@@ -23,8 +23,6 @@ _VERIFIED, _SNAPSHOTS = "verify", "snapshots"
 
 
 class ReportProgress(Protocol):
-    """Receives the progress of a report."""
-
     def phase(self, name: str, total: int | None) -> None:
         """Begin a phase of `total` bytes, None if unknown."""
 

@@ -75,8 +75,6 @@ class FsImageDataSource(DataSource):
 
 
 class ImagePart(InputPartition):
-    """A part of an image file."""
-
     def __init__(self, file: SourceFile, part: TablePart) -> None:
         self.file = file
         self.part = part

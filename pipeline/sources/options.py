@@ -69,7 +69,6 @@ class SourceOptions:
         )
 
     def text(self, name: str, default: str) -> str:
-        """Return a text, `default` if not given."""
         return self._given.get(name, default)
 
     def integer(self, name: str, *, least: int) -> int | None:

@@ -33,8 +33,6 @@ class TablePart:
 
 
 class TableReader(Protocol):
-    """Reader of one table of an image."""
-
     @property
     def table(self) -> Table: ...
 

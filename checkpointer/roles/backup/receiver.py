@@ -169,7 +169,6 @@ class JournalReceiver:
     # ---- observation ---------------------------------------------------------------------------------------
 
     def position(self) -> StreamPosition:
-        """Return the present position."""
         with self._lock:
             return StreamPosition(self._state, self._last_txid, self._open_segment(), self._reason, self._streamed)
 

@@ -67,7 +67,6 @@ class JournalNodeMonitor:
             note.answered, note.fault, note.asked_at = answered, fault, None
 
     def states(self) -> tuple[JournalNodeState, ...]:
-        """Return the present states of the nodes."""
         with self._lock:
             newest = max((note.last_txid for note in self._notes.values()), default=-1)
             return tuple(self._state(node, note, newest) for node, note in self._notes.items())

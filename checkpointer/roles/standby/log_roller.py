@@ -16,8 +16,6 @@ _START_OF_SEGMENT = 1
 
 
 class RollableNameNodes(Protocol):
-    """The NameNodes (`NameNodes`)."""
-
     def last_txids(self) -> Mapping[str, int]: ...
 
     def roll(self, cancelled: Callable[[], bool]) -> str: ...

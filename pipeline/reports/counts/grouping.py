@@ -111,7 +111,6 @@ def more_than_none(rows: pa.Table, name: str) -> pa.Table:
 
 
 def with_columns(rows: pa.Table, columns: Mapping[str, Numbers]) -> pa.Table:
-    """Return a table with more columns."""
     for name, values in columns.items():
         rows = rows.append_column(name, pa.array(values))
     return rows

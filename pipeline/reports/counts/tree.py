@@ -134,7 +134,6 @@ class ImageCounts:
 
     @cached_property
     def by_owner(self) -> pa.Table:
-        """Sums by owner."""
         return grouped(self.direct, ("owner",), (*MEASURES, *PARTS, *SAVINGS))
 
     @cached_property

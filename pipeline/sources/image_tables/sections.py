@@ -107,7 +107,6 @@ def _paths(host: HostImage, slots: Ids) -> list[str | None]:
 
 
 def snapshots(host: HostImage, _part: TablePart) -> _Rows:
-    """Read the table `snapshots`."""
     records = ImageRecords(host.image)
 
     def path(directory_id: int) -> str | None:
@@ -129,7 +128,6 @@ def snapshot_diffs(host: HostImage, part: TablePart) -> _Rows:
 
 
 def references(host: HostImage, _part: TablePart) -> _Rows:
-    """Read the table `references`."""
     return reference_rows(ImageRecords(host.image).references(), host.index.history.holders())
 
 
@@ -139,13 +137,11 @@ def _inodes(host: HostImage, part: TablePart, mark: int, also: Sequence[int] = (
 
 
 def acls(host: HostImage, part: TablePart) -> _Rows:
-    """Read the table `acls`."""
     found = _inodes(host, part, kernel.ACL)
     return acl_rows(found, host.image.string_table(), host.path, host.image.place("INODE"))
 
 
 def xattrs(host: HostImage, part: TablePart) -> _Rows:
-    """Read the table `xattrs`."""
     found = _inodes(host, part, kernel.XATTRS)
     return xattr_rows(found, host.image.string_table(), host.path, host.image.place("INODE"))
 
@@ -177,17 +173,14 @@ def under_construction(host: HostImage, part: TablePart) -> _Rows:
 
 
 def cache(host: HostImage, _part: TablePart) -> _Rows:
-    """Read the table `cache`."""
     return cache_rows(ImageRecords(host.image).caches())
 
 
 def tokens(host: HostImage, _part: TablePart) -> _Rows:
-    """Read the table `tokens`."""
     return token_rows(ImageRecords(host.image).secrets())
 
 
 def summary(host: HostImage, _part: TablePart) -> _Rows:
-    """Read the table `summary`."""
     records = ImageRecords(host.image)
     scanned = {
         "INODE_DIR": host.arrays.directory_ids.size,
