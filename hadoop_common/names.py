@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -87,6 +88,12 @@ def parse_image(name: str) -> ImageName | None:
     """Parse the name of an image; None for any other file."""
     match = _IMAGE.fullmatch(name)
     return None if match is None else ImageName(int(match[2]), match[1] is not None)
+
+
+def newest_image(names: Iterable[str]) -> str | None:
+    """Return the name of the newest image, which is not a rollback image; None without one."""
+    images = [(image.txid, name) for name in names if (image := parse_image(name)) and not image.rollback]
+    return max(images)[1] if images else None
 
 
 def parse_checkpoint(name: str) -> int | None:

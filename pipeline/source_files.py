@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from hadoop_common.names import MD5_SUFFIX, SegmentName, md5_name, parse_image, parse_segment
+from hadoop_common.names import MD5_SUFFIX, SegmentName, md5_name, newest_image, parse_image, parse_segment
 from pipeline.errors import SourceFileError
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
@@ -91,8 +91,8 @@ def find_files(uri: str, kind: SourceKind, lister: FileLister) -> list[str]:
 
 
 def in_folder(uri: str, kind: SourceKind, lister: FileLister) -> list[str]:
-    """Return the files of a directory, or of its folder `current`, that `choose` selects."""
-    for place in (uri.rstrip("/"), uri.rstrip("/") + "/current"):
+    """Return the files of a directory's folder `current`, or of the directory itself, that `choose` selects."""
+    for place in (uri.rstrip("/") + "/current", uri.rstrip("/")):
         if chosen := choose(lister.names(place), kind):
             return [f"{place}/{name}" for name in chosen]
     return []
@@ -180,8 +180,8 @@ def choose(names: Iterable[str], kind: SourceKind) -> list[str]:
     """Select the source in a directory: the newest image, or the segments in order of their txids."""
     present = set(names)
     if kind is SourceKind.IMAGE:
-        images = [(image.txid, name) for name in present if (image := parse_image(name)) and not image.rollback]
-        return [max(images)[1]] if images else []
+        newest = newest_image(present)
+        return [newest] if newest else []
     segments = [(segment, name) for name in present if (segment := parse_segment(name)) and _wanted(segment, kind)]
     return [name for _, name in sorted(segments, key=lambda item: item[0].first)]
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from hadoop_common.cli.output import EXISTING_FILE, conf_option, echo, load_configuration
-from hadoop_common.errors import StorageError
-from image_tools.cli.image_file import IMAGE, newest_in
+from image_tools.cli.image_file import IMAGE, newest_of
 
 if TYPE_CHECKING:
     from image_format.reader import ImageFile
@@ -97,15 +96,7 @@ def _newest_image(source: NamespaceSource) -> Path:
     assert source.conf_dir is not None
     configuration = load_configuration(source.conf_dir)
     config = CheckpointConfig.from_configuration(configuration, likely_role(configuration), namenodes=False)
-    found, faults = [], []
-    for directory in config.image_directories:
-        try:
-            found.append(newest_in(directory))
-        except StorageError as error:
-            faults.append(error)
-    if not found:
-        raise faults[0]
-    newest = max(found, key=lambda path: path.name)
+    newest = newest_of(config.image_directories)
     echo(f"reading {newest}", err=True)
     return newest
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import click
 from hadoop_common.cli.output import EXISTING, echo
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import file_faults
-from hadoop_common.names import parse_image
+from hadoop_common.names import newest_image
 from image_format.layout import NEWEST_LAYOUT, is_unknown
 from image_format.reader import ImageFile
 
@@ -32,11 +33,27 @@ def newest_in(directory: Path) -> Path:
     current = directory / "current"
     folder = current if current.is_dir() else directory
     with file_faults(folder, "cannot be listed"):
-        named = [(parse_image(path.name), path) for path in folder.iterdir() if path.is_file()]
-    images = [(name.txid, path) for name, path in named if name is not None and not name.rollback]
-    if not images:
+        newest = newest_image(path.name for path in folder.iterdir() if path.is_file())
+    if newest is None:
         raise StorageError(f"no image in {folder}", hint="Name an image or a storage directory with an image.")
-    return max(images)[1]
+    return folder / newest
+
+
+def newest_of(directories: Iterable[Path]) -> Path:
+    """Return the newest image of several storage directories, of which some may have none.
+
+    Raises:
+        StorageError, FileNotFoundError: none has an image.
+    """
+    found, faults = [], []
+    for directory in directories:
+        try:
+            found.append(newest_in(directory))
+        except (StorageError, FileNotFoundError) as error:
+            faults.append(error)
+    if not found:
+        raise faults[0]
+    return max(found, key=lambda path: path.name)
 
 
 IMAGE = _ImageParam()

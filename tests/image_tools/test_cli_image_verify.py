@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from hadoop_common.errors import StorageError
 from image_format.md5_file import md5_path
+from image_tools.cli.image_file import newest_of
 from tests.cli_runner import fingerprint, run_cli
 from tests.engine.image_builder import ROOT, ImageBuilder
 from tests.recorded_cases import RECORDED, imgcmp
@@ -273,6 +275,11 @@ def test_the_newest_image_of_a_directory(healthy: Path, tmp_path: Path) -> None:
         assert code == 0
         assert f"{current / healthy.name}: valid" in out
     (tmp_path / "empty").mkdir()
+    (tmp_path / "older").mkdir()
+    (tmp_path / "older" / "fsimage_0000000000000000001").touch()
+    assert newest_of(tmp_path / name for name in ("missing", "empty", "older", "nn")) == current / healthy.name
+    with pytest.raises(StorageError, match="no image in"):
+        newest_of([tmp_path / "empty"])
     code, _, err = run_cli("image", "verify", tmp_path / "empty")
     assert code == 6
     assert "no image in" in err

@@ -54,6 +54,7 @@ def test_a_storage_directory_is_looked_at_as_its_current_folder(tmp_path: Path) 
     image = tmp_path / "current" / image_name(7)
     image.parent.mkdir()
     image.write_bytes(b"")
+    (tmp_path / image_name(9)).write_bytes(b"")
     assert [file.on_driver() for file in local_files(str(tmp_path), SourceKind.IMAGE)] == [image]
     assert [file.in_task() for file in local_files(f"file://{tmp_path}", SourceKind.IMAGE)] == [image]
 
