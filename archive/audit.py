@@ -28,7 +28,7 @@ _OPENERS: Final[dict[str, Callable[..., Any]]] = {
     ".xz": partial(lzma.open, mode="rt", encoding="utf-8", errors="replace"),
 }
 _CLIENT = re.compile(r"\bclientPort=(\S+)|\bcallerContext=(\S+)")
-_COMMANDS = {
+COMMANDS = {
     "OP_ADD": ("create", "append"),
     "OP_CLOSE": ("create", "append", "completeFile"),
     "OP_APPEND": ("append",),
@@ -50,6 +50,7 @@ _COMMANDS = {
     "OP_DELETE_SNAPSHOT": ("deleteSnapshot",),
     "OP_RENAME_SNAPSHOT": ("renameSnapshot",),
 }
+"""Commands of audit lines by the operations that they log."""
 
 
 class AuditLine(NamedTuple):
@@ -103,7 +104,7 @@ def join_audit(entries: Iterable[LogEntry], lines: Iterable[AuditLine]) -> dict[
         by_source[line.src].append(line)
     found = {}
     for entry in entries:
-        commands = _COMMANDS.get(entry.operation, ())
+        commands = COMMANDS.get(entry.operation, ())
         source = clean_path(entry.paths[0]) if entry.paths else ""
         matching = [line for line in by_source[source] if line.command in commands]
         near = [line for line in matching if abs(line.time - entry.time) <= TOLERANCE_MS]

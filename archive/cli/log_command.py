@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from glob import glob
 from pathlib import Path
 from typing import Any
 
 import click
 
 from archive.audit import AuditLine, join_audit, read_audit
+from archive.cli.audit_option import audit_option
 from archive.cli.options import archive_options, branch_option, opened, parse_time
 from archive.path_log import LogEntry, path_log
 from archive.restoring import chosen_view, format_time
@@ -22,7 +22,7 @@ from hadoop_common.cli.output import echo, echo_json, json_option
 @click.option("--since", metavar="T", help="From this time on.")
 @click.option("--until", metavar="T", help="Up to this time.")
 @click.option("--op", "operations", multiple=True, metavar="NAME", help="Only this operation, such as OP_DELETE.")
-@click.option("--audit", multiple=True, metavar="GLOB", help="HDFS audit logs, plain or compressed: adds the user.")
+@audit_option
 @branch_option
 @json_option
 def command(
@@ -32,7 +32,7 @@ def command(
     since: str | None,
     until: str | None,
     operations: tuple[str, ...],
-    audit: tuple[str, ...],
+    audit: tuple[Path, ...],
     branch: str | None,
     as_json: bool,
 ) -> None:
@@ -57,10 +57,7 @@ def command(
             and (first is None or entry.time >= first)
             and (last is None or entry.time <= last)
         ]
-    logs = [Path(name) for pattern in audit for name in sorted(glob(pattern))]  # noqa: PTH207 - a pattern of the user
-    if audit and not logs:
-        raise click.UsageError(f"no file matches {', '.join(audit)}")
-    users = join_audit(entries, read_audit(logs))
+    users = join_audit(entries, read_audit(audit))
     if as_json:
         echo_json({"path": path, "entries": [_content(each, users.get(each.txid)) for each in entries]})
         return

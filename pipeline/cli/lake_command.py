@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from archive.cli.audit_option import audit_option
 from hadoop_common.cli.output import (
     EXISTING_FILE,
     conf_option,
@@ -27,6 +29,7 @@ from pipeline.cli.spark_command import context_for
 
 if TYPE_CHECKING:
     from pipeline.lake import AppendedEdits, LakeContents
+    from pipeline.lake.activity import Activity
     from pipeline.lake.growth import Growth, GrowthRow
     from pipeline.lake.lake import ImageInLake
     from site_config.checkpoint_config import CheckpointConfig
@@ -139,14 +142,15 @@ def _check_tables(names: Sequence[str]) -> None:
 
 
 def _configured(conf_dir: Path) -> _LakeJob:
+    from image_tools.cli.image_file import newest_of
     from site_config.checkpoint_config import CheckpointConfig
     from site_config.report import likely_role
 
     configuration = load_configuration(conf_dir)
     config = CheckpointConfig.from_configuration(configuration, likely_role(configuration))
-    images = [str(each) for each in config.image_directories if each.is_dir()]
+    images = [each for each in config.image_directories if each.is_dir()]
     return _LakeJob(
-        images[0] if images else None,
+        str(newest_of(images)) if images else None,
         _edits_directories(config),
         lake=config.lake_directory,
         retain=config.lake_images_retained,
@@ -283,19 +287,29 @@ def _print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 @click.option("--since", metavar="TIME", help="Only images from this time on, UTC, e.g. 2026-11-01.")
 @click.option("--depth", type=click.IntRange(1, 20), default=2, show_default=True, help="Levels of directories.")
 @click.option("--top", type=click.IntRange(1, 1000), default=20, show_default=True, help="Rows in a table.")
+@audit_option
 @json_option
 @click.argument("lake")
-def report(cluster: str, last: int, since: str | None, depth: int, top: int, as_json: bool, lake: str) -> None:
-    """Report growth by directory and by owner over the newest images of LAKE. Runs without Spark.
+def report(
+    cluster: str, last: int, since: str | None, depth: int, top: int, audit: tuple[Path, ...], as_json: bool, lake: str
+) -> None:
+    """Report growth over the newest images of LAKE, and operations by day and user since the oldest of them.
 
     A directory counts everything below it. Rows are sorted by their change from the oldest to the newest image; --json
-    has the totals at every image. `checkpointer report LAKE` makes the full report of one image.
+    has the totals at every image, and each user's operations of every day. Edits contain only the users who create;
+    with --audit, users are those of the NameNode's audit logs, whose times are read in this host's time zone.
+
+    The command runs without Spark. `checkpointer report LAKE` makes the full report of one image.
 
     \b
-    Example: checkpointer lake report hdfs://nn/warehouse/hdfs --last 30 --depth 3
+    Examples:
+      checkpointer lake report hdfs://nn/warehouse/hdfs --last 30 --depth 3
+      checkpointer lake report hdfs://nn/warehouse/hdfs --audit '/var/log/hdfs-audit.log*'
     Exit codes: 0 done, 2 wrong usage, 6 lake unusable
     """
+    from archive.audit import read_audit
     from pipeline.lake import LakeError, images_in_lake
+    from pipeline.lake.activity import measure_activity
     from pipeline.lake.growth import measure_growth
     from pipeline.lake.reading import parse_time
 
@@ -310,10 +324,14 @@ def report(cluster: str, last: int, since: str | None, depth: int, top: int, as_
         )
     with ProgressObserver(show=not as_json) as observer, observer.ticking():
         growth = measure_growth(lake, images, depth, progress=lambda name: observer.phase(name, None))
+        observer.phase("edits", None)
+        lines = read_audit(audit) if audit else None
+        activity = measure_activity(lake, images[0].cluster, f"{images[0].time:%Y-%m-%d}", lines)
     if as_json:
-        echo_json(growth.as_dict())
+        echo_json({**growth.as_dict(), "operations": activity.as_dict()})
     else:
         _print_growth(growth, top)
+        _print_activity(activity, top, audited=bool(audit))
 
 
 def _print_growth(growth: Growth, top: int) -> None:
@@ -330,6 +348,25 @@ def _print_growth(growth: Growth, top: int) -> None:
 def _growth_cells(row: GrowthRow) -> list[str]:
     totals, change = row.totals[-1], row.change
     return [f"{totals.bytes:,}", f"{change.bytes:+,}", f"{totals.files:,}", f"{change.files:+,}", row.name]
+
+
+def _print_activity(activity: Activity, top: int, *, audited: bool) -> None:
+    """Print the newest days, and the busiest users; without audit logs they are known only for what they create."""
+    from pipeline.lake.activity import by_kind
+
+    days = [(day, by_kind(kinds), activity.users_of(day)) for day, kinds in activity.days.items()][-top:]
+    titles = tuple(by_kind({}))
+    _print_table(
+        (*titles, "users", "day"),
+        [[*(f"{number:,}" for number in (*kinds.values(), users)), day] for day, kinds, users in days],
+    )
+    rows = []
+    for name, by_day in [*activity.users.items()][:top]:
+        kinds = by_kind(sum(by_day.values(), Counter()))
+        rows.append([*(f"{kinds[kind]:,}" for kind in (titles if audited else titles[1:2])), str(len(by_day)), name])
+    _print_table((*(titles if audited else titles[1:2]), "days", "user"), rows)
+    for each in activity.missing:
+        echo(f"the lake lacks transactions {each.first} .. {each.last}", err=True)
 
 
 @command.command("optimize")

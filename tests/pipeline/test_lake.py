@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import random
 import shutil
 import subprocess
 import sys
+import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -40,6 +42,7 @@ from pipeline.lake import (
     retain_images,
     vacuum,
 )
+from pipeline.lake.activity import measure_activity
 from pipeline.lake.delta import LakeTable
 from pipeline.lake.growth import _lengths, _summed
 from pipeline.lake.lake import edits_table, image_table, images_table
@@ -451,6 +454,44 @@ def test_growth_by_directory_and_owner(no_spark: Any, lake: str) -> None:
     text = run_cli("lake", "report", lake)
     assert "owner" in text.out
     assert "transaction 292" in text.out
+
+
+def test_operations_by_day_and_user(no_spark: Any, tmp_path: Path, lake: str) -> None:
+    for name in ("before", "after"):
+        append_image(no_spark, str(CASE / name), lake, ImageOptions(tables=()))
+    append_edits(no_spark, str(CASE / "before"), lake)
+    records = ElementTree.fromstring(gzip.decompress((CASE / "edits.xml.gz").read_bytes())).findall("RECORD")
+    creating = {"OP_ADD", "OP_MKDIR", "OP_SYMLINK"}
+    users = Counter(
+        record.findtext("DATA/PERMISSION_STATUS/USERNAME")
+        for record in records
+        if record.findtext("OPCODE") in creating
+    )
+    activity = measure_activity(lake, CLUSTER, "2020-01-01")
+    assert sum(kinds.total() for kinds in activity.days.values()) == len(records) == 200
+    assert {user: sum(day.total() for day in by_day.values()) for user, by_day in activity.users.items()} == users
+    deletes = sum(record.findtext("OPCODE") == "OP_DELETE" for record in records)
+    assert sum(kinds["deletes"] for kinds in activity.days.values()) == deletes > 0
+    assert measure_activity(lake, CLUSTER, "9999-01-01").as_dict() == {"days": [], "users": [], "missing": []}
+
+    log = tmp_path / "audit.log"
+    line = (
+        "{} INFO FSNamesystem.audit: allowed=true\tugi={} (auth:SIMPLE)\tip=/1\tcmd={}\tsrc=/a\tdst=null\tperm=null\n"
+    )
+    said = [("eve", "delete"), ("eve", "open"), ("bob", "create"), ("eve", "createSnapshot"), ("eve", "append")]
+    log.write_text("".join(line.format("9000-01-01 12:00:00,000", *each) for each in said))
+    told = run_cli("lake", "report", lake, "--audit", f"{tmp_path}/audit*", "--json")
+    assert told.code == 0, told
+    found = json.loads(told.out)["operations"]["users"]
+    kinds = {each["name"]: {kind: n for kind, n in each["days"][0].items() if n} for each in found}
+    day = "9000-01-01"
+    assert kinds == {
+        "eve": {"day": day, "operations": 3, "deletes": 1, "appends": 1, "other": 1},
+        "bob": {"day": day, "operations": 1, "creates": 1},
+    }
+    text = run_cli("lake", "report", lake)
+    assert "creates" in text.out
+    assert run_cli("lake", "report", lake, "--audit", "/nothing*").code == 2
 
 
 def plain_totals(rows: list[dict[str, Any]], depth: int) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -31,8 +31,9 @@ from pipeline.schema import TIMESTAMP
 EDIT_COLUMNS = ("txid", "op", "path", "approximate_time", "owner", "client_machine", "length")
 """Columns of the table of edits that are counted."""
 
+CREATES = "creates"
 KINDS = {
-    "creates": ("OP_ADD", "OP_MKDIR", "OP_SYMLINK"),
+    CREATES: ("OP_ADD", "OP_MKDIR", "OP_SYMLINK"),
     "deletes": ("OP_DELETE",),
     "renames": ("OP_RENAME", "OP_RENAME_OLD"),
     "appends": ("OP_APPEND", "OP_TRUNCATE", "OP_CONCAT_DELETE"),
@@ -53,7 +54,7 @@ KINDS = {
 }
 """Operations that are counted as one kind."""
 
-CHANGING = ("creates", "deletes", "renames", "appends")
+CHANGING = (CREATES, "deletes", "renames", "appends")
 """Kinds that change the content of a directory."""
 
 OTHER = "other"
@@ -76,6 +77,11 @@ _WRITTEN = pa.schema(
         ("appended", pa.int64()),
     ]
 )
+
+
+def kind_of(op: str) -> str:
+    """Return the kind of an operation, one of `KINDS` or `OTHER`."""
+    return _KIND_OF.get(op, OTHER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +205,7 @@ def _activity_tables(activity: pa.Table, rules: EditRules) -> dict[str, pa.Table
 def _by_kind(activity: pa.Table) -> pa.Table:
     """Add a column for each kind of operation."""
     codes, ops = codes_of(activity["op"])
-    kinds = [_KIND_OF.get(op, OTHER) for op in ops.to_pylist()]
+    kinds = [kind_of(op) for op in ops.to_pylist()]
     count = numbers(activity["count"])
     for kind in (*KINDS, OTHER):
         chosen = np.array([each == kind for each in kinds], np.bool_)
