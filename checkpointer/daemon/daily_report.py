@@ -148,6 +148,7 @@ class DailyReporter:
     def _command_for(self, image: Path, report: KeptReport, scratch: Path) -> ChildCommand:
         memory = self._config.report_memory
         words = [*self._command, str(image), "--master", _MASTER, "--driver-memory", f"{memory // 2 >> 20}m"]
+        words += ["--since-last", str(report.page.parent)]
         if self._config.report_paths:
             words += ["--paths", self._config.report_paths]
         # the JSON is the last file, so a report with both files is complete

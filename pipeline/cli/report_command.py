@@ -65,6 +65,7 @@ class _Inputs:
     before: tuple[str, ...]
     edits: str
     cluster: str
+    reports: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,13 @@ class _SparkOptions:
     multiple=True,
     metavar="IMAGE",
     help="Show growth since this older image. May be repeated, for a series.",
+)
+@click.option(
+    "--since-last",
+    "reports",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="DIR",
+    help="Show the changes since the last report in DIR, a JSON file; none if DIR has no report of an older image.",
 )
 @click.option(
     "--cluster", default="", metavar="NAME", help="Name of the cluster (default: the id in the directory of IMAGE)."
@@ -163,6 +171,7 @@ def command(
     image: str,
     edits: str,
     before: tuple[str, ...],
+    reports: str | None,
     cluster: str,
     only: tuple[str, ...],
     paths: Path | None,
@@ -183,8 +192,8 @@ def command(
     """Report on IMAGE: an fsimage, a storage directory (its newest image), or a lake (its newest image, or LAKE@TXID).
 
     \b Sections: space, owners, files, small-files, cold, cleanup (empty and temporary), permissions (world-writable),
-    attributes (ACLs, encryption zones), open-files, snapshots, findings (of `image verify`). --before adds growth,
-    --edits adds operations and the causes of growth and small files, --paths adds paths.
+    attributes (ACLs, encryption zones), open-files, snapshots, findings (of `image verify`). --before and --since-last
+    add growth, --edits adds operations and the causes of growth and small files, --paths adds paths.
 
     One run writes any number of copies: text to standard output (--format summary prints only the totals and what to
     act on), and files with --out. Standard output stays empty if an --out has the format of --format. With --before the
@@ -200,14 +209,19 @@ def command(
     Exit codes: 0 done, 1 failed, 2 wrong usage or no Spark, 3 image damaged, 4 edits damaged, 6 a path is wrong
     """
     kind = "json" if as_json else kind
-    _check_sections(only, {"--before": "".join(before), "--edits": edits, "--paths": str(paths or "")})
+    if before and reports:
+        raise click.UsageError("--since-last excludes --before")
+    _check_sections(only, {"--before": "".join(before) or reports or "", "--edits": edits, "--paths": str(paths or "")})
     rules = None if paths is None else _path_rules(paths)
     outputs = plan_outputs(kind, out, force=force)
     small_job = _check_inputs(image, before, edits)
     reference = None if as_of is None else as_of.replace(tzinfo=UTC)
     chosen = _Options(depth, top, small, cold_days, replication, max_items, only, reference, rules)
     with ProgressObserver(show=True) as progress, progress.ticking():
-        sources, engine = _Inputs(image, before, edits, cluster), _SparkOptions(master, driver_memory, small_job)
+        sources, engine = (
+            _Inputs(image, before, edits, cluster, reports or ""),
+            _SparkOptions(master, driver_memory, small_job),
+        )
         report = _make(sources, chosen, progress, engine)
     write_outputs(report, outputs)
 
@@ -253,5 +267,5 @@ def _make(sources: _Inputs, chosen: _Options, progress: ProgressObserver, engine
             return ReportOptions(as_of, chosen.depth, chosen.top, *limits, chosen.only, chosen.paths)
 
         oldest, *others = sources.before or ("",)
-        request = ReportRequest(sources.image, oldest, sources.edits, sources.cluster, tuple(others))
+        request = ReportRequest(sources.image, oldest, sources.edits, sources.cluster, tuple(others), sources.reports)
         return make_report(context, request, options, generated=generated, progress=progress)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from pipeline.reports.counts.grouping import unpack
 from pipeline.reports.counts.tree import ImageCounts
+from pipeline.reports.earlier import last_report
 from pipeline.reports.inputs import ImageInput, check_series, open_edits, open_image
 from pipeline.reports.model import SECTIONS, NamespaceReport, ReportSection
 from pipeline.reports.sections import make_section
@@ -40,6 +42,7 @@ class ReportRequest:
         edits: segments or a lake; "" for none. With `before` only those since the oldest image are used.
         cluster: name of the cluster; "" for the id in the image's directory.
         others: further older images, for growth over more than two.
+        reports: a local folder of earlier reports; without `before`, growth is measured from the last one. "" for none.
     """
 
     image: str
@@ -47,6 +50,7 @@ class ReportRequest:
     edits: str = ""
     cluster: str = ""
     others: tuple[str, ...] = ()
+    reports: str = ""
 
 
 def make_report(
@@ -63,16 +67,17 @@ def make_report(
         choose: returns the options for the image's modification time.
 
     Raises:
-        HdfsError: an image or the edits cannot be read, or an older image is of another namespace or not older.
+        HdfsError: an input cannot be read, or an older image is of another namespace or not older.
         PySparkException, Py4JError: a job failed; `task_errors.typed_error` may find the typed error.
     """
     after = open_image(context, request.image)
     names = [name for name in (request.before, *request.others) if name]
     older = sorted((open_image(context, name, before=after.txid) for name in names), key=lambda image: image.txid)
     check_series(older, after)
-    before = older[0] if older else None
+    last = last_report(Path(request.reports), after.txid, after.namespace) if request.reports and not older else None
+    before = older[0] if older else last
     options = choose(after.time)
-    data = _count(context, options, [*older, after], progress)
+    data = replace(_count(context, options, [*older, after], progress), last=last)
     if request.edits:
         progress.phase("edits", None)
         bounds = TxidBounds() if before is None else TxidBounds(before.txid + 1, after.txid)
@@ -86,9 +91,10 @@ def make_report(
         image_time=after.time,
         generated=generated,
         sections=_sections(data),
-        before="" if before is None else before.path,
+        before="" if before is None else str(before.path),
         edits=request.edits,
         cluster=request.cluster or after.cluster,
+        namespace=after.namespace,
     )
 
 

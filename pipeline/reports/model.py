@@ -196,9 +196,10 @@ class NamespaceReport:
         image: path of the image.
         txid: last transaction in the image.
         image_time: modification time of the image, None if unknown.
-        before: path of the older image for growth, "" for none.
+        before: path of the older image or report for growth, "" for none.
         edits: directory of the edits, "" for none.
         generated: time of the report, UTC.
+        namespace: id of the namespace, "" if unknown.
     """
 
     title: str
@@ -210,6 +211,7 @@ class NamespaceReport:
     before: str = ""
     edits: str = ""
     cluster: str = ""
+    namespace: str = ""
 
 
 def as_json(value: Any) -> Any:

@@ -13,6 +13,7 @@ from pipeline.reports.counts.edits import EditRules
 from pipeline.reports.counts.namespace import SMALL_PART, Rules
 from pipeline.reports.counts.snapshots import SnapshotCosts
 from pipeline.reports.counts.tree import ImageCounts
+from pipeline.reports.earlier import EarlierReport
 from pipeline.reports.path_rules import PathRules
 
 _DEFAULT_BLOCK = 128 << 20
@@ -72,6 +73,7 @@ class ReportData:
     Attributes:
         image: counts of the reported image.
         images: the reported image and older ones, the oldest first.
+        last: an earlier report from which growth is measured without an older image, None for none.
         edits: tables of `counts.edits.count_bucket`, None without edits.
         findings: `Verification.as_dict` of the image, None without that section.
         snapshots: cost of the image's snapshots, or why it is unknown; None without snapshots or without that section.
@@ -81,12 +83,13 @@ class ReportData:
     options: ReportOptions
     image: ImageCounts
     images: tuple[CountedImage, ...] = ()
+    last: EarlierReport | None = None
     edits: Mapping[str, pa.Table] | None = None
     findings: Mapping[str, Any] | None = None
     snapshots: SnapshotCosts | str | None = None
     has_file: bool = True
 
     @property
-    def before(self) -> ImageCounts | None:
-        """Counts of the oldest image, None without an older one."""
-        return self.images[0].counts if len(self.images) > 1 else None
+    def before(self) -> ImageCounts | EarlierReport | None:
+        """Sums of the oldest image or of the last report, None without one."""
+        return self.images[0].counts if len(self.images) > 1 else self.last

@@ -105,7 +105,7 @@ def test_the_first_checkpoint_of_a_day_makes_a_report(
     name = f"report_20261128T120000Z_{role.journal:019d}"
     (call,) = calls(reports)
     assert call == (
-        f"{role.latest_image()} --master local[2] --driver-memory 1024m --format json"
+        f"{role.latest_image()} --master local[2] --driver-memory 1024m --since-last {reports} --format json"
         f" --out {reports}/{name}.html --out {reports}/{name}.json --force"
     )
     assert (reports / "limits").read_text() == f"{min(19, os.nice(0) + 10)} {2 << 30}"

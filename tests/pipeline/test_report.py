@@ -190,6 +190,18 @@ def test_only_small_tables_reach_the_driver(spark: SparkSession, tmp_path: Path)
     assert _records(_tables(found)["totals"])[0]["files"] == 50_000
 
 
+@pytest.mark.recorded
+def test_the_last_report_is_the_earlier_side(spark: SparkSession, report: NamespaceReport, tmp_path: Path) -> None:
+    request = ReportRequest(str(CASE / "before"), reports=str(tmp_path))
+    first = _report(spark, request, only=("space", "growth"), top=50)
+    assert [section.id for section in first.sections] == ["space"]
+    (tmp_path / "first.json").write_text(json.dumps(as_json(first)))
+    found = _report(spark, replace(request, image=str(CASE / "after")), only=("growth",), top=50)
+    assert found.before == str(tmp_path / "first.json")
+    assert _tables(found)["growth"].rows == _tables(report)["growth"].rows
+    assert next(line for line in report_lines(found, None) if line.startswith("Changes since")).endswith("first.json")
+
+
 def _run(*arguments: str | Path) -> Outcome:
     return run_cli("report", CASE / "after", "--only", "owners", "--only", "small-files", *arguments)
 
@@ -281,6 +293,7 @@ class TestCommand:
         (["--out", "x.html", "--out", "./x.html"], "the same path twice"),
         (["--out", "x.html", "--format", "csv"], "needs --out, the folder"),
         (["--only", "growth"], "needs --before"),
+        (["--since-last", "/", "--before", "x"], "--since-last excludes --before"),
         (["--only", "operations"], "needs --edits"),
         (["--small-files", "much"], "is not a size"),
         (["--small-files", "0"], "is not positive"),

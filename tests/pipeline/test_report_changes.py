@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from pipeline.reports.counts.edits import EditRules, ordered
 from pipeline.reports.counts.tree import changes
-from pipeline.reports.model import TimeLine
+from pipeline.reports.earlier import last_report
+from pipeline.reports.headline import headline
+from pipeline.reports.model import NamespaceReport, ReportTable, TimeLine, as_json
 from pipeline.reports.rows import records
 from pipeline.reports.sections import make_section
 from pipeline.reports.work import CountedImage, ReportData, ReportOptions
@@ -141,3 +147,52 @@ def test_a_series_of_images_is_plain_sums() -> None:
     without_times = [replace(image, time=None) for image in images]
     found = make_section("growth", ReportData(ReportOptions(AS_OF), images[-1].counts, tuple(without_times)))
     assert not any(isinstance(chart, TimeLine) for chart in found.charts)
+
+
+def _sized(sizes: dict[str, int]) -> list[dict[str, Any]]:
+    """Return a file of each owner in a directory of the owner's name."""
+    rows = [directory(ROOT, None, "/")]
+    for number, (owner, size) in enumerate(sizes.items(), 2):
+        rows += [directory(number, ROOT, f"/{owner}"), file(100 + number, number, f"/{owner}/f", size, owner=owner)]
+    return rows
+
+
+def _tables_of(work: ReportData, name: str) -> dict[str, ReportTable]:
+    return {table.name: table for table in make_section(name, work).tables}
+
+
+@pytest.mark.parametrize("top", [20, 2])
+def test_growth_since_the_last_report_is_that_since_its_image(top: int, tmp_path: Path) -> None:
+    """A short list of the last report leaves out what it does not name, and the whole stays exact."""
+    old, new = _sized({"a": 100, "b": 900, "c": 50, "d": 70}), _sized({"a": 300, "b": 900, "d": 60, "e": 10})
+    older, image = counted(old), counted(new)
+    options = ReportOptions(AS_OF, top=top)
+    sections = tuple(make_section(name, ReportData(options, older)) for name in ("space", "owners"))
+    files = {
+        "last": NamespaceReport("", "", 5, None, AS_OF, sections, namespace="7"),
+        "other": NamespaceReport("", "", 6, None, AS_OF, sections, namespace="8"),
+        "later": NamespaceReport("", "", 9, None, AS_OF, sections, namespace="7"),
+        "small": NamespaceReport("", "", 7, None, AS_OF, sections[1:], namespace="7"),
+    }
+    for age, (name, report) in enumerate([("oldest", replace(files["last"], txid=4)), *files.items()]):
+        (tmp_path / f"{name}.json").write_text(json.dumps(as_json(report)))
+        os.utime(tmp_path / f"{name}.json", (age, age))
+    for name, content in (("list", "[1]"), ("text", "text"), ("empty", "{}"), ("long", '{"sections": [{}]}')):
+        (tmp_path / f"{name}.json").write_text(content)
+    last = last_report(tmp_path, 9, "7")
+    assert last is not None
+    assert last.path == tmp_path / "last.json"
+    assert last_report(tmp_path, 4, "7") is None
+    assert last_report(tmp_path, 9, "") == last_report(tmp_path, 9, "8") != last
+    found = _tables_of(ReportData(options, image, last=last), "growth")
+    images = (CountedImage(5, None, older), CountedImage(9, None, image))
+    expected = _tables_of(ReportData(replace(options, top=20), image, images), "growth")
+    assert found["growth"] == expected["growth"]
+    listed = {"/", "/a", "/b", "/c", "/d"} if top > 2 else {"/", "/b"}
+    rows = [row for row in expected["growth_by_directory"].rows if row[0] in listed]
+    assert list(found["growth_by_directory"].rows) == rows[:top]
+    owners = {"a", "b", "c", "d", "e", "hdfs"} if top > 2 else {"b", "a"}
+    rows = [row for row in expected["growth_by_owner"].rows if row[0] in owners]
+    assert list(found["growth_by_owner"].rows) == rows[:top]
+    made = NamespaceReport("", "", 9, None, AS_OF, (make_section("growth", ReportData(options, image, last=last)),))
+    assert headline(made).changes

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from pipeline.reports.counts.edits import ordered
 from pipeline.reports.counts.tree import CHANGES, changes
+from pipeline.reports.earlier import EarlierReport
 from pipeline.reports.model import Chart, Point, ReportColumn, ReportSection, ReportTable, Series, TimeLine
 from pipeline.reports.rows import Record, bytes_, count, first_bars, first_rows, path, records, table, text, time
 from pipeline.reports.work import CountedImage, ReportData
@@ -50,9 +51,7 @@ def section(work: ReportData) -> ReportSection:
     """Make tables of changes by directory and by owner, and of the operations that made them."""
     assert work.before is not None
     top = work.options.top
-    depth, limit = work.options.depth, top + 1
-    by_path = records(changes(work.before.rolled(depth), work.image.rolled(depth), "path", limit))
-    by_owner = records(changes(work.before.by_owner, work.image.by_owner, "owner", limit))
+    by_path, by_owner = _changed(work, "path"), _changed(work, "owner")
     owner: ReportColumn = text("owner", "Owner")
     tables = [
         table("growth", "The whole namespace", _CHANGED, [_whole(work.before.total, work.image.total)]),
@@ -70,7 +69,7 @@ def section(work: ReportData) -> ReportSection:
     return ReportSection(
         "growth",
         "Growth",
-        "Changes from the oldest image to this image, by directory tree and by owner.",
+        _text(work),
         tuple(tables),
         tuple(charts),
         (
@@ -82,6 +81,24 @@ def section(work: ReportData) -> ReportSection:
         if work.edits is not None
         else ("With --edits the report shows the causes of growth.",),
     )
+
+
+def _changed(work: ReportData, key: str) -> list[Record]:
+    """Return the largest changes by `path` or `owner`."""
+    assert work.before is not None
+    depth = work.options.depth
+    before, after = (each.rolled(depth) if key == "path" else each.by_owner for each in (work.before, work.image))
+    if isinstance(work.before, EarlierReport):
+        after = work.before.comparable(after, key)
+    return records(changes(before, after, key, work.options.top + 1))
+
+
+def _text(work: ReportData) -> str:
+    if isinstance(work.before, EarlierReport):
+        return (
+            f"Changes since the report of transaction {work.before.txid}, of the directories and owners that it lists."
+        )
+    return "Changes from the oldest image to this image, by directory tree and by owner."
 
 
 def _series(work: ReportData, changed: list[Record]) -> list[ReportTable]:
@@ -140,7 +157,7 @@ def _lines(work: ReportData, changed: list[Record]) -> list[Chart]:
     return [TimeLine("Space with replicas of the directories that changed most", tuple(series), "bytes")]
 
 
-def _whole(before: Record, after: Record) -> Record:
+def _whole(before: Mapping[str, int], after: Mapping[str, int]) -> Record:
     """Return the change of the whole namespace."""
     changed = {name: after[name] - before[name] for name in CHANGES}
     return {**changed, "raw_before": before["raw"], "raw_after": after["raw"]}

@@ -1,0 +1,101 @@
+"""The earlier side of growth from an earlier report: its JSON has the sums of what its tables list."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hadoop_common.file_faults import file_faults
+from pipeline.reports.counts.tree import CHANGES
+from pipeline.reports.headline import TOTALS
+
+
+@dataclass(frozen=True)
+class EarlierReport:
+    """Sums of an earlier report.
+
+    Attributes:
+        path: of its JSON file.
+        total: `CHANGES` of the whole namespace.
+        trees, by_owner: `path` or `owner`, and `CHANGES`; only those that the report lists.
+        every_owner: whether the report lists all owners.
+    """
+
+    path: Path
+    txid: int
+    total: Mapping[str, int]
+    trees: pa.Table
+    by_owner: pa.Table
+    every_owner: bool
+
+    def rolled(self, depth: int) -> pa.Table:
+        """Return the listed trees down to `depth`."""
+        paths = self.trees["path"]
+        below = pc.less_equal(pc.count_substring(paths, "/"), depth)
+        return self.trees.filter(pc.or_(below, pc.equal(paths, "/")))
+
+    def comparable(self, rows: pa.Table, key: str) -> pa.Table:
+        """Return the rows of a newer image whose `key`, `path` or `owner`, has a known earlier sum."""
+        if key == "owner" and self.every_owner:
+            return rows
+        known = self.trees["path"] if key == "path" else self.by_owner["owner"]
+        return rows.filter(pc.is_in(rows[key], known.combine_chunks()))
+
+
+def last_report(folder: Path, txid: int, namespace: str) -> EarlierReport | None:
+    """Return the newest report in a folder that is of an older image of the namespace; None if there is none.
+
+    Args:
+        folder: with reports as JSON, and any other files.
+        txid, namespace: of the image; a report without a namespace, and the namespace "", are those of any.
+
+    Raises:
+        StorageError: the folder cannot be read.
+    """
+    with file_faults(folder, "cannot be read"):
+        for path in sorted(folder.glob("*.json"), key=_written_at, reverse=True):
+            try:
+                found = json.loads(path.read_bytes())
+                report = _read(path, found)
+                theirs = found.get("namespace", "")
+            except (FileNotFoundError, ValueError, LookupError, TypeError, AttributeError, pa.ArrowException):
+                continue  # another file, or deleted by now
+            if report.txid < txid and not (namespace and theirs and namespace != theirs):
+                return report
+    return None
+
+
+def _written_at(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
+def _read(path: Path, content: dict[str, Any]) -> EarlierReport:
+    tables = {table["name"]: table for section in content["sections"] for table in section["tables"]}
+    (total,) = tables[TOTALS]["rows"]
+    owners = tables.get("by_owner", {"rows": [], "cut": True})
+    # The largest trees, and those with most names, which are partly the same.
+    trees = {row["path"]: row for name in ("directories", "names") for row in tables[name]["rows"]}
+    return EarlierReport(
+        path,
+        int(content["txid"]),
+        {name: int(total[name]) for name in CHANGES},
+        _sums("path", trees),
+        _sums("owner", {row["value"]: row for row in owners["rows"]}),
+        not owners["cut"],
+    )
+
+
+def _sums(key: str, rows: Mapping[str | None, Mapping[str, Any]]) -> pa.Table:
+    kind = pa.large_string() if key == "path" else pa.string()  # as in `ImageCounts`
+    schema = pa.schema([(key, kind), *((name, pa.int64()) for name in CHANGES)])
+    records = [{key: value, **{name: row[name] for name in CHANGES}} for value, row in rows.items()]
+    return pa.Table.from_pylist(records, schema)
