@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.live_content import ContentWalk
+from engine.live_sums import LiveSums
 from engine.loaded_image import LoadedImage
 from engine.namespace import Namespace
 from engine.past_diffs import PastDiffs
@@ -29,7 +30,6 @@ from image_format.name_order import name_key
 from image_format.policies import ErasurePolicy
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import parse_message, read_record
-from image_tools.directory_sums import DirectorySums
 from image_tools.dump.values import SerialNames
 from image_tools.namespace_browser import ChildPage, ContentTotals, Enter, LocatedInode, SnapshotFolder, placed
 
@@ -77,7 +77,7 @@ class LiveBrowser:
         self.namespace: Namespace = loaded.namespace
         self.names = SerialNames(self.namespace.strings)
         self.hadoop3: bool = self.namespace.hadoop3
-        self.sums: DirectorySums | None = loaded.sums
+        self.sums: LiveSums | None = loaded.sums
         self.erasure_policies: Mapping[int, ErasurePolicy] = loaded.erasure_policies()
         self.past = PastDiffs(self.index, self.namespace)
 

@@ -9,8 +9,9 @@ inode counts at each of its places, and permissions are not checked there
 (DirectoryWithSnapshotFeature.computeContentSummary4Snapshot). Hadoop 2 counts a directory once more for each of its
 diffs, a file with diffs once for each of them, and of a name that a moved inode left only the space.
 
-With `DirectorySums` of the base image, a walk visits only directories that edits touched since, or whose sums are
-unknown; for all others it takes their sums. A caller whose permissions are checked in each directory walks all.
+With `LiveSums`, a walk visits only directories above inodes that snapshots know; of all others it takes the sums.
+Without them, a kernel sums what is below directories that no edit touched. A caller whose permissions are checked in
+each directory walks all.
 """
 
 from __future__ import annotations
@@ -25,15 +26,17 @@ import numpy.typing as npt
 
 from engine.past_diffs import FileChange, PastEntry
 from engine.read_refusals import refused_read
+from image_format.errors import RecordError
 from image_format.index import Ids
-from image_format.inode_columns import read_inode_columns
 from image_format.inode_features import to_signed
 from image_format.kernels.inode import DIRECTORY, DROPPED, FILE, UNDER_CONSTRUCTION
 from image_format.kernels.scan import find_ids
 from image_format.kernels.tables import UNKNOWN
 from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
+from image_tools.directory_sums import leaves_at, policy_units
 from image_tools.dump.values import signed32
+from image_tools.kernels.subtree_sums import MAX_ENTRY, sum_below
 from image_tools.namespace_browser import (
     BATCH_SECONDS,
     NO_TOTALS,
@@ -42,14 +45,17 @@ from image_tools.namespace_browser import (
     LocatedInode,
     SubtreeTotals,
     leaf_totals,
-    space_consumed,
 )
 
 if TYPE_CHECKING:
     from engine.live_browser import LiveBrowser
 
 _BATCH = 20_000
-"""Untouched inodes that are counted at once, which takes some milliseconds."""
+"""Untouched inodes of one directory that are counted at once, which takes some milliseconds."""
+_MAX_DIRECTORIES = 2_000
+"""Untouched directories from which a kernel starts at once."""
+_MAX_INODES = 50_000
+"""Inodes below them that it counts at once, about."""
 NO_NAMES: Mapping[int, bytes] = MappingProxyType({})
 
 
@@ -68,6 +74,8 @@ class ContentWalk:
         self._snapshots: frozenset[int] = frozenset()
         # directories with diffs, whose deleted lists are still to be counted
         self._with_diffs: list[int] = []
+        # directories without a row, below which a kernel sums
+        self._untouched: list[int] = []
         self._is_deleted = False
         self._hadoop3 = browser.namespace.hadoop3
 
@@ -98,11 +106,16 @@ class ContentWalk:
     def _present(self, top: int) -> SubtreeTotals:
         """Return the sums of a directory as it is now, without its deleted lists."""
         totals, waiting = SubtreeTotals(0, 1, 0, 0), [top]
-        if self._browser.namespace.table.row_of.get(top) is None:
-            below, waiting = self._of_untouched_directories(np.array(waiting, np.int64))
-            totals = totals.plus(below)
-        while waiting:
+        below, waiting = self._of_directories(waiting)
+        totals = totals.plus(below)
+        while waiting or self._untouched:
             self._pause_if_due()
+            if self._sums_untouched(waiting):
+                below, others, directories = self._of_untouched_directories()
+                found, more = self._of_touched(others)
+                totals = totals.plus(below).plus(found)
+                waiting += directories + more
+                continue
             directory_id = waiting.pop()
             inode = self._browser.inode(directory_id)
             if inode is None:
@@ -121,6 +134,8 @@ class ContentWalk:
         """Return the sums of the children of a directory, and the directories among them."""
         plain, named = self._browser.children(directory_id)
         totals, directories = self._of_touched(named.values())
+        below, directories = self._of_directories(directories)
+        totals = totals.plus(below)
         for first in range(0, plain.size, _BATCH):
             self._pause_if_due()
             found, more = self._of_untouched(plain[first : first + _BATCH])
@@ -152,34 +167,69 @@ class ContentWalk:
         browser = self._browser
         slots, tree = browser.index.slots_of(ids), browser.namespace.tree
         is_plain = (browser.namespace.table.row_of.get_all(ids) == UNKNOWN) & (slots >= 0) & ~tree.dropped[slots]
-        is_plain &= (find_ids(tree.leased_ids, ids) < 0) & (find_ids(browser.past.owners, ids) < 0)
+        is_plain &= find_ids(browser.past.owners, ids) < 0
         offsets = browser.index.inode_offsets(slots[is_plain])
-        columns = read_inode_columns(browser.index.inode_buffer, offsets, browser.index.place("INODE"))
-        is_directory = columns.kind == DIRECTORY
-        space = space_consumed(browser.erasure_policies, columns.length, columns.replication, columns.ec_policy)
-        files = ~is_directory
-        found = SubtreeTotals(
-            int(files.sum()), int(is_directory.sum()), int(columns.length[files].sum()), int(space[files].sum())
-        )
-        directories = ids[is_plain][is_directory]
-        below, unknown = self._of_untouched_directories(directories)
+        units, place = policy_units(browser.erasure_policies), browser.index.place("INODE")
+        leaves = leaves_at(browser.index.inode_buffer, offsets, units, place)
+        is_directory = leaves[:, 0] == DIRECTORY
+        count = int(is_directory.sum())
+        length, space = leaves[:, 1:].sum(axis=0).tolist()
+        found = SubtreeTotals(is_directory.size - count, count, length, space)
+        below, directories = self._of_directories(ids[is_plain][is_directory].tolist())
+        if self._enter is None and browser.sums is None:
+            self._untouched += directories
+            directories = []
         # the pause in `_of_touched` invalidates arrays
-        del browser, tree, columns, offsets
+        del browser, tree, leaves, offsets
         others, more = self._of_touched(ids[~is_plain].tolist())
-        return found.plus(below).plus(others), unknown + more
+        return found.plus(below).plus(others), directories + more
 
-    def _of_untouched_directories(self, ids: Ids) -> tuple[SubtreeTotals, list[int]]:
-        """Return the sums below directories that no edit touched since the base image, and those to be walked.
+    def _sums_untouched(self, waiting: list[int]) -> bool:
+        """Return whether `_untouched` comes next: a call takes some time, so it waits for many directories."""
+        return len(self._untouched) > (_MAX_DIRECTORIES if waiting else 0)
 
-        Nothing below such a directory is touched either: what an edit touches has a row, and so have the directories
-        above it.
-        """
+    def _of_directories(self, ids: list[int]) -> tuple[SubtreeTotals, list[int]]:
+        """Return the sums below directories of the present tree that `LiveSums` has, and the other directories."""
         if self._enter is not None or self._browser.sums is None:
-            return NO_TOTALS, ids.tolist()
-        return self._browser.sums.below(ids)
+            return NO_TOTALS, ids
+        return self._browser.sums.below(np.array(ids, np.int64), self._browser.erasure_policies)
+
+    def _of_untouched_directories(self) -> tuple[SubtreeTotals, list[int], list[int]]:
+        """Return sums below the directories of `_untouched`, inodes still to be counted, and directories to be walked.
+
+        Nothing below a directory without a row is touched: what an edit touches has a row, and so have the directories
+        above it. Several calls may be necessary.
+        """
+        browser = self._browser
+        index, table = browser.index, browser.namespace.table
+        ids = np.array(self._untouched[-_MAX_DIRECTORIES:], np.int64)
+        del self._untouched[-_MAX_DIRECTORIES:]
+        touched = table.row_of.get_all(ids) != UNKNOWN
+        slots = index.slots_of(ids[~touched])
+        waiting = ids[~touched][(slots >= 0) & ~browser.namespace.tree.dropped[slots]]
+        stack = np.empty(waiting.size + 2 * MAX_ENTRY, np.int64)
+        stack[: waiting.size] = waiting
+        odd, totals = np.empty(2 * MAX_ENTRY, np.int64), np.zeros((1, len(NO_TOTALS)), np.int64)
+        arrays, units = index.arrays, policy_units(browser.erasure_policies)
+        left, met, damaged = sum_below(
+            *(index.directory_buffer, arrays.directory_ids, arrays.directory_offsets),
+            *(arrays.ids, arrays.slots, arrays.offsets, index.inode_buffer, units, browser.past.owners),
+            *(stack, waiting.size, _MAX_INODES, totals, odd),
+        )
+        if damaged >= 0:
+            raise index.place("INODE_DIR").error(RecordError, "damaged entry of a directory", int(damaged))
+        self._untouched += stack[:left].tolist()
+        is_owner = find_ids(browser.past.owners, odd[:met]) >= 0
+        return (
+            SubtreeTotals(*totals[0].tolist()),
+            odd[:met][is_owner].tolist(),
+            ids[touched].tolist() + odd[:met][~is_owner].tolist(),
+        )
 
     def _of_touched(self, ids: Iterable[int]) -> tuple[SubtreeTotals, list[int]]:
         wanted = np.fromiter(ids, np.int64)
+        if not wanted.size:
+            return NO_TOTALS, []
         totals, others = self._of_rows(wanted)
         directories = list[int]()
         for each in wanted[others].tolist():
@@ -237,8 +287,14 @@ class ContentWalk:
     def _past(self, top: int, snapshot: int) -> SubtreeTotals:
         """Return the sums of a directory at a snapshot."""
         totals, waiting = SubtreeTotals(0, 1, 0, 0), [top]
-        while waiting:
+        while waiting or self._untouched:
             self._pause_if_due()
+            if self._sums_untouched(waiting):
+                below, others, directories = self._of_untouched_directories()
+                found, more = self._of_past(others, snapshot)
+                totals = totals.plus(below).plus(found)
+                waiting += directories + more
+                continue
             directory_id = waiting.pop()
             browser = self._browser
             if self._enter is not None and (inode := browser.inode_at(directory_id, snapshot)):

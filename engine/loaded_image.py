@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from engine.compaction import IndexMerger, write_image
+from engine.live_sums import LiveSums
 from engine.namespace import Namespace
 from engine.namespace.paths import RESERVED_NAME
 from engine.replay import compiled_replay
@@ -23,7 +24,7 @@ from image_format.policies import ErasurePolicy
 from image_format.reader import ImageFile
 from image_format.sub_sections import SubSectionRule
 from image_format.writer import ImageWriter, Sink
-from image_tools.directory_sums import DirectorySums, directory_sums
+from image_tools.directory_sums import directory_sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +32,13 @@ class LoadedImage:
     """An open image with its index and its namespace.
 
     Attributes:
-        sums: of the subtrees of the image, without the changes since; None if they are not kept (`with_sums`).
+        sums: of the subtrees of the namespace; None if they are not kept (`with_sums`).
     """
 
     image: ImageFile
     index: ImageIndex
     namespace: Namespace
-    sums: DirectorySums | None = None
+    sums: LiveSums | None = None
 
     def erasure_policies(self) -> Mapping[int, ErasurePolicy]:
         """Return the erasure coding policies by id."""
@@ -55,20 +56,15 @@ class LoadedImage:
         return self.image.unpacked_size * namespace.tree.inode_count // max(1, namespace.base.slot_count)
 
     def with_sums(self, allocator: ArrayAllocator) -> LoadedImage:
-        """Return this image with the sums below its directories.
-
-        They are unknown above all that has snapshot diffs or references, which a walk has to see.
+        """Return this image, without changes yet, with the sums below its directories.
 
         Raises:
             RecordError: a record is damaged.
             ImageStorageError: not enough disk space.
         """
-        history, tree = self.namespace.history, self.namespace.tree
-        marked = np.concatenate([history.lookup.diffs.owners, self.index.history.referred]).astype(np.int64, copy=False)
-        sums = directory_sums(
-            self.image, self.index, self.erasure_policies(), allocator, opened=tree.leased_ids, marked=marked
-        )
-        return replace(self, sums=sums)
+        marked = np.union1d(self.namespace.history.lookup.diffs.owners, self.index.history.referred)
+        base = directory_sums(self.image, self.index, self.erasure_policies(), allocator, marked=marked)
+        return replace(self, sums=LiveSums(base, self.index, self.namespace, marked, allocator))
 
     def write(
         self,

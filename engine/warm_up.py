@@ -67,7 +67,7 @@ def warm_up(*, first: bool = False, compiled: Callable[[int], None] | None = Non
         md5_path(image).write_bytes(format_md5(md5_of_file(image), image.name))
         # Each merge continues with the image of the one before: snapshots, compression, another layout, sub-sections.
         for step in _steps()[: 1 if first else None]:
-            image = _merge(folder, image, step)
+            image = _merge(folder, image, step, reads=not first)
             if not first:
                 # As for an image in which something was healed.
                 verify_image(image)
@@ -109,7 +109,7 @@ class _WarmUpStep:
     sub_sections: SubSectionRule | None = None
 
 
-def _merge(folder: Path, image: Path, step: _WarmUpStep) -> Path:
+def _merge(folder: Path, image: Path, step: _WarmUpStep, *, reads: bool) -> Path:
     first = int(image.name[-_TXID_DIGITS:]) + 1
     edits = [ops.StartLogSegmentOp(), *step.edits, ops.EndLogSegmentOp()]
     for txid, op in enumerate(edits, first):
@@ -118,7 +118,7 @@ def _merge(folder: Path, image: Path, step: _WarmUpStep) -> Path:
     segment = EditLogSegment(first, last, folder / segment_name(first, last))
     segment.path.write_bytes(encode_header(step.layout) + b"".join(encode_op(op, step.layout) for op in edits))
     settings = MergeSettings(codec=step.codec, layout_version=step.new_layout, sub_sections=step.sub_sections)
-    with WarmNamespace(settings) as namespace:
+    with WarmNamespace(settings, keeps_sums=reads) as namespace:
         namespace.load(image)
         # Grow the tables.
         namespace.namespace.tree.links.reserve_slots(_MORE)
@@ -126,7 +126,19 @@ def _merge(folder: Path, image: Path, step: _WarmUpStep) -> Path:
         # The lookup of deleters, which renamed directories need.
         namespace.namespace.tree.base.history.deleters(np.array([ROOT_INODE_ID]))
         namespace.apply(read_transactions([segment], first))
+        if reads:
+            _count(namespace)
         return namespace.save([folder]).saved.paths[0]
+
+
+def _count(namespace: WarmNamespace) -> None:
+    """Sum the namespace with its sums and without them."""
+    with namespace.reading(0, 0) as browser:
+        root = browser.root()
+        for sums in (browser.sums, None):
+            browser.sums = sums
+            if root is not None:
+                browser.content(root)
 
 
 def _image() -> bytes:

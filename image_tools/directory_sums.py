@@ -9,47 +9,42 @@ import numpy as np
 import numpy.typing as npt
 
 from image_format.array_allocator import ArrayAllocator
+from image_format.errors import BufferOrigin, RecordError
 from image_format.index import ImageIndex
-from image_format.inode_columns import read_inode_columns
 from image_format.kernels.directory_tree import add_upwards
-from image_format.kernels.inode import DIRECTORY, FILE
 from image_format.kernels.scan import find_ids
 from image_format.policies import ErasurePolicy
-from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
-from image_format.varint import parse_message, read_record
-from image_tools.directory_paths import chain_directories, place_inodes
-from image_tools.namespace_browser import NO_TOTALS, SubtreeTotals, leaf_totals, space_consumed
+from image_tools.directory_paths import Rows, chain_directories, place_inodes
+from image_tools.kernels.subtree_sums import add_leaves, read_leaves
+from image_tools.namespace_browser import NO_TOTALS
 
 _BATCH = 1 << 16
 _COUNTS = len(NO_TOTALS)
+_POLICY_IDS = 256
 
 Ids = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
 _NO_IDS: Ids = np.zeros(0, np.int64)
 Numbers = npt.NDArray[np.int64]
 
 
 class DirectorySums(NamedTuple):
-    """Sums below the directories with children: 33 bytes a directory.
+    """Sums below the directories with children, one row each: 40 bytes a directory, and 4 an inode.
 
     Attributes:
         ids: of these directories, ascending.
-        totals: `SubtreeTotals` of the descendants, without the directory itself; one row each.
-        is_known: whether the sums hold, see `marked` of `directory_sums`.
+        totals: `SubtreeTotals` of the descendants, without the directory itself.
+        marks: number of marked inodes below the directory, itself included.
+        above: row of the directory that contains it, -1 for none.
+        parents: the same of each inode, by slot.
     """
 
     ids: Ids
     totals: Numbers
-    is_known: npt.NDArray[np.bool_]
-
-    def below(self, ids: Ids) -> tuple[SubtreeTotals, list[int]]:
-        """Return the sum of what is below some directories, and the directories whose sums are not known."""
-        rows = find_ids(self.ids, ids)
-        with_children = rows >= 0
-        known = with_children.copy()
-        known[with_children] = self.is_known[rows[with_children]]
-        summed = self.totals[rows[known]].sum(axis=0, dtype=np.int64).tolist()
-        return SubtreeTotals(*summed), ids[with_children & ~known].tolist()
+    marks: npt.NDArray[np.int32]
+    above: Rows
+    parents: Rows
 
 
 def directory_sums(
@@ -58,7 +53,6 @@ def directory_sums(
     policies: Mapping[int, ErasurePolicy],
     allocator: ArrayAllocator,
     *,
-    opened: Ids = _NO_IDS,
     marked: Ids = _NO_IDS,
 ) -> DirectorySums:
     """Compute the sums below each directory of an image.
@@ -66,8 +60,7 @@ def directory_sums(
     Args:
         policies: erasure coding policies by id.
         allocator: for the result, and for the tree of the image while it is computed.
-        opened: ids of the open files, whose last block takes its full size.
-        marked: ids of inodes that make the sums of all directories above them, and their own, unknown.
+        marked: distinct ids of inodes.
 
     Raises:
         RecordError: a record is damaged.
@@ -75,31 +68,48 @@ def directory_sums(
     """
     arrays, place = index.arrays, image.place("INODE")
     parents = place_inodes(image, arrays, allocator)
+    units = policy_units(policies)
     totals: Numbers = allocator.zeros((arrays.directory_ids.size, _COUNTS), np.int64)
     for first in range(0, parents.size, _BATCH):
-        columns = read_inode_columns(index.inode_buffer, arrays.offsets.part(first, first + _BATCH), place)
-        rows = parents[first : first + _BATCH]
-        placed = rows >= 0
-        space = space_consumed(policies, columns.length, columns.replication, columns.ec_policy)
-        is_directory = columns.kind == DIRECTORY
-        for number, values in enumerate((~is_directory, is_directory, columns.length, space)):
-            sized = values if number < 2 else np.where(columns.kind == FILE, values, 0)
-            np.add.at(totals[:, number], rows[placed], sized[placed])
-    for inode_id in opened.tolist():
-        slot = arrays.slot(inode_id)
-        if slot >= 0 and parents[slot] >= 0:
-            inode = parse_message(
-                pb.INode, read_record(index.inode_buffer.data, index.inode_offset(slot), place), place
-            )
-            whole = leaf_totals(inode, policies).space
-            inode.file.ClearField("fileUC")
-            totals[parents[slot], -1] += whole - leaf_totals(inode, policies).space
+        offsets = arrays.offsets.part(first, first + _BATCH)
+        damaged = add_leaves(index.inode_buffer, offsets, units, parents[first : first + _BATCH], totals)
+        _check_record(damaged, offsets, place)
     chain = chain_directories(image, arrays, parents, allocator)
     add_upwards(chain.parents, chain.order, totals)
-    marks = np.zeros((arrays.directory_ids.size, 1), np.int64)
+    marks: npt.NDArray[np.int32] = allocator.zeros((arrays.directory_ids.size, 1), np.int32)
     if marked.size:
-        slots = arrays.slots_of(marked)
-        for rows in (find_ids(arrays.directory_ids, marked), parents[slots[slots >= 0]]):
-            np.add.at(marks[:, 0], rows[rows >= 0], 1)
+        rows, slots = find_ids(arrays.directory_ids, marked), arrays.slots_of(marked)
+        rows = np.where(rows >= 0, rows, np.where(slots >= 0, parents[slots], -1))
+        np.add.at(marks[:, 0], rows[rows >= 0], 1)
         add_upwards(chain.parents, chain.order, marks)
-    return DirectorySums(arrays.directory_ids, totals, marks[:, 0] == 0)
+    above: Rows = allocator.zeros(arrays.directory_ids.size, parents.dtype)
+    above[:] = chain.parents
+    return DirectorySums(arrays.directory_ids, totals, marks[:, 0], above, parents)
+
+
+def policy_units(policies: Mapping[int, ErasurePolicy]) -> Numbers:
+    """Return erasure coding policies as kernels take them: data units, parity units and cell size by id."""
+    units = np.zeros((_POLICY_IDS, 3), np.int64)
+    for number, policy in policies.items():
+        # a file has its policy in one byte
+        units[number & 0xFF] = policy.data_units, policy.parity_units, policy.cell_size
+    return units
+
+
+def leaves_at(buffer: Bytes, offsets: Ids, units: Numbers, place: BufferOrigin) -> Numbers:
+    """Return a row of (kind, length, space) for each INode at `offsets`.
+
+    Args:
+        units: of `policy_units`.
+
+    Raises:
+        RecordError: a record is damaged.
+    """
+    found: Numbers = np.empty((offsets.size, 3), np.int64)
+    _check_record(read_leaves(buffer, offsets, units, found), offsets, place)
+    return found
+
+
+def _check_record(damaged: int, offsets: Ids, place: BufferOrigin) -> None:
+    if damaged >= 0:
+        raise place.error(RecordError, "no inode record", int(offsets[damaged]))

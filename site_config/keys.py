@@ -278,8 +278,8 @@ NAMESPACE_SUMS = ConfigKey(
     "checkpointer.namespace.sums",
     "false",
     SWITCH,
-    "Whether a daemon that answers reads keeps the sums of every directory in memory, 33 bytes each, for counts "
-    "without a walk. Specific to the checkpointer.",
+    "Whether a daemon that answers reads keeps the sums of every directory in memory for counts without a walk: 40 "
+    "bytes each, and 4 for each inode. Specific to the checkpointer.",
 )
 NAMESPACE_RPC_ADDRESS = ConfigKey(
     "checkpointer.namespace.rpc-address",

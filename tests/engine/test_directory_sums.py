@@ -10,11 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine import live_content, live_sums
 from engine.live_browser import LiveBrowser
 from engine.replay import replay
 from engine.warm_namespace import WarmNamespace
+from image_tools import directory_sums
+from image_tools.kernels import subtree_sums
 from image_tools.namespace_browser import LocatedInode, SubtreeTotals
-from journal.ops import EditOp
+from journal.ops import AllowSnapshotOp, CreateSnapshotOp, EditOp
 from tests.depth import examples
 from tests.engine.image_builder import BASE_TXID, ImageBuilder, numbered
 from tests.engine.op_makers import add, close, delete, mkdir, rename
@@ -41,15 +44,15 @@ def directories(browser: LiveBrowser) -> Iterator[LocatedInode]:
 
 
 def check(warm: WarmNamespace) -> None:
-    """Compare the sums of every directory with a walk; a walk sees each directory by itself."""
+    """Compare the sums of every directory, and those that a kernel finds, with a walk that sees each directory."""
     with warm.reading(0, 0) as browser:
         kept = browser.sums
         assert kept is not None
         for place in directories(browser):
-            browser.sums = kept
-            found = browser.content(place)
-            browser.sums = None
-            assert found == browser.content(place), place.inode.name
+            walked = browser.content(place, lambda _: None)
+            for sums in (kept, None):
+                browser.sums = sums
+                assert browser.content(place) == walked, place.inode.name
 
 
 def play(warm: WarmNamespace, ops: list[EditOp], *, compiled: bool) -> None:
@@ -103,6 +106,28 @@ def test_a_moved_directory_keeps_its_sums(warm: WarmNamespace) -> None:
     assert totals(warm, 20009) == SubtreeTotals(2, 2, 7, 21)
     play(warm, [delete("/new/b/f")], compiled=True)
     assert totals(warm, 20009) == SubtreeTotals(1, 2, 0, 0)
+    check(warm)
+
+
+def test_directories_may_change_their_places(warm: WarmNamespace) -> None:
+    """The upper directory is moved below the lower one between two reads."""
+    check(warm)
+    play(warm, [rename("/a/b", "/b"), rename("/a", "/b/a"), mkdir("/b/a/n", 20010)], compiled=True)
+    assert totals(warm, 20002) == SubtreeTotals(1, 3, 7, 21)
+    assert totals(warm, 20001) == SubtreeTotals(0, 2, 0, 0)
+    check(warm)
+
+
+def test_kernels_do_the_same_uncompiled(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for place in (directory_sums, live_content, live_sums):
+        for name in ("add_leaves", "read_leaves", "settle", "sum_below"):
+            if hasattr(place, name):
+                monkeypatch.setattr(place, name, getattr(subtree_sums, name).plainly)
+    made = [mkdir("/s", 20004), AllowSnapshotOp(snapshot_root="/s"), mkdir("/s/d", 20005), add("/s/d/f", 20006)]
+    play(warm, [*made, CreateSnapshotOp(snapshot_root="/s", snapshot_name="s"), rename("/s/d", "/a/d")], compiled=False)
+    check(warm)
+    warm.save([tmp_path])
+    play(warm, [mkdir("/new", 20009), rename("/a/b", "/new/b"), add("/new/b/g", 20010), delete("/a/d")], compiled=True)
     check(warm)
 
 

@@ -11,6 +11,7 @@ FOLDERS = (
     "image_format/kernels",
     "engine/replay/kernels",
     "image_tools/dump/kernels",
+    "image_tools/kernels",
     "image_tools/loadable/kernels",
     "image_tools/verify/kernels",
     "pipeline/kernels",
