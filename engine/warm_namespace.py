@@ -20,7 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -29,7 +29,7 @@ from engine.errors import CheckpointCancelledError
 from engine.healing import HealingMode, healed_finding
 from engine.image_verification import CheckKey, ImageVerification, check_key
 from engine.live_browser import LiveBrowser
-from engine.loaded_image import LoadedImage, check_root, load_image
+from engine.loaded_image import LoadedImage, check_root, load_image, next_layout
 from engine.namespace import Namespace
 from engine.observer import Observer, SilentObserver
 from engine.op_source import OpSource, is_between
@@ -202,14 +202,18 @@ class WarmNamespace:
 
     # ---- steps ---------------------------------------------------------------------------------------------
 
-    def load(self, path: Path, observer: Observer | None = None) -> None:
+    def load(self, path: Path, observer: Observer | None = None, *, cluster: int | None = None) -> None:
         """Open an image instead of the loaded one; a thread verifies its digest, at the latest before a save ends.
+
+        With `cluster`, the layout in VERSION, edits and new images have that layout if it is newer than the image's.
 
         Raises:
             ImageFormatError: the image is damaged; raised at once if its verification failed before and its files are
                 unchanged.
             ImageStorageError: the image cannot be read, or its index does not fit on the disk.
         """
+        if cluster is not None:
+            self.settings = replace(self.settings, layout_version=next_layout(path, cluster))
         if self._refused is not None and self._refused[0] == check_key(path, self.settings.rules):
             self.close()
             raise self._refused[1]
@@ -252,8 +256,7 @@ class WarmNamespace:
             digest.start()
             if self._keeps_sums:
                 loaded = loaded.with_sums(self.settings.memory.allocator(taken=loaded.index.arrays.nbytes))
-            wanted = self.settings.layout_version
-            layout = image.layout_version if wanted is None else wanted
+            layout = self.settings.layout_version or image.layout_version
             self._open = _OpenedImage(image, digest, loaded, layout, resources.pop_all(), key)
         self._base_txid = loaded.namespace.last_txid
         self._load_seconds = time.monotonic() - started
@@ -377,8 +380,7 @@ class WarmNamespace:
 
         with self._occupying(), self._step() as opened:
             watcher.phase("measure", opened.loaded.expected_size)
-            namespace = opened.loaded.namespace
-            spool = self.settings.memory.folder
+            namespace, spool = opened.loaded.namespace, self.settings.memory.folder
             write_verified(
                 namespace, lambda sink: self._write(opened, sink, watcher), count, opened.image.path, spool_dir=spool
             )

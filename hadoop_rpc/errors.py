@@ -9,6 +9,7 @@ from typing import ClassVar, TypeVar
 from hadoop_common.errors import EXIT_TRANSFER, EXIT_UNSUPPORTED, EXIT_USAGE, HdfsError
 from hadoop_rpc.policy_keys import advice_on_refusal
 
+_EXPECTED_LAYOUT = re.compile(r"Expecting = (-\d+)")
 _STACK_LINE = re.compile(r"\n\s*at [\w.$<>/]+\(")
 
 
@@ -208,6 +209,17 @@ class VersionMismatchError(RemoteError):
 
 
 # ---- the namespace ----
+
+
+@_java_exception("org.apache.hadoop.hdfs.server.common.IncorrectVersionException")
+class IncorrectVersionError(RemoteError):
+    """The caller reported another layout version than the server expects."""
+
+    @property
+    def expected(self) -> int | None:
+        """The layout version that the server expects; None if the message does not name it."""
+        found = _EXPECTED_LAYOUT.search(self.text)
+        return None if found is None else int(found[1])
 
 
 @_java_exception("java.lang.UnsupportedOperationException")

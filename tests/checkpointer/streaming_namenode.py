@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import RLock
 
 from hadoop_common.names import parse_segment, segment_name
-from hadoop_rpc.errors import RpcError, UnregisteredNodeError
+from hadoop_rpc.errors import IncorrectVersionError, RpcError, UnregisteredNodeError
 from hadoop_rpc.journal_protocol import JournalClient, JournalInfo
 from hadoop_rpc.namenode_protocol import CheckpointCommand, CheckpointSignature, NamenodeRegistration, NamenodeRole
 from hadoop_rpc.service import CallContext
@@ -39,6 +39,7 @@ class StreamingNamenode(FakeNamenode):
         batches: sizes of the batches that so many transactions are sent in.
         streams: backup nodes by their RPC address.
         reports, ended: what came by errorReport and endCheckpoint.
+        layouts_ahead: how much newer the layout of the software is than the storage's, as during a rolling upgrade.
         refuses_checkpoints: answer startCheckpoint with a request to stop.
         after_roll: how many transactions are written by each roll, beside those that a segment begins and ends with.
         tamper: changes a batch on its way (first txid, count, records).
@@ -52,6 +53,7 @@ class StreamingNamenode(FakeNamenode):
         self.ended: list[CheckpointSignature] = []
         self.refuses_checkpoints = False
         self.need_to_return_image = True
+        self.layouts_ahead = 0
         self.tamper: Callable[[int, int, bytes], tuple[int, int, bytes]] = lambda *batch: batch
         self.epoch = 0
         self.after_roll = 0
@@ -202,7 +204,11 @@ class StreamingNamenode(FakeNamenode):
         self, registration: NamenodeRegistration, caller: CallContext
     ) -> NamenodeRegistration:
         self._step("registerSubordinateNamenode")
-        assert registration.storage_info.layout_version == self.info.layout_version
+        reported, expected = registration.storage_info.layout_version, self.info.layout_version - self.layouts_ahead
+        if reported != expected:
+            raise IncorrectVersionError(
+                f"Unexpected version of data node. Reported: {reported}. Expecting = {expected}."
+            )
         assert registration.storage_info.namespace_id == self.info.namespace_id
         if registration.role is NamenodeRole.BACKUP and registration.rpc_address not in self.streams:
             host, _, port = registration.rpc_address.rpartition(":")

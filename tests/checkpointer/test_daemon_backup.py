@@ -420,6 +420,19 @@ def test_an_upgraded_namenode_is_started_over_with(namenode: StreamingNamenode, 
     assert daemon.role.storage_info().c_time == 77
 
 
+def test_a_namenode_with_newer_software_is_followed_during_a_rolling_upgrade(
+    namenode: StreamingNamenode, daemon: Daemon
+) -> None:
+    namenode.layouts_ahead = 1
+    daemon.follow()
+    assert in_sync(daemon)
+    play(namenode)
+    assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
+    namenode.restart()
+    daemon.follow(4)
+    assert in_sync(daemon)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_random_lives(seed: int, namenode: StreamingNamenode, daemon: Daemon) -> None:
     """Batches, rolls, cuts, restarts and checkpoints in any order; the image at the end is Hadoop's."""
@@ -497,6 +510,19 @@ def test_a_layout_that_does_not_fit_the_image_is_started_over_with(namenode: Str
     with Daemon(config) as daemon:
         daemon.follow()
         assert namenode.steps.count("image") == before + 1
+
+
+def test_images_have_the_layout_of_a_finalized_rolling_upgrade(namenode: StreamingNamenode, daemon: Daemon) -> None:
+    daemon.follow()
+    play(namenode)
+    namenode.upgrade(layout_version=-66)
+    namenode.restart()
+    daemon.follow(4)
+    assert in_sync(daemon)
+    daemon.role.reconfigure(daemon.config)
+    for _ in range(2):
+        with ImageFile.open(daemon.checkpoint()) as image:
+            assert image.layout_version == -66
 
 
 def test_new_settings_hold_from_the_next_checkpoint_on(namenode: StreamingNamenode, daemon: Daemon) -> None:

@@ -140,7 +140,7 @@ def walk(role: str, client_jvm: ClientJvm, root: Path) -> Iterator[Walk]:
             yield found
 
 
-@pytest.mark.parametrize("role", ["secondary", "standby", "quorum"])
+@pytest.mark.parametrize("role", ["secondary", "backup", "standby", "quorum"])
 def test_in_place(role: str, client_jvm: ClientJvm, tmp_path: Path) -> None:
     with walk(role, client_jvm, tmp_path) as cluster:
         cluster.restart(NEW, "-upgrade")
@@ -161,7 +161,7 @@ def test_in_place(role: str, client_jvm: ClientJvm, tmp_path: Path) -> None:
         cluster.restart(NEW)
 
 
-@pytest.mark.parametrize("role", ["secondary", "standby", "quorum"])
+@pytest.mark.parametrize("role", ["secondary", "backup", "standby", "quorum"])
 def test_rolling(role: str, client_jvm: ClientJvm, tmp_path: Path) -> None:
     with walk(role, client_jvm, tmp_path) as cluster:
         before = cluster.namespace

@@ -28,6 +28,7 @@ from hadoop_common.names import image_name, parse_segment, segment_name
 from hadoop_common.transfer import Throttle
 from hadoop_rpc.namenode_protocol import RemoteEditLog
 from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError
+from image_format.reader import ImageFile
 from journal.errors import JournalError, TransactionGapError
 from journal.segment_file import EditLogSegment, read_transactions, select_segments
 from journal.segment_frames import check_segment_file, whole_segments
@@ -204,18 +205,25 @@ class BackupFollower:
         if not self._image_is_stale:
             image = self._load_newest(observer)
             self.past.loaded(ImageId(image.txid, image_md5(image.path)))
-            layout = self.namespace.namespace.base.layout_version
             # Another layout dates from before an upgrade whose end this node did not see.
-            self._image_is_stale = layout != self.storage.storage_info().layout_version
+            self._image_is_stale = not self._has_our_layout(image.path)
         if self._image_is_stale:
             self._fetch_image(observer)
+
+    @property
+    def _layout(self) -> int:
+        return self.storage.storage_info().layout_version
+
+    def _has_our_layout(self, path: Path) -> bool:
+        with ImageFile.open(path, verify_md5=False) as image:
+            return image.layout_version == self._layout
 
     def _load_newest(self, observer: Observer | None) -> ImageCopy:
         """Load and return the newest image, or an older one if it is damaged."""
         while True:
             image = self.storage.verified_image()
             try:
-                self.namespace.load(image.path, observer)
+                self.namespace.load(image.path, observer, cluster=self._layout)
             except (UnsupportedLayoutError, UnsupportedCodecError):
                 raise
             except ImageFormatError as error:
@@ -276,7 +284,7 @@ class BackupFollower:
             throttle=self.throttle,
             cancel=self._watched(observer),
         )
-        self.namespace.load(image.paths[0], observer)
+        self.namespace.load(image.paths[0], observer, cluster=self._layout)
         fetched = ImageId(image.txid, image.md5)
         self.past.loaded(fetched)
         self._image_is_stale = False

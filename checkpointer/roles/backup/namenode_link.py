@@ -6,7 +6,7 @@ import logging
 import socket
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -16,7 +16,7 @@ from hadoop_common.addresses import host_port
 from hadoop_common.errors import StorageError
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.client import NO_RETRY
-from hadoop_rpc.errors import RemoteError, RpcError
+from hadoop_rpc.errors import IncorrectVersionError, RemoteError, RpcError
 from hadoop_rpc.namenode_protocol import (
     CheckpointCommand,
     CheckpointSignature,
@@ -166,8 +166,7 @@ class NamenodeLink:
         theirs = self.namespace().storage_info
         check_same_namespace(theirs, ours, self.address)
         try:
-            # The NameNode expects the layout of its software, which its answer to versionRequest has.
-            answer = self._ask(lambda client: client.register(self._registration(theirs)))
+            answer = self._register(theirs)
         except RemoteError as error:
             if error.class_name != _NULL:
                 raise
@@ -183,6 +182,20 @@ class NamenodeLink:
             )
         self.registered = True
         _LOG.info("registered with the NameNode at %s as %s", self.address, self._role.name)
+
+    def _register(self, theirs: StorageInfo) -> NamenodeRegistration:
+        """Register with the layout of the NameNode's software.
+
+        During a rolling upgrade, releases up to 3.3 report that layout. Later ones report the layout of their storage,
+        and name the expected one when they refuse it.
+        """
+        try:
+            return self._ask(lambda client: client.register(self._registration(theirs)))
+        except IncorrectVersionError as error:
+            if error.expected is None:
+                raise
+            expected = replace(theirs, layout_version=error.expected)
+        return self._ask(lambda client: client.register(self._registration(expected)))
 
     def start_checkpoint(self, ours: StorageInfo) -> CheckpointCommand | None:
         """Let the NameNode roll for a checkpoint; None if it wants this node to stop."""

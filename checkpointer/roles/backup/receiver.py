@@ -24,7 +24,7 @@ from engine.warm_namespace import WarmNamespace
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
 from hadoop_common.storage_info import StorageInfo
-from hadoop_rpc.errors import JavaIOError, RemoteError, UnregisteredNodeError
+from hadoop_rpc.errors import IncorrectVersionError, JavaIOError, RemoteError, UnregisteredNodeError
 from hadoop_rpc.journal_protocol import FenceResult, JournalInfo
 from hadoop_rpc.service import CallContext
 from journal.binary_codec import check_layout, decode_op
@@ -33,7 +33,6 @@ from journal.operation import EditOp
 from journal.raw_segment_writer import RawSegmentWriter
 from journal.segment_file import EditLogSegment
 
-_INCORRECT_VERSION = "org.apache.hadoop.hdfs.server.common.IncorrectVersionException"
 _FENCED = "org.apache.hadoop.hdfs.server.protocol.FencedException"
 
 
@@ -63,7 +62,7 @@ class WriterCheck:
         ours = self._info
         if info.layout_version != ours.layout_version:
             problem = f"layout version {info.layout_version} of the edits is not {ours.layout_version}"
-            raise RemoteError(problem, class_name=_INCORRECT_VERSION)
+            raise IncorrectVersionError(problem)
         if info != ours:
             theirs = f"namespace {info.namespace_id} of cluster {info.cluster_id}"
             raise UnregisteredNodeError(

@@ -39,7 +39,6 @@ from checkpointer.storage.lost_pasts import LOST_PAST
 from checkpointer.storage.rollback_images import latest_rollback_image, promote_rollback_images
 from checkpointer.storage.usable_images import ImageCopy
 from engine.errors import CheckpointCancelledError, CheckpointError
-from engine.loaded_image import next_layout
 from engine.merge import MergeResult, Observer
 from engine.txn_runs import ImageId, TxnRecorder
 from engine.warm_namespace import WarmNamespace
@@ -311,9 +310,7 @@ class JournalFollower:
             self._load(observer)
 
     def _load_image(self, image: ImageCopy, observer: Observer) -> None:
-        layout = next_layout(image.path, self._storage.storage_info().layout_version)
-        self._warm.settings = replace(self._warm.settings, layout_version=layout)
-        self._tailer.load(image, observer)
+        self._tailer.load(image, observer, self._storage.storage_info().layout_version)
         self.past.loaded(ImageId(image.txid, image_md5(image.path)))
 
     # ---- the past ------------------------------------------------------------------------------------------

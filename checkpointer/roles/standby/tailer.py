@@ -118,11 +118,11 @@ class EditTailer:
         # txid of a START or FINALIZE in the open segment, which waits for the segment's end
         self._held_at: int | None = None
 
-    def load(self, image: ImageCopy, observer: Observer) -> None:
-        """Start over with an image; raises as `WarmNamespace.load`."""
+    def load(self, image: ImageCopy, observer: Observer, cluster: int | None = None) -> None:
+        """Start over with an image; arguments and errors are those of `WarmNamespace.load`."""
         self.rollback_due = False
         self._started = self._ended = self._segment_last = self._held_at = None
-        self._warm.load(image.path, observer)
+        self._warm.load(image.path, observer, cluster=cluster)
         self._note()
 
     def rollback_made(self) -> None:
