@@ -21,7 +21,6 @@ from tests.interop.sites import NAMENODE, ROLES, Role, SingleSite, Site
 
 _PERIODIC = {"dfs.namenode.checkpoint.period": "2", "dfs.ha.log-roll.period": "1"}
 _PURGING = {"dfs.namenode.num.extra.edits.retained": "0", "dfs.namenode.num.checkpoints.retained": "1"}
-_HEALED_WITHIN = 120.0
 
 # ---- events ------------------------------------------------------------------------------------------------
 
@@ -352,7 +351,7 @@ def judge(site: Site, *, expected: str, periodic: bool = False, alike: bool = Fa
     else:
         said = site.daemon.ask_for_checkpoint()
         assert said.code, repr(said)
-        wait_until(lambda: bool(site.daemon.status()["alarms"]), "an alarm", _HEALED_WITHIN)
+        wait_until(lambda: bool(site.daemon.status()["alarms"]), "an alarm")
         assert site.nn.images[-1] == newest, "an image was offered"
     assert alike or _nothing_lost_in_images(site)
     _same_after_a_restart(site, before)
@@ -372,7 +371,7 @@ def _wait_for_silence(daemon: OurDaemon) -> None:
         AssertionError: alarms remain; the message has them and the daemon's log.
     """
     try:
-        wait_until(lambda: not daemon.status()["alarms"], "no alarm", _HEALED_WITHIN)
+        wait_until(lambda: not daemon.status()["alarms"], "no alarm")
     except AssertionError as error:
         raise AssertionError(f"{error}: {daemon.status()['alarms']}\n{daemon.log.read_text()[-6000:]}") from None
 
@@ -384,8 +383,15 @@ def _nothing_lost_in_images(site: Site) -> bool:
 
 
 def wait_for_a_checkpoint(site: Site, newest: int, *, periodic: bool = False) -> int:
-    """Wait until the NameNode has an image of ours after `newest`; return its txid."""
-    wait_until(lambda: _checkpointed(site, newest, periodic=periodic), f"a checkpoint after {newest}", _HEALED_WITHIN)
+    """Wait until the NameNode has an image of ours after `newest`; return its txid.
+
+    Raises:
+        AssertionError: no image came; the message has the answer to a last request and the daemon's log.
+    """
+    try:
+        wait_until(lambda: _checkpointed(site, newest, periodic=periodic), f"a checkpoint after {newest}")
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {site.daemon.ask_for_checkpoint()!r}") from None
     return site.nn.images[-1]
 
 
