@@ -28,6 +28,11 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {total % 60} s" if minutes else f"{total} s"
 
 
+def ago_text(at: float | None, now: float) -> str:
+    """Return how long ago `at` was, in seconds since the epoch."""
+    return "never" if at is None else f"{duration(now - at)} ago"
+
+
 def counted(number: int, noun: str) -> str:
     """Return a count with its noun, whose plural ends in s: "1 segment", "2 segments"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
@@ -88,6 +93,14 @@ def parse_size(text: str) -> int:
     if match is None:
         raise ValueError("is not a size: expected an integer, followed by k, m, g, t, p, e or nothing")
     return _long(int(match[1]) << _SIZE_SHIFTS[match[2].lower()])
+
+
+def parse_positive_size(text: str) -> int:
+    """Parse a size in bytes as `parse_size`, at least 1."""
+    size = parse_size(text)
+    if size <= 0:
+        raise ValueError("is not positive")
+    return size
 
 
 def _long(number: int) -> int:

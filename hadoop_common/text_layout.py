@@ -15,15 +15,6 @@ def byte_count(size: float) -> str:
     return filesize.decimal(int(size))
 
 
-def duration(seconds: float) -> str:
-    """`4 s`, `3 min 40 s` or `2 h 5 min`."""
-    whole = max(0, round(seconds))
-    minutes, hours = whole // 60, whole // 3600
-    if hours:
-        return f"{hours} h {minutes % 60} min"
-    return f"{minutes} min {whole % 60} s" if minutes else f"{whole} s"
-
-
 def wrapped(start: str, text: str, width: int | None) -> list[str]:
     """Wrap `text` after `start`, with a hanging indent; one line if `width` is None."""
     if width is None:

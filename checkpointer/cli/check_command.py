@@ -12,6 +12,7 @@ import click
 from checkpointer.checks.registry import CHECKS, CheckOutcome, FactGroup, perform, state_of
 from checkpointer.checks.thresholds import MEASURED, Thresholds, parse_thresholds
 from checkpointer.checks.verdict import State
+from checkpointer.cli.daemon_client import role_option
 from hadoop_common.cli.output import as_failure, conf_option, echo, echo_json, json_option, load_configuration
 from hadoop_common.errors import HdfsError
 from site_config.checkpoint_config import Role
@@ -58,11 +59,7 @@ def _threshold_option(name: str) -> Callable[[F], F]:
 
 @click.command("check", cls=_PluginCommand)
 @conf_option(required=True)
-@click.option(
-    "--role",
-    type=click.Choice([role.value for role in Role]),
-    help="Role of the daemon (default: standby in HA or with shared edits, else secondary).",
-)
+@role_option("Role of the daemon (default: standby in HA or with shared edits, else secondary).")
 @click.option(
     "--only",
     multiple=True,
@@ -83,7 +80,7 @@ def _threshold_option(name: str) -> Callable[[F], F]:
 @json_option
 def command(
     conf_dir: Path,
-    role: str | None,
+    role: Role | None,
     only: tuple[str, ...],
     warning: dict[str, float],
     critical: dict[str, float],
@@ -111,7 +108,7 @@ def command(
     try:
         configuration = load_configuration(conf_dir)
         parts = frozenset[Any]().union(*(check.needs for check in chosen))
-        cluster = Cluster.of(configuration, likely_role(configuration) if role is None else Role(role), parts)
+        cluster = Cluster.of(configuration, role or likely_role(configuration), parts)
         if cluster.config.kerberos is not None:
             _log_in(cluster.config.kerberos.login, tried=FactGroup.LOGIN in parts)
         facts = gather(cluster, parts, limit=timeout, deep=deep)

@@ -9,11 +9,9 @@ from typing import Any
 
 import click
 
-from checkpointer.cli.daemon_client import NoAnswerError, ask_daemon, known_answer
-from checkpointer.cli.operator_login import log_in_as_operator
-from checkpointer.daemon.daemon_address import candidate_urls
+from checkpointer.cli.daemon_client import NoAnswerError, ask_daemon, daemon_urls, known_answer, role_option
 from checkpointer.errors import TransferError
-from hadoop_common.cli.output import as_failure, conf_option, echo, echo_json, failure, json_option, load_configuration
+from hadoop_common.cli.output import as_failure, conf_option, echo, echo_json, failure, json_option
 from hadoop_common.errors import EXIT_FAILURE
 from site_config.checkpoint_config import Role
 
@@ -33,11 +31,7 @@ _LOG_HINT = "Check the daemon's log."
     default=None,
     help="With --cancel: how long to block checkpoints (default: 2); 0 does not block them.",
 )
-@click.option(
-    "--role",
-    type=click.Choice([role.value for role in Role]),
-    help="Role of the daemon (default: the configured role, then the others).",
-)
+@role_option()
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
@@ -51,7 +45,7 @@ def command(
     cancel: bool,
     reason: str,
     minutes: float | None,
-    role: str | None,
+    role: Role | None,
     timeout: float | None,
     as_json: bool,
 ) -> None:
@@ -87,9 +81,7 @@ def command(
         raise click.UsageError("--cancel and --force exclude each other.")
     if not cancel and (reason or minutes is not None):
         raise click.UsageError("--reason and --minutes go with --cancel.")
-    configuration, chosen = load_configuration(conf_dir), None if role is None else Role(role)
-    urls = candidate_urls(configuration, chosen)
-    log_in_as_operator(configuration, chosen)
+    urls = daemon_urls(conf_dir, role)
     query = _cancel_query(reason, minutes) if cancel else {"force": str(force).lower()}
     try:
         refusing = _refusing(urls, min(_PROBE_SECONDS, timeout or _PROBE_SECONDS))

@@ -6,7 +6,7 @@ import click
 
 from hadoop_common.cli.output import echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
-from hadoop_common.text_layout import duration
+from hadoop_common.quantities import duration
 
 
 @click.command("compile")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from checkpointer.cli.daemon_client import role_option
 from hadoop_common.cli.output import (
     as_failure,
     coloured,
@@ -30,14 +31,10 @@ _DEFAULT = "(default)"
 
 @click.command("config")
 @conf_option(required=True)
-@click.option(
-    "--role",
-    type=click.Choice([role.value for role in Role]),
-    help="The role to check for (default: standby with HA or shared edits, else secondary).",
-)
+@role_option("The role to check for (default: standby with HA or shared edits, else secondary).")
 @click.option("--set", "only_set", is_flag=True, help="List only the keys that the files set.")
 @json_option
-def command(conf_dir: Path, role: str | None, only_set: bool, as_json: bool) -> None:
+def command(conf_dir: Path, role: Role | None, only_set: bool, as_json: bool) -> None:
     """List every key of Hadoop's checkpointing: supported, ignored (with the reason) or refused, its value and source.
 
     Keys of the files that resemble one of these are listed as unknown. All faults are listed at once. Exit code 0: the
@@ -51,9 +48,12 @@ def command(conf_dir: Path, role: str | None, only_set: bool, as_json: bool) -> 
     except ConfigurationError as error:
         if as_json:
             faults = [{"key": f.key, "value": f.value, "source": f.source, "problem": f.problem} for f in error.faults]
-            echo_json({"role": role, "valid": False, "keys": [], "faults": faults, "warnings": []} | as_failure(error))
+            echo_json(
+                {"role": role and role.value, "valid": False, "keys": [], "faults": faults, "warnings": []}
+                | as_failure(error)
+            )
         raise
-    found = report(configuration, likely_role(configuration) if role is None else Role(role))
+    found = report(configuration, role or likely_role(configuration))
     # raised, so that the faults look as in every other command
     fault = ConfigurationError(found.faults) if found.faults else None
     if as_json:

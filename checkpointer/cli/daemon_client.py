@@ -1,16 +1,24 @@
-"""The HTTP client of the commands that query the running daemon."""
+"""The HTTP client of the commands that query the running daemon, and the option that names its role."""
 
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from checkpointer.daemon.daemon_address import DaemonNotFoundError
+import click
+
+from checkpointer.cli.operator_login import log_in_as_operator
+from checkpointer.daemon.daemon_address import DaemonNotFoundError, candidate_urls
 from checkpointer.errors import TransferError
+from hadoop_common.cli.output import load_configuration
 from hadoop_common.file_faults import network_reason
 from site_config.checkpoint_config import Role
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _CONNECT_TIMEOUT = 10.0
 _LOG_HINT = "Check the daemon's log."
@@ -29,6 +37,20 @@ class _UnreachableError(TransferError):
 
 class NoAnswerError(TransferError):
     """A server that accepts connections but did not answer in time."""
+
+
+def role_option(text: str = "Role of the daemon (default: the configured role, then the others).") -> Callable[[F], F]:
+    """Add --role, None if it is not given; `text` is its help."""
+    names = click.Choice([role.value for role in Role])
+    return click.option("--role", type=names, callback=lambda _, __, name: name and Role(name), help=text)
+
+
+def daemon_urls(conf_dir: Path, role: Role | None) -> dict[str, Role]:
+    """Return the addresses where the daemon may listen, as `candidate_urls`, and log in as the operator."""
+    configuration = load_configuration(conf_dir)
+    urls = candidate_urls(configuration, role)
+    log_in_as_operator(configuration, role)
+    return urls
 
 
 def ask_daemon(

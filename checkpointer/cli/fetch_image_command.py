@@ -18,6 +18,7 @@ from hadoop_common.cli.output import (
     echo_json,
     json_option,
     load_configuration,
+    parsed_by,
 )
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.configuration import Configuration
@@ -50,31 +51,31 @@ class _Steps(ProgressObserver):
         super().advance(self._bytes)
 
 
-def _txid(context: click.Context, parameter: click.Parameter, value: str) -> int | None:
-    if value == _LATEST:
+def _txid(text: str) -> int | None:
+    if text == _LATEST:
         return None
-    if not (value.isascii() and value.isdigit() and int(value) < 1 << 63):
-        raise click.BadParameter(f"{value!r} is neither {_LATEST!r} nor a transaction id", context, parameter)
-    return int(value)
+    if not (text.isascii() and text.isdigit() and int(text) < 1 << 63):
+        raise ValueError(f"is neither {_LATEST!r} nor a transaction id")
+    return int(text)
 
 
-def _rpc(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, int] | None:
-    if value is None:
-        return None
-    try:
-        return parse_host_port(value, 8020)
-    except ValueError as fault:
-        raise click.BadParameter(f"{value!r} {fault}", context, parameter) from fault
+def _rpc(text: str) -> tuple[str, int]:
+    return parse_host_port(text, 8020)
 
 
 @click.command("fetch-image")
 @conf_option(required=False)
 @click.option("--from", "url", metavar="URL", help="HTTP address of one NameNode, http://host:port, instead of --conf.")
 @click.option(
-    "--rpc", metavar="HOST:PORT", callback=_rpc, help="With --from: the NameNode's RPC address, used to fetch VERSION."
+    "--rpc",
+    metavar="HOST:PORT",
+    callback=parsed_by(_rpc),
+    help="With --from: the NameNode's RPC address, used to fetch VERSION.",
 )
 @click.argument("folder", metavar="DEST_DIR", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--txid", callback=_txid, default=_LATEST, show_default=True, help="Transaction id of the image.")
+@click.option(
+    "--txid", callback=parsed_by(_txid), default=_LATEST, show_default=True, help="Transaction id of the image."
+)
 @click.option(
     "--keep",
     type=click.IntRange(min=0),

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from checkpointer.cli.namespace_source import NamespaceSource, opened_namespace, source_options
+from hadoop_common.cli.output import parsed_by
 from hadoop_common.quantities import parse_size
 from image_format.memory_limit import MemoryLimit
 from image_tools.cli.memory_options import memory_options
@@ -15,15 +16,6 @@ from image_tools.cli.text_file import check_output, emit
 from image_tools.search.criteria import KINDS, Criteria, NumberRange
 
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
-
-
-def _size(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        return parse_size(text)
-    except ValueError as error:
-        raise click.BadParameter(f"{text!r} {error}; such as 1048576 or 64m", context, parameter) from error
 
 
 def _moment(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
@@ -47,8 +39,8 @@ _TIME = "an age such as 90d (m, h, d, w), or a time such as 2026-11-28T14:03:00"
 @click.option("--type", "kind", type=click.Choice(sorted(KINDS)), help="Kind of the inode.")
 @click.option("--owner", default="", metavar="USER", help="Owner.")
 @click.option("--group", default="", metavar="GROUP", help="Group.")
-@click.option("--min-size", metavar="SIZE", callback=_size, help="Files of at least SIZE, such as 64m.")
-@click.option("--max-size", metavar="SIZE", callback=_size, help="Files of at most SIZE.")
+@click.option("--min-size", metavar="SIZE", callback=parsed_by(parse_size), help="Files of at least SIZE, such as 64m.")
+@click.option("--max-size", metavar="SIZE", callback=parsed_by(parse_size), help="Files of at most SIZE.")
 @click.option("--modified-before", metavar="T", callback=_moment, help=f"Modification time up to T: {_TIME}.")
 @click.option("--modified-after", metavar="T", callback=_moment, help="Modification time from T on.")
 @click.option("--accessed-before", metavar="T", callback=_moment, help="Access time up to T (not of directories).")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from checkpointer.cli.daemon_client import role_option
 from console.process_panels import watch_log, watch_settings
 from hadoop_common.cli.output import PRIVATE_UMASK, conf_option, load_configuration
 from hadoop_common.cli.service_logging import log_warnings, logging_options, set_up_logging
@@ -40,17 +41,13 @@ _VERIFY_SECONDS = 3600.0
 
 @click.command("run")
 @conf_option(required=True)
-@click.option(
-    "--role",
-    type=click.Choice([role.value for role in Role]),
-    help="Role of this node (default: standby in HA or with a shared edits directory, else secondary).",
-)
+@role_option("Role of this node (default: standby in HA or with a shared edits directory, else secondary).")
 @click.option("--shadow", is_flag=True, help="Upload nothing; compare the NameNode's images with our own.")
 @memory_options("index and edits", configured=True)
 @logging_options
 def command(
     conf_dir: Path,
-    role: str | None,
+    role: Role | None,
     shadow: bool,
     memory: int | None,
     spill_dir: Path | None,
@@ -75,7 +72,7 @@ def command(
     os.umask(PRIVATE_UMASK)
     set_up_logging(verbose, log_config)
     watch_log()
-    chosen = Role(role) if role else likely_role(load_configuration(conf_dir))
+    chosen = role or likely_role(load_configuration(conf_dir))
 
     def configuration() -> CheckpointConfig:
         read = log_warnings(load_configuration(conf_dir))

@@ -11,11 +11,9 @@ from typing import Any
 
 import click
 
-from checkpointer.cli.daemon_client import ask_daemon, known_answer
-from checkpointer.cli.operator_login import log_in_as_operator
-from checkpointer.daemon.daemon_address import candidate_urls
+from checkpointer.cli.daemon_client import ask_daemon, daemon_urls, known_answer, role_option
 from checkpointer.errors import TransferError
-from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, load_configuration
+from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
 from node_state.alarm_kinds import ALARM_KINDS
 from site_config.checkpoint_config import Role
 
@@ -28,7 +26,7 @@ class MarkedKind:
 
     kind: str
     conf_dir: Path
-    role: str | None
+    role: Role | None
     as_json: bool
 
 
@@ -36,16 +34,11 @@ def marking_options(function: Callable[..., None]) -> Callable[..., None]:
     """Add KIND, --conf, --role and --json, given to `function` as one value."""
 
     @functools.wraps(function)
-    def with_kind(kind: str, conf_dir: Path, role: str | None, as_json: bool, **given: Any) -> None:
+    def with_kind(kind: str, conf_dir: Path, role: Role | None, as_json: bool, **given: Any) -> None:
         function(MarkedKind(kind, conf_dir, role, as_json), **given)
 
-    role_option = click.option(
-        "--role",
-        type=click.Choice([role.value for role in Role]),
-        help="Role of the daemon (default: the configured role, then the others).",
-    )
     kind = click.argument("kind", type=click.Choice([*ALARM_KINDS]), metavar="KIND")
-    return kind(conf_option(required=True)(role_option(json_option(with_kind))))
+    return kind(conf_option(required=True)(role_option()(json_option(with_kind))))
 
 
 @click.command("silence")
@@ -74,10 +67,7 @@ def mark_alarms(path: str, marked: MarkedKind, minutes: float | None, reason: st
     """
     if minutes != 0 and not reason.strip():
         raise click.UsageError("--reason is required.")
-    role = None if marked.role is None else Role(marked.role)
-    configuration = load_configuration(marked.conf_dir)
-    urls = candidate_urls(configuration, role)
-    log_in_as_operator(configuration, role)
+    urls = daemon_urls(marked.conf_dir, marked.role)
     query = {"kind": marked.kind, "reason": reason, "by": getpass.getuser()}
     if minutes is not None:
         query["minutes"] = f"{minutes:g}"

@@ -9,11 +9,9 @@ from typing import Any
 
 import click
 
-from checkpointer.cli.daemon_client import ask_daemon, known_answer
-from checkpointer.cli.operator_login import log_in_as_operator
-from checkpointer.daemon.daemon_address import candidate_urls
+from checkpointer.cli.daemon_client import ask_daemon, daemon_urls, known_answer, role_option
 from checkpointer.errors import TransferError
-from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, load_configuration, terminal_width
+from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, terminal_width
 from node_state.text import status_lines
 from site_config.checkpoint_config import Role
 
@@ -23,11 +21,7 @@ _EVERY = 2.0
 
 @click.command("status")
 @conf_option(required=True)
-@click.option(
-    "--role",
-    type=click.Choice([role.value for role in Role]),
-    help="Role of the daemon (default: the configured role, then the others).",
-)
+@role_option()
 @click.option(
     "--watch",
     type=click.FloatRange(min=0.1),
@@ -37,7 +31,7 @@ _EVERY = 2.0
     help=f"Refresh every so many seconds ({_EVERY:g} by default), until interrupted.",
 )
 @json_option
-def command(conf_dir: Path, role: str | None, watch: float | None, as_json: bool) -> None:
+def command(conf_dir: Path, role: Role | None, watch: float | None, as_json: bool) -> None:
     """Show on one screen the daemon's state, its last checkpoint and which NameNodes have it.
 
     The values come from GET /status and /health/ready; --json prints the former with `url` and `ready`. Exit code 0:
@@ -48,9 +42,7 @@ def command(conf_dir: Path, role: str | None, watch: float | None, as_json: bool
     """
     if as_json and watch is not None:
         raise click.UsageError("--watch shows a screen; repeat the command with --json instead.")
-    configuration, chosen = load_configuration(conf_dir), None if role is None else Role(role)
-    urls = candidate_urls(configuration, chosen)
-    log_in_as_operator(configuration, chosen)
+    urls = daemon_urls(conf_dir, role)
     while True:
         try:
             state = _ask(urls)

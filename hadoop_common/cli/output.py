@@ -83,6 +83,7 @@ def failure(
 
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 PRIVATE_UMASK = 0o077
 """For commands that write images and edits: both contain delegation tokens that let a reader act as their owners."""
@@ -116,6 +117,18 @@ def load_configuration(conf_dir: Path) -> Configuration:
     # faults in the TLS settings are reported by the reader of the complete configuration
     use_client(tls_config(found, HttpPolicy.HTTP_ONLY, FaultCollector()))
     return found
+
+
+def parsed_by(parse: Callable[[str], T]) -> Callable[[click.Context, click.Parameter, str | None], T | None]:
+    """Return the callback of an option that parses its text, None stays; a ValueError of `parse` is wrong usage."""
+
+    def parsed(context: click.Context, parameter: click.Parameter, text: str | None) -> T | None:
+        try:
+            return None if text is None else parse(text)
+        except ValueError as error:
+            raise click.BadParameter(f"{text!r} {error}", context, parameter) from error
+
+    return parsed
 
 
 def echo(line: str, *, err: bool = False) -> None:

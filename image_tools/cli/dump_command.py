@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from hadoop_common.cli.output import EXISTING_FILE, echo
+from hadoop_common.cli.output import EXISTING_FILE, echo, parsed_by
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.hadoop_releases import HADOOP_3, RELEASES
-from hadoop_common.quantities import parse_size
+from hadoop_common.quantities import parse_positive_size
 from image_format.layout import NEWEST_LAYOUT
 from image_format.memory_limit import MemoryLimit
 from image_format.reader import ImageFile
@@ -22,16 +22,6 @@ from image_tools.dump.records import ImageRecords
 from image_tools.dump.xml_dump import RELEASES_3, XmlForm, dump_xml
 
 _RELEASES = [*(form.value for form in XmlForm), *RELEASES_3]
-
-
-def _size(context: click.Context, parameter: click.Parameter, text: str) -> int:
-    try:
-        size = parse_size(text)
-    except ValueError as error:
-        raise click.BadParameter(f"{text!r} {error}; such as 1048576 or 64m", context, parameter) from error
-    if size <= 0:
-        raise click.BadParameter(f"{text!r} is not positive", context, parameter)
-    return size
 
 
 @click.command("dump")
@@ -61,11 +51,16 @@ def _size(context: click.Context, parameter: click.Parameter, text: str) -> int:
     metavar="SIZE",
     default="128g",
     show_default=True,
-    callback=_size,
+    callback=parsed_by(parse_positive_size),
     help="distribution: all larger files form one range.",
 )
 @click.option(
-    "--step", metavar="SIZE", default="2m", show_default=True, callback=_size, help="distribution: width of a range."
+    "--step",
+    metavar="SIZE",
+    default="2m",
+    show_default=True,
+    callback=parsed_by(parse_positive_size),
+    help="distribution: width of a range.",
 )
 @click.option(
     "--human-readable",

@@ -11,22 +11,17 @@ from typing import Any, TypeVar
 
 import click
 
-from hadoop_common.cli.output import EXISTING_FOLDER
+from hadoop_common.cli.output import EXISTING_FOLDER, parsed_by
 from hadoop_common.quantities import parse_size
 from image_format.memory_limit import MIN_MEMORY, TOO_LITTLE, MemoryLimit
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _size(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        size = parse_size(text)
-    except ValueError as error:
-        raise click.BadParameter(f"{text!r} {error}; such as 512m or 2g", context, parameter) from error
+def _memory(text: str) -> int:
+    size = parse_size(text)
     if size < MIN_MEMORY:
-        raise click.BadParameter(f"{text!r} {TOO_LITTLE}", context, parameter)
+        raise ValueError(TOO_LITTLE)
     return size
 
 
@@ -46,7 +41,7 @@ def memory_options(what: str, *, configured: bool) -> Callable[[F], F]:
     memory = click.option(
         "--memory",
         metavar="SIZE",
-        callback=_size,
+        callback=parsed_by(_memory),
         help=f"Memory limit of {what}, such as 2g; data beyond the limit goes to a file "
         f"(default: {most if configured else ''}none).",
     )
@@ -67,7 +62,7 @@ def memory_bound(command: F) -> F:
     return click.option(
         "--memory",
         metavar="SIZE",
-        callback=_size,
+        callback=parsed_by(_memory),
         help="Memory limit, such as 2g; an image that needs more is refused "
         "(default: three quarters of the available memory).",
     )(bounded)  # type: ignore[return-value]

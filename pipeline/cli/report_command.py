@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hadoop_common.cli.output import json_option
+from hadoop_common.cli.output import json_option, parsed_by
 from hadoop_common.cli.progress import ProgressObserver
-from hadoop_common.quantities import parse_size
+from hadoop_common.quantities import parse_positive_size
 from pipeline.cli.report_outputs import FORMATS, plan_outputs, write_outputs
 from pipeline.cli.spark_command import context_for
 from pipeline.reports.model import SECTIONS
@@ -21,19 +21,6 @@ from pipeline.reports.model import SECTIONS
 if TYPE_CHECKING:
     from pipeline.reports.model import NamespaceReport
     from pipeline.reports.path_rules import PathRules
-
-
-def _size(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """Parse a number of bytes with one of Hadoop's suffixes."""
-    if value is None:
-        return None
-    try:
-        size = parse_size(value)
-    except ValueError as error:
-        raise click.BadParameter(f"{value} {error}") from None
-    if size <= 0:
-        raise click.BadParameter(f"{value} is not positive")
-    return size
 
 
 def _section_ids(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -119,7 +106,7 @@ class _SparkOptions:
     "--small-files",
     "small",
     metavar="SIZE",
-    callback=_size,
+    callback=parsed_by(parse_positive_size),
     help="Files below SIZE are small, e.g. 16m (default: 1/8 of their block size).",
 )
 @click.option(
