@@ -311,8 +311,3 @@ def short_digest(content: bytes) -> str:
 def branch_after(parent: str, fork: int, md5: str) -> Branch:
     """Return the branch that leaves `parent` after `fork` with a segment of this MD5; equal for all writers."""
     return Branch(f"after-{fork}-{md5[:8]}", parent, fork)
-
-
-def of_branch(records: Iterable[Record], branch: str) -> list[Record]:
-    """Return the records that were archived in `branch` itself."""
-    return [each for each in records if each.branch == branch]

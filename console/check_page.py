@@ -9,7 +9,7 @@ from typing import Final
 
 from console.background import BackgroundResult, BackgroundWork
 from console.model import Level, Panel, cell
-from console.words import ago_text
+from hadoop_common.quantities import ago_text
 
 SECONDS: Final = 60.0
 

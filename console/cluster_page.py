@@ -10,7 +10,8 @@ from typing import Any, Final
 from console.background import BackgroundWork
 from console.model import Attention, Level, NodePage, PageCell, Panel, cell
 from console.server_pages import page_of
-from console.words import ago_text, count_text
+from console.words import count_text
+from hadoop_common.quantities import ago_text
 
 SECONDS: Final = 5.0
 

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from console.model import Attention, Level, NodePage, PageCell, PageFact, Panel, cell
 from console.rest import rest_panels
-from console.words import ago_text, count_text
-from hadoop_common.text_layout import byte_count, duration
+from console.words import count_text
+from hadoop_common.quantities import ago_text, duration
+from hadoop_common.text_layout import byte_count
 from node_state.alarm_kinds import kind_named
 from node_state.alarm_marks import AlarmAcknowledgement, AlarmSilence
 from node_state.state import from_json

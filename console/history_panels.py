@@ -9,7 +9,8 @@ from typing import Final
 from console.charts import ChartBar, ChartEvent, bar_chart
 from console.model import Level, PageCell, Panel, cell
 from console.words import count_text, time_text
-from hadoop_common.text_layout import byte_count, duration
+from hadoop_common.quantities import duration
+from hadoop_common.text_layout import byte_count
 from node_state.history import CHECKPOINT, EVENTS, FAILURE, UPLOAD, HistoryEntry
 from node_state.history_text import entry_detail
 

@@ -8,7 +8,8 @@ from typing import Any, Final
 from console.daemon_page import daemon_page
 from console.model import Attention, Level, NodePage, PageCell, PageFact, Panel, cell
 from console.rest import rest_panels
-from console.words import ago_text, count_text, time_text
+from console.words import count_text, time_text
+from hadoop_common.quantities import ago_text
 
 _UNHEALTHY_STEP: Final = "Check the NameNode and its log; the controller returns to the election when it is healthy."
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from hadoop_common.text_layout import byte_count, duration
+from hadoop_common.quantities import ago_text, duration
+from hadoop_common.text_layout import byte_count
 
 _COMMAND = re.compile("`([^`]+)`")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -25,11 +26,6 @@ def count_text(value: Any) -> str:
     if value is None:
         return "unknown"
     return "none" if value < 0 else f"{value:,}"
-
-
-def ago_text(at: float | None, now: float) -> str:
-    """Return how long ago `at` was, in seconds since the epoch."""
-    return "never" if at is None else f"{duration(now - at)} ago"
 
 
 def time_text(at: float | None) -> str:

@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hadoop_common.text_layout import byte_count, duration, wrapped
+from hadoop_common.quantities import ago_text, duration
+from hadoop_common.text_layout import byte_count, wrapped
 
 _LABEL = 16
 
@@ -38,9 +39,8 @@ def _facts(state: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]:
         yield "last took", ", ".join(f"{name} {seconds:.1f} s" for name, seconds in state["lastSeconds"].items())
     yield "since its start", f"{state.get('checkpoints') or 0} checkpoints, {state.get('failures') or 0} failures"
     if shadow := state.get("shadow"):
-        newest = (
-            f", the last one at txid {shadow['txid']}, {_ago(shadow['comparedAt'], now)}" if shadow["compared"] else ""
-        )
+        last = f", the last one at txid {shadow['txid']}, {ago_text(shadow['comparedAt'], now)}"
+        newest = last if shadow["compared"] else ""
         yield "shadow mode", f"{shadow['equal']} of {shadow['compared']} equal in 7 days{newest}"
     for target in state.get("targets") or ():
         yield "NameNode", _target(target, now)
@@ -55,14 +55,14 @@ def _facts(state: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]:
     if state.get("error"):
         yield "error", state["error"]
     if state.get("lastError"):
-        yield "last error", f"{state['lastError']} ({_ago(state.get('lastErrorAt'), now)})"
+        yield "last error", f"{state['lastError']} ({ago_text(state.get('lastErrorAt'), now)})"
 
 
 def _image(state: Mapping[str, Any], now: float) -> str:
     txid = state.get("imageTxid")
     parts = ["none" if txid == -1 else "unknown" if txid is None else f"txid {txid}"]
     if state.get("savedAt") is not None:
-        parts.append(f"made {_ago(state['savedAt'], now)} ({_reason(state.get('lastReason'))})")
+        parts.append(f"made {ago_text(state['savedAt'], now)} ({_reason(state.get('lastReason'))})")
         if state.get("imageBytes"):
             parts.append(byte_count(state["imageBytes"]))
     return ", ".join(parts)
@@ -83,7 +83,7 @@ def _target(target: Mapping[str, Any], now: float) -> str:
     known = " ".join(each for each in (target.get("namenodeId"), target.get("state")) if each)
     parts = [f"{target['address']}{f' ({known})' if known else ''}: {_offer(target)}"]
     if target.get("at") is not None:
-        parts.append(_ago(target["at"], now))
+        parts.append(ago_text(target["at"], now))
     if target.get("error"):
         parts.append(target["error"])
     if target.get("sentBytes") is not None and target.get("totalBytes"):
@@ -109,7 +109,3 @@ def _offer(target: Mapping[str, Any]) -> str:
             return f"{target.get('failures') or 1} transfers in a row failed"
         case other:
             return str(other)
-
-
-def _ago(at: float | None, now: float) -> str:
-    return "never" if at is None else f"{duration(now - at)} ago"

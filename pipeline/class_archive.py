@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from hadoop_common.text_layout import duration
+from hadoop_common.quantities import duration
 from pipeline.errors import PipelineSetupError
 
 LOCAL_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")

@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from email.utils import formatdate
 from functools import partial
 from http import HTTPStatus
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
 
 import h11
@@ -189,9 +188,7 @@ class HttpServer:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     # ---- the loop's thread ---------------------------------------------------------------------------------

@@ -7,12 +7,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 import click
 
-from hadoop_common.text_layout import byte_count, duration
+from hadoop_common.quantities import duration
+from hadoop_common.text_layout import byte_count
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -79,9 +79,7 @@ class ProgressObserver:
             self._bars.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if self._bars is not None:
             if kind is None:
                 self._end(self._bars)

@@ -12,7 +12,6 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
-from types import TracebackType
 from typing import Self
 from zlib import crc32
 
@@ -140,9 +139,7 @@ class JournalFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _payload(self, offset: int, size: int) -> bytes | None:

@@ -8,7 +8,7 @@ from engine.errors import CheckpointCancelledError
 from hadoop_common.back_off import BackOff
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import error_text
-from hadoop_common.text_layout import duration
+from hadoop_common.quantities import duration
 from hadoop_rpc.errors import RpcError
 
 _BACK_OFF = BackOff(60.0, 3600.0)
