@@ -49,7 +49,6 @@ class EditLogWriter:
         first_txid: int,
         *,
         capacity: int = DEFAULT_CAPACITY,
-        window: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start the segment of `first_txid`; its START_LOG_SEGMENT is durable on return.
@@ -59,7 +58,6 @@ class EditLogWriter:
             layout_version: layout of the segments.
             first_txid: txid of the first operation.
             capacity: bytes that may wait for a flush before `write` waits too.
-            window: bytes of flushed records that are kept for `recent`.
             clock: seconds, for the metrics.
 
         Raises:
@@ -71,7 +69,7 @@ class EditLogWriter:
         self._lock = threading.Lock()
         self._flushed = threading.Condition(self._lock)
         self._room = threading.Condition(self._lock)
-        self._commit = GroupCommit(first_txid, capacity=capacity, window=window)
+        self._commit = GroupCommit(first_txid, capacity=capacity)
         self._closed = False
         self._segment_first = first_txid
         self._segment = journal.start_segment(first_txid, layout_version)
@@ -104,17 +102,6 @@ class EditLogWriter:
         """Return counts of batches, syncs and waits since the log was opened."""
         with self._lock:
             return self._commit.metrics()
-
-    def recent(self, from_txid: int, *, durable_only: bool = True) -> list[RecordBatch] | None:
-        """Return the records from `from_txid` on from memory; an empty list if none is newer.
-
-        Returns None if `from_txid` is older than the kept records, see `window`: the journal's segments have it.
-
-        Args:
-            durable_only: leave out records that are not synced yet and could be lost in a crash.
-        """
-        with self._lock:
-            return self._commit.read(from_txid, durable_only=durable_only)
 
     def __enter__(self) -> Self:
         return self

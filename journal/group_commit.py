@@ -70,11 +70,10 @@ class GroupCommit:
     Args:
         next_txid: of the first transaction.
         capacity: bytes in the filling half at which the buffer is full.
-        window: see `DoubleBuffer`.
     """
 
-    def __init__(self, next_txid: int, *, capacity: int, window: int = 0) -> None:
-        self._buffer = DoubleBuffer(next_txid, window=window)
+    def __init__(self, next_txid: int, *, capacity: int) -> None:
+        self._buffer = DoubleBuffer(next_txid)
         self._capacity = capacity
         self._claimed = False
         self._failure: JournalError | None = None
@@ -189,10 +188,6 @@ class GroupCommit:
         """Count a writer's wait for space."""
         self._metrics.full_waits += 1
         self._metrics.full_wait_seconds += seconds
-
-    def read(self, from_txid: int, *, durable_only: bool = True) -> list[RecordBatch] | None:
-        """See `DoubleBuffer.read`."""
-        return self._buffer.read(from_txid, durable_only=durable_only)
 
     def metrics(self) -> CommitMetrics:
         return replace(self._metrics, pending=self._buffer.count, pending_bytes=self._buffer.size)

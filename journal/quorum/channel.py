@@ -34,10 +34,8 @@ class _QueuedCall:
     call: WriterCall[Any]
     tally: Tally[Any]
     epoch: int
-    offered_at: float
     gap: bool = False
     heartbeat: bool = False
-    sent_at: float = 0.0
 
 
 def _not_performed(_: CallTarget) -> None:
@@ -63,16 +61,11 @@ class WriterChannel:
         self._epoch = 0
         self._serial = 0
         self._committed: int | None = None
-        self._committed_at = 0.0
         self._out_of_sync = ""
         self._gap_queued = False
         self._heartbeat_at: float | None = None
         self._queued_bytes = 0
         self._acked_txid = 0
-        self._acked_at = 0.0
-        self._writes = 0
-        self._write_seconds = 0.0
-        self._queue_seconds = 0.0
 
     # ---- for the writer ----
 
@@ -84,13 +77,13 @@ class WriterChannel:
         self._out_of_sync = ""
         self._gap_queued = False
 
-    def commit(self, txid: int, now: float) -> None:
+    def commit(self, txid: int) -> None:
         """Record that `txid` is durable; the next call reports it to the node."""
-        self._committed, self._committed_at = txid, now
+        self._committed = txid
 
-    def offer(self, call: WriterCall[Any], tally: Tally[Any], now: float) -> None:
+    def offer(self, call: WriterCall[Any], tally: Tally[Any]) -> None:
         """Queue `call`. A batch that exceeds the queue fails at once; from then on the node is out of sync."""
-        entry = _QueuedCall(call, tally, self._epoch, now)
+        entry = _QueuedCall(call, tally, self._epoch)
         if call.kind is CallKind.START:
             self._gap_queued = False
         elif call.kind is CallKind.WRITE and not self._has_room(call.size):
@@ -115,35 +108,32 @@ class WriterChannel:
                 if reason := entry.call.leave_out(self.node):
                     self._leave_out(entry, reason)
                     continue
-                return self._send(entry, now)
+                return self._send(entry)
             if self._heartbeat_at is None or now - self._heartbeat_at > HEARTBEAT_INTERVAL:
                 entry.heartbeat = True
                 self._heartbeat_at = now
-                return self._send(entry, now)
+                return self._send(entry)
             self._refuse_out_of_sync(entry)
         return None
 
-    def finish(self, value: Any, now: float) -> None:
+    def finish(self, value: Any) -> None:
         entry = self._taken()
         if entry.heartbeat:
             self._refuse_out_of_sync(entry)
             return
-        self._measure(entry, now)
         self._queued_bytes -= entry.call.size
         if entry.epoch == self._epoch:
             if entry.call.kind is CallKind.WRITE:
-                self._acked_txid, self._acked_at = entry.call.last_txid, entry.offered_at
+                self._acked_txid = entry.call.last_txid
             elif entry.call.kind is CallKind.START and self._out_of_sync:
                 _LOG.info("%s participates in the journal %s again", self.node, self._journal_id)
                 self._out_of_sync = ""
         entry.tally.answer(self.node, value)
 
-    def fail(self, fault: Exception, now: float) -> None:
+    def fail(self, fault: Exception) -> None:
         entry = self._taken()
-        if not entry.heartbeat:
-            self._measure(entry, now)
-            if entry.call.kind is CallKind.WRITE and entry.epoch == self._epoch:
-                self._lose_sync(str(fault))
+        if not entry.heartbeat and entry.call.kind is CallKind.WRITE and entry.epoch == self._epoch:
+            self._lose_sync(str(fault))
         self._queued_bytes -= entry.call.size
         entry.tally.fail(self.node, fault)
 
@@ -159,15 +149,10 @@ class WriterChannel:
     def status(self) -> NodeStatus:
         committed = self._committed or 0
         return NodeStatus(
-            node=self.node,
             queued_bytes=self._queued_bytes,
             acked_txid=self._acked_txid,
             lag_txids=max(committed - self._acked_txid, 0),
-            lag_seconds=max(self._committed_at - self._acked_at, 0.0),
             out_of_sync=self._out_of_sync,
-            writes=self._writes,
-            write_seconds=self._write_seconds,
-            queue_seconds=self._queue_seconds,
         )
 
     def _has_room(self, size: int) -> bool:
@@ -179,7 +164,7 @@ class WriterChannel:
         """Queue a mark for the first missing batch, after earlier batches, which the node may still receive."""
         if not self._gap_queued:
             marker = WriterCall(entry.call.name, _not_performed, CallKind.WRITE, 0, entry.call.last_txid)
-            self._queue.append(_QueuedCall(marker, entry.tally, entry.epoch, entry.offered_at, gap=True))
+            self._queue.append(_QueuedCall(marker, entry.tally, entry.epoch, gap=True))
             self._gap_queued = True
         problem = f"{self.node} lags too far: {self._queued_bytes} bytes wait to be sent"
         entry.tally.fail(self.node, NodeLagsError(problem, txid=entry.call.last_txid))
@@ -198,9 +183,8 @@ class WriterChannel:
             _LOG.warning("%s receives no more of this segment of %s: %s", self.node, self._journal_id, reason)
             self._out_of_sync = reason
 
-    def _send(self, entry: _QueuedCall, now: float) -> NodeCall:
+    def _send(self, entry: _QueuedCall) -> NodeCall:
         self._sent = entry
-        entry.sent_at = now
         info = RequestInfo(self._journal_id, entry.epoch, self._serial, self._committed, self._nameservice)
         self._serial += 1
         if entry.heartbeat:
@@ -212,12 +196,6 @@ class WriterChannel:
         entry, self._sent = self._sent, None
         assert entry is not None, "nothing was taken"
         return entry
-
-    def _measure(self, entry: _QueuedCall, now: float) -> None:
-        if entry.call.kind is CallKind.WRITE:
-            self._writes += 1
-            self._write_seconds += now - entry.sent_at
-            self._queue_seconds += entry.sent_at - entry.offered_at
 
     def _drop(self, reason: str) -> None:
         for entry in self._queue:

@@ -184,7 +184,7 @@ class ThreadDriver:
             else:
                 self._end(lane.finish, value)
 
-    def _end(self, tell: Callable[[Any, float], None], outcome: Any) -> None:
+    def _end(self, tell: Callable[[Any], None], outcome: Any) -> None:
         with self._lock:
-            tell(outcome, self._clock())
+            tell(outcome)
             self._settled.notify_all()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from journal.quorum.calls import QuorumRound, ReadCall, Tally, majority
@@ -17,21 +17,13 @@ class Ensemble:
         nodes: their names, `host:port`.
         journal_id, nameservice: sent with each call of the writer.
         queue_limit: bytes of records that may wait for one node.
-        clock: monotonic seconds.
     """
 
     def __init__(
-        self,
-        nodes: Sequence[str],
-        journal_id: str,
-        *,
-        queue_limit: int,
-        clock: Callable[[], float],
-        nameservice: str | None = None,
+        self, nodes: Sequence[str], journal_id: str, *, queue_limit: int, nameservice: str | None = None
     ) -> None:
         self.nodes = tuple(nodes)
         self.journal_id = journal_id
-        self._clock = clock
         self._channels = [
             WriterChannel(node, journal_id, queue_limit=queue_limit, nameservice=nameservice) for node in nodes
         ]
@@ -65,9 +57,8 @@ class Ensemble:
             for lane in self._read_lanes:
                 lane.offer(ask.call, tally)
         else:
-            now = self._clock()
             for channel in self._channels:
-                channel.offer(ask.call, tally, now)
+                channel.offer(ask.call, tally)
         return tally
 
     def begin_epoch(self, epoch: int) -> None:
@@ -75,9 +66,8 @@ class Ensemble:
             channel.begin_epoch(epoch)
 
     def commit(self, txid: int) -> None:
-        now = self._clock()
         for channel in self._channels:
-            channel.commit(txid, now)
+            channel.commit(txid)
 
     def close(self) -> None:
         for lane in self.lanes:

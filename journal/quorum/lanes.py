@@ -33,10 +33,10 @@ class Lane(Protocol):
     def take(self, now: float) -> NodeCall | None:
         """Return the next call; None if the queue is empty or a call is in flight."""
 
-    def finish(self, value: Any, now: float) -> None:
+    def finish(self, value: Any) -> None:
         """End the call with its result."""
 
-    def fail(self, fault: Exception, now: float) -> None:
+    def fail(self, fault: Exception) -> None:
         """End the call with an error; it may have reached the node."""
 
     def close(self) -> None:
@@ -50,20 +50,14 @@ class NodeStatus:
     Attributes:
         queued_bytes: records that wait to be sent, or for their answer.
         acked_txid: newest transaction that the node acknowledged.
-        lag_txids, lag_seconds: distance to the newest committed transaction.
+        lag_txids: distance to the newest committed transaction.
         out_of_sync: why the node receives no more of this segment, "" while it does.
-        writes, write_seconds, queue_seconds: answered batches, and their total time in flight and in the queue.
     """
 
-    node: str
     queued_bytes: int
     acked_txid: int
     lag_txids: int
-    lag_seconds: float
     out_of_sync: str
-    writes: int
-    write_seconds: float
-    queue_seconds: float
 
 
 class ReadLane:
@@ -93,12 +87,10 @@ class ReadLane:
                 return NodeCall(call.name, call.perform)
         return None
 
-    def finish(self, value: Any, now: float) -> None:
-        del now
+    def finish(self, value: Any) -> None:
         self._taken().answer(self.node, value)
 
-    def fail(self, fault: Exception, now: float) -> None:
-        del now
+    def fail(self, fault: Exception) -> None:
         self._taken().fail(self.node, fault)
 
     def close(self) -> None:

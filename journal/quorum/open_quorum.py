@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import time
 from dataclasses import dataclass, field
 
 from hadoop_common.storage_info import StorageInfo
@@ -54,7 +53,6 @@ def open_quorum_journal(
         [str(node) for node in address.nodes],
         address.journal_id,
         queue_limit=settings.queue_limit,
-        clock=time.monotonic,
         nameservice=nameservice,
     )
     # Each call has its own timeout; a connection times out after the longest of them.

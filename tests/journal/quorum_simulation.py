@@ -103,7 +103,7 @@ class Client:
         self.name = name
         self.simulation = simulation
         self.address = QuorumAddress.parse(f"qjournal://{';'.join(nodes)}/{JOURNAL}")
-        self.ensemble = Ensemble(nodes, JOURNAL, queue_limit=settings.queue_limit, clock=lambda: simulation.now)
+        self.ensemble = Ensemble(nodes, JOURNAL, queue_limit=settings.queue_limit)
         self.writer = QuorumWriter(self.ensemble, self.address.nodes, settings, simulation.source)
         self.running: list[Running] = []
         self.dead = False
@@ -332,9 +332,9 @@ class Simulation:
         if call.client.dead:
             return
         if fault is None:
-            call.lane.finish(value, self.now)
+            call.lane.finish(value)
         else:
-            call.lane.fail(fault, self.now)
+            call.lane.fail(fault)
         call.client.look()
 
 
@@ -393,11 +393,11 @@ class InstantDriver:
                 value = work.run(host.node)
             except NodeCrashedError:
                 self._simulation.crash(lane.node)
-                lane.fail(RpcConnectionError("the connection broke", sent=True), 0.0)
+                lane.fail(RpcConnectionError("the connection broke", sent=True))
             except HdfsError as fault:
-                lane.fail(fault, 0.0)
+                lane.fail(fault)
             else:
-                lane.finish(value, 0.0)
+                lane.finish(value)
 
 
 def simulated_journal(simulation: Simulation, settings: QuorumSettings = SETTINGS) -> QuorumJournal:
@@ -408,7 +408,7 @@ def simulated_journal(simulation: Simulation, settings: QuorumSettings = SETTING
 
 def instant_reader(simulation: Simulation, nodes: list[str], settings: QuorumSettings = SETTINGS) -> QuorumReader:
     """Return a reader that reaches `nodes` only, and needs no time."""
-    ensemble = Ensemble(simulation.names, JOURNAL, queue_limit=1, clock=lambda: 0.0)
+    ensemble = Ensemble(simulation.names, JOURNAL, queue_limit=1)
     address = QuorumAddress.parse(f"qjournal://{';'.join(simulation.names)}/{JOURNAL}")
     driver = InstantDriver(simulation, ensemble, nodes)
     return QuorumReader(ensemble, address.nodes, settings, run=driver.run, source=simulation.source, namespace=None)

@@ -72,7 +72,7 @@ def threaded(
 ) -> Iterator[tuple[QuorumJournal, list[HeldNode]]]:
     """Yield a journal on the simulation's nodes, and its clients; simulated time does not pass here."""
     address = QuorumAddress.parse(f"qjournal://{';'.join(simulation.names)}/{JOURNAL}")
-    ensemble = Ensemble(simulation.names, JOURNAL, queue_limit=settings.queue_limit, clock=time.monotonic)
+    ensemble = Ensemble(simulation.names, JOURNAL, queue_limit=settings.queue_limit)
     ways = {name: HeldNode(host.node) for name, host in simulation.hosts.items()}
     clients: dict[str, NodeClient] = dict(ways)
     driver = ThreadDriver(ensemble, clients, **more)

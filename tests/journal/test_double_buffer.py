@@ -18,13 +18,12 @@ records = st.binary(max_size=12)
 class BufferMachine(RuleBasedStateMachine):
     """`records[i]` belongs to txid `first + i`; those up to `durable` were flushed, those up to `swapped` swapped."""
 
-    @initialize(first=st.integers(0, 5), window=st.sampled_from([0, 5, 30]))
-    def begin(self, first: int, window: int) -> None:
-        self.first, self.window = first, window
-        self.buffer = DoubleBuffer(first, window=window)
+    @initialize(first=st.integers(0, 5))
+    def begin(self, first: int) -> None:
+        self.first = first
+        self.buffer = DoubleBuffer(first)
         self.records: list[bytes] = []
         self.durable = self.swapped = first - 1
-        self.batches: list[RecordBatch] = []
         self.pending: RecordBatch | None = None
 
     @property
@@ -58,7 +57,6 @@ class BufferMachine(RuleBasedStateMachine):
             self.buffer.swap()
         self.buffer.flushed()
         assert self.pending is not None
-        self.batches.append(self.pending)
         self.durable, self.pending = self.pending.last, None
 
     @precondition(lambda self: self.pending is None)
@@ -67,38 +65,11 @@ class BufferMachine(RuleBasedStateMachine):
         with pytest.raises(RuntimeError, match="flushed without a swap"):
             self.buffer.flushed()
 
-    @rule(back=st.integers(-2, 20), durable_only=st.booleans())
-    def read(self, back: int, durable_only: bool) -> None:
-        from_txid = self.last - back
-        found = self.buffer.read(from_txid, durable_only=durable_only)
-        if from_txid < self.oldest():
-            assert found is None
-            return
-        assert found is not None
-        end = self.durable if durable_only else self.last
-        assert b"".join(bytes(batch.records) for batch in found) == self.joined(max(from_txid, self.first), end)
-        expected = from_txid
-        for batch in found:
-            assert batch.first == expected
-            expected = batch.last + 1
-        assert expected == max(from_txid, end + 1)
-
-    def oldest(self) -> int:
-        """Return the first of the newest batches that fit in the window together."""
-        size, oldest = 0, self.durable + 1
-        for batch in reversed(self.batches):
-            size += len(batch.records)
-            if size > self.window:
-                break
-            oldest = batch.first
-        return oldest
-
     @invariant()
     def sizes_and_txids_fit(self) -> None:
         filling = self.joined(self.swapped + 1, self.last)
         assert (self.buffer.size, self.buffer.count) == (len(filling), self.last - self.swapped)
         assert (self.buffer.next_txid, self.buffer.durable_txid) == (self.last + 1, self.durable)
-        assert self.buffer.oldest_txid == self.oldest()
 
 
 TestBuffer = BufferMachine.TestCase
@@ -206,11 +177,3 @@ def test_times_add_up(seconds: list[float]) -> None:
     assert metrics.sync_seconds == metrics.wait_seconds == metrics.full_wait_seconds == pytest.approx(sum(seconds))
     assert metrics.longest_sync_seconds == max(seconds)
     assert metrics.syncs == metrics.waits == metrics.full_waits == len(seconds)
-
-
-def test_what_was_read_is_a_copy() -> None:
-    buffer = DoubleBuffer(1)
-    buffer.append(b"ab")
-    (batch,) = buffer.read(1, durable_only=False) or []
-    buffer.append(b"c")
-    assert batch.records == b"ab"

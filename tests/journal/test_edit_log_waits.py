@@ -16,7 +16,7 @@ from journal.errors import JournalStorageError
 from journal.journal import RecordBatch
 from journal.ops import DeleteOp, EndLogSegmentOp, StartLogSegmentOp
 from journal.segment import encode_header, iter_ops
-from tests.journal.wal_support import LAYOUT, delete, paths_of
+from tests.journal.wal_support import LAYOUT, delete
 
 DEADLINE = 600.0
 SIZE = len(encode_op(delete(1), LAYOUT))
@@ -186,25 +186,6 @@ def test_a_snapshot_of_the_metrics() -> None:
     assert (synced.largest_batch, synced.largest_batch_bytes) == (4, 4 * SIZE)
     assert (synced.sync_seconds, synced.longest_sync_seconds) == (4.0, 2.0)
     writer.close()
-
-
-def test_a_tailing_reader_gets_what_is_durable_and_on_request_the_rest() -> None:
-    writer = open_log(MemoryJournal(), window=3 * SIZE)
-    for number in range(2, 5):
-        writer.sync(writer.write(delete(number)))
-    writer.write(delete(5))
-    assert writer.recent(1) is None  # the START was flushed too long ago
-    assert deleted(writer.recent(3)) == {3: "/000003", 4: "/000004"}
-    assert deleted(writer.recent(3, durable_only=False)) == {3: "/000003", 4: "/000004", 5: "/000005"}
-    assert writer.recent(5) == []
-    assert deleted(writer.recent(5, durable_only=False)) == {5: "/000005"}
-    assert writer.recent(6, durable_only=False) == []
-    writer.close()
-
-
-def deleted(batches: list[RecordBatch] | None) -> dict[int, str]:
-    assert batches is not None
-    return {txid: path for batch in batches for txid, path in paths_of(iter(ops_of(batch))).items()}
 
 
 # ---- who comes along ----

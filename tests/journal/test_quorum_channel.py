@@ -45,23 +45,16 @@ def channel() -> WriterChannel:
 
 
 def offer(
-    channel: WriterChannel,
-    name: str,
-    kind: CallKind = CallKind.ORDERED,
-    *,
-    size: int = 0,
-    last: int = 0,
-    now: float = 0.0,
-    **more: Any,
+    channel: WriterChannel, name: str, kind: CallKind = CallKind.ORDERED, *, size: int = 0, last: int = 0, **more: Any
 ) -> Tally[Any]:
     tally: Tally[Any] = Tally([NODE], 1)
     call = WriterCall(name, lambda peer: peer.node.note(name, peer.request), kind, size, last, **more)  # type: ignore[attr-defined]
-    channel.offer(call, tally, now)
+    channel.offer(call, tally)
     return tally
 
 
-def write(channel: WriterChannel, last: int, size: int = 100, now: float = 0.0) -> Tally[Any]:
-    return offer(channel, f"journal {last}", CallKind.WRITE, size=size, last=last, now=now)
+def write(channel: WriterChannel, last: int, size: int = 100) -> Tally[Any]:
+    return offer(channel, f"journal {last}", CallKind.WRITE, size=size, last=last)
 
 
 def perform(channel: WriterChannel, node: Any, now: float = 0.0, fault: Exception | None = None) -> str:
@@ -70,9 +63,9 @@ def perform(channel: WriterChannel, node: Any, now: float = 0.0, fault: Exceptio
     if work is None:
         return ""
     if fault is None:
-        channel.finish(work.run(node), now)
+        channel.finish(work.run(node))
     else:
-        channel.fail(fault, now)
+        channel.fail(fault)
     return work.name
 
 
@@ -85,7 +78,7 @@ def test_calls_go_one_at_a_time_in_order(channel: WriterChannel, node: Any) -> N
     work = channel.take(0.0)
     assert work is not None
     assert (work.name, channel.take(0.0), channel.waiting, channel.idle) == ("a", None, False, False)
-    channel.finish(work.run(node), 0.0)
+    channel.finish(work.run(node))
     assert perform(channel, node) == "b"
     assert (first.answers, second.answers) == ({NODE: "a"}, {NODE: "b"})
     assert channel.idle
@@ -95,7 +88,7 @@ def test_a_request_is_made_when_it_is_sent(channel: WriterChannel, node: Any) ->
     write(channel, 1)
     write(channel, 2)
     perform(channel, node)
-    channel.commit(1, 0.0)
+    channel.commit(1)
     perform(channel, node)
     one, two = (request for _, request in node.calls)
     assert (one.journal_id, one.epoch, one.nameservice, one.committed_txid) == ("j1", 3, "ns1", None)
@@ -134,13 +127,13 @@ def test_heartbeats_go_once_a_second_while_out_of_sync(channel: WriterChannel, n
     sent = []
     for tenth in range(31):
         now = tenth / 10
-        write(channel, 2, now=now)
+        write(channel, 2)
         sent.append(perform(channel, node, now))
     assert HEARTBEAT_INTERVAL == 1.0
     assert [tenth for tenth, name in enumerate(sent) if name] == [0, 11, 22]
     assert names(node) == ["heartbeat"] * 3
-    channel.commit(7, 3.2)
-    write(channel, 8, now=4.0)
+    channel.commit(7)
+    write(channel, 8)
     perform(channel, node, 4.0)
     assert node.calls[-1][1].committed_txid == 7
 
@@ -207,7 +200,7 @@ def test_a_new_epoch_drops_what_waits_from_the_one_before(channel: WriterChannel
     assert work is not None
     channel.begin_epoch(4)
     assert isinstance(waiting.faults[NODE], NodeClosedError)
-    channel.fail(RpcConnectionError("refused"), 0.0)  # of the old epoch, so it says nothing of this one
+    channel.fail(RpcConnectionError("refused"))  # of the old epoch, so it says nothing of this one
     assert (channel.status.out_of_sync, channel.status.queued_bytes) == ("", 0)
     offer(channel, "start", CallKind.START)
     perform(channel, node)
@@ -232,18 +225,13 @@ def test_a_node_can_be_left_out(channel: WriterChannel, node: Any) -> None:
 
 
 def test_the_lag_of_a_node(channel: WriterChannel, node: Any) -> None:
-    write(channel, 5, now=1.0)
-    perform(channel, node, 1.5)
-    write(channel, 8, now=2.0)
-    channel.commit(8, 4.0)
-    status = channel.status
-    assert (status.acked_txid, status.lag_txids, status.lag_seconds) == (5, 3, 3.0)
-    work = channel.take(5.0)
-    assert work is not None
-    channel.finish(None, 7.0)
-    status = channel.status
-    assert (status.acked_txid, status.lag_txids, status.lag_seconds) == (8, 0, 2.0)
-    assert (status.writes, status.queue_seconds, status.write_seconds) == (2, 3.5, 2.0)
+    write(channel, 5)
+    perform(channel, node)
+    write(channel, 8)
+    channel.commit(8)
+    assert (channel.status.acked_txid, channel.status.lag_txids) == (5, 3)
+    perform(channel, node)
+    assert (channel.status.acked_txid, channel.status.lag_txids) == (8, 0)
 
 
 def test_closing_fails_what_waits(channel: WriterChannel) -> None:
@@ -262,11 +250,11 @@ def test_reads_that_nobody_waits_for_are_not_sent() -> None:
     assert first is not None
     assert lane.take(0.0) is None
     tallies[1].abandon()
-    lane.finish("late", 0.0)
+    lane.finish("late")
     following = lane.take(0.0)
     assert following is not None
     assert (first.name, following.name) == ("read 0", "read 2")
-    lane.fail(RpcConnectionError("refused"), 0.0)
+    lane.fail(RpcConnectionError("refused"))
     assert (tallies[0].answers, list(tallies[2].faults)) == ({NODE: "late"}, [NODE])
     lane.offer(ReadCall("read 3", lambda node: "answer"), last := Tally[str]([NODE], 1))
     lane.close()

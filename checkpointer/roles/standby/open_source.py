@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -97,9 +96,7 @@ def _reader(
     # Each request decides whether the open segment is read. The first transaction of a segment alone does not help.
     limit = max(config.quorum.max_tail_transactions, 2)
     settings = replace(config.quorum, tail_in_progress=True, max_tail_transactions=limit)
-    ensemble = Ensemble(
-        list(map(str, address.nodes)), address.journal_id, queue_limit=settings.queue_limit, clock=time.monotonic
-    )
+    ensemble = Ensemble(list(map(str, address.nodes)), address.journal_id, queue_limit=settings.queue_limit)
     clients: dict[str, NodeClient] = {
         str(node): MonitoredJournalNode(
             node,
