@@ -4,11 +4,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.settings import ReplayRules
+from engine.settings import MergeSettings, ReplayRules
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from image_format.memory_limit import MIN_MEMORY, TOO_LITTLE, MemoryLimit
 from image_format.sub_sections import SubSectionRule
 from site_config import keys, merge_keys
+
+
+def merge_settings(configuration: Configuration | None) -> MergeSettings:
+    """Return the configured settings of merges except the memory limit; the defaults without a configuration.
+
+    Raises:
+        ConfigurationError: a value is invalid.
+    """
+    if configuration is None:
+        return MergeSettings()
+    return MergeSettings(
+        codec=image_codec(configuration),
+        sub_sections=sub_section_rule(configuration),
+        rules=replay_rules(configuration),
+        max_op_size=max_op_size(configuration),
+    )
 
 
 def image_codec(configuration: Configuration) -> str:

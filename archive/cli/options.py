@@ -74,18 +74,9 @@ def opened(location: str, key_file: Path | None, *, immutable: bool = False) -> 
 
 def configured_settings(conf_dir: Path | None) -> MergeSettings:
     """Return the settings of a replay, from a cluster's configuration if it is given."""
-    from engine.settings import MergeSettings
-    from site_config.merge_settings import image_codec, max_op_size, replay_rules, sub_section_rule
+    from site_config.merge_settings import merge_settings
 
-    if conf_dir is None:
-        return MergeSettings()
-    configuration = load_configuration(conf_dir)
-    return MergeSettings(
-        codec=image_codec(configuration),
-        sub_sections=sub_section_rule(configuration),
-        rules=replay_rules(configuration),
-        max_op_size=max_op_size(configuration),
-    )
+    return merge_settings(None if conf_dir is None else load_configuration(conf_dir))
 
 
 def parse_time(text: str) -> int:

@@ -20,7 +20,7 @@ from hadoop_common.storage_lock import StorageLock
 from image_format.memory_limit import MemoryLimit
 from image_tools.cli.memory_options import memory_limited, memory_options, with_options
 from site_config.engine_settings import EngineChoice, EngineSettings, engine_settings
-from site_config.merge_settings import image_codec, max_op_size, memory_limit, replay_rules, sub_section_rule
+from site_config.merge_settings import memory_limit, merge_settings
 
 # with a bound's overhead for threads: 200 MB
 _BESIDE_TABLES = 136 << 20
@@ -117,13 +117,14 @@ def command(
 
     configuration = None if conf_dir is None else load_configuration(conf_dir)
     healing = HealingMode.STRICT if strict else HealingMode.AS_HADOOP if as_hadoop else HealingMode.HEAL
-    settings = _configured(configuration)
+    limit = MemoryLimit() if configuration is None else memory_limit(configuration)
+    settings = merge_settings(configuration)
     settings = replace(
         settings,
         layout_version=layout,
         allow_unknown_layout=allow_unknown_layout,
         rules=replace(settings.rules, healing=healing),
-        memory=with_options(settings.memory, memory, spill_dir),
+        memory=with_options(limit, memory, spill_dir),
     )
     with ExitStack() as stack:
         stack.enter_context(nullcontext() if dry_run else StorageLock(directory))
@@ -146,18 +147,6 @@ def command(
             return
         result = _merge(plan, settings, _engine(configuration, engine, master), room, show=not as_json)
     _report_merge(plan, settings, result, as_json=as_json)
-
-
-def _configured(configuration: Configuration | None) -> MergeSettings:
-    if configuration is None:
-        return MergeSettings()
-    return MergeSettings(
-        codec=image_codec(configuration),
-        sub_sections=sub_section_rule(configuration),
-        rules=replay_rules(configuration),
-        memory=memory_limit(configuration),
-        max_op_size=max_op_size(configuration),
-    )
 
 
 def _dry_run(plan: MergePlan, settings: MergeSettings, *, as_json: bool) -> None:
