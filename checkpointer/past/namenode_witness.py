@@ -121,7 +121,7 @@ class NamenodeWitness:
             if is_purged(txid, self._all_edits or self._fetch_manifest()):
                 return ""
         try:
-            digest = image_digest(self._http_address, txid, None, timeout=self._timeout, cancel=self._cancelled)
+            digest = image_digest(self._http_address, txid, timeout=self._timeout, cancel=self._cancelled)
         except TransferError as error:
             # Releases before 3.0 answer with 404 during startup as well.
             return "" if error.status in NO_SUCH_IMAGE and self.newest() is not None else None

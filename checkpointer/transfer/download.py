@@ -139,12 +139,7 @@ def download_segment(
 
 
 def image_digest(
-    base_url: str,
-    txid: int,
-    storage_info: StorageInfo | None,
-    *,
-    timeout: float = DEFAULT_TIMEOUT,
-    cancel: Callable[[], bool] = never,
+    base_url: str, txid: int, *, timeout: float = DEFAULT_TIMEOUT, cancel: Callable[[], bool] = never
 ) -> str | None:
     """Return the MD5 of the image at `txid` in hex, from the headers of a download; None without the header.
 
@@ -153,9 +148,7 @@ def image_digest(
         TransferCancelledError: `cancel()` became true.
     """
     query = {"getimage": "1", "txid": str(txid), "imageFile": ImageKind.IMAGE.value}
-    with _Download(
-        f"digest of the image at txid {txid}", _url(base_url, query, storage_info), timeout, cancel
-    ) as asked:
+    with _Download(f"digest of the image at txid {txid}", _url(base_url, query, None), timeout, cancel) as asked:
         return asked.digest()
 
 

@@ -106,14 +106,13 @@ class Findings:
         *,
         inode: int | None = None,
         severity: Severity | None = None,
-        change: str = "",
     ) -> None:
         """Add a finding; `offset` is relative to the buffer at `place`."""
         chosen = severity or CODES[code].severity
         decompressed = place.base is None and offset is not None
         if offset is not None:
             offset += place.base or 0
-        finding = Finding(code, chosen, place.section, offset, inode, message, decompressed, change)
+        finding = Finding(code, chosen, place.section, offset, inode, message, decompressed)
         if self.room(code) != 0:
             self.listed.append(finding)
         self.counts[code] += 1

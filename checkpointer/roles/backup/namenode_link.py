@@ -7,7 +7,7 @@ import socket
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from checkpointer.roles.common import watched
 from engine.errors import CheckpointError
@@ -100,12 +100,6 @@ class NamenodeLink:
     def address(self) -> str:
         """`host:port` of the NameNode."""
         return self._client.address
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the connections; waiting calls end."""
@@ -201,17 +195,11 @@ class NamenodeLink:
     def end_checkpoint(self, ours: StorageInfo, signature: CheckpointSignature) -> None:
         self._ask(lambda client: client.end_checkpoint(self._registration(ours), signature))
 
-    def notify(self, ours: StorageInfo, text: str) -> None:
-        """Write a sentence into the NameNode's log; a failure is only logged here."""
-        self._report(ours, NodeErrorCode.NOTIFY, text)
-
     def withdraw(self, ours: StorageInfo, text: str) -> None:
         """Make the NameNode end its stream to us, if it can be reached."""
-        if self.registered:
-            self.registered = False
-            self._report(ours, NodeErrorCode.FATAL, text)
-
-    def _report(self, ours: StorageInfo, code: NodeErrorCode, text: str) -> None:
+        if not self.registered:
+            return
+        self.registered = False
         # A separate connection, since other calls may wait for a NameNode that hangs.
         with NamenodeClient(
             self._host,
@@ -222,7 +210,7 @@ class NamenodeLink:
             retry=NO_RETRY,
         ) as client:
             try:
-                client.error_report(self._registration(ours), code, text)
+                client.error_report(self._registration(ours), NodeErrorCode.FATAL, text)
             except (RpcError, CheckpointError) as error:
                 _LOG.warning('could not send the NameNode the message "%s": %s', text, error)
 

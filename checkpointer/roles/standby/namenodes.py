@@ -179,7 +179,7 @@ class NameNodes:
                     continue
                 if self._lacks_image(node, txid):
                     return ""
-                return image_digest(node.http_address, txid, None, timeout=_STATE_TIMEOUT)
+                return image_digest(node.http_address, txid, timeout=_STATE_TIMEOUT)
             except RpcError:
                 continue
             except TransferError as error:
