@@ -225,8 +225,8 @@ class LiveBrowser:
                 found[reference.name or inode.name] = to_signed(inode.id)
         return found
 
-    def children(self, directory_id: int, behind: bytes = b"") -> ChildIds:
-        """Return the present children of a directory; of the untouched ones only those with names after `behind`.
+    def named_children(self, directory_id: int) -> dict[bytes, int]:
+        """Return the ids of the present children of a directory by name, without the untouched ones.
 
         Raises:
             ReadRefusedError: the directory has so many changes that reading them takes long.
@@ -237,17 +237,27 @@ class LiveBrowser:
             raise refused_read(
                 f"reading a directory with more than {_MAX_CHANGED:,} entries changed since the last checkpoint"
             )
-        plain = self.index.children(directory_id)
-        if behind and plain.size:
-            positions, found = self.index.locate(directory_id, [behind])
-            plain = plain[int(positions[0]) + bool(found[0]) :]
         named = self._referred(directory_id, row)
         self._forget(directory_id, row)
         if row is not None:
             held = [(name, child) for name, child in tree.links.items(row) if child != NO_ROW]
             named |= {name: int(table.id[child]) for name, child in held if not table.flags.item(child) & DROPPED}
-        plain = plain[table.row_of.get_all(plain) == UNKNOWN]
-        return ChildIds(plain[~tree.dropped[self.index.slots_of(plain)]], named)
+        return named
+
+    def children(self, directory_id: int, behind: bytes = b"") -> ChildIds:
+        """Return the present children of a directory; of the untouched ones only those with names after `behind`.
+
+        Raises:
+            ReadRefusedError: see `named_children`.
+        """
+        named = self.named_children(directory_id)
+        plain = self.index.children(directory_id)
+        if behind and plain.size:
+            positions, found = self.index.locate(directory_id, [behind])
+            plain = plain[int(positions[0]) + bool(found[0]) :]
+        self._forget(directory_id, self.namespace.table.row_of.get(directory_id))
+        plain = plain[self.namespace.table.row_of.get_all(plain) == UNKNOWN]
+        return ChildIds(plain[~self.namespace.tree.dropped[self.index.slots_of(plain)]], named)
 
     def children_at(self, directory_id: int, snapshot: int, behind: bytes = b"") -> ChildIds:
         """Return the children that a directory had at a snapshot; as `children`."""

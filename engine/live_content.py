@@ -56,6 +56,7 @@ _MAX_DIRECTORIES = 2_000
 """Untouched directories from which a kernel starts at once."""
 _MAX_INODES = 50_000
 """Inodes below them that it counts at once, about."""
+_NO_ROWS: Ids = np.zeros((0, 2), np.int64)
 NO_NAMES: Mapping[int, bytes] = MappingProxyType({})
 
 
@@ -76,6 +77,7 @@ class ContentWalk:
         self._with_diffs: list[int] = []
         # directories without a row, below which a kernel sums
         self._untouched: list[int] = []
+        self._scratch = np.empty((2, _MAX_DIRECTORIES + 2 * MAX_ENTRY), np.int64)
         self._is_deleted = False
         self._hadoop3 = browser.namespace.hadoop3
 
@@ -132,6 +134,8 @@ class ContentWalk:
 
     def _of_children(self, directory_id: int) -> tuple[SubtreeTotals, list[int]]:
         """Return the sums of the children of a directory, and the directories among them."""
+        if self._enter is None and (summed := self._of_children_at_once(directory_id)) is not None:
+            return summed
         plain, named = self._browser.children(directory_id)
         totals, directories = self._of_touched(named.values())
         below, directories = self._of_directories(directories)
@@ -175,10 +179,7 @@ class ContentWalk:
         count = int(is_directory.sum())
         length, space = leaves[:, 1:].sum(axis=0).tolist()
         found = SubtreeTotals(is_directory.size - count, count, length, space)
-        below, directories = self._of_directories(ids[is_plain][is_directory].tolist())
-        if self._enter is None and browser.sums is None:
-            self._untouched += directories
-            directories = []
+        below, directories = self._below_untouched(ids[is_plain][is_directory].tolist())
         # the pause in `_of_touched` invalidates arrays
         del browser, tree, leaves, offsets
         others, more = self._of_touched(ids[~is_plain].tolist())
@@ -194,37 +195,71 @@ class ContentWalk:
             return NO_TOTALS, ids
         return self._browser.sums.below(np.array(ids, np.int64), self._browser.erasure_policies)
 
+    def _below_untouched(self, ids: list[int]) -> tuple[SubtreeTotals, list[int]]:
+        """Return as `_of_directories`; without `LiveSums`, a kernel will sum what is below untouched directories."""
+        if self._enter is None and self._browser.sums is None:
+            self._untouched += ids
+            return NO_TOTALS, []
+        return self._of_directories(ids)
+
+    def _of_children_at_once(self, directory_id: int) -> tuple[SubtreeTotals, list[int]] | None:
+        """Return as `_of_children`, with a kernel for the untouched children; None for an odd directory."""
+        found, others, directories, odd = self._run_kernel(np.array([directory_id]), 1, with_rows=True)
+        if odd:
+            return None
+        named = self._browser.named_children(directory_id)
+        below, directories = self._below_untouched(directories)
+        # pauses may follow
+        touched, more = self._of_touched([*others, *named.values()])
+        more_below, more = self._of_directories(more)
+        return found.plus(below).plus(touched).plus(more_below), directories + more
+
     def _of_untouched_directories(self) -> tuple[SubtreeTotals, list[int], list[int]]:
         """Return sums below the directories of `_untouched`, inodes still to be counted, and directories to be walked.
 
         Nothing below a directory without a row is touched: what an edit touches has a row, and so have the directories
         above it. Several calls may be necessary.
         """
-        browser = self._browser
-        index, table = browser.index, browser.namespace.table
+        namespace, index = self._browser.namespace, self._browser.index
         ids = np.array(self._untouched[-_MAX_DIRECTORIES:], np.int64)
         del self._untouched[-_MAX_DIRECTORIES:]
-        touched = table.row_of.get_all(ids) != UNKNOWN
+        touched = namespace.table.row_of.get_all(ids) != UNKNOWN
         slots = index.slots_of(ids[~touched])
-        waiting = ids[~touched][(slots >= 0) & ~browser.namespace.tree.dropped[slots]]
-        stack = np.empty(waiting.size + 2 * MAX_ENTRY, np.int64)
-        stack[: waiting.size] = waiting
-        odd, totals = np.empty(2 * MAX_ENTRY, np.int64), np.zeros((1, len(NO_TOTALS)), np.int64)
+        waiting = ids[~touched][(slots >= 0) & ~namespace.tree.dropped[slots]]
+        found, others, left, odd = self._run_kernel(waiting, _MAX_INODES, with_rows=False)
+        self._untouched += left
+        return found, others, ids[touched].tolist() + odd
+
+    def _run_kernel(
+        self, ids: Ids, most: int, *, with_rows: bool
+    ) -> tuple[SubtreeTotals, list[int], list[int], list[int]]:
+        """Sum what is below directories of the base image.
+
+        Args:
+            most: inodes to count, about; 1 for the children of one directory.
+            with_rows: whether children may have rows, which are left out.
+
+        Returns:
+            (sums; ids of inodes with diffs, which are not counted; directories below which is not counted; those of
+            `ids` or below that the kernel cannot read).
+        """
+        browser = self._browser
+        index, owners = browser.index, browser.past.owners
+        stack, odd = self._scratch
+        stack[: ids.size] = ids
+        totals = np.zeros((1, len(NO_TOTALS)), np.int64)
         arrays, units = index.arrays, policy_units(browser.erasure_policies)
         left, met, damaged = sum_below(
             *(index.directory_buffer, arrays.directory_ids, arrays.directory_offsets),
-            *(arrays.ids, arrays.slots, arrays.offsets, index.inode_buffer, units, browser.past.owners),
-            *(stack, waiting.size, _MAX_INODES, totals, odd),
+            *(arrays.ids, arrays.slots, arrays.offsets, index.inode_buffer, units, owners),
+            browser.namespace.table.row_of.slots if with_rows else _NO_ROWS,
+            *(stack, ids.size, most, totals, odd),
         )
         if damaged >= 0:
             raise index.place("INODE_DIR").error(RecordError, "damaged entry of a directory", int(damaged))
-        self._untouched += stack[:left].tolist()
-        is_owner = find_ids(browser.past.owners, odd[:met]) >= 0
-        return (
-            SubtreeTotals(*totals[0].tolist()),
-            odd[:met][is_owner].tolist(),
-            ids[touched].tolist() + odd[:met][~is_owner].tolist(),
-        )
+        others = odd[:met]
+        sums = SubtreeTotals(*totals[0].tolist())
+        return sums, others[others >= 0].tolist(), stack[:left].tolist(), (~others[others < 0]).tolist()
 
     def _of_touched(self, ids: Iterable[int]) -> tuple[SubtreeTotals, list[int]]:
         wanted = np.fromiter(ids, np.int64)

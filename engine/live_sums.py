@@ -63,10 +63,10 @@ class LiveSums:
         touched = rows >= 0
         found = find_ids(self._ids, ids)
         found[touched] = self._held["sums"][rows[touched]]
-        ids, found = ids[found >= 0], found[found >= 0]
-        is_plain = self._marks[found] == 0
-        totals = self._totals[found[is_plain]].sum(axis=0, dtype=np.int64)
-        return SubtreeTotals(*totals.tolist()), ids[~is_plain].tolist()
+        # the image may have a directory without children, but with diffs
+        is_marked = np.where(found >= 0, self._marks[found] > 0, find_ids(self._marked, ids) >= 0)
+        totals = self._totals[found[~is_marked & (found >= 0)]].sum(axis=0, dtype=np.int64)
+        return SubtreeTotals(*totals.tolist()), ids[is_marked].tolist()
 
     def _update(self, table: InodeTable, policies: Mapping[int, ErasurePolicy]) -> None:
         units = policy_units(policies)

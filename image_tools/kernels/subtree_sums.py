@@ -13,6 +13,7 @@ from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.packed import find_slot, is_in_slot, packed_at
 from image_format.kernels.readers import read_block
 from image_format.kernels.scan import find_id
+from image_format.kernels.tables import UNKNOWN, find_number
 from image_format.kernels.tags import BlockProto, DirEntry, INode, INodeFile
 from image_format.kernels.wire import DELIMITED, next_field, octet, read_varint, record_span
 
@@ -168,7 +169,7 @@ def add_leaves(buf, offsets, policies, rows, totals):
 
 @lean_kernel
 def sum_below(
-    entries, directory_ids, starts, ids, slots, offsets, inodes, policies, owners, stack, used, most, totals, odd
+    entries, directory_ids, starts, ids, slots, offsets, inodes, policies, owners, known, stack, used, most, totals, odd
 ):
     """Add what is below some directories of an image to `totals`, which has one row.
 
@@ -176,9 +177,11 @@ def sum_below(
         entries, directory_ids, starts: INODE_DIR, and id and offset of each entry.
         ids, slots, offsets, inodes: of `IndexArrays`, and INODE.
         owners: ascending ids of the inodes that are not counted.
+        known: `slots` of an `IdTable` whose inodes are left out; empty if no directory has one.
         stack: ids of directories, of which `used` wait; every other one is replaced.
         most: inodes to count, about.
-        odd: result, ids of inodes that were met: owners, and directories that this kernel does not read.
+        odd: result, ids of inodes that were met: owners, and inverted those of directories with references, or with
+            more than `MAX_ENTRY` bytes, which are not read.
 
     Returns:
         (directories that still wait; used items of `odd`; offset of a damaged entry, -1 for none). It returns early if
@@ -204,7 +207,7 @@ def sum_below(
             break
         used -= 1
         if is_odd:
-            odd[found] = directory_id
+            odd[found] = ~directory_id
             found += 1
             continue
         pos = first
@@ -221,6 +224,8 @@ def sum_below(
                 last = child
                 if slot < 0:
                     return used, found, starts[number]
+                if known.size and find_number(known, child) != UNKNOWN:
+                    continue
                 if owners.size and find_id(owners, child) >= 0:
                     odd[found] = child
                     found += 1

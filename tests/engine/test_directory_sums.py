@@ -127,6 +127,7 @@ def test_kernels_do_the_same_uncompiled(warm: WarmNamespace, monkeypatch: pytest
     play(warm, [*made, CreateSnapshotOp(snapshot_root="/s", snapshot_name="s"), rename("/s/d", "/a/d")], compiled=False)
     check(warm)
     warm.save([tmp_path])
+    check(warm)
     play(warm, [mkdir("/new", 20009), rename("/a/b", "/new/b"), add("/new/b/g", 20010), delete("/a/d")], compiled=True)
     check(warm)
 

@@ -221,7 +221,7 @@ def test_a_walk_goes_on_in_another_image(
     """A checkpoint or a load at any pause gives every row another inode; the old namespace is released before."""
     monkeypatch.setattr(live_content, "BATCH_SECONDS", 0)
     for name in ("_BATCH", "_MAX_DIRECTORIES", "_MAX_INODES"):
-        monkeypatch.setattr(live_content, name, 2)
+        monkeypatch.setattr(live_content, name, 1)
     (folder := tmp_path / "saved").mkdir()
     play(warm, *[mkdir(f"/z{i}", 19000 + i) for i in range(9)], mkdir("/t", 20001))
     play(warm, *[mkdir(f"/t/d{i}", 20100 + i) for i in range(5)], *[add(f"/t/f{i}", 20200 + i) for i in range(5)])
