@@ -288,7 +288,7 @@ class Compaction:
         return tree.is_open(row) if holder > 0 else self._namespace.history.diffs.is_loaded(row)
 
     def _moved_holders(self) -> list[int]:
-        """Return the holders of references with new numbers, as in `BaseHistory.holders`."""
+        """Return the holders of references with new numbers, as in `HistoryIndex.holders`."""
         moved = list(self._numbering.moved)
         if not moved:
             return []

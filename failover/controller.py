@@ -20,11 +20,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from failover.active_node_info import ActiveNodeInfo
 from failover.breadcrumb import last_active
 from failover.electability import BAD_STATE_SECONDS, ElectionStep, ExpectedState, electability
+from failover.election import Election
 from failover.health import HealthReport, NameNodeHealth
 from failover.last_active_fencing import RESULTS, LastActiveFencing
 from failover.settings import FailoverSettings
@@ -38,16 +39,6 @@ from hadoop_rpc.ha_protocol import HAState
 from hadoop_rpc.zkfc_protocol import ZKFCClient
 
 _LOG = logging.getLogger(__name__)
-
-
-class ElectionMembership(Protocol):
-    """The part of `failover.election.Election` that the controller uses."""
-
-    def join(self, data: bytes) -> None: ...
-
-    def quit(self, *, need_fence: bool) -> None: ...
-
-    def active_data(self) -> bytes | None: ...
 
 
 class Controller:
@@ -65,7 +56,7 @@ class Controller:
         self._data = ActiveNodeInfo(own.nameservice, own.namenode, own.name, own.port, own.zkfc_port).to_bytes()
         self._transitions = Transitions(settings.transitions, settings.user, clock)
         self._fencing = LastActiveFencing(settings, self._transitions)
-        self._election: ElectionMembership | None = None
+        self._election: Election | None = None
         self._deciding = threading.RLock()
         self._changing = threading.Lock()
         # guards the following attributes and wakes their waiters
@@ -84,7 +75,7 @@ class Controller:
         self._decision = ""
         self.transitions: Counter[tuple[str, str]] = Counter()
 
-    def begin(self, election: ElectionMembership) -> None:
+    def begin(self, election: Election) -> None:
         """Use `election`, whose callbacks are this controller's."""
         self._election = election
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,79 +24,12 @@ from image_format.kernels.history import (
 from image_format.kernels.history_check import References
 from image_format.kernels.scan import find_ids
 from image_format.packed import Packed
-from image_format.proto import fsimage_pb2 as pb
 
 _INT32_MAX = (1 << 31) - 1
 
 
-class BaseHistory(Protocol):
-    """What replay asks of the snapshot sections of the image below."""
-
-    @property
-    def owners(self) -> Ids:
-        """Ids of the inodes with an entry in SNAPSHOT_DIFF, ascending."""
-
-    @property
-    def reference_count(self) -> int:
-        """Records in INODE_REFERENCE; the first one has number 0."""
-
-    @property
-    def last_snapshots(self) -> Ids:
-        """By number: lastSnapshotId of a name in snapshots, -1 for any other reference."""
-
-    def diff_span(self, inode_id: int) -> tuple[int, int]:
-        """(start, end) in SNAPSHOT_DIFF of an inode's entry with its diffs, (-1, -1) where it has none."""
-
-    def older_diffs(self, directory_id: int, snapshots: Ids) -> int:
-        """Offset in SNAPSHOT_DIFF of the diffs behind the newest one of a directory that has an entry there.
-
-        Args:
-            snapshots: ids of all snapshots that the image has, ascending.
-
-        Returns:
-            -1 where they are not plain, see `kernels.history.older_diffs`, or that is not known.
-        """
-
-    def reference(self, number: int) -> pb.INodeReference:
-        """A record of INODE_REFERENCE; raises RecordError where there is none of that number."""
-
-    def references_to(self, inode_id: int) -> Ids:
-        """Numbers of the references to an inode."""
-
-    def reference_bytes(self, first: int, behind: int) -> memoryview:
-        """Records `first` to `behind` - 1, delimited."""
-
-    def held_in_diffs(self) -> tuple[Ids, Ids]:
-        """By number: (minus the id of the owner of the diffs that have a reference as deleted, else 0; id of the
-        snapshot of that diff, else -1); raises RecordError where a diff is damaged.
-        """
-
-    def holders(self) -> Ids:
-        """By number: id of the directory that has the reference as a child, or minus the id of the owner of
-        the diffs that have it as deleted; 0 where nobody has it.
-        """
-
-    def chains(self, inode_ids: Ids) -> list[Ids]:
-        """For each inode, the ids from the topmost directory above it that the image tells of down to itself."""
-
-    def on_the_way_to(self, inode_ids: Ids) -> Marks:
-        """By slot: whether an inode is one of these, holds a reference, or is a directory above such a one."""
-
-    def is_reached(self, directory_id: int, inode_id: int) -> bool:
-        """Whether an inode of the image is this directory or lies below it."""
-
-    def deleters(self, inode_ids: Ids) -> Ids:
-        """For each inode, the id of the last one that has it in a deleted list of its diffs, 0 for none."""
-
-    def owners_at(self, snapshot_id: int) -> Ids:
-        """Ids of the inodes with a diff of a snapshot; of -1, of those whose entry has no diffs."""
-
-    def quota_copy_owners(self) -> Ids:
-        """Ids of the directories with a diff whose copy has a quota, but none for storage types."""
-
-
 class HistoryIndex(HistorySections):
-    """`BaseHistory` over the sections of a mapped image.
+    """The snapshot sections of a mapped image, as replay needs them.
 
     Args:
         diffs, references, directories: SNAPSHOT_DIFF, INODE_REFERENCE and INODE_DIR; None for an absent one.
@@ -136,11 +69,22 @@ class HistoryIndex(HistorySections):
             raise self._place(section).error(InconsistentHistoryError, what, 0)
 
     def older_diffs(self, directory_id: int, snapshots: Ids) -> int:
+        """Offset in SNAPSHOT_DIFF of the diffs behind the newest one of a directory that has an entry there.
+
+        Args:
+            snapshots: ids of all snapshots that the image has, ascending.
+
+        Returns:
+            -1 where they are not plain, see `kernels.history.older_diffs`, or that is not known.
+        """
         index = self._inodes
         span = self.diff_span(directory_id)
         return int(older_diffs(self._buffer, *span, index.ids, index.slots, index.offsets, self._records, snapshots))
 
     def holders(self) -> Ids:
+        """By number: id of the directory that has the reference as a child, or minus the id of the owner of
+        the diffs that have it as deleted; 0 where nobody has it.
+        """
         held = np.zeros(self.reference_count, np.int64)
         if not directory_holders(self._directories, held):
             raise self._damaged("INODE_DIR", 0, "damaged directory entry, or a reference that does not exist")
@@ -159,6 +103,7 @@ class HistoryIndex(HistorySections):
         return parents
 
     def chains(self, inode_ids: Ids) -> list[Ids]:
+        """For each inode, the ids from the topmost directory above it that the image tells of down to itself."""
         if not inode_ids.size:
             return []
         parents = self._parents
@@ -196,6 +141,7 @@ class HistoryIndex(HistorySections):
         return self._referred
 
     def on_the_way_to(self, inode_ids: Ids) -> Marks:
+        """By slot: whether an inode is one of these, holds a reference, or is a directory above such a one."""
         holders = self.holders()
         wanted = np.concatenate([inode_ids, holders[holders > 0]])
         slots = self._inodes.slots_of(wanted)
@@ -209,6 +155,7 @@ class HistoryIndex(HistorySections):
         return reached
 
     def is_reached(self, directory_id: int, inode_id: int) -> bool:
+        """Whether an inode of the image is this directory or lies below it."""
         marks = self._reached.get(directory_id)
         if marks is None:
             marks = self._reached[directory_id] = self.reached_from(directory_id)
@@ -230,6 +177,7 @@ class HistoryIndex(HistorySections):
             raise self._damaged("SNAPSHOT_DIFF", 0, "damaged snapshot diff")
 
     def deleters(self, inode_ids: Ids) -> Ids:
+        """For each inode, the id of the last one that has it in a deleted list of its diffs, 0 for none."""
         deleted, owners = self._deleters
         at = find_ids(deleted, inode_ids)
         found: Ids = np.zeros(inode_ids.size, np.int64)

@@ -97,6 +97,7 @@ class HistorySections:
 
     @property
     def reference_count(self) -> int:
+        """Records in INODE_REFERENCE; the first one has number 0."""
         return self._referred.size
 
     def _damaged(self, section: str, offset: int, what: str) -> RecordError:
@@ -123,10 +124,12 @@ class HistorySections:
             ids, offsets = _doubled(ids), _doubled(offsets)
 
     def diff_span(self, inode_id: int) -> tuple[int, int]:
+        """(start, end) in SNAPSHOT_DIFF of an inode's entry with its diffs, (-1, -1) where it has none."""
         at = int(find_id(self.owners, inode_id))
         return (-1, -1) if at < 0 else (int(self._offsets[at]), int(self._ends[at]))
 
     def reference(self, number: int) -> pb.INodeReference:
+        """A record of INODE_REFERENCE; raises RecordError where there is none of that number."""
         if not 0 <= number < self.reference_count:
             raise self._damaged("INODE_REFERENCE", 0, f"there is no reference {number}")
         place = self._place("INODE_REFERENCE")
@@ -150,16 +153,19 @@ class HistorySections:
         return held, snapshots
 
     def references_to(self, inode_id: int) -> Ids:
+        """Numbers of the references to an inode."""
         first, behind = np.searchsorted(self._sorted_referred, [inode_id, inode_id + 1])
         return self._by_inode[first:behind]
 
     def reference_bytes(self, first: int, behind: int) -> memoryview:
+        """Records `first` to `behind` - 1, delimited."""
         bounds = self._reference_offsets
         start = int(bounds[first]) if first < bounds.size else self._references.size
         end = int(bounds[behind]) if behind < bounds.size else self._references.size
         return self._references.data[start:end]
 
     def quota_copy_owners(self) -> Ids:
+        """Ids of the directories with a diff whose copy has a quota, but none for storage types."""
         found: Ids = np.unique(self._diffs["owner"][copies_with_quota(self._buffer, self._diffs)])
         return found
 
@@ -173,6 +179,7 @@ class HistorySections:
         return snapshots[order], owners[order]
 
     def owners_at(self, snapshot_id: int) -> Ids:
+        """Ids of the inodes with a diff of a snapshot; of -1, of those whose entry has no diffs."""
         snapshots, owners = self._by_snapshot
         first, behind = np.searchsorted(snapshots, [snapshot_id, snapshot_id + 1])
         return owners[first:behind]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from image_format.array_allocator import ArrayAllocator
 from image_format.errors import BufferOrigin, RecordError
-from image_format.history_index import BaseHistory, HistoryIndex
+from image_format.history_index import HistoryIndex
 from image_format.index_arrays import IndexArrays
 from image_format.inode_scan import inode_section, read_inode_header
 from image_format.kernels.history import open_files
@@ -39,77 +39,6 @@ Ids = npt.NDArray[np.int64]
 _SECTIONS = ("INODE", "INODE_DIR", "SNAPSHOT_DIFF", "INODE_REFERENCE")
 _EMPTY_IDS: Ids = np.zeros(0, np.int64)
 _PIECE = 1 << 20
-
-
-class BaseImage(Protocol):
-    """The image that edits are replayed onto: read only, and only what replay asks for.
-
-    The local index serves it from the mapped file; another engine may serve it from records fetched before.
-    """
-
-    @property
-    def layout_version(self) -> int: ...
-    @property
-    def file(self) -> str: ...
-    @property
-    def slot_count(self) -> int:
-        """Inodes in the image; a slot is an inode's position in the INODE section."""
-
-    @property
-    def inode_buffer(self) -> Bytes:
-        """The INODE section that `inode_offset` points into."""
-
-    @property
-    def header(self) -> pb.INodeSection:
-        """The header of the INODE section."""
-
-    @property
-    def type_quota_ids(self) -> Ids:
-        """Inode ids of the directories with storage type quotas."""
-
-    def slot(self, inode_id: int) -> int:
-        """Slot of an inode, -1 where the image has none of that id."""
-
-    def inode_offset(self, slot: int) -> int: ...
-    def inode_offsets(self, slots: Ids) -> Ids:
-        """`inode_offset` of each."""
-
-    def child(self, directory_id: int, name: bytes) -> int:
-        """Inode id of the child called `name`, 0 where there is none."""
-
-    def children(self, directory_id: int) -> Ids:
-        """Inode ids of the plain children, in name order."""
-
-    def reference_children(self, directory_id: int) -> Ids:
-        """Numbers of the INODE_REFERENCE records in the directory."""
-
-    def child_count(self, directory_id: int) -> int:
-        """How many children there are, plain ones and references."""
-
-    def has_unknown_fields(self, directory_id: int) -> bool:
-        """Whether the directory's entry holds fields this version does not know."""
-
-    def drop_inodes(self, inode_ids: Ids, dropped: npt.NDArray[np.bool_]) -> Ids:
-        """Mark the slots of these inodes in `dropped`; returns those that are directories with entries."""
-
-    def forget_directory(self, directory_id: int) -> None:
-        """Nobody asks for the directory's entry again."""
-
-    @property
-    def history(self) -> BaseHistory:
-        """The sections that snapshots leave."""
-
-    def open_file_ids(self) -> Ids:
-        """Ids of the files under construction, ascending; reads every inode record."""
-
-    def slots_of(self, inode_ids: Ids) -> Ids:
-        """`slot` of each, -1 for an inode that the image does not have."""
-
-    def section(self, name: str) -> Bytes | None:
-        """A whole section, decompressed."""
-
-    def place(self, name: str) -> BufferOrigin:
-        """Where a section lies, for errors."""
 
 
 class DirectoryChanges(NamedTuple):
@@ -150,7 +79,12 @@ def _bounds(sizes: list[int]) -> Ids:
 
 
 class ImageIndex:
-    """`BaseImage` over a mapped image file: 4 to 5 bytes an inode of most images, nothing decoded ahead of time.
+    """The index of a mapped image file: 4 to 5 bytes an inode of most images, nothing decoded ahead of time.
+
+    Attributes:
+        inode_buffer: the INODE section that `inode_offset` points into; `header` is its first record.
+        type_quota_ids: inode ids of the directories with storage type quotas.
+        history: the sections that snapshots leave.
 
     Raises:
         RecordError: INODE or INODE_DIR holds a damaged record, two records of one id, or another number of
@@ -196,6 +130,7 @@ class ImageIndex:
 
     @property
     def slot_count(self) -> int:
+        """Inodes in the image; a slot is an inode's position in the INODE section."""
         return self._offsets.size
 
     @property
@@ -213,9 +148,11 @@ class ImageIndex:
         )
 
     def section(self, name: str) -> Bytes | None:
+        """A whole section, decompressed."""
         return self._image.section(name)
 
     def place(self, name: str) -> BufferOrigin:
+        """Where a section lies, for errors."""
         if self._image.section(name) is None:
             return BufferOrigin(self.file, name)
         return self._image.place(name)
@@ -226,9 +163,11 @@ class ImageIndex:
     # ---- inodes --------------------------------------------------------------------------------------------
 
     def slot(self, inode_id: int) -> int:
+        """Slot of an inode, -1 where the image has none of that id."""
         return self.arrays.slot(inode_id)
 
     def open_file_ids(self) -> Ids:
+        """Ids of the files under construction, ascending; reads every inode record."""
         slots = np.flatnonzero(open_files(self.inode_buffer, self._offsets))
         if not self._slots.size:
             return self._ids.at(slots)
@@ -237,12 +176,14 @@ class ImageIndex:
         return self._ids.at(np.flatnonzero(is_open[self._slots]))
 
     def slots_of(self, inode_ids: Ids) -> Ids:
+        """`slot` of each, -1 for an inode that the image does not have."""
         return self.arrays.slots_of(inode_ids)
 
     def inode_offset(self, slot: int) -> int:
         return self._offsets.item(slot)
 
     def inode_offsets(self, slots: Ids) -> Ids:
+        """`inode_offset` of each."""
         return self._offsets.at(slots)
 
     @property
@@ -343,6 +284,7 @@ class ImageIndex:
         return parse_message(pb.INode, read_record(self.inode_buffer.data, offset, place), place)
 
     def child(self, directory_id: int, name: bytes) -> int:
+        """Inode id of the child called `name`, 0 where there is none."""
         children, _ = self._entry(directory_id)
         if not children.size:
             return 0
@@ -350,9 +292,11 @@ class ImageIndex:
         return int(children[positions[0]]) if found[0] else 0
 
     def children(self, directory_id: int) -> Ids:
+        """Inode ids of the plain children, in name order."""
         return self._entry(directory_id)[0]
 
     def reference_children(self, directory_id: int) -> Ids:
+        """Numbers of the INODE_REFERENCE records in the directory."""
         return self._entry(directory_id)[1]
 
     def locate(self, directory_id: int, names: list[bytes]) -> tuple[Ids, npt.NDArray[np.bool_]]:
@@ -422,14 +366,17 @@ class ImageIndex:
         return out[: spans.max(initial=0)], spans
 
     def child_count(self, directory_id: int) -> int:
+        """How many children there are, plain ones and references."""
         children, references = self._entry(directory_id)
         return children.size + references.size
 
     def has_unknown_fields(self, directory_id: int) -> bool:
+        """Whether the directory's entry holds fields this version does not know."""
         self._entry(directory_id)
         return directory_id in self._unknown_entries
 
     def drop_inodes(self, inode_ids: Ids, dropped: npt.NDArray[np.bool_]) -> Ids:
+        """Mark the slots of these inodes in `dropped`; returns those that are directories with entries."""
         dropped[self.slots_of(inode_ids)] = True
         return self.with_entries(inode_ids)
 
@@ -439,4 +386,5 @@ class ImageIndex:
         return found
 
     def forget_directory(self, directory_id: int) -> None:
+        """Nobody asks for the directory's entry again."""
         self._children.pop(directory_id, None)

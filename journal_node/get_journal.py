@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import logging
 from http import HTTPStatus
-from typing import BinaryIO, Protocol
 
 from flask import Blueprint, Response, request
 from werkzeug.exceptions import HTTPException
 
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
-from hadoop_common.storage_info import StorageInfo
 from hadoop_common.transfer import UNLIMITED, Throttle
 from journal.quorum.address import NO_SEGMENT
+from journal_node.node import JournalNode
 from servlets.errors import JournalMismatchError, NoSuchSegmentError, ServletError, sentence_response
 from servlets.file_body import file_answer
 from servlets.transfer_requests import JournalRequest, parse_journal
@@ -22,30 +21,7 @@ _LOG = logging.getLogger(__name__)
 _CHUNK_BYTES = 65536
 
 
-class ServedSegment(Protocol):
-    """A segment to send: its file name, and the first `size` bytes of `content`, which is closed afterwards."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def content(self) -> BinaryIO: ...
-
-
-class JournalSource(Protocol):
-    """Interface of the JournalNode for the servlet; methods are called from many threads and raise HdfsErrors."""
-
-    def is_formatted(self, journal_id: str) -> bool: ...
-
-    def get_storage_info(self, journal_id: str) -> StorageInfo: ...
-
-    def find_segment(self, journal_id: str, first: int, *, in_progress_ok: bool) -> ServedSegment | None: ...
-
-
-def get_journal_blueprint(source: JournalSource, throttle: Throttle | None = None) -> Blueprint:
+def get_journal_blueprint(source: JournalNode, throttle: Throttle | None = None) -> Blueprint:
     """Return the blueprint of /getJournal; `throttle` limits the total rate of all responses."""
     throttle = throttle or Throttle(UNLIMITED)
     blueprint = Blueprint("get_journal", __name__)
@@ -63,7 +39,7 @@ def get_journal_blueprint(source: JournalSource, throttle: Throttle | None = Non
     return blueprint
 
 
-def _check_namespace(source: JournalSource, asked: JournalRequest) -> None:
+def _check_namespace(source: JournalNode, asked: JournalRequest) -> None:
     if asked.namespace is None:
         return
     if not source.is_formatted(asked.journal_id):

@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 
 from checkpointer.roles.standby.edit_source import EditSource
-from checkpointer.roles.standby.log_roller import LagWatch, LogRoller, RollableNameNodes
+from checkpointer.roles.standby.log_roller import LagWatch, LogRoller
+from checkpointer.roles.standby.namenodes import NameNodes
 from checkpointer.roles.standby.tailer import EditTailer
 from checkpointer.storage.rollback_images import promote_rollback_images
 from checkpointer.storage.usable_images import latest_image
@@ -37,7 +38,7 @@ class StandbyNamespace:
         fault: why edits are not followed, "" if they are.
     """
 
-    def __init__(self, resources: NodeResources, source: EditSource, nodes: RollableNameNodes) -> None:
+    def __init__(self, resources: NodeResources, source: EditSource, nodes: NameNodes) -> None:
         settings = resources.config.standby
         self._resources = resources
         self._source = source

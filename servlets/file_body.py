@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 from flask import Response
 
+from hadoop_common.paced_socket import PacedSocket
 from hadoop_common.transfer import NAME_HEADER, Throttle
 from servlets.errors import ImageRejectedError
 
 _PIECE = 1 << 20
-
-
-class _Sender(Protocol):
-    """A connection; `sendfile` sends up to `count` bytes from `offset` and returns how many there were."""
-
-    def sendfile(self, file: BinaryIO, offset: int, count: int) -> int: ...
 
 
 class FileBody:
@@ -41,7 +36,7 @@ class FileBody:
             self._sent += len(data)
             yield data
 
-    def send_to(self, connection: _Sender) -> None:
+    def send_to(self, connection: PacedSocket) -> None:
         """Send all of it, by sendfile if `file` is a real file.
 
         Raises:

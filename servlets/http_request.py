@@ -6,7 +6,7 @@ import io
 import re
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import unquote_to_bytes
 
 import h11
@@ -78,18 +78,10 @@ _MAX_TRAILERS = 64
 _CHUNK_LINE = re.compile(rb"([0-9a-fA-F]{1,15})[ \t]*(;.*)?\r\n", re.DOTALL)
 
 
-class ConnectionReader(Protocol):
-    """The receiving side of a connection; reads block until complete or until the peer closes."""
-
-    def readinto(self, buffer: WriteableBuffer, /) -> int: ...
-
-    def readline(self, size: int, /) -> bytes: ...
-
-
 class _Body(io.RawIOBase):
     """A body that knows whether it was read completely."""
 
-    def __init__(self, connection: ConnectionReader) -> None:
+    def __init__(self, connection: io.BufferedReader) -> None:
         super().__init__()
         self._connection = connection
         self._remaining = 0
@@ -118,7 +110,7 @@ class SizedBody(_Body):
     Reading raises ConnectionAbortedError if the client closes early.
     """
 
-    def __init__(self, connection: ConnectionReader, size: int) -> None:
+    def __init__(self, connection: io.BufferedReader, size: int) -> None:
         super().__init__(connection)
         self._remaining = size
         self.complete = size == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.errors import NamespaceError
 from engine.namespace.paths import encodable, java_path
-from image_format.index import BaseImage
+from image_format.index import ImageIndex
 from image_format.messages import MessageReader
 from image_format.permission import MODE_BITS
 from image_format.proto import fsimage_pb2 as pb
@@ -24,7 +24,7 @@ class CacheManager:
         writes_expiry: whether the image stores a pool's maxRelativeExpiry; images of Hadoop 2.7 do not.
     """
 
-    def __init__(self, base: BaseImage, *, writes_expiry: bool) -> None:
+    def __init__(self, base: ImageIndex, *, writes_expiry: bool) -> None:
         reader = MessageReader(base.section(_SECTION), base.place(_SECTION))
         header = pb.CacheManagerSection(nextDirectiveId=1, numPools=0, numDirectives=0)
         if not reader.done:

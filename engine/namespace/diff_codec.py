@@ -24,7 +24,7 @@ from engine.namespace.references import Hub, InodeReferences, Numbering, WithNam
 from engine.namespace.snapshots import Snapshot, SnapshotManager
 from hadoop_common.block import Block
 from image_format.errors import RecordError
-from image_format.index import BaseImage, Bytes, Ids
+from image_format.index import Bytes, Ids, ImageIndex
 from image_format.inode_features import RowCopy, has_unknown_fields, to_signed
 from image_format.inode_table import NO_ROW, InodeTable
 from image_format.kernels.inode import DIRECTORY, DROPPED, FILE, SYMLINK
@@ -92,7 +92,7 @@ class DiffDecoder:
 
     def __init__(
         self,
-        base: BaseImage,
+        base: ImageIndex,
         table: InodeTable,
         load: Callable[[Iterable[int]], Ids],
         place: Callable[[int, int], None],
@@ -246,7 +246,7 @@ class DiffEncoder:
         lost: ids of removed inodes in the deleted lists that were encoded: symlinks, as Hadoop itself leaves them.
     """
 
-    def __init__(self, base: BaseImage, table: InodeTable, references: InodeReferences) -> None:
+    def __init__(self, base: ImageIndex, table: InodeTable, references: InodeReferences) -> None:
         self._base, self._table, self._references = base, table, references
         self._quotas = _DefaultTypeQuotas(base.layout_version)
         self.lost: set[int] = set()

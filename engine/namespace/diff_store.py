@@ -14,7 +14,7 @@ from engine.namespace.diffs import LARGEST_ID, NO_SNAPSHOT, DirectoryDiff, Direc
 from engine.namespace.references import Hub, InodeReferences, Numbering, WithName
 from engine.namespace.snapshots import SnapshotManager
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
-from image_format.index import BaseImage, Ids
+from image_format.index import Ids, ImageIndex
 from image_format.inode_table import NO_ROW, InodeTable
 from image_format.kernels.inode import COPIED, FILE, SPECIAL
 from image_format.key_tables import BytesTable
@@ -39,7 +39,7 @@ class DiffStore:
 
     def __init__(
         self,
-        base: BaseImage,
+        base: ImageIndex,
         table: InodeTable,
         load: Callable[[Iterable[int]], Ids],
         place: Callable[[int, int], None],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.errors import NamespaceError, UnsupportedNamespaceError
-from image_format.index import BaseImage
+from image_format.index import ImageIndex
 from image_format.messages import MessageReader
 from image_format.policies import BUILT_IN, ErasurePolicy
 from image_format.proto import fsimage_pb2 as pb
@@ -49,7 +49,7 @@ def policy_name(codec: str, data_units: int, parity_units: int, cell_size: int) 
 class ErasureCodingPolicies:
     """Erasure coding policies with their states (`fsimage.proto ErasureCodingSection`)."""
 
-    def __init__(self, base: BaseImage) -> None:
+    def __init__(self, base: ImageIndex) -> None:
         reader = MessageReader(base.section(_SECTION), base.place(_SECTION))
         section = pb.ErasureCodingSection() if reader.done else reader.read(pb.ErasureCodingSection)
         reader.finish()

@@ -13,7 +13,7 @@ from engine.errors import NamespaceError
 from engine.namespace.history import History
 from engine.namespace.paths import has_odd_slashes
 from engine.namespace.tree import Tree
-from image_format.index import BaseImage
+from image_format.index import ImageIndex
 from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import DROPPED, FILE, LEASED, UNDER_CONSTRUCTION
 from image_format.kernels.open_files import (
@@ -133,7 +133,7 @@ class Leases:
         # Open files that had no row when the section was read, by ascending id.
         self._found: UnreadFiles = np.zeros(0, UNREAD_DTYPE)
 
-    def read(self, base: BaseImage, finder: OpenFileFinder | None = None) -> None:
+    def read(self, base: ImageIndex, finder: OpenFileFinder | None = None) -> None:
         """Read the leases of an unchanged image.
 
         Args:

@@ -25,7 +25,7 @@ from engine.namespace.tree import Tree
 from engine.settings import ReplayRules
 from image_format.array_allocator import ArrayAllocator
 from image_format.errors import RecordError
-from image_format.index import BaseImage
+from image_format.index import ImageIndex
 from image_format.inode_table import NO_ROW, InodeTable
 from image_format.kernels.inode import DIRECTORY, FILE, SYMLINK
 from image_format.layout import LayoutVersion, supports
@@ -67,7 +67,7 @@ class Namespace:
 
     def __init__(
         self,
-        base: BaseImage,
+        base: ImageIndex,
         strings: StringTable,
         rules: ReplayRules | None = None,
         allocator: ArrayAllocator | None = None,

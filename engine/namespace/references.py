@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from engine.errors import InconsistentNamespaceError, UnsupportedNamespaceError
-from image_format.history_index import BaseHistory
+from image_format.history_index import HistoryIndex
 from image_format.inode_features import has_unknown_fields
 from image_format.inode_table import NO_ROW, InodeTable
 from image_format.kernels.inode import SPECIAL
@@ -105,7 +105,7 @@ class InodeReferences:
     """
 
     def __init__(
-        self, base: BaseHistory, table: InodeTable, load: Callable[[int], int], place: Callable[[int, int], None]
+        self, base: HistoryIndex, table: InodeTable, load: Callable[[int], int], place: Callable[[int, int], None]
     ) -> None:
         self._base = base
         self._table = table
@@ -256,7 +256,7 @@ class InodeReferences:
         Args:
             held: the references in children and deleted lists that were read.
             knows: returns whether `held` has all references that remain of a holder in the base image, see
-                `BaseHistory.holders`.
+                `HistoryIndex.holders`.
 
         Raises:
             InconsistentNamespaceError: a reference is in two places.

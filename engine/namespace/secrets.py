@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.errors import NamespaceError
-from image_format.index import BaseImage
+from image_format.index import ImageIndex
 from image_format.messages import MessageReader
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
@@ -18,7 +18,7 @@ _SIGN = 1 << 31
 class SecretManager:
     """Tokens and master keys (`fsimage.proto SecretManagerSection`); times in milliseconds since the epoch."""
 
-    def __init__(self, base: BaseImage) -> None:
+    def __init__(self, base: ImageIndex) -> None:
         reader = MessageReader(base.section(_SECTION), base.place(_SECTION))
         header = pb.SecretManagerSection() if reader.done else reader.read(pb.SecretManagerSection)
         self._header = header

@@ -10,7 +10,7 @@ from engine.errors import NamespaceError, UnsupportedNamespaceError
 from engine.namespace.tree import MAX_QUOTA
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.errors import RecordError
-from image_format.index import BaseImage, Ids
+from image_format.index import Ids, ImageIndex
 from image_format.inode_features import has_unknown_fields
 from image_format.messages import MessageReader
 from image_format.name_order import name_key
@@ -84,7 +84,7 @@ class SnapshotManager:
         RecordError: the section is damaged.
     """
 
-    def __init__(self, base: BaseImage) -> None:
+    def __init__(self, base: ImageIndex) -> None:
         reader = MessageReader(base.section(_SECTION), base.place(_SECTION))
         self._header = pb.SnapshotSection() if reader.done else reader.read(pb.SnapshotSection)
         self._file = base.file

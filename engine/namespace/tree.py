@@ -15,7 +15,7 @@ from engine.namespace.paths import join_names
 from engine.namespace.references import Hub, InodeReferences, WithName
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.errors import ImageFormatError, RecordError
-from image_format.index import BaseImage, Ids
+from image_format.index import Ids, ImageIndex
 from image_format.inode_table import NO_ROW, InodeTable
 from image_format.kernels.inode import DIRECTORY, DIRTY, DROPPED, LEASED, OPENED, SPECIAL, UNKNOWN_FIELDS
 from image_format.kernels.scan import find_id, find_ids
@@ -45,7 +45,7 @@ class Tree:
 
     def __init__(
         self,
-        base: BaseImage,
+        base: ImageIndex,
         table: InodeTable,
         healing_log: HealingLog,
         *,

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable
 
+from checkpointer.roles.standby.namenodes import NameNodes
 from hadoop_common.recurring_fault import RecurringFault
 from hadoop_rpc.errors import RpcError
 
 _LOG = logging.getLogger(__name__)
 # A new segment holds one transaction that nobody waits for, its START_LOG_SEGMENT.
 _START_OF_SEGMENT = 1
-
-
-class RollableNameNodes(Protocol):
-    def last_txids(self) -> Mapping[str, int]: ...
-
-    def roll(self, cancelled: Callable[[], bool]) -> str: ...
 
 
 class LogRoller:
@@ -36,7 +30,7 @@ class LogRoller:
 
     def __init__(
         self,
-        nodes: RollableNameNodes,
+        nodes: NameNodes,
         period: float,
         *,
         location: str = "the shared edits",
