@@ -9,11 +9,10 @@ from typing import Any
 
 from flask import Blueprint
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from failover.health import NameNodeHealth
 from hadoop_rpc.ha_protocol import HAState
-from servlets.metrics import collector_blueprint, login_families, refused_family, tls_families
+from servlets.metrics import families_blueprint, server_families
 from servlets.status import ProbeResult
 
 _PREFIX = "hdfs_zkfc"
@@ -77,44 +76,32 @@ def readiness(facts: ControllerFacts) -> ProbeResult:
 
 def metrics_blueprint(facts: Callable[[], ControllerFacts]) -> Blueprint:
     """Return the blueprint of /metrics; each scrape calls `facts` once, from any thread."""
-    return collector_blueprint(ControllerCollector(facts))
+    return families_blueprint(lambda: controller_families(facts()))
 
 
-class ControllerCollector(Collector):
-    """Collector of a controller's metric families."""
-
-    def __init__(self, facts: Callable[[], ControllerFacts]) -> None:
-        self._facts = facts
-
-    def describe(self) -> Iterator[Metric]:
-        """Describe no metrics, so that the registration does not need the facts."""
-        return iter(())
-
-    def collect(self) -> Iterator[Metric]:
-        now = self._facts()
-        state = now.controller
-        labels = {"version": now.version, "nameservice": state["nameservice"], "namenode": state["namenode"]}
-        yield InfoMetricFamily(_PREFIX, "Version of the controller, and its NameNode.", labels)
-        yield _gauge("start_time_seconds", "Start of the process, in seconds since the epoch.", now.started_at)
-        yield _gauge("ready", "1 while an automatic failover is possible.", readiness(now).ok)
-        yield _gauge("takes_part", "1 while the NameNode takes part in the election.", state["takesPart"])
-        yield _gauge("out_seconds", "Seconds until the NameNode returns to the election.", state["outSeconds"])
-        yield _gauge("election_failed", "1 while the election has failed.", bool(state["fatal"]))
-        yield _gauge("has_lock", "1 while the NameNode has the lock.", _has_lock(now.election))
-        # until a node owns the lock and uses it
-        unsettled = bool(now.election.get("problem"))
-        failing = unsettled and state["lastAttempt"] is not None and bool(state["lastAttempt"]["problem"])
-        yield _gauge("activation_failing", "1 while the NameNode has the lock and does not become active.", failing)
-        unfenced = unsettled and state["lastFencing"] is not None and not state["lastFencing"]["done"]
-        yield _gauge("fencing_failing", "1 while the last active NameNode cannot be fenced.", unfenced)
-        healths, states = ([each.name.lower() for each in kind] for kind in (NameNodeHealth, HAState))
-        yield _states("health", "1 for the health of the NameNode.", healths, state["health"])
-        yield _states("state", "1 for the state that the NameNode reports.", states, state["state"])
-        yield _counts("transitions", "State changes of the NameNode.", "state", now.transitions)
-        yield _counts("fencings", "Attempts to fence another NameNode, by method.", "method", now.fencings)
-        yield refused_family(_PREFIX, now.refused)
-        yield from tls_families(_PREFIX, time.time())
-        yield from login_families(_PREFIX)
+def controller_families(now: ControllerFacts) -> Iterator[Metric]:
+    """Yield the metric families of a controller."""
+    state = now.controller
+    labels = {"version": now.version, "nameservice": state["nameservice"], "namenode": state["namenode"]}
+    yield InfoMetricFamily(_PREFIX, "Version of the controller, and its NameNode.", labels)
+    yield _gauge("start_time_seconds", "Start of the process, in seconds since the epoch.", now.started_at)
+    yield _gauge("ready", "1 while an automatic failover is possible.", readiness(now).ok)
+    yield _gauge("takes_part", "1 while the NameNode takes part in the election.", state["takesPart"])
+    yield _gauge("out_seconds", "Seconds until the NameNode returns to the election.", state["outSeconds"])
+    yield _gauge("election_failed", "1 while the election has failed.", bool(state["fatal"]))
+    yield _gauge("has_lock", "1 while the NameNode has the lock.", _has_lock(now.election))
+    # until a node owns the lock and uses it
+    unsettled = bool(now.election.get("problem"))
+    failing = unsettled and state["lastAttempt"] is not None and bool(state["lastAttempt"]["problem"])
+    yield _gauge("activation_failing", "1 while the NameNode has the lock and does not become active.", failing)
+    unfenced = unsettled and state["lastFencing"] is not None and not state["lastFencing"]["done"]
+    yield _gauge("fencing_failing", "1 while the last active NameNode cannot be fenced.", unfenced)
+    healths, states = ([each.name.lower() for each in kind] for kind in (NameNodeHealth, HAState))
+    yield _states("health", "1 for the health of the NameNode.", healths, state["health"])
+    yield _states("state", "1 for the state that the NameNode reports.", states, state["state"])
+    yield _counts("transitions", "State changes of the NameNode.", "state", now.transitions)
+    yield _counts("fencings", "Attempts to fence another NameNode, by method.", "method", now.fencings)
+    yield from server_families(_PREFIX, now.refused, time.time())
 
 
 def _has_lock(election: Mapping[str, Any]) -> bool:

@@ -14,7 +14,7 @@ from prometheus_client.core import Metric
 
 from hadoop_common.transfer import TransferCounter
 from node_state.alarm_kinds import ALARM_KINDS, AlarmKind
-from node_state.metrics import CheckpointerCollector, MetricsSnapshot
+from node_state.metrics import MetricsSnapshot, checkpointer_families
 from node_state.state import ArchiveState, LakeState, LeaderState, NodeState, ReportState, ShadowState
 
 FOLDER: Final = Path(__file__).parents[1] / "config" / "monitoring"
@@ -113,7 +113,7 @@ def families() -> list[Metric]:
         shadow=ShadowState(),
     )
     snapshot = MetricsSnapshot(state=state, now=0.0, version="", started_at=0.0, counter=TransferCounter())
-    return [each for each in CheckpointerCollector(lambda: snapshot).collect() if each.type != "info"]
+    return [each for each in checkpointer_families(snapshot) if each.type != "info"]
 
 
 def dashboard() -> dict[str, Any]:

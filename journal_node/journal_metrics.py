@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 
 from flask import Blueprint
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from journal_node.journal_facts import HostedJournalFacts, JournalNodeFacts
-from servlets.metrics import collector_blueprint, login_families, refused_family, tls_families
+from servlets.metrics import families_blueprint, server_families
 
 _PREFIX = "hdfs_journalnode"
 
@@ -42,45 +41,34 @@ _COUNTERS: tuple[tuple[str, str, Callable[[HostedJournalFacts], float]], ...] = 
 
 def journal_metrics_blueprint(facts: Callable[[], JournalNodeFacts]) -> Blueprint:
     """Return the blueprint of /metrics; `facts` is called once per scrape, from any thread."""
-    return collector_blueprint(JournalNodeCollector(facts))
+    return families_blueprint(lambda: journal_node_families(facts()))
 
 
-class JournalNodeCollector(Collector):
-    """Collector of a JournalNode's metric families, with a label for the journal."""
+def journal_node_families(now: JournalNodeFacts) -> Iterator[Metric]:
+    """Yield the metric families of a JournalNode, with a label for the journal."""
+    yield InfoMetricFamily(_PREFIX, "Version of the JournalNode.", {"version": now.version})
+    yield GaugeMetricFamily(
+        f"{_PREFIX}_start_time_seconds", "Start of the process, in seconds since the epoch.", value=now.started_at
+    )
+    for name, documentation, value in _GAUGES:
+        yield _family(GaugeMetricFamily, name, documentation, value, now)
+    for name, documentation, count in _COUNTERS:
+        yield _family(CounterMetricFamily, name, documentation, count, now)
+    yield _failing(now)
+    yield _sync_times(now)
+    yield from server_families(_PREFIX, now.refused, time.time())
 
-    def __init__(self, facts: Callable[[], JournalNodeFacts]) -> None:
-        self._facts = facts
 
-    def describe(self) -> Iterator[Metric]:
-        """Return nothing, so that registering reads no state."""
-        return iter(())
-
-    def collect(self) -> Iterator[Metric]:
-        now = self._facts()
-        yield InfoMetricFamily(_PREFIX, "Version of the JournalNode.", {"version": now.version})
-        yield GaugeMetricFamily(
-            f"{_PREFIX}_start_time_seconds", "Start of the process, in seconds since the epoch.", value=now.started_at
-        )
-        for name, documentation, value in _GAUGES:
-            yield _family(GaugeMetricFamily, name, documentation, value, now)
-        for name, documentation, count in _COUNTERS:
-            yield _family(CounterMetricFamily, name, documentation, count, now)
-        yield _failing(now)
-        yield self._sync_times(now)
-        yield refused_family(_PREFIX, now.refused)
-        yield from tls_families(_PREFIX, time.time())
-        yield from login_families(_PREFIX)
-
-    def _sync_times(self, now: JournalNodeFacts) -> Metric:
-        family = GaugeMetricFamily(
-            f"{_PREFIX}_sync_quantile_seconds",
-            "Duration of a sync in the last minute, by the share of syncs that were faster.",
-            labels=("journal", "quantile"),
-        )
-        for journal in now.journals:
-            for part, seconds in journal.syncs[60].seconds.items():
-                family.add_metric((journal.journal_id, f"{part / 100:g}"), seconds)
-        return family
+def _sync_times(now: JournalNodeFacts) -> Metric:
+    family = GaugeMetricFamily(
+        f"{_PREFIX}_sync_quantile_seconds",
+        "Duration of a sync in the last minute, by the share of syncs that were faster.",
+        labels=("journal", "quantile"),
+    )
+    for journal in now.journals:
+        for part, seconds in journal.syncs[60].seconds.items():
+            family.add_metric((journal.journal_id, f"{part / 100:g}"), seconds)
+    return family
 
 
 def _failing(now: JournalNodeFacts) -> Metric:

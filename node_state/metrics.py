@@ -12,7 +12,6 @@ from typing import Any
 
 from flask import Blueprint
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from hadoop_common.transfer import TransferCounter
 from node_state.alarm_kinds import ALARM_KINDS, OTHER
@@ -29,7 +28,7 @@ from node_state.state import (
     StorageSpace,
     TargetState,
 )
-from servlets.metrics import collector_blueprint, login_families, refused_family, tls_families
+from servlets.metrics import families_blueprint, server_families
 
 _PREFIX = "hdfs_checkpointer"
 # results of an offer, each with its own series, so that alerts need no text comparison
@@ -56,77 +55,65 @@ class MetricsSnapshot:
 
 def metrics_blueprint(snapshot: Callable[[], MetricsSnapshot]) -> Blueprint:
     """Make the blueprint of /metrics; `snapshot` is called once per scrape, from any thread."""
-    return collector_blueprint(CheckpointerCollector(snapshot))
+    return families_blueprint(lambda: checkpointer_families(snapshot()))
 
 
-class CheckpointerCollector(Collector):
-    """Converter of a snapshot to metric families; an unknown value has HELP and TYPE, but no sample."""
-
-    def __init__(self, snapshot: Callable[[], MetricsSnapshot]) -> None:
-        self._snapshot = snapshot
-
-    def describe(self) -> Iterator[Metric]:
-        """Return no names, so that registering takes no snapshot."""
-        return iter(())
-
-    def collect(self) -> Iterator[Metric]:
-        now = self._snapshot()
-        state = now.state
-        yield InfoMetricFamily(
-            _PREFIX, "Version and role of the checkpointer.", {"version": now.version, "role": state.role}
-        )
-        yield _gauge("up", "1 while the checkpointer answers.", [((), 1.0)])
-        unreadable = float(state.error is not None)
-        yield _gauge("unreadable", "1 while storage or journal cannot be read, 0 while both can.", [((), unreadable)])
-        yield _gauge("alarms", "Conditions that need an operator now; /status lists them.", [((), len(state.alarms))])
-        raised = [state.alarm_kinds.get(each, OTHER) for each in state.alarms]
-        kinds = dict.fromkeys((*ALARM_KINDS, *raised))
-        yield _gauge(
-            "alarm", "Alarms by kind; 0 for a kind without one.", [((k,), raised.count(k)) for k in kinds], ("kind",)
-        )
-        silenced = [((k,), float(k in state.silences)) for k in kinds]
-        yield _gauge("alarm_silenced", "1 for a kind of alarm that an operator silenced.", silenced, ("kind",))
-        known = [state.alarm_kinds.get(each, OTHER) for each in state.alarms if each in state.acknowledgements]
-        acknowledged = [((k,), float(0 < raised.count(k) == known.count(k))) for k in kinds]
-        text = "1 for a kind of alarm of which an operator acknowledged every present alarm."
-        yield _gauge("alarm_acknowledged", text, acknowledged, ("kind",))
-        yield _gauge("start_time_seconds", "Start of the process, in seconds since the epoch.", [((), now.started_at)])
-        for part in (state, state.record, state.details):
-            yield from _declared(type(part), [((), part)])
-        yield from _phases(state)
-        yield _counter(
-            "transfer_bytes",
-            "Bytes of images and edits over HTTP since the start.",
-            [(("sent",), now.counter.sent), (("received",), now.counter.received)],
-            ("direction",),
-        )
-        nodes = state.details.journal_nodes or ()
-        yield from _declared(JournalNodeState, [((each.address,), each) for each in nodes], ("node",))
-        spaces = state.storage_space.items()
-        yield from _declared(StorageSpace, [((path,), each) for path, each in spaces], ("directory",))
-        yield from _targets(state.targets, now.now)
-        yield _gauge(
-            "archive_up",
-            "1 while the archive is filled, 0 while that fails.",
-            [((), None if state.archive is None else float(not state.archive.error))],
-        )
-        yield from _declared(ArchiveState, [] if state.archive is None else [((), state.archive)])
-        yield _gauge(
-            "lake_up",
-            "1 while the last append to the lake succeeded, 0 after one that failed.",
-            [((), None if state.lake is None else float(not state.lake.error))],
-        )
-        yield from _declared(LakeState, [((), state.lake or LakeState())])
-        yield from _declared(ReportState, [] if state.report is None else [((), state.report)])
-        if state.leader is not None:
-            leads = float(state.leader.claim == "leading")
-            yield _gauge("leading", "1 while this daemon is the leader of several for its cluster.", [((), leads)])
-            yield from _declared(LeaderState, [((), state.leader)])
-        if state.shadow is not None:
-            yield from _declared(ShadowState, [((), state.shadow)])
-        yield refused_family(_PREFIX, now.refused)
-        yield from tls_families(_PREFIX, now.now)
-        yield from login_families(_PREFIX)
+def checkpointer_families(now: MetricsSnapshot) -> Iterator[Metric]:
+    """Convert a snapshot to metric families; an unknown value has HELP and TYPE, but no sample."""
+    state = now.state
+    yield InfoMetricFamily(
+        _PREFIX, "Version and role of the checkpointer.", {"version": now.version, "role": state.role}
+    )
+    yield _gauge("up", "1 while the checkpointer answers.", [((), 1.0)])
+    unreadable = float(state.error is not None)
+    yield _gauge("unreadable", "1 while storage or journal cannot be read, 0 while both can.", [((), unreadable)])
+    yield _gauge("alarms", "Conditions that need an operator now; /status lists them.", [((), len(state.alarms))])
+    raised = [state.alarm_kinds.get(each, OTHER) for each in state.alarms]
+    kinds = dict.fromkeys((*ALARM_KINDS, *raised))
+    yield _gauge(
+        "alarm", "Alarms by kind; 0 for a kind without one.", [((k,), raised.count(k)) for k in kinds], ("kind",)
+    )
+    silenced = [((k,), float(k in state.silences)) for k in kinds]
+    yield _gauge("alarm_silenced", "1 for a kind of alarm that an operator silenced.", silenced, ("kind",))
+    known = [state.alarm_kinds.get(each, OTHER) for each in state.alarms if each in state.acknowledgements]
+    acknowledged = [((k,), float(0 < raised.count(k) == known.count(k))) for k in kinds]
+    text = "1 for a kind of alarm of which an operator acknowledged every present alarm."
+    yield _gauge("alarm_acknowledged", text, acknowledged, ("kind",))
+    yield _gauge("start_time_seconds", "Start of the process, in seconds since the epoch.", [((), now.started_at)])
+    for part in (state, state.record, state.details):
+        yield from _declared(type(part), [((), part)])
+    yield from _phases(state)
+    yield _counter(
+        "transfer_bytes",
+        "Bytes of images and edits over HTTP since the start.",
+        [(("sent",), now.counter.sent), (("received",), now.counter.received)],
+        ("direction",),
+    )
+    nodes = state.details.journal_nodes or ()
+    yield from _declared(JournalNodeState, [((each.address,), each) for each in nodes], ("node",))
+    spaces = state.storage_space.items()
+    yield from _declared(StorageSpace, [((path,), each) for path, each in spaces], ("directory",))
+    yield from _targets(state.targets, now.now)
+    yield _gauge(
+        "archive_up",
+        "1 while the archive is filled, 0 while that fails.",
+        [((), None if state.archive is None else float(not state.archive.error))],
+    )
+    yield from _declared(ArchiveState, [] if state.archive is None else [((), state.archive)])
+    yield _gauge(
+        "lake_up",
+        "1 while the last append to the lake succeeded, 0 after one that failed.",
+        [((), None if state.lake is None else float(not state.lake.error))],
+    )
+    yield from _declared(LakeState, [((), state.lake or LakeState())])
+    yield from _declared(ReportState, [] if state.report is None else [((), state.report)])
+    if state.leader is not None:
+        leads = float(state.leader.claim == "leading")
+        yield _gauge("leading", "1 while this daemon is the leader of several for its cluster.", [((), leads)])
+        yield from _declared(LeaderState, [((), state.leader)])
+    if state.shadow is not None:
+        yield from _declared(ShadowState, [((), state.shadow)])
+    yield from server_families(_PREFIX, now.refused, now.now)
 
 
 def _declared(

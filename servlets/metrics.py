@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from flask import Blueprint, Response, request
 from prometheus_client import CollectorRegistry
@@ -15,10 +15,22 @@ from hadoop_rpc.kerberos import ticket_end
 from hadoop_rpc.server_counts import LOGINS
 
 
-def collector_blueprint(collector: Collector) -> Blueprint:
-    """Make the blueprint of /metrics with the metrics of `collector`."""
+class _ScrapeCollector(Collector):
+    def __init__(self, families: Callable[[], Iterable[Metric]]) -> None:
+        self._families = families
+
+    def describe(self) -> Iterable[Metric]:
+        """Return no names, so that registering reads no state."""
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families()
+
+
+def families_blueprint(families: Callable[[], Iterable[Metric]]) -> Blueprint:
+    """Make the blueprint of /metrics; `families` is called once per scrape, from any thread."""
     registry = CollectorRegistry()
-    registry.register(collector)
+    registry.register(_ScrapeCollector(families))
     blueprint = Blueprint("metrics", __name__)
 
     @blueprint.get("/metrics")
@@ -29,7 +41,14 @@ def collector_blueprint(collector: Collector) -> Blueprint:
     return blueprint
 
 
-def tls_families(prefix: str, now: float) -> Iterator[Metric]:
+def server_families(prefix: str, refused: Mapping[str, int], now: float) -> Iterator[Metric]:
+    """Return the metrics that all servers share; `refused` counts refusals by reason."""
+    yield _refused_family(prefix, refused)
+    yield from _tls_families(prefix, now)
+    yield from _login_families(prefix)
+
+
+def _tls_families(prefix: str, now: float) -> Iterator[Metric]:
     """Return the metrics of this process's TLS; `now` is in seconds since the epoch."""
 
     def gauge(name: str, documentation: str, values: Mapping[str, float | None]) -> Metric:
@@ -54,8 +73,7 @@ def tls_families(prefix: str, now: float) -> Iterator[Metric]:
     yield handshakes
 
 
-def refused_family(prefix: str, refused: Mapping[str, int]) -> Metric:
-    """Return the counts of refused connections and requests by reason."""
+def _refused_family(prefix: str, refused: Mapping[str, int]) -> Metric:
     family = CounterMetricFamily(
         f"{prefix}_refused", "Connections and requests that were refused or ended, by reason.", labels=("reason",)
     )
@@ -64,7 +82,7 @@ def refused_family(prefix: str, refused: Mapping[str, int]) -> Metric:
     return family
 
 
-def login_families(prefix: str) -> Iterator[Metric]:
+def _login_families(prefix: str) -> Iterator[Metric]:
     """Return Kerberos logins at the process's servers, and the end of its own ticket; no samples without Kerberos."""
     logins = LOGINS.now()
     tried = CounterMetricFamily(

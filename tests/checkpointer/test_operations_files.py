@@ -9,7 +9,7 @@ from pathlib import Path
 from checkpointer.checks.registry import CHECKS
 from checkpointer.cli import _COMMANDS
 from hadoop_common.transfer import TransferCounter
-from node_state.metrics import CheckpointerCollector, MetricsSnapshot
+from node_state.metrics import MetricsSnapshot, checkpointer_families
 from node_state.state import NodeState
 from site_config.catalogue import entry_of
 from site_config.checkpoint_config import Role
@@ -49,7 +49,7 @@ def test_every_check_role_and_command_is_explained() -> None:
 
 def test_every_metric_is_explained() -> None:
     empty = MetricsSnapshot(state=NodeState(role=""), now=0.0, version="1", started_at=0.0, counter=TransferCounter())
-    for family in CheckpointerCollector(lambda: empty).collect():
+    for family in checkpointer_families(empty):
         name = family.name.removeprefix("hdfs_checkpointer").removeprefix("_") or "info"
         suffix = "_total" if family.type == "counter" else ""
         assert re.search(rf"`{name}{suffix}(\{{[a-z,]+\}})?`", PAGE), family.name

@@ -18,7 +18,7 @@ from hadoop_common.transfer import TransferCounter
 from install.monitoring import DASHBOARD, FOLDER, RULES, alert_names, alert_of, families, files
 from node_state.alarm_kinds import ALARM_KINDS
 from node_state.alarm_marks import AlarmAcknowledgement, AlarmSilence
-from node_state.metrics import CheckpointerCollector, MetricsSnapshot
+from node_state.metrics import MetricsSnapshot, checkpointer_families
 from node_state.state import JournalNodeState, NodeState, RoleDetails
 
 PROMTOOL = pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
@@ -51,7 +51,7 @@ def series(state: NodeState) -> list[dict[str, str]]:
     """Return what a scrape of a daemon in `state` gives, as series that stay so."""
     snapshot = MetricsSnapshot(state=state, now=0.0, version="1", started_at=0.0, counter=TransferCounter())
     found = []
-    for family in CheckpointerCollector(lambda: snapshot).collect():
+    for family in checkpointer_families(snapshot):
         for sample in family.samples:
             labels = {**sample.labels, "job": "checkpointer", "instance": "nn1:9868"}
             text = ",".join(f"{name}={json.dumps(value)}" for name, value in labels.items())

@@ -14,13 +14,13 @@ from prometheus_client.core import Metric
 import failover.server
 import journal_node.server
 from checkpointer.daemon.blueprints import daemon_blueprints
-from failover.facts import ControllerCollector, ControllerFacts
+from failover.facts import ControllerFacts, controller_families
 from failover.settings import FailoverSettings
 from hadoop_common.configuration import Configuration
 from install.monitoring import alert_names, families
 from journal_node.config import JournalNodeConfig
 from journal_node.journal_facts import JournalNodeFacts
-from journal_node.journal_metrics import JournalNodeCollector
+from journal_node.journal_metrics import journal_node_families
 from node_state.beans import NodeFacts, daemon_beans
 from node_state.state import NodeState
 from servlets.application import create_application
@@ -63,8 +63,8 @@ def metrics() -> Iterator[str]:
     zkfc = ControllerFacts({**facts, **attempts}, {}, {}, {}, {}, "", 0.0)
     found: list[Metric] = [
         *families(),
-        *JournalNodeCollector(lambda: JournalNodeFacts("", "", 0.0, ())).collect(),
-        *ControllerCollector(lambda: zkfc).collect(),
+        *journal_node_families(JournalNodeFacts("", "", 0.0, ())),
+        *controller_families(zkfc),
     ]
     for each in found:
         yield f"metric {each.name}{'_total' if each.type == 'counter' else ''} {each.type}"
