@@ -43,7 +43,7 @@ def command(
     from servlets.webhdfs import ImageSource, webhdfs_blueprint
     from site_config.keys import STOP_TIMEOUT
 
-    with Control(STOP_TIMEOUT.fallback) as control, open_image(path, verify_md5=False, spool_dir=spill_dir) as image:
+    with Control(STOP_TIMEOUT.fallback) as control, open_image(path, spool_dir=spill_dir) as image:
         browser = ImageBrowser(image, MemoryLimit(memory, spill_dir).allocator())
         with HttpServer(create_application(webhdfs_blueprint(ImageSource(browser))), host, port) as server:
             echo(f"serving {path} at {server.url.replace('http:', 'webhdfs:', 1)}/")

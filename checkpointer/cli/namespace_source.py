@@ -82,10 +82,10 @@ def opened_namespace(source: NamespaceSource, scratch: Path | None) -> Iterator[
 
     if source.archive is None:
         path = source.image or _newest_image(source)
-        with open_image(path, verify_md5=False, spool_dir=scratch) as image:
+        with open_image(path, spool_dir=scratch) as image:
             yield image
         return
-    with _restored(source, scratch) as path, open_image(path, verify_md5=False, spool_dir=scratch) as image:
+    with _restored(source, scratch) as path, open_image(path, spool_dir=scratch) as image:
         yield image
 
 

@@ -58,7 +58,8 @@ class RecordStore:
     def saved(self, result: MergeResult, reason: str, latency: float) -> None:
         """Record a checkpoint; `latency` is in seconds, see `CheckpointRecord`."""
         timings = result.timings
-        fetch, self._fetch_seconds = self._fetch_seconds, {}
+        seconds = self._fetch_seconds | {"load": timings.load, "replay": timings.replay, "save": timings.save}
+        self._fetch_seconds = {}
         self._update(
             lambda record: {
                 "saved_at": self._wall(),
@@ -71,13 +72,7 @@ class RecordStore:
                 "healed_total": record.healed_total + len(result.healed),
                 "ignored": result.ignored,
                 "ignored_total": record.ignored_total + result.ignored,
-                "last_seconds": {
-                    **fetch,
-                    "load": timings.load,
-                    "replay": timings.replay,
-                    "save": timings.save,
-                    **self._upload_seconds,
-                },
+                "last_seconds": seconds | self._upload_seconds,
             }
         )
         self._history(
@@ -89,15 +84,7 @@ class RecordStore:
                 size=result.saved.size,
                 reason=reason,
                 latency=round(latency, 3),
-                seconds={
-                    name: round(seconds, 3)
-                    for name, seconds in {
-                        **fetch,
-                        "load": timings.load,
-                        "replay": timings.replay,
-                        "save": timings.save,
-                    }.items()
-                },
+                seconds={name: round(each, 3) for name, each in seconds.items()},
             )
         )
 

@@ -10,14 +10,13 @@ import click
 from hadoop_common.cli.output import EXISTING_FILE, echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.disk_space import disk_space
-from hadoop_common.names import parse_image
 from image_format.codecs import CODEC_SHORT_NAMES, codec_class_name
 from image_format.md5_file import md5_path
 from image_format.output import WrittenFiles
 from image_format.publish import check_free, publish_image
 from image_format.reader import ImageFile
 from image_format.writer import Sink
-from image_tools.cli.image_file import open_image
+from image_tools.cli.image_file import check_target_name, open_image
 from image_tools.cli.memory_options import memory_bound
 from image_tools.convert import convert_image
 from image_tools.directory_paths import check_tree
@@ -71,8 +70,8 @@ def command(
     Exit codes: 0 done, 2 wrong usage, 3 SRC damaged, 5 not convertible, 6 DST exists or cannot be written
     """
     codec_class = None if codec is None else codec_class_name(codec)
-    with open_image(source, verify_md5=False) as image:
-        _check_name(target, image.txid)
+    with open_image(source) as image:
+        check_target_name(target, image.txid, "SRC")
         if not force:
             check_free(target)
         if not as_json:
@@ -95,12 +94,6 @@ def command(
             observer.phase("convert", image.size)
             written = publish_image(target, write, image.check_whole)
     _report(target, written, as_json)
-
-
-def _check_name(target: Path, txid: int) -> None:
-    named = parse_image(target.name)
-    if named is not None and named.txid != txid:
-        raise click.BadParameter(f"{target.name} names transaction {named.txid}, but SRC ends with {txid}")
 
 
 def _verify(image: ImageFile) -> None:

@@ -11,7 +11,7 @@ import click
 from hadoop_common.cli.output import EXISTING, echo
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import file_faults
-from hadoop_common.names import newest_image
+from hadoop_common.names import newest_image, parse_image
 from image_format.layout import NEWEST_LAYOUT, is_unknown
 from image_format.reader import ImageFile
 
@@ -56,17 +56,28 @@ def newest_of(directories: Iterable[Path]) -> Path:
     return max(found, key=lambda path: path.name)
 
 
+def check_target_name(target: Path, txid: int, source: str) -> None:
+    """Refuse a file name of another transaction than that with which `source` ends.
+
+    Raises:
+        click.BadParameter: the name is of another transaction.
+    """
+    named = parse_image(target.name)
+    if named is not None and named.txid != txid:
+        raise click.BadParameter(f"{target.name} names transaction {named.txid}, but {source} ends with {txid}")
+
+
 IMAGE = _ImageParam()
 """Parameter type: the `Path` of an existing image."""
 
 
-def open_image(path: Path, *, verify_md5: bool = True, spool_dir: Path | None = None) -> ImageFile:
-    """Open an image; for an unknown newer layout, print a warning to standard error.
+def open_image(path: Path, *, spool_dir: Path | None = None) -> ImageFile:
+    """Open an image without checking its digest; for an unknown newer layout, print a warning to standard error.
 
     Raises:
         ImageFormatError, ImageStorageError: see `ImageFile.open`.
     """
-    image = ImageFile.open(path, verify_md5=verify_md5, allow_unknown_layout=True, spool_dir=spool_dir)
+    image = ImageFile.open(path, verify_md5=False, allow_unknown_layout=True, spool_dir=spool_dir)
     if is_unknown(image.layout_version):
         echo(
             f"warning: {path} has layout version {image.layout_version}, newer than the newest known version "

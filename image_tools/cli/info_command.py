@@ -22,7 +22,7 @@ def command(path: Path, as_json: bool) -> None:
     \b
     Example: checkpointer image info /data/nn/current/fsimage_0000000000000000042
     """
-    with open_image(path, verify_md5=False) as image:
+    with open_image(path) as image:
         names = image.ns_info()
         content: dict[str, Any] = {
             "file": str(path),

@@ -10,13 +10,13 @@ import click
 from hadoop_common.cli.output import EXISTING_FILE, echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.file_faults import error_text
-from hadoop_common.names import parse_image
 from hadoop_common.regular_file import open_regular
 from image_format.codecs import CODEC_SHORT_NAMES, Buffer, codec_class_name
 from image_format.errors import ImageFormatError, ImageStorageError
 from image_format.output import WrittenFiles
 from image_format.publish import check_free, publish_image
 from image_format.writer import Sink
+from image_tools.cli.image_file import check_target_name
 from image_tools.load.image import load_image
 from image_tools.load.messages import ImageTextError
 from image_tools.verify.catalogue import Severity
@@ -83,9 +83,7 @@ def _load(source: Path, staged: Path, codec: str, observer: ProgressObserver) ->
 
 def _published(staged: Path, target: Path, txid: int, source: Path) -> WrittenFiles:
     """Verify that a NameNode would load the staged image, then publish it."""
-    named = parse_image(target.name)
-    if named is not None and named.txid != txid:
-        raise click.BadParameter(f"{target.name} names transaction {named.txid}, but XML ends with {txid}")
+    check_target_name(target, txid, "XML")
     findings = verify_image(staged, limit=3).findings
     if findings.severities[Severity.ERROR] > findings.counts[_NO_DIGEST]:
         first = next(each for each in findings.listed if each.code != _NO_DIGEST)

@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
@@ -27,6 +26,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, RemoveAction
 
 from hadoop_common.durable import fsync_directory, fsync_file
+from pipeline import source_files
 from pipeline.errors import LakeConflictError, LakeError
 from pipeline.source_files import is_local
 
@@ -218,10 +218,7 @@ def _pair(first: int | None, last: int | None) -> tuple[int, int] | None:
 
 def local_path(root: str) -> str:
     """Return the path of a local lake, "" for another file system."""
-    if not is_local(root):
-        return ""
-    parts = urlsplit(root)
-    return str(Path(parts.path if parts.scheme == "file" else root).absolute())
+    return str(source_files.local_path(root).absolute()) if is_local(root) else ""
 
 
 def file_system(uri: str) -> pyarrow.fs.FileSystem:
