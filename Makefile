@@ -207,8 +207,8 @@ bench-transfer: setup ## BENCH="--size 1 --dir /dev/shm": GET and PUT of an imag
 bench-dump: interop-setup ## an image of a million files as text beside Hadoop's OIV, in turns; BENCH="--files 5000000"
 	$(BIN)/python -m bench.dump $(BENCH)
 
-bench-pipeline: interop-setup ## images of 1 and 5 million files to Parquet on 2 cores beside Hadoop's OIV; reports and merges on Spark
-	$(BIN)/python -m bench.pipeline
+bench-pipeline: interop-setup ## images of 1 and 5 million files to Parquet on 2 cores beside Hadoop's OIV; reports and merges on Spark; BENCH="--lake": two days in a lake
+	$(BIN)/python -m bench.pipeline $(BENCH)
 
 lock: ## pin requirements anew (needs uv)
 	cd requirements && set -e; for name in $(basename $(notdir $(wildcard requirements/*.in))); do \

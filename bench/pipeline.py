@@ -1,7 +1,9 @@
-"""`python -m bench.pipeline`: image to Parquet on two cores beside Hadoop's OIV; reports and merges on Spark.
+"""`python -m bench.pipeline`: image to Parquet on two cores beside Hadoop's OIV; reports and merges on Spark; a lake.
 
 Rounds of all writers and of OIV take turns, so that whatever else the machine does meets all of them. OIV's time is
 that of its process. The pipeline's is that of the job, in a session that is there; its start is shown beside it.
+
+With --lake: an image, a day's edits and the merge of both in a lake, read by three engines with equal sums.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +27,8 @@ import pyarrow.parquet as pq
 from bench.generate import generate_edits, generate_image
 from bench.memory import Watched, run_watched
 from bench.oiv import heap_for, run_oiv
+from checkpointer.merging.offline import merge_directory, plan_directory
+from hadoop_common.names import image_name
 from image_format.md5_file import read_md5_file
 
 _MASTER = "local[2]"
@@ -138,20 +143,97 @@ def _measure(scratch: Path, files: int, transactions: int, rounds: int) -> dict[
     return {"files": files, "imageBytes": image.stat().st_size, **tables, "commands": _commands(scratch, image)}
 
 
+def _lake(scratch: Path, files: int, transactions: int) -> dict[str, Any]:
+    """Append two days to a lake; return seconds of commands and of commits, bytes by table, and sums by engine."""
+    current, lake = scratch / "current", scratch / "lake"
+    current.mkdir()
+    image = generate_image(current, files)
+    generate_edits(current, files, transactions)
+    later = current / image_name(merge_directory(plan_directory(scratch)).txid)
+    command = [*_CHECKPOINTER, "lake"]
+    commands = {
+        "first day": [*command, "append", "--master", _MASTER, "--image", str(image), str(lake)],
+        "second day and edits": [
+            *(*command, "append", "--master", _MASTER),
+            *("--image", str(later), "--edits", str(current), str(lake)),
+        ],
+        "lake report": [*command, "report", "--json", str(lake)],
+    }
+    seconds = {name: run_watched(words).seconds for name, words in commands.items()}
+    sizes = {
+        table.name: sum(each.stat().st_size for each in table.rglob("*") if each.is_file()) for table in lake.iterdir()
+    }
+    sums = _lake_sums(str(lake))
+    if len(set(sums.values())) != 1:
+        raise BenchError(f"the engines read different rows: {sums}")
+    return {"files": files, "seconds": seconds, "commits": _commits(str(lake)), "bytes": sizes, "sums": sums}
+
+
+def _lake_sums(lake: str) -> dict[str, tuple[int, int]]:
+    """Return rows and bytes of both images, as three engines read them."""
+    import duckdb
+    import polars
+    from deltalake import DeltaTable
+
+    from pipeline.lake import read_lake_images
+    from pipeline.session import build_session
+
+    inodes: Any = DeltaTable(f"{lake}/inodes").to_pyarrow_dataset()  # noqa: F841 - DuckDB finds it by name
+    (by_duckdb,) = duckdb.sql("SELECT count(*), sum(length)::BIGINT FROM inodes").fetchall()
+    table = polars.scan_delta(f"{lake}/inodes").select(polars.len(), polars.col("length").sum())
+    spark = build_session(master=_MASTER)
+    row = read_lake_images(spark, lake).selectExpr("count(*)", "sum(length)").collect()[0]
+    spark.stop()
+    return {"DuckDB": by_duckdb, "polars": table.collect().row(0), "Spark": tuple(row)}
+
+
+def _commits(lake: str) -> list[float]:
+    """Return the seconds of commits that replace the files of the table `images`."""
+    from pipeline.lake.lake import images_table
+    from pipeline.lake.writing import LakeFileWriter
+
+    table, found = images_table(lake), []
+    for _ in range(9):
+        files = table.files()
+        writer = LakeFileWriter(table.uri, {}, table.schema)
+        for batch in table.read(table.schema.names).combine_chunks().to_batches():
+            writer.add(batch)
+        new = writer.close()
+        began = time.perf_counter()
+        table.replace(files, [new])
+        found.append(time.perf_counter() - began)
+    return found
+
+
+def _print_lake(found: dict[str, Any]) -> None:
+    total = sum(found["bytes"].values())
+    print(f"two days of {found['files']:,} files in a lake: {total / 1e6:.1f} MB")
+    for name, size in sorted(found["bytes"].items(), key=lambda each: -each[1]):
+        print(f"  {name:<22}{size / 1e6:>8.2f} MB")
+    for name, seconds in found["seconds"].items():
+        print(f"  {name:<22}{seconds:>8.1f} s")
+    print(f"  {'commit, median':<22}{statistics.median(found['commits']):>8.3f} s")
+    print(f"  rows and bytes, equal in DuckDB, polars and Spark: {found['sums']['DuckDB']}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.pipeline", description=__doc__)
     parser.add_argument("--files", type=int, nargs="+", default=[1_000_000, 5_000_000])
     parser.add_argument("--transactions", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--lake", action="store_true", help="measure a lake instead")
     parser.add_argument("--dir", type=Path, default=None, help="where to work (default: a temporary folder)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
     results = []
     for files in arguments.files:
         with tempfile.TemporaryDirectory(dir=arguments.dir, prefix="bench-") as scratch:
-            results.append(_measure(Path(scratch), files, arguments.transactions, arguments.rounds))
+            if arguments.lake:
+                results.append(_lake(Path(scratch), files, arguments.transactions))
+            else:
+                results.append(_measure(Path(scratch), files, arguments.transactions, arguments.rounds))
             if not arguments.json:
-                _print(results[-1])
+                (_print_lake if arguments.lake else _print)(results[-1])
     if arguments.json:
         machine = f"{platform.machine()}, Python {platform.python_version()}"
         print(json.dumps({"machine": machine, "transactions": arguments.transactions, "images": results}))
