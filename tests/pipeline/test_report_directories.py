@@ -1,22 +1,12 @@
-"""Empty, temporary, full and world-writable directories, and the tables of random trees against plain sums."""
+"""Empty, temporary, full and world-writable directories, and the sections that show them."""
 
 from __future__ import annotations
 
-import random
-from collections import Counter
 from typing import Any
 
 import pytest
 
-from pipeline.reports.counts.classes import SIZE_BOUNDS
-from pipeline.reports.counts.directories import (
-    TEMPORARY,
-    children,
-    near_limit,
-    temporary_trees,
-    with_empty,
-    writable_by_everybody,
-)
+from pipeline.reports.counts.directories import children, near_limit
 from pipeline.reports.counts.features import open_file_counts
 from pipeline.reports.counts.namespace import Rules
 from pipeline.reports.headline import headline
@@ -26,34 +16,6 @@ from pipeline.reports.work import ReportData, ReportOptions
 from tests.pipeline.report_frames import AS_OF, ROOT, counted, directory, file, keyed
 
 Row = dict[str, Any]
-
-
-def _random_rows(chance: random.Random) -> list[Row]:
-    """Return a tree in which every kind of row occurs, in random order."""
-    rows = [directory(ROOT, None, "/", permission=0o755)]
-    for number in range(chance.randrange(60)):
-        parent = chance.choice(rows)
-        name = chance.choice([*TEMPORARY, f"d{number}", "x.Trash", "_temporary2"])
-        path = f"{parent['path'].rstrip('/')}/{name}"
-        if path not in {row["path"] for row in rows}:
-            mode = chance.choice([0o755, 0o777, 0o1777, 0o702])
-            rows.append(directory(2 + number, parent["id"], path, permission=mode, owner=chance.choice("ab")))
-    files = []
-    for number in range(chance.randrange(120)):
-        parent = chance.choice(rows)
-        path, inode = f"{parent['path'].rstrip('/')}/f{number}", 100 + number
-        if chance.random() < 0.1:
-            files.append({**directory(inode, parent["id"], path, permission=0o777), "type": "SYMLINK"})
-            continue
-        more = {"permission": chance.choice([0o644, 0o666]), "replication": chance.choice([1, 3, 3, 10])}
-        files.append(file(inode, parent["id"], path, chance.choice([0, 0, 7, 1 << 30]), **more))
-    rows += files
-    chance.shuffle(rows)
-    return rows
-
-
-def _below(rows: list[Row], path: str) -> list[Row]:
-    return [row for row in rows if row["path"].startswith(path.rstrip("/") + "/") and row["path"] != path]
 
 
 def _tables(rows: list[Row], section: str, **options: Any) -> dict[str, list[Row]]:
@@ -67,50 +29,6 @@ def _tables(rows: list[Row], section: str, **options: Any) -> dict[str, list[Row
 def _section(rows: list[Row], section: str, **options: Any) -> ReportSection:
     chosen = ReportOptions(AS_OF, **{"top": 1000, **options})
     return make_section(section, ReportData(chosen, counted(rows, chosen.rules())))
-
-
-@pytest.mark.parametrize("seed", range(100))
-def test_tables_of_a_random_tree_are_plain_sums(seed: int) -> None:
-    rows = _random_rows(random.Random(seed))
-    image = counted(rows, Rules(AS_OF))
-    inner = {row["id"]: [child for child in rows if child["parent"] == row["id"]] for row in rows}
-    directories = [row for row in rows if row["type"] == "DIRECTORY"]
-    files = [row for row in rows if row["type"] == "FILE"]
-
-    empty = {}
-    for each in directories:
-        found = inner[each["id"]]
-        number = sum(row["type"] == "FILE" and row["length"] == 0 for row in found)
-        hollow = sum(row["type"] == "DIRECTORY" and not inner[row["id"]] for row in found)
-        if number or hollow:
-            empty[each["path"]] = (number, hollow)
-    rows_of_empty = with_empty(image).to_pylist()
-    assert {row["path"]: (row["empty_files"], row["empty_directories"]) for row in rows_of_empty} == empty
-
-    temporary = {}
-    for each in directories:
-        parts = each["path"].split("/")
-        if parts[-1] in TEMPORARY and not set(parts[:-1]) & set(TEMPORARY):
-            below = [row for row in _below(rows, each["path"]) if row["type"] == "FILE"]
-            raw = sum(row["length"] * row["replication"] for row in below)
-            temporary[each["path"]] = (parts[-1], each["owner"], len(below), raw)
-    found_trees = temporary_trees(image).to_pylist()
-    assert {row["path"]: (row["name"], row["owner"], row["files"], row["raw"]) for row in found_trees} == temporary
-
-    expected = {each["path"]: len(inner[each["id"]]) for each in directories if inner[each["id"]]}
-    assert {row["path"]: row["children"] for row in children(image).to_pylist()} == expected
-    writable = {row["path"]: (row["permission"], len(_below(rows, row["path"]))) for row in directories}
-    open_rows = writable_by_everybody(image).to_pylist()
-    assert {row["path"]: (row["permission"], row["names"]) for row in open_rows} == {
-        path: found for path, found in writable.items() if found[0] & 2
-    }
-    assert image.total["writable_files"] == sum(row["permission"] == 0o666 for row in files)
-    unlike = [row["length"] * row["replication"] for row in files if row["replication"] != 3]
-    assert (image.total["unlike_files"], image.total["unlike_raw"]) == (len(unlike), sum(unlike))
-
-    for name in ("owner", "group"):
-        by_size = Counter((row[name], sum(row["length"] >= bound for bound in SIZE_BOUNDS)) for row in files)
-        assert {(of, size): n for of, sizes in image.sizes(name).items() for size, n in sizes.items()} == by_size
 
 
 def test_sizes_by_owner() -> None:
