@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hadoop_rpc.errors import RemoteError
 from hadoop_rpc.qjournal_values import INVALID_TXID, NodeManifest, RequestInfo, SegmentState
 from journal.segment import encode_header
 from tests.depth import examples
 from tests.journal.quorum_model import JOURNAL, LAYOUT, NAMESPACE, ModelNode
 from tests.journal.quorum_ops import batch, mark
 from tests.journal.quorum_real_node import RealNode
+from tests.journal_node.journal_node_support import outcome
 
 txids = st.integers(1, 6)
 epochs = st.integers(1, 3)
@@ -112,14 +112,6 @@ class Pair:
         assert (one.promised, one.finalized, one.newest) == (other.promised, other.finalized, other.newest)
         if one.newest is not None:
             assert one.told(one.newest) == other.told(one.newest)
-
-
-def outcome(call: Callable[[], Any]) -> Any:
-    """Return the result of a call, or the Java class of its refusal."""
-    try:
-        return call()
-    except RemoteError as error:
-        return error.class_name
 
 
 def manifest(node: Any, found: NodeManifest) -> Any:

@@ -20,6 +20,7 @@ JOURNAL = "j1"
 NAMESPACE = StorageInfo(-63, 980837346, 0, "CID-x", "BP-1-127.0.0.1-1")
 LAYOUT = -63
 OWN = "http://127.0.0.1:8480/getJournal?jid=j1"  # of any node of a `Network`
+FIRST = "current/edits_inprogress_0000000000000000001"
 HEADER = b"\xff\xff\xff\xc1\x00\x00\x00\x00"
 
 
@@ -132,3 +133,13 @@ def formatted(node: JournalNode) -> Writer:
     writer = Writer(node)
     assert writer.begin() is None
     return writer
+
+
+def logs(node: JournalNode, since: int = 1, *, in_progress_ok: bool = True) -> list[tuple[int, int, bool]]:
+    manifest = node.get_edit_log_manifest(JOURNAL, since, in_progress_ok=in_progress_ok).manifest
+    return [(log.first, log.last, log.in_progress) for log in manifest.logs]
+
+
+def node_on(disk: JournalDisk) -> JournalNode:
+    """Return a node that fetches from no other."""
+    return JournalNode(lambda _: disk)

@@ -10,7 +10,6 @@ from typing import cast
 import pytest
 
 from hadoop_rpc.errors import JavaIOError, RemoteError
-from hadoop_rpc.namenode_values import RemoteEditLog
 from hadoop_rpc.qjournal_values import SegmentState
 from journal_node.disk import JournalDisk
 from journal_node.node import JournalNode
@@ -24,6 +23,8 @@ from tests.journal_node.journal_node_support import (
     Writer,
     batch,
     formatted,
+    logs,
+    node_on,
     other_batch,
     outcome,
 )
@@ -50,21 +51,13 @@ def _check(case: Case, network: Network, disk: MemoryDisk, *, answered: bool) ->
     node = network.node("a", disk)
     assert node.is_formatted(JOURNAL)
     assert node.get_journal_state(JOURNAL).last_promised_epoch in (1, 2)
-    first = [(log.first, log.last) for log in _manifest(node) if log.first == 1]
+    first = [log[:2] for log in logs(node, in_progress_ok=False) if log[0] == 1]
     assert first == [(1, 10)] or (case is CASES["purge"] and not first)
     assert _end_of_11(node, epoch=3) in (case.after if answered else case.before)
     for name, inode in disk.files.items():
         if "/edits_0" in name:
             begin, last = (int(part) for part in name.rpartition("_")[2].split("-"))
             assert scan_end(bytes(inode.data), begin) == (last, "")
-
-
-def _alone(disk: JournalDisk) -> JournalNode:
-    return JournalNode(lambda _: disk)
-
-
-def _manifest(node: JournalNode) -> tuple[RemoteEditLog, ...]:
-    return node.get_edit_log_manifest(JOURNAL, 1, in_progress_ok=False).manifest.logs
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -176,19 +169,19 @@ def test_a_kill_while_a_journal_is_formatted_leaves_the_old_one_none_or_the_new_
     for at in count():
         disk = MemoryDisk("a")
         if force:
-            writer = formatted(_alone(disk))
+            writer = formatted(node_on(disk))
             writer.segment(1, 3)
         old = copy.deepcopy(disk)
         faulty = FaultyDisk(disk, at, Killed, after=after)
-        node = _alone(cast(JournalDisk, faulty))
+        node = node_on(cast(JournalDisk, faulty))
         try:
             node.format(JOURNAL, NAMESPACE, force=force)
         except Killed:
             disk.crash()
-        again = _alone(disk)
+        again = node_on(disk)
         if again.is_formatted(JOURNAL):
             same = disk.files.keys() == old.files.keys()
-            assert same or _manifest(again) == ()
+            assert same or logs(again, in_progress_ok=False) == []
             assert again.get_journal_state(JOURNAL).last_promised_epoch == (1 if same and force else 0)
         else:
             again.format(JOURNAL, NAMESPACE, force=force)

@@ -72,16 +72,6 @@ class MemoryPeer:
 
 
 @pytest.fixture
-def network() -> Network:
-    return Network()
-
-
-@pytest.fixture
-def disk() -> MemoryDisk:
-    return MemoryDisk("a")
-
-
-@pytest.fixture
 def peers(network: Network) -> list[MemoryPeer]:
     """Return peers: b with 1-3 and 4-6, c with 1-3 and 7-9."""
     for name, last in (("b", 6), ("c", 9)):
@@ -94,10 +84,6 @@ def peers(network: Network) -> list[MemoryPeer]:
 
 def journal_of(network: Network, name: str = "a") -> HostedJournal:
     return network.nodes[name].open_journal(JOURNAL)
-
-
-def names_of(disk: MemoryDisk) -> list[str]:
-    return [name.partition("edits_")[2].lstrip("0") for name in disk.names("current") if name.startswith("edits")]
 
 
 def stored(network: Network) -> list[tuple[int, int]]:

@@ -15,15 +15,11 @@ from hadoop_rpc.qjournal_values import SegmentState
 from journal_node.disk import JournalDisk
 from journal_node.node import JournalNode
 from journal_node.storage import JournalStorage
-from tests.journal_node.journal_node_support import JOURNAL, NAMESPACE, Writer, formatted
+from tests.journal_node.journal_node_support import JOURNAL, NAMESPACE, Writer, formatted, node_on
 from tests.journal_node.memory_disk import FaultyDisk, Killed, MemoryDisk
 
 NEWER = replace(NAMESPACE, layout_version=-66, c_time=55)
 OLD_LAYOUT = NAMESPACE.layout_version
-
-
-def node_on(disk: JournalDisk) -> JournalNode:
-    return JournalNode(lambda _: disk)
 
 
 @pytest.fixture

@@ -1,0 +1,38 @@
+"""JournalNodes in memory, each with a writer."""
+
+from __future__ import annotations
+
+import pytest
+
+from journal_node.node import JournalNode
+from tests.journal_node.journal_node_support import Network, Writer, formatted
+from tests.journal_node.memory_disk import MemoryDisk
+
+
+@pytest.fixture
+def network() -> Network:
+    return Network()
+
+
+@pytest.fixture
+def disk() -> MemoryDisk:
+    return MemoryDisk("a")
+
+
+@pytest.fixture
+def node(network: Network, disk: MemoryDisk) -> JournalNode:
+    return network.node("a", disk, cache_bytes=10_000)
+
+
+@pytest.fixture
+def writer(node: JournalNode) -> Writer:
+    return formatted(node)
+
+
+@pytest.fixture
+def longer(network: Network) -> Writer:
+    """Return another node, with transactions 1 to 8."""
+    writer = formatted(network.node("b"))
+    writer.start(1)
+    writer.write(1, 1, 8)
+    return writer

@@ -1,0 +1,269 @@
+"""Recovery of a segment on a JournalNode in memory, call by call (wire.md D.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.errors import (
+    AssertionRemoteError,
+    EditsCacheMissError,
+    JavaIOError,
+    JournalOutOfSyncError,
+    NewerTxidError,
+)
+from hadoop_rpc.qjournal_values import PreparedRecovery, SegmentState
+from journal_node.node import JournalNode
+from tests.journal_node.journal_node_support import (
+    FIRST,
+    HEADER,
+    JOURNAL,
+    NAMESPACE,
+    OWN,
+    Network,
+    Writer,
+    batch,
+    formatted,
+    logs,
+    other_batch,
+    segment_at,
+)
+from tests.journal_node.memory_disk import Inode, MemoryDisk
+
+
+def test_a_recovery_is_prepared(node: JournalNode, writer: Writer) -> None:
+    writer.segment(1, 3)
+    writer.committed = 3
+    writer.start(4)
+    writer.write(4, 4, 6)
+    newer = Writer(node, epoch=2)
+    newer.begin()
+    assert newer.prepare(4) == PreparedRecovery(SegmentState(4, 6, True), None, 1, 3)
+    assert newer.prepare(1) == PreparedRecovery(SegmentState(1, 3, False), None, 1, 3)
+    assert newer.prepare(7) == PreparedRecovery(None, None, 1, 3)
+
+
+def test_a_segment_without_transactions_is_nothing_to_recover(
+    node: JournalNode, writer: Writer, disk: MemoryDisk
+) -> None:
+    writer.start(1)
+    assert writer.prepare(1) == PreparedRecovery(None, None, 1, None)
+    assert disk.exists(FIRST + ".empty")
+
+
+def test_what_was_accepted_is_told_until_the_segment_ends(node: JournalNode, writer: Writer, disk: MemoryDisk) -> None:
+    writer.start(1)
+    writer.write(1, 1, 5)
+    newer = Writer(node, epoch=2)
+    newer.begin()
+    newer.accept(1, 5)
+    assert newer.prepare(1) == PreparedRecovery(SegmentState(1, 5, True), 2, 1, None)
+    newer.end(1, 5)
+    assert newer.prepare(1) == PreparedRecovery(SegmentState(1, 5, False), None, 1, None)
+    assert not disk.exists("current/paxos/1")
+
+
+def test_nothing_is_written_once_a_recovery_has_begun(node: JournalNode, writer: Writer) -> None:
+    writer.start(1)
+    writer.write(1, 1, 5)
+    writer.prepare(1)
+    with pytest.raises(JournalOutOfSyncError, match="no segment is open"):
+        writer.write(1, 6, 6)
+    writer.accept(1, 5)
+    with pytest.raises(JournalOutOfSyncError, match="no segment is open"):
+        writer.write(1, 6, 6)
+
+
+def test_a_segment_that_starts_over_forgets_its_recovery(node: JournalNode, writer: Writer, disk: MemoryDisk) -> None:
+    writer.start(1)
+    writer.write(1, 1, 1)
+    writer.accept(1, 1)
+    assert disk.exists("current/paxos/1")
+    writer.start(1)
+    assert not disk.exists("current/paxos/1")
+
+
+@pytest.mark.parametrize("own", [0, 3, 10])
+def test_a_copy_that_differs_is_replaced(
+    node: JournalNode, writer: Writer, longer: Writer, disk: MemoryDisk, own: int
+) -> None:
+    if own:
+        writer.start(1)
+        writer.write(1, 1, own)
+    writer.epoch = 2
+    writer.accept(1, 8, segment_at("b", 1))
+    assert writer.prepare(1) == PreparedRecovery(SegmentState(1, 8, True), 2, 1 if own else 0, None)
+    assert disk.read(FIRST) == HEADER + batch(1, 8)
+    assert logs(node) == [(1, 8, True)]
+    assert [name for name in disk.files if "epoch=" in name or name.endswith(".tmp")] == []
+    writer.end(1, 8)
+    with pytest.raises(NewerTxidError):
+        node.get_journaled_edits(JOURNAL, 10, 1)
+
+
+def _another(node: JournalNode, writer: Writer, records: bytes) -> Inode:
+    """Write a segment 1 to 8 with `records`, which the next epoch recovers; returns its file."""
+    writer.start(1)
+    node.journal(writer.request(), 1, 1, 8, records)
+    writer.epoch = 2
+    return _memory(node).files[FIRST]
+
+
+def _memory(node: JournalNode) -> MemoryDisk:
+    disk = node.open_journal(JOURNAL).storage.disk
+    assert isinstance(disk, MemoryDisk)
+    return disk
+
+
+def test_a_copy_as_long_that_holds_other_transactions_is_replaced(
+    node: JournalNode, writer: Writer, longer: Writer, disk: MemoryDisk
+) -> None:
+    """Hadoop's node keeps and finalizes it."""
+    _another(node, writer, other_batch(1, 8))
+    assert node.get_journaled_edits(JOURNAL, 1, 9).count == 8
+    writer.accept(1, 8, segment_at("b", 1))
+    assert disk.read(FIRST) == HEADER + batch(1, 8)
+    with pytest.raises(EditsCacheMissError):
+        node.get_journaled_edits(JOURNAL, 1, 9)
+    writer.end(1, 8)
+    assert logs(node) == [(1, 8, False)]
+
+
+@pytest.mark.parametrize("padded", [b"", b"\xff" * 100, b"\x00\x00"])
+def test_a_copy_that_holds_the_same_is_kept(
+    node: JournalNode, writer: Writer, longer: Writer, disk: MemoryDisk, padded: bytes
+) -> None:
+    """Bytes after the transactions, as Hadoop preallocates them, are ignored."""
+    own = _another(node, writer, batch(1, 8))
+    own.data += padded
+    writer.accept(1, 8, segment_at("b", 1))
+    assert disk.files[FIRST] is own
+    assert node.get_journaled_edits(JOURNAL, 1, 9).count == 8
+    assert [name for name in disk.files if "epoch=" in name or name.endswith(".tmp")] == []
+
+
+def test_padding_of_what_is_fetched_does_not_count(
+    network: Network, node: JournalNode, writer: Writer, longer: Writer, disk: MemoryDisk
+) -> None:
+    own = _another(node, writer, batch(1, 8))
+    network.nodes["b"].new_epoch(JOURNAL, NAMESPACE, 2)
+    _memory(network.nodes["b"]).files[FIRST].data += b"\xff" * 1000
+    writer.accept(1, 8, segment_at("b", 1))
+    assert disk.files[FIRST] is own
+
+
+def test_a_copy_that_cannot_be_compared_is_not_accepted(
+    network: Network, node: JournalNode, writer: Writer, longer: Writer, disk: MemoryDisk
+) -> None:
+    _another(node, writer, batch(1, 8))
+    network.cut.add("b")
+    with pytest.raises(JavaIOError, match="cannot be reached"):
+        writer.accept(1, 8, segment_at("b", 1))
+    assert not disk.exists("current/paxos/1")
+    with pytest.raises(JournalOutOfSyncError, match="neither begun nor accepted in recovery here in epoch 2"):
+        writer.end(1, 8)
+    network.cut.clear()
+    writer.accept(1, 8, segment_at("b", 1))
+    network.cut.add("b")
+    writer.accept(1, 8, segment_at("b", 1))  # what was accepted in an epoch needs no second look in it
+    newer = Writer(node, epoch=3)
+    with pytest.raises(JavaIOError, match="cannot be reached"):
+        newer.accept(1, 8, segment_at("b", 1))
+    newer.accept(1, 8)
+    newer.end(1, 8)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:8481/x", "http://192.0.2.7:8480/x", "http://127.0.0.1:y/x", "http://:8480/x", "x"]
+)
+def test_only_its_own_address_is_a_nodes_own(url: str) -> None:
+    refused = JavaIOError("fetched")
+
+    def fetch(url: str, namespace: StorageInfo) -> Iterator[bytes]:
+        raise refused
+
+    disk = MemoryDisk("a")
+    node = JournalNode(lambda _: disk, fetch=fetch)
+    node.announce(8480, "http://0.0.0.0:8480")
+    writer = formatted(node)
+    _another(node, writer, batch(1, 8))
+    with pytest.raises(JavaIOError, match="fetched"):
+        writer.accept(1, 8, url)
+    writer.accept(1, 8, OWN)
+
+
+def test_what_the_writer_wrote_before_a_restart_can_be_ended(
+    network: Network, node: JournalNode, writer: Writer, disk: MemoryDisk
+) -> None:
+    writer.start(1)
+    writer.write(1, 1, 8)
+    writer.node = network.node("a", disk)
+    writer.end(1, 8)
+    assert logs(network.nodes["a"]) == [(1, 8, False)]
+
+
+def test_what_an_older_writer_left_is_not_ended_unseen(node: JournalNode, writer: Writer) -> None:
+    """Hadoop's NameNode tells all nodes to end the segment that a majority accepted."""
+    writer.start(1)
+    writer.write(1, 1, 8)
+    writer.epoch = 2
+    writer.start(9)
+    writer.write(9, 9, 9)
+    with pytest.raises(JournalOutOfSyncError, match="here in epoch 2"):
+        writer.end(1, 8)
+    writer.end(9, 9)
+    assert logs(node) == [(1, 8, True), (9, 9, False)]
+
+
+def test_what_was_replaced_is_not_served_from_memory(node: JournalNode, writer: Writer, longer: Writer) -> None:
+    writer.start(1)
+    node.journal(writer.request(), 1, 1, 3, batch(1, 3).replace(b"\x17", b"\x18"))
+    assert node.get_journaled_edits(JOURNAL, 1, 9).count == 3
+    writer.epoch = 2
+    writer.accept(1, 8, segment_at("b", 1))
+    with pytest.raises(EditsCacheMissError):
+        node.get_journaled_edits(JOURNAL, 1, 9)
+
+
+def test_what_comes_has_to_be_the_segment(
+    node: JournalNode, writer: Writer, longer: Writer, network: Network, disk: MemoryDisk
+) -> None:
+    writer.start(1)
+    writer.write(1, 1, 3)
+    before = dict(disk.files)
+    for last in (7, 9):
+        with pytest.raises(JavaIOError, match="the fetched file is not segment 1"):
+            writer.accept(1, last, segment_at("b", 1))
+    network.cut.add("b")
+    with pytest.raises(JavaIOError, match="cannot be reached"):
+        writer.accept(1, 8, segment_at("b", 1))
+    assert dict(disk.files).keys() == before.keys()
+    assert writer.prepare(1).segment == SegmentState(1, 3, True)
+
+
+def test_committed_transactions_are_not_given_up(node: JournalNode, writer: Writer) -> None:
+    writer.start(1)
+    writer.write(1, 1, 10)
+    writer.committed = 9
+    with pytest.raises(AssertionRemoteError, match="committed txid 9 would be lost"):
+        writer.accept(1, 8, segment_at("b", 1))
+    assert writer.prepare(1).segment == SegmentState(1, 10, True)
+
+
+def test_a_finalized_segment_is_not_given_up(node: JournalNode, writer: Writer) -> None:
+    writer.segment(1, 5)
+    for last in (4, 6):
+        with pytest.raises(AssertionRemoteError, match="finalized up to txid 5"):
+            writer.accept(1, last, segment_at("b", 1))
+    writer.accept(1, 5)
+
+
+def test_an_older_recovery_does_not_undo_a_newer_one(node: JournalNode, writer: Writer) -> None:
+    writer.start(1)
+    writer.write(1, 1, 5)
+    newer = Writer(node, epoch=3)
+    newer.accept(1, 5)
+    with pytest.raises(JavaIOError, match="last promised epoch 3"):
+        Writer(node, epoch=2).accept(1, 5)
