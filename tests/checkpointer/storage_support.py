@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from checkpointer.storage.directories import StorageDirectories
+from engine.saver import save_image
+from hadoop_common.storage_info import StorageInfo
 from image_format.errors import RecordError
 from image_format.reader import ImageFile
 from tests.engine.image_builder import ImageBuilder
@@ -14,6 +17,7 @@ from tests.engine.image_builder import ImageBuilder
 RECORDED = Path(__file__).parents[1] / "recorded" / "hadoop-2.7.3"
 IMAGE_TXID = 30
 NEW_TXID = 183
+INFO = StorageInfo(-63, 1, 0, "CID-x", "BP-x")
 
 
 def recorded_directory(target: Path, case: str = "renames") -> Path:
@@ -46,3 +50,9 @@ def refuse_to_load(monkeypatch: pytest.MonkeyPatch, unloadable: Path) -> None:
 def recorded_image(case: str = "renames", txid: int = NEW_TXID) -> bytes:
     """Bytes of an image that Hadoop saved at `txid`."""
     return next((RECORDED / case).rglob(f"fsimage_{txid:019d}")).read_bytes()
+
+
+def save(storage: StorageDirectories) -> None:
+    """Save an image at `NEW_TXID` in all directories."""
+    image = recorded_image()
+    save_image(storage.current_folders(), NEW_TXID, lambda sink: sink(image))

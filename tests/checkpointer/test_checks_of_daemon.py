@@ -1,0 +1,152 @@
+"""Decisions of the checks of a daemon: its image's age, transactions, alarms and archive."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from checkpointer.checks.facts import DaemonFacts, Observation
+from checkpointer.checks.registry import perform
+from checkpointer.checks.thresholds import Thresholds
+from checkpointer.checks.verdict import State
+from node_state.state import ArchiveState, CheckpointRecord, NodeState
+from tests.checkpointer.check_facts import BY_NAME, DOWN, NOW, daemon, decide, down, facts, image, namenode
+
+
+@pytest.mark.parametrize(
+    ("age", "state"), [(7200, State.OK), (7201, State.WARNING), (10_800, State.WARNING), (10_801, State.CRITICAL)]
+)
+def test_age(age: int, state: State) -> None:
+    assert decide("age", image=image(modified=NOW - age)).state is state
+    beans = Observation({"LastCheckpointTime": int((NOW - age) * 1000)})
+    found = decide("age", namenodes=(namenode(beans=beans),))
+    assert found.state is state
+    assert str(found.metrics[0]) == f"age={age}s;7200;10800"
+
+
+@pytest.mark.parametrize(("at", "age"), [(NOW - 5, 5), (NOW - 700, 660), (None, 660)])
+def test_age_where_the_namenode_reports_what_it_remembers(at: float | None, age: int) -> None:
+    """/jmx is kept for a while; the daemon knows what the NameNode took since."""
+    beans = Observation({"LastCheckpointTime": int((NOW - 660) * 1000)})
+    daemon = DaemonFacts(url="http://localhost:9868", status=Observation(NodeState(role="secondary", checkpoint_at=at)))
+    (metric,) = decide("age", namenodes=(namenode(beans=beans),), daemon=daemon).metrics
+    assert metric.value == age
+
+
+@pytest.mark.parametrize(
+    ("warning", "critical", "fits"),
+    [
+        ({"age": 3600.0}, {"age": 7200.0}, True),
+        ({"age": 36_000.0}, {"age": 5.0}, False),
+        ({"space": 200.0}, {"space": 100.0}, True),
+        ({"space": 100.0}, {"space": 200.0}, False),
+        ({"tls": 1.0}, {"tls": 2.0}, False),
+        ({"age": 36_000.0}, {"space": 5.0}, True),
+    ],
+)
+def test_a_warning_comes_before_it_is_critical(
+    warning: dict[str, float], critical: dict[str, float], fits: bool
+) -> None:
+    assert (Thresholds(warning, critical).disorder() == "") is fits
+
+
+def test_age_when_nothing_was_written_since() -> None:
+    idle = namenode(checkpoint_txid=Observation(100))
+    assert decide("age", image=image(modified=0.0), namenodes=(idle,)).state is State.OK
+
+
+def test_the_daemon_says_what_to_do_about_its_alarms() -> None:
+    status = NodeState(role="secondary", alarms=("it is full",), next_steps={"it is full": "Free space."})
+    daemon = DaemonFacts(
+        url="http://here",
+        live=Observation((True, "running")),
+        ready=Observation((False, "it is full")),
+        status=Observation(status),
+    )
+    verdict = decide("daemon", daemon=daemon)
+    assert (verdict.state, verdict.hint) == (State.WARNING, "Free space.")
+
+
+def test_age_that_nobody_knows() -> None:
+    nobody = {"image": Observation(error="no image"), "namenodes": (down(),)}
+    assert decide("age", **nobody).state is State.UNKNOWN
+
+
+def test_a_clock_that_is_behind_does_not_make_an_age_negative() -> None:
+    assert decide("age", image=image(modified=NOW + 50)).metrics[0].value == 0
+
+
+def test_transactions() -> None:
+    many = {"namenodes": (namenode(checkpoint_txid=Observation(0), last_txid=Observation(101)),)}
+    assert decide("transactions").state is State.OK
+    assert decide("transactions", **many).state is State.WARNING
+    assert decide("transactions", Thresholds(critical={"transactions": 100.0}), **many).state is State.CRITICAL
+    assert decide("transactions", namenodes=(down(),)).state is State.UNKNOWN
+
+
+def test_a_check_that_is_not_critical_is_a_warning_at_most() -> None:
+    made = replace(BY_NAME["daemon"], critical=False)
+    gone = facts(daemon=DaemonFacts(url="http://x", live=DOWN))
+    assert perform([made], gone, Thresholds())[0].verdict.state is State.WARNING
+
+
+def test_the_active_is_believed() -> None:
+    standby = namenode(1, state=Observation("STANDBY"), last_txid=Observation(500))
+    assert decide("transactions", namenodes=(standby, namenode(2))).metrics[0].value == 10
+
+
+def archived(**values: Any) -> Observation[NodeState]:
+    known = {"directory": "/a", "archived_txid": 90, "restorable_txid": 90, "lag_transactions": 3, "lag_seconds": 2.0}
+    state = NodeState(role="standby", archive=ArchiveState(**{**known, **values}))
+    if error := state.archive and state.archive.error:
+        state = replace(state, alarms=(f"not filled: {error}",), next_steps={f"not filled: {error}": "free space"})
+    if values.get("lag_seconds"):
+        state = replace(state, alarm_kinds={"/a has been incomplete for 400 s": "archive"})
+    return Observation(state)
+
+
+@pytest.mark.parametrize(
+    ("status", "state", "word"),
+    [
+        (Observation(NodeState(role="standby")), State.OK, "is not set"),
+        (archived(), State.OK, "up to transaction 90, 3 transactions behind, complete 2 s ago"),
+        (archived(missing_transactions=4), State.OK, "4 transactions were purged before they were archived"),
+        (archived(missing_transactions=4, restorable_txid=80), State.WARNING, "4 transactions were purged"),
+        (archived(restorable_txid=-1), State.WARNING, "no image"),
+        (archived(error="disk full"), State.WARNING, "/a is not filled: disk full"),
+        (archived(lag_seconds=400.0), State.WARNING, "has been incomplete"),
+        (DOWN, State.UNKNOWN, "refused"),
+    ],
+)
+def test_the_archive(status: Observation[NodeState], state: State, word: str) -> None:
+    found = decide("archive", **daemon(status=status))
+    assert found.state is state
+    assert word in found.summary
+    assert (found.hint == "free space") == ("disk full" in word)
+
+
+def failed(error: str, **record: float) -> Observation[NodeState]:
+    record["last_error_at"] = NOW - 30
+    return Observation(NodeState(role="secondary", record=CheckpointRecord(last_error=error, **record)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("change", "state", "word"),
+    [
+        ({"live": DOWN}, State.CRITICAL, "does not answer"),
+        ({"live": Observation((False, "stopping"))}, State.CRITICAL, "stopping"),
+        ({"ready": Observation((False, "3 periods late"))}, State.WARNING, "3 periods late"),
+        ({"ready": DOWN}, State.UNKNOWN, "refused"),
+        ({"status": DOWN}, State.UNKNOWN, "refused"),
+        ({"status": failed("disk full")}, State.WARNING, "30 s ago: disk full"),
+        ({"status": failed("x", saved_at=NOW - 40)}, State.WARNING, "x"),
+        ({"status": failed("x", saved_at=NOW - 20)}, State.OK, "ready"),
+        ({"status": failed("x", uploaded_at=NOW - 20)}, State.OK, "ready"),
+    ],
+)
+def test_daemon(change: dict[str, Any], state: State, word: str) -> None:
+    found = decide("daemon", **daemon(**change))
+    assert found.state is state
+    assert word in found.summary

@@ -1,0 +1,213 @@
+"""Decisions of the checks of edits and of the nodes that hold them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checkpointer.checks import ask_journal
+from checkpointer.checks.ask_journal import _asked_again, _held
+from checkpointer.checks.checkpoint_checks import coverage
+from checkpointer.checks.facts import JournalFacts, Observation, SegmentRange
+from checkpointer.checks.registry import perform
+from checkpointer.checks.thresholds import Thresholds, parse_thresholds
+from checkpointer.checks.verdict import State
+from hadoop_rpc.namenode_values import RemoteEditLog
+from journal.quorum.address import QuorumAddress
+from journal.quorum.node_answers import NodeAnswer, NodeQuery
+from tests.checkpointer.check_facts import (
+    BY_NAME,
+    DOWN,
+    FROM_61,
+    UNTIL_60,
+    decide,
+    down,
+    facts,
+    image,
+    journal,
+    namenode,
+    node,
+    silent,
+)
+
+# As a JournalNode of Hadoop 3.5.0 answers after its syncer fetched a segment whose end it had missed.
+OVERLAP = (
+    "IllegalStateException: Invalid log manifest (log [4-? (in-progress)] overlaps [7-? (in-progress)]) [[1,3], [4,6], "
+    "[7-? (in-progress)], [4-? (in-progress)]] CommittedTxId: -12345"
+)
+
+
+@pytest.mark.parametrize(
+    ("fault", "hint"),
+    [
+        (OVERLAP, "move the file out of `current`"),
+        ("IllegalStateException: Invalid log manifest (log [5,9] overlaps [4,6])", "docs/operations.md"),
+        ("no answer", "docs/operations.md"),
+    ],
+)
+def test_a_journal_node_that_lists_nothing_is_not_reformatted(fault: str, hint: str) -> None:
+    nodes = (NodeAnswer("jn1:8485", fault=fault), NodeAnswer("jn2:8485"), NodeAnswer("jn3:8485"))
+    journal = JournalFacts(place="qjournal://…", nodes=nodes)
+    (outcome,) = perform([BY_NAME["journalnodes"]], facts(journal=journal), Thresholds())
+    assert outcome.verdict.state is State.WARNING
+    assert hint in outcome.hint
+    assert ("edits_inprogress_0000000000000000004" in outcome.hint) == (fault is OVERLAP)
+    assert "reformatted" not in outcome.hint
+
+
+@pytest.mark.parametrize(
+    ("ours", "segments", "said"),
+    [
+        (101, (SegmentRange(91, 100),), "image at txid 101 is ahead of the NameNode"),
+        (95, (SegmentRange(91, 100),), "image at txid 95 does not belong to the NameNode's past"),
+    ],
+)
+def test_an_image_of_ours_that_is_of_another_past(ours: int, segments: tuple[SegmentRange, ...], said: str) -> None:
+    nodes = (namenode(segments=Observation(segments)),)
+    found = decide("edits", namenodes=nodes, image=image(txid=ours))
+    assert found.state is State.CRITICAL
+    assert said in found.summary
+    whole = (namenode(segments=Observation((SegmentRange(91, ours), SegmentRange(ours + 1, ours + 9)))),)
+    assert decide("edits", namenodes=whole, image=image(txid=ours)).state is (
+        State.OK if ours <= 100 else State.CRITICAL
+    )
+
+
+@pytest.mark.parametrize(
+    ("segments", "gaps", "tail"),
+    [
+        ([(91, 100)], (), None),
+        ([(91, 95), (96, None)], (), None),
+        ([(91, 95)], (), (96, 100)),
+        ([(96, 100)], ((91, 95),), None),
+        ([(1, 92), (90, 95), (98, None)], ((96, 97),), None),
+        ([(1, 50)], (), (91, 100)),
+        ([], (), (91, 100)),
+        ([(91, 120)], (), None),
+        ([(101, None)], ((91, 100),), None),
+        ([(91, 92), (95, 96), (99, 100)], ((93, 94), (97, 98)), None),
+    ],
+)
+def test_coverage(
+    segments: list[tuple[int, int | None]], gaps: tuple[tuple[int, int], ...], tail: tuple[int, int] | None
+) -> None:
+    found = coverage(90, [SegmentRange(first, last) for first, last in segments], 100)
+    assert (found.gaps, found.tail) == (gaps, tail)
+
+
+@given(
+    st.integers(0, 20),
+    st.lists(st.tuples(st.integers(1, 30), st.one_of(st.none(), st.integers(0, 8))), max_size=8),
+    st.integers(0, 30),
+)
+def test_coverage_is_what_counting_says(base: int, drawn: list[tuple[int, int | None]], last: int) -> None:
+    segments = [SegmentRange(first, None if size is None else first + size) for first, size in drawn]
+    held = {txid for each in segments for txid in range(each.first, (last if each.last is None else each.last) + 1)}
+    lacking = set(range(base + 1, last + 1)) - held
+    found = coverage(base, segments, last)
+    told = {
+        txid for first, end in [*found.gaps, *([found.tail] if found.tail else [])] for txid in range(first, end + 1)
+    }
+    assert told == lacking
+    if found.tail:
+        assert not held & set(range(found.tail[0], last + 1))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "state", "summary"),
+    [
+        ((), State.OK, "not on JournalNodes"),
+        ((node(1), node(2), node(3)), State.OK, "3 of 3 answer by RPC and HTTP, the furthest behind lacks 0"),
+        ((node(1), node(2, 50), node(3)), State.OK, "lacks 50"),
+        ((node(1), node(2, 49), node(3)), State.WARNING, "lacks 51"),
+        ((node(1), silent(2), node(3)), State.WARNING, "2 of 3"),
+        ((node(1), silent(2), silent(3)), State.CRITICAL, "1 of 3"),
+        ((node(1), node(2, http_fault="no answer"), node(3)), State.WARNING, "2 of 3"),
+        ((node(1), node(2, same_namespace=False), node(3, same_namespace=False)), State.CRITICAL, "1 of 3"),
+        ((node(1, same_namespace=None), node(2), node(3)), State.OK, "3 of 3"),
+        (
+            (node(1, logs=FROM_61), node(2, logs=FROM_61), node(3, logs=UNTIL_60)),
+            State.WARNING,
+            "written to jn3:8485 be",
+        ),
+        ((node(1, logs=UNTIL_60), node(2, 60), node(3, logs=UNTIL_60)), State.OK, "3 of 3"),
+        # its NameNode died before it began the segment on the others
+        ((node(1, logs=FROM_61), node(2, logs=UNTIL_60), node(3, logs=UNTIL_60)), State.OK, "lacks 40"),
+    ],
+)
+def test_journal_nodes(nodes: tuple[NodeAnswer, ...], state: State, summary: str) -> None:
+    found = decide("journalnodes", journal=replace(journal(), nodes=nodes))
+    assert found.state is state
+    assert summary in found.summary
+    assert len(found.details) == len(nodes)
+
+
+def test_what_journal_nodes_say() -> None:
+    nodes = (node(1), node(2, 98), silent(3))
+    found = decide("journalnodes", journal=replace(journal(), nodes=nodes))
+    assert found.details == (
+        "jn1:8485: last txid 100, 0 behind, knows 95 to be committed, epoch 3",
+        "jn2:8485: last txid 98, 2 behind, knows 95 to be committed, epoch 3",
+        "jn3:8485: connection refused",
+    )
+    assert [str(metric) for metric in found.metrics] == ["journalnodes=2", "lag=2;50"]
+    strict = Thresholds(warning=parse_thresholds(["journalnodes=0"]), critical=parse_thresholds(["journalnodes=1"]))
+    assert decide("journalnodes", strict, journal=replace(journal(), nodes=nodes[:2])).state is State.CRITICAL
+    assert decide("journalnodes").state is State.OK
+
+
+def test_what_journal_nodes_hold_together() -> None:
+    behind = NodeAnswer("jn3:8485", logs=(RemoteEditLog(1, 40, in_progress=True),))
+    assert _held([node(1), node(2), behind]).value == (SegmentRange(1, 40), SegmentRange(41, None))
+    assert "1 of 3 JournalNodes answer" in _held([node(1), silent(2), silent(3)]).error
+
+
+@pytest.mark.parametrize("newer", [node(3, logs=FROM_61), silent(3)])
+def test_only_a_node_that_lacks_the_open_segment_is_asked_again(
+    newer: NodeAnswer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = (node(1, logs=FROM_61), node(2, logs=FROM_61), node(3, logs=UNTIL_60))
+    question = NodeQuery(quorum=QuorumAddress.parse("qjournal://jn1;jn2;jn3/j"), user="hdfs", timeout=20)
+    asked: list[NodeQuery] = []
+    monkeypatch.setattr(ask_journal, "ask_nodes", lambda query: asked.append(query) or [newer])
+    assert _asked_again(question, first, 0) == first
+    assert asked == []
+    assert _asked_again(question, first, 30) == (*first[:2], first[2] if newer.fault else newer)
+    assert [(len(query.quorum.nodes), query.timeout) for query in asked] == [(1, 10)]
+
+
+@pytest.mark.parametrize(
+    ("change", "state", "word"),
+    [
+        ({"journal": journal(SegmentRange(91, 95), SegmentRange(96, None))}, State.OK, "without a gap"),
+        ({"journal": journal(SegmentRange(91, 95))}, State.WARNING, "96-100 are not"),
+        ({"journal": journal(SegmentRange(94, 100))}, State.CRITICAL, "91-93"),
+        ({"journal": journal(), "image": image(txid=200)}, State.CRITICAL, "ahead"),
+        ({"journal": journal(), "image": Observation(error="no image")}, State.UNKNOWN, "no image"),
+        ({"journal": replace(journal(), segments=DOWN)}, State.UNKNOWN, "refused"),
+        # the NameNode's open segment is in no manifest
+        ({"namenodes": (namenode(segments=Observation((SegmentRange(91, 95),))),)}, State.OK, "without a gap"),
+        ({"namenodes": (namenode(segments=Observation((SegmentRange(93, 95),))),)}, State.CRITICAL, "91-92"),
+        ({"namenodes": (namenode(segments=DOWN),)}, State.UNKNOWN, "refused"),
+        ({"namenodes": (down(),)}, State.UNKNOWN, "no NameNode"),
+    ],
+)
+def test_edits(change: dict[str, Any], state: State, word: str) -> None:
+    found = decide("edits", **change)
+    assert found.state is state
+    assert word in found.summary
+
+
+def test_many_gaps_are_not_all_listed() -> None:
+    found = decide(
+        "edits", journal=journal(*[SegmentRange(txid, txid) for txid in range(92, 100, 2)], SegmentRange(100, None))
+    )
+    assert "91-91" in found.summary
+    many = decide(
+        "edits", image=image(txid=0), journal=journal(*[SegmentRange(txid, txid) for txid in range(2, 60, 2)])
+    )
+    assert "more" in many.summary

@@ -1,0 +1,145 @@
+"""Decisions of the checks of storage directories, space and copies of images."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from checkpointer.checks.facts import DirectoryFacts, ImageFacts, Observation
+from checkpointer.checks.registry import perform
+from checkpointer.checks.thresholds import Thresholds
+from checkpointer.checks.verdict import State
+from checkpointer.storage.inspector import StorageDirectory, StorageState
+from tests.checkpointer.check_facts import BY_NAME, DOWN, INFO, OTHER, ROOT, decide, directory, facts, image
+
+
+def test_a_lost_past_is_no_damaged_image() -> None:
+    lost = (directory(lost_pasts=(ROOT / "lost_past/1",)),)
+    assert "keep it" in decide("storage", directories=lost).hint
+    damaged = image(copies=((ROOT / "current/fsimage_90", DOWN),))
+    (outcome,) = perform([BY_NAME["storage"]], facts(directories=lost, image=damaged), Thresholds())
+    assert "fetch-image" in outcome.hint
+
+
+def test_what_could_not_be_compared_is_listed_without_a_warning() -> None:
+    folder = ROOT / "not_compared/1"
+    found = decide("storage", directories=(directory(not_compared=(folder,)),))
+    assert (found.state, found.hint) == (State.OK, "")
+    assert any(str(folder) in line and "set back by mistake" in line for line in found.details)
+
+
+NEW = directory(OTHER, StorageState.NOT_FORMATTED)
+
+
+BROKEN = directory(OTHER, listing=Observation(error="no such disk"))
+
+
+@pytest.mark.parametrize(
+    ("directories", "state", "word"),
+    [
+        ((directory(), directory(OTHER)), State.OK, "intact"),
+        ((directory(), BROKEN), State.WARNING, "1 of 2"),
+        ((directory(), directory(OTHER, writable=False)), State.WARNING, "1 of 2"),
+        ((directory(writable=False),), State.CRITICAL, "no storage directory"),
+        ((BROKEN,), State.CRITICAL, "no storage directory"),
+        ((NEW,), State.WARNING, "no image yet"),
+        ((directory(), NEW), State.WARNING, "no image yet"),
+        ((directory(), directory(OTHER, StorageState.MISSING)), State.WARNING, "no image yet"),
+        ((directory(OTHER, StorageState.HALF_FORMATTED), directory()), State.CRITICAL, "half-formatted"),
+        (
+            (
+                directory(),
+                directory(
+                    OTHER,
+                    listing=Observation(
+                        StorageDirectory(OTHER, StorageState.NORMAL, replace(INFO, cluster_id="CID-2"))
+                    ),
+                ),
+            ),
+            State.CRITICAL,
+            "cluster_id",
+        ),
+        ((directory(unusable=("a: cut",)),), State.WARNING, "1 file with the name of an image cannot be used"),
+        ((directory(lost_pasts=(ROOT / "lost_past/1",)),), State.WARNING, "1 lost past was set aside"),
+    ],
+)
+def test_storage(directories: tuple[DirectoryFacts, ...], state: State, word: str) -> None:
+    found = decide("storage", directories=directories)
+    assert found.state is state
+    assert word in found.summary
+
+
+@pytest.mark.parametrize(
+    ("found", "state"),
+    [
+        (image(copies=((ROOT, Observation("d41d")), (OTHER, Observation(error="wrong digest")))), State.WARNING),
+        (image(copies=((ROOT, Observation(error="wrong digest")),)), State.CRITICAL),
+        (image(deep=Observation(0)), State.OK),
+        (image(deep=Observation(3)), State.CRITICAL),
+        (image(deep=Observation(error="no answer within 1 s")), State.UNKNOWN),
+        (Observation(error="there is no image in /data/1"), State.UNKNOWN),
+    ],
+)
+def test_the_image_of_the_storage(found: Observation[ImageFacts], state: State) -> None:
+    assert decide("storage", image=found).state is state
+
+
+def test_a_codec_that_a_namenode_may_lack_is_reported() -> None:
+    lz4 = "org.apache.hadoop.io.compress.Lz4Codec"
+    found = decide("storage", codec=lz4, image=image(codec="", layout_version=-67))
+    assert found.state is State.WARNING
+    assert found.summary == "new images get DefaultCodec, not Lz4Codec as configured"
+    assert "lz4-java" in found.hint
+    for its_own in (image(codec=lz4, layout_version=-67), image()):
+        assert decide("storage", codec=lz4, image=its_own).state is State.OK
+
+
+def test_a_held_lock_is_told() -> None:
+    assert "in use by 12@host" in decide("storage", directories=(directory(holder="12@host"),)).details[0]
+
+
+@pytest.mark.parametrize(
+    ("free", "state"),
+    [(10_000, State.OK), (5000, State.OK), (4999, State.WARNING), (2500, State.WARNING), (2499, State.CRITICAL)],
+)
+def test_space(free: int, state: State) -> None:
+    found = decide("space", directories=(directory(free=Observation(free)), directory(OTHER, free=Observation(99_999))))
+    assert found.state is state
+    assert str(found.metrics[0]) == f"space={free}B;5000:;2500:"
+
+
+def test_a_directory_for_edits_needs_the_reserve_only() -> None:
+    assert decide("space", edits_directories=(directory(OTHER, free=Observation(1_500)),)).state is State.OK
+    tight = decide("space", edits_directories=(directory(OTHER, free=Observation(400)),))
+    assert (tight.state, str(tight.metrics[0])) == (State.CRITICAL, "space=400B;1000:;500:")
+    assert str(OTHER) in tight.summary
+    assert decide("space", edits_directories=(directory(OTHER, free=DOWN),)).state is State.WARNING
+
+
+def test_a_directory_for_edits_that_cannot_be_used() -> None:
+    half = directory(OTHER, StorageState.HALF_FORMATTED)
+    assert decide("storage", edits_directories=(half,)).state is State.OK
+    third = Path("/data/3")
+    found = decide("storage", edits_directories=(half, directory(third, writable=False)))
+    assert (found.state, found.summary) == (State.WARNING, "1 of 2 directories for edits cannot be used")
+    found = decide("storage", edits_directories=(directory(third, listing=DOWN),))
+    assert (found.state, found.summary) == (State.CRITICAL, "no directory for edits can be used")
+
+
+def test_a_copy_that_is_not_read_in_time_is_not_damaged() -> None:
+    late: Observation[str] = Observation(error="no answer within 30 s", late=True)
+    first, second = ROOT / "current/fsimage_90", OTHER / "current/fsimage_90"
+    found = decide("storage", image=image(copies=((first, late),)))
+    assert found.state is State.UNKNOWN
+    assert "--timeout" in found.summary
+    assert decide("storage", image=image(copies=((first, late), (second, Observation("d41d"))))).state is State.UNKNOWN
+    assert decide("storage", image=image(copies=((first, late), (second, DOWN)))).state is State.UNKNOWN
+    assert decide("storage", image=image(copies=((first, DOWN), (second, DOWN)))).state is State.CRITICAL
+
+
+def test_space_with_thresholds_of_its_own_and_without_an_answer() -> None:
+    assert decide("space", Thresholds(critical={"space": 20_000.0})).state is State.CRITICAL
+    assert decide("space", directories=(directory(free=DOWN),)).state is State.UNKNOWN
+    assert decide("space", directories=(directory(free=DOWN), directory(OTHER))).state is State.WARNING

@@ -1,0 +1,395 @@
+"""Storage directories that are dropped, return, or come back with other contents."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checkpointer.roles.secondary.storage import SecondaryStorage
+from checkpointer.roles.standby.bootstrap import repair_versions
+from checkpointer.storage.directories import StorageDirectories
+from checkpointer.storage.formatting import write_seen_txid, write_version
+from checkpointer.storage.inspector import StorageDirectory, StorageState, StoredImage, read_storage_info
+from checkpointer.storage.stale_contents import stale_contents
+from checkpointer.storage.usable_images import latest_image
+from engine.saver import save_image
+from hadoop_common.errors import StorageError
+from hadoop_common.names import checkpoint_name, image_name, md5_name, segment_name
+from hadoop_common.storage_lock import StorageLock
+from image_format.md5_file import format_md5, md5_path, read_md5_file
+from tests.checkpointer.storage_support import (
+    IMAGE_TXID,
+    INFO,
+    NEW_TXID,
+    put_image,
+    recorded_directory,
+    recorded_image,
+    save,
+)
+
+
+def test_a_directory_that_returns_with_files_of_a_newer_release_stays_dropped(tmp_path: Path) -> None:
+    first, second = recorded_directory(tmp_path / "a"), recorded_directory(tmp_path / "b")
+    with StorageDirectories([first, second], retries=True) as storage:
+        storage.drop(second, "the disk failed")
+        (second / "checkpointer-silences.json").write_text('{"format": 3}')
+        storage.restore()
+        assert storage.roots == [first]
+        assert "has format 3" in storage.dropped[second]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_a_directory_brings_back_is_never_the_newest(tmp_path: Path, restarted: bool) -> None:
+    """While it was left out the NameNode was set back: its images are of a past that is lost, and higher."""
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    lost = NEW_TXID + 1000
+    with StorageDirectories(roots) as storage:
+        put_image(roots[0] / "current", lost)
+        (roots[0] / "current" / segment_name(lost + 1, lost + 2)).write_bytes(b"edits")
+        storage.drop(roots[0], "gone")
+        save(storage)
+        if not restarted:
+            assert storage.restore() == [roots[0]]
+            assert storage.latest_image().txid == NEW_TXID
+    if restarted:
+        with StorageDirectories(roots) as storage:
+            assert storage.roots == roots
+            assert storage.latest_image().txid == NEW_TXID
+    (aside,) = (roots[0] / "lost_past").iterdir()
+    names = {path.name for path in aside.iterdir()}
+    assert {image_name(lost), md5_name(image_name(lost)), segment_name(lost + 1, lost + 2)} <= names
+    # what both have stays
+    assert (roots[0] / "current" / image_name(IMAGE_TXID)).is_file()
+    assert not (roots[1] / "lost_past").exists()
+
+
+def test_what_retention_purged_elsewhere_is_left_to_retention_at_a_return(tmp_path: Path) -> None:
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    with StorageDirectories(roots) as storage:
+        storage.drop(roots[0], "gone")
+        save(storage)
+        for path in (roots[1] / "current").glob(f"{image_name(IMAGE_TXID)}*"):
+            path.unlink()
+        for path in (roots[1] / "current").glob("edits_*"):
+            path.unlink()
+        rollback = roots[0] / "current" / image_name(IMAGE_TXID, rollback=True)
+        plain = roots[0] / "current" / image_name(IMAGE_TXID)
+        shutil.copy(plain, rollback)
+        md5_path(rollback).write_bytes(format_md5(read_md5_file(plain), rollback.name))
+        names = {path.name for path in (roots[0] / "current").glob("fsimage_*")}
+        assert storage.restore() == [roots[0]]
+        assert {path.name for path in (roots[0] / "current").glob("fsimage_*")} == names
+
+
+@pytest.mark.parametrize("lost", ["last bytes", "digest file"])
+def test_a_sound_copy_of_an_image_that_is_damaged_elsewhere_stays(tmp_path: Path, lost: str) -> None:
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    with StorageDirectories(roots) as storage:
+        copies = [put_image(root / "current", NEW_TXID) for root in roots]
+        storage.drop(roots[0], "gone")
+        if lost == "digest file":
+            md5_path(copies[1]).unlink()
+        else:
+            copies[1].write_bytes(copies[1].read_bytes()[:-5])
+        assert storage.latest_image().txid == IMAGE_TXID
+        assert storage.restore() == [roots[0]]
+        assert storage.latest_image() == (copies[0], NEW_TXID)
+        # of another past: nothing proves it
+        storage.drop(roots[0], "gone")
+        copies[0].unlink()
+        save_image([roots[0] / "current"], NEW_TXID, lambda sink: sink(recorded_image()))
+        storage.restore()
+        assert storage.latest_image().txid == IMAGE_TXID
+
+
+def test_of_all_that_were_dropped_those_in_use_last_come_first(tmp_path: Path) -> None:
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    with StorageDirectories(roots) as storage:
+        put_image(roots[0] / "current", NEW_TXID + 1000)
+        storage.drop(roots[0], "gone")
+        save(storage)
+        with pytest.raises(StorageError, match="no storage directory is left"):
+            storage.drop(roots[1], "gone too")
+        assert set(storage.restore()) == set(roots)
+        assert storage.latest_image().txid == NEW_TXID
+
+
+def test_a_directory_that_cannot_be_written_or_is_full_does_not_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    with StorageDirectories(roots, retries=True) as storage:
+        storage.drop(roots[0], "No space left on device")
+        with monkeypatch.context() as patch:
+            patch.setattr("checkpointer.storage.disk_space.shutil.disk_usage", lambda _: SimpleNamespace(free=4096))
+            assert storage.restore() == []
+            assert "4096 bytes free" in storage.dropped[roots[0]]
+        blocked = roots[0] / "current" / "seen_txid.tmp"
+        blocked.mkdir()
+        assert storage.restore() == []
+        assert not [line for line in caplog.messages if "used again" in line]
+        blocked.rmdir()
+        assert storage.restore() == [roots[0]]
+        assert f"storage directory {roots[0]} is used again after " in caplog.messages[-1]
+
+
+@pytest.mark.parametrize("restore", [False, True])
+def test_a_directory_that_cannot_be_used_for_a_while(
+    tmp_path: Path, restore: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its permission is removed, and given back; the last one comes back whatever the configuration says."""
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    forbidden: set[Path] = set()
+    monkeypatch.setattr("checkpointer.storage.inspector.os.access", lambda path, mode: path.parent not in forbidden)
+    with StorageDirectories(roots) as storage:
+        forbidden.add(roots[0])
+        storage.revise(restore=restore)
+        assert storage.roots == [roots[1]]
+        assert "cannot be written" in storage.dropped[roots[0]]
+        forbidden.clear()
+        storage.revise(restore=restore)
+        assert storage.roots == (roots if restore else [roots[1]])
+        if not restore:
+            with pytest.raises(StorageError):
+                storage.drop(roots[1], "gone")
+            storage.revise(restore=False)
+            assert set(storage.roots) == set(roots)
+
+
+def test_one_that_was_left_out_does_not_take_the_place_of_the_last_one(tmp_path: Path) -> None:
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    version = roots[1] / "current" / "VERSION"
+    with StorageDirectories(roots) as storage:
+        storage.drop(roots[0], "gone")
+        save(storage)
+        text = version.read_text()
+        version.write_text("rubbish")
+        storage.revise(restore=True)
+        assert "may be older than those of" in storage.dropped[roots[0]]
+        with pytest.raises(StorageError):
+            storage.drop(roots[1], "gone too")
+        storage.revise(restore=True)
+        assert storage.roots == []
+        version.write_text(text)
+        storage.revise(restore=True)
+        assert storage.roots == roots
+        assert storage.latest_image().txid == NEW_TXID
+        assert (roots[1] / "current" / image_name(NEW_TXID)).is_file()
+        assert not (roots[1] / "lost_past").exists()
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_one_that_missed_an_upgrade_gets_the_version_of_the_others(tmp_path: Path, restarted: bool) -> None:
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    with StorageDirectories(roots) as storage:
+        abandoned = storage.storage_info()
+        upgraded = replace(abandoned, c_time=abandoned.c_time - 1)
+        storage.drop(roots[0], "gone")
+        storage.write_version(upgraded)
+        if not restarted:
+            assert storage.restore() == [roots[0]]
+    if restarted:
+        storage = StorageDirectories(roots)
+        storage.lock()
+        repair_versions(storage)
+        assert storage.roots == [roots[1]]
+        assert storage.is_formatted()
+        assert storage.restore() == [roots[0]]
+        storage.release()
+    assert [read_storage_info(root) for root in roots] == [upgraded] * 2
+    assert not list((roots[0] / "current").glob("fsimage_*"))
+    assert list((roots[0] / "lost_past").glob(f"*/{image_name(IMAGE_TXID)}"))
+    assert latest_image([roots[1] / "current"]).txid == IMAGE_TXID
+
+
+def test_one_of_another_namespace_is_not_touched(tmp_path: Path) -> None:
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    with StorageDirectories(roots) as storage:
+        storage.drop(roots[0], "gone")
+        write_version(roots[0], INFO)
+        names = sorted((roots[0] / "current").iterdir())
+        assert storage.restore() == []
+        assert "does not belong to" in storage.dropped[roots[0]]
+        assert sorted((roots[0] / "current").iterdir()) == names
+
+
+def test_the_only_directory_for_edits_keeps_them_when_it_comes_back(tmp_path: Path) -> None:
+    images, edits = (recorded_directory(tmp_path / name) for name in ("images", "edits"))
+    for path in (*(images / "current").glob("edits_*"), *(edits / "current").glob("fsimage_*")):
+        path.unlink()
+    with StorageDirectories([images, edits], edits_only=[edits], images_only=[images]) as storage:
+        segments = sorted((edits / "current").glob("edits_*"))
+        assert segments
+        storage.drop(edits, "gone")
+        assert storage.restore() == [edits]
+        assert sorted((edits / "current").glob("edits_*")) == segments
+
+
+def test_the_record_is_the_newest_one_where_the_clock_was_set_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    with StorageDirectories(roots) as storage:
+        monkeypatch.setattr("checkpointer.storage.usage_record.time.time", lambda: 1.0)
+        put_image(roots[0] / "current", NEW_TXID + 1000)
+        storage.drop(roots[0], "gone")
+        save(storage)
+    with StorageDirectories(roots) as storage:
+        assert storage.latest_image().txid == NEW_TXID
+
+
+def test_a_newest_image_that_cannot_be_read_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault of the disk is not recorded as one of the file, so the image stays the newest."""
+    with StorageDirectories([recorded_directory(tmp_path / "a")]) as storage:
+        monkeypatch.setattr("checkpointer.storage.directories.content_fault", lambda path: "Input/output error")
+        assert not storage.exclude_damaged()
+
+
+@given(
+    working=st.dictionaries(st.integers(1, 6), st.integers(0, 1), min_size=1, max_size=4),
+    found=st.dictionaries(st.integers(1, 6), st.integers(0, 1), max_size=4),
+)
+def test_what_is_left_of_a_stale_directory_is_what_others_have(working: dict[int, int], found: dict[int, int]) -> None:
+    """Images by txid, each of one of two pasts."""
+
+    def listed(name: str, images: dict[int, int]) -> StorageDirectory:
+        root = Path("/", name)
+        stored = tuple(StoredImage(txid, root / f"{past}" / image_name(txid), True) for txid, past in images.items())
+        return StorageDirectory(root, StorageState.NORMAL, INFO, stored)
+
+    def same(path: Path, other: Path) -> bool:
+        return (path.name, path.parent.name) == (other.name, other.parent.name)
+
+    stale = stale_contents(listed("found", found), [listed("working", working)], min(working), same, same)
+    left = {txid: past for txid, past in found.items() if image_name(txid) not in stale}
+    assert left == {txid: past for txid, past in found.items() if txid < min(working) or working.get(txid) == past}
+
+
+def test_a_dropped_directory_comes_back(tmp_path: Path) -> None:
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    with StorageDirectories(roots) as storage:
+        storage.drop(roots[0] / "current", "disk on fire")
+        assert storage.roots == [roots[1]]
+        assert storage.dropped == {roots[0]: "disk on fire"}
+        (roots[0] / "current" / checkpoint_name(99)).touch()
+        assert storage.restore() == [roots[0]]
+        assert storage.roots == roots
+        assert not (roots[0] / "current" / checkpoint_name(99)).exists()
+        assert storage.restore() == []
+
+
+def test_a_new_disk_in_place_of_a_dropped_one_is_formatted(tmp_path: Path) -> None:
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    with StorageDirectories(roots) as storage:
+        storage.drop(roots[0], "gone")
+        roots[0].rename(tmp_path / "away")
+        # as where it is not mounted
+        assert storage.restore() == []
+        assert f"is empty, but {roots[1]} contains images" in storage.dropped[roots[0]]
+        assert not roots[0].exists()
+        (roots[0] / "current").mkdir(parents=True)
+        assert storage.restore() == [roots[0]]
+        save(storage)
+        assert latest_image([roots[0] / "current"]).txid == NEW_TXID
+        with pytest.raises(StorageError, match="held by"):
+            StorageLock(roots[0]).acquire()
+
+
+def test_a_directory_that_stays_bad_stays_dropped(tmp_path: Path) -> None:
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    with StorageDirectories(roots) as storage:
+        storage.drop(roots[0], "gone")
+        (roots[0] / "current" / "VERSION").write_text("rubbish")
+        assert storage.restore() == []
+        assert storage.roots == [roots[1]]
+
+
+def test_all_may_be_dropped_and_come_back(tmp_path: Path) -> None:
+    root = recorded_directory(tmp_path / "a")
+    with StorageDirectories([root]) as storage:
+        with pytest.raises(StorageError, match="no storage directory is left"):
+            storage.drop(root, "the disk is full")
+        for question in (storage.current_folders, storage.latest_image, storage.is_formatted, storage.storage_info):
+            with pytest.raises(StorageError, match=r"no storage directory is left: .*/a: the disk is full"):
+                question()
+        assert storage.restore() == [root]
+        assert storage.latest_image().txid == IMAGE_TXID
+        with pytest.raises(ValueError, match="not one of these storage directories"):
+            storage.drop(tmp_path / "other", "gone")
+
+
+def test_a_format_that_failed_everywhere_starts_over(tmp_path: Path) -> None:
+    storage = StorageDirectories([tmp_path / "a"])
+    storage.lock()
+    with pytest.raises(StorageError, match="no storage directory is left"):
+        storage.drop(tmp_path / "a", "the disk is full")
+    assert storage.restore() == [tmp_path / "a"]
+    storage.format(INFO)
+    assert storage.storage_info() == INFO
+    storage.release()
+
+
+def test_a_write_that_fails_drops_the_directory(tmp_path: Path) -> None:
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    with StorageDirectories(roots) as storage:
+        (roots[0] / "current" / "seen_txid.tmp").mkdir()
+        storage.write_seen_txid(200)
+        assert list(storage.dropped) == [roots[0]]
+        assert (roots[1] / "current" / "seen_txid").read_text() == "200\n"
+
+
+# ---- of a secondary ----
+
+
+def checkpoint_directory(root: Path) -> Path:
+    recorded_directory(root)
+    write_seen_txid(root, 0)
+    for path in (root / "current").glob("*inprogress*"):
+        path.unlink()
+    return root
+
+
+def test_a_secondary_does_not_take_older_images_where_the_others_fail(tmp_path: Path) -> None:
+    good, old, edits = (checkpoint_directory(tmp_path / name) for name in ("good", "old", "edits"))
+    for path in (edits / "current").glob("fsimage_*"):
+        path.unlink()
+    version = good / "current" / "VERSION"
+    text = version.read_text()
+    storage = SecondaryStorage([good, old], [edits], permission=0o700)
+    storage.open()
+    storage.drop(old / "current", "gone")
+    put_image(good / "current", NEW_TXID)
+    version.write_text("rubbish")
+    for _ in range(2):
+        with pytest.raises(StorageError, match=r"left for images: .*may be older than those of"):
+            storage.revise()
+    version.write_text(text)
+    storage.revise()
+    assert set(storage.states().values()) == {"in use"}
+    newest = storage.latest_image()
+    assert newest is not None
+    assert newest.path == good / "current" / image_name(NEW_TXID)
+    storage.close()
+
+
+def test_a_directory_of_a_secondary_that_missed_an_upgrade(tmp_path: Path) -> None:
+    roots = [checkpoint_directory(tmp_path / name) for name in "ab"]
+    storage = SecondaryStorage(roots, (), permission=0o700)
+    storage.open()
+    upgraded = replace(storage.storage_info(), c_time=1 << 40)
+    storage.drop(roots[1] / "current", "gone")
+    storage.write_version(upgraded)
+    storage.close()
+    storage = SecondaryStorage(roots, (), permission=0o700)
+    storage.open()
+    assert storage.versions() == {upgraded}
+    assert set(storage.states().values()) == {"in use"}
+    assert not list((roots[1] / "current").glob("fsimage_*"))
+    storage.close()
