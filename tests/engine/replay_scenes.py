@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.loaded_image import load_image
+from engine.namespace.namespace import Namespace
 from engine.replay import replay
 from image_format.reader import ImageFile
 from journal import ops
 from journal.ops import EditOp
 from tests.engine.image_builder import ImageBuilder, numbered
 from tests.engine.op_makers import add, close, delete, mkdir, rename, rename_old, set_permissions, times
-from tests.engine.replay_twins import encoded
+from tests.engine.replay_twins import EncodedOps, encoded
 from tests.engine.snapshot_support import allow, create, remove, retitle
 
 
@@ -73,12 +74,18 @@ def base(layout: int) -> ImageBuilder:
     return builder
 
 
+def segment_after(namespace: Namespace, ops: Sequence[EditOp], layout_version: int) -> EncodedOps:
+    """Number the operations after the namespace's last one, and return them as a segment."""
+    segment = encoded(numbered(ops, namespace.last_txid), layout_version)
+    assert segment is not None
+    return segment
+
+
 def rare(path: Path, edits: Sequence[EditOp], layout: int) -> list[str]:
     """Names of the operations that kernels leave to the plain functions."""
     with ImageFile.open(path) as image:
         loaded = load_image(image)
-        segment = encoded(numbered(edits, loaded.namespace.last_txid), layout)
-        assert segment is not None
+        segment = segment_after(loaded.namespace, edits, layout)
         seen: list[str] = []
         assert replay(loaded.namespace, segment, watch=lambda op: seen.append(op.name) is None) == len(edits)
         return seen

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from engine.settings import ReplayRules
 from image_format.proto import fsimage_pb2 as pb
 from journal import ops
 from journal.ops import EditOp
-from tests.engine.image_builder import ImageBuilder, Saved, merge_bytes, store
+from tests.engine.image_builder import LAYOUTS, ImageBuilder, Saved, merge_bytes, store
 from tests.engine.snapshot_reader import CURRENT, Diff, Holder, SnapshotReader
 
 NEW = 20000
@@ -132,3 +134,10 @@ class Setting:
     def merged(self, *given: EditOp, whole: bool = True) -> Outcome:
         """What one merge makes."""
         return Outcome(merge_bytes(self.builder.save(self.folder), given, rules=self.rules), self.ids, whole=whole)
+
+
+layouts = pytest.mark.parametrize("layout", LAYOUTS)
+
+
+def disallow(path: str = "/s") -> EditOp:
+    return ops.DisallowSnapshotOp(snapshot_root=path)

@@ -13,7 +13,7 @@ from engine.saving import write_verified
 from engine.settings import ReplayRules
 from image_format.reader import ImageFile
 from image_tools.verify.checker import verify_image
-from tests.image_tools.verify_damage import name_that_ends_before_its_directory
+from tests.image_tools.snapshot_damage import name_that_ends_before_its_directory
 from tests.image_tools.verify_support import Model, recorded
 
 

@@ -19,11 +19,10 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_varint
 from journal.ops import EditOp
 from tests.depth import examples
-from tests.engine.image_builder import LAYOUTS, ImageBuilder, merged
+from tests.engine.image_builder import HADOOP2, LAYOUTS, ImageBuilder, merged
 from tests.engine.op_makers import delete, mkdir, rename, set_permissions, times
 from tests.engine.replay_scenes import base, rare
 
-HADOOP2 = -63
 KINDS = ("acl", "xattrs", "both")
 NAMED = [(0, 0, 6, "bob"), (1, 0, 5, "")]
 

@@ -20,7 +20,7 @@ from image_format.messages import MessageReader
 from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
-from tests.image_format import kernel_cases
+from tests.image_format import history_cases
 from tests.image_format.image_support import RECORDED, delimited, has_its_references, image_id
 
 UINT64 = (1 << 64) - 1
@@ -366,19 +366,19 @@ def test_numbers_and_ids_out_of_range_are_damage(sections: dict[str, bytes], que
 # ---- diffs that may be left unread -------------------------------------------------------------------------
 
 
-def _older_diffs(*older: kernel_cases.DirectoryDiffMessage) -> tuple[int, int]:
+def _older_diffs(*older: history_cases.DirectoryDiffMessage) -> tuple[int, int]:
     """Return (start of the diffs after the newest, result of the index)."""
-    newest = len(kernel_cases.entry(5, *kernel_cases.NEWEST))
-    found = history.older_diffs(*kernel_cases.older_diffs(kernel_cases.entry(5, *kernel_cases.NEWEST, *older)))
+    newest = len(history_cases.entry(5, *history_cases.NEWEST))
+    found = history.older_diffs(*history_cases.older_diffs(history_cases.entry(5, *history_cases.NEWEST, *older)))
     return newest, int(found)
 
 
-@pytest.mark.parametrize("older", kernel_cases.PLAIN_OLDER.values(), ids=kernel_cases.PLAIN_OLDER)
-def test_plain_diffs_begin_behind_the_newest(older: Sequence[kernel_cases.DirectoryDiffMessage]) -> None:
+@pytest.mark.parametrize("older", history_cases.PLAIN_OLDER.values(), ids=history_cases.PLAIN_OLDER)
+def test_plain_diffs_begin_behind_the_newest(older: Sequence[history_cases.DirectoryDiffMessage]) -> None:
     expected, found = _older_diffs(*older)
     assert found == expected
 
 
-@pytest.mark.parametrize("older", kernel_cases.OTHER_OLDER.values(), ids=kernel_cases.OTHER_OLDER)
-def test_diffs_that_somebody_has_to_look_at(older: Sequence[kernel_cases.DirectoryDiffMessage]) -> None:
+@pytest.mark.parametrize("older", history_cases.OTHER_OLDER.values(), ids=history_cases.OTHER_OLDER)
+def test_diffs_that_somebody_has_to_look_at(older: Sequence[history_cases.DirectoryDiffMessage]) -> None:
     assert _older_diffs(*older)[1] == -1

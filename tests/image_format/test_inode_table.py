@@ -23,6 +23,7 @@ from image_format.reader import ImageFile
 from image_format.varint import encode_delimited, encode_varint
 from tests.image_format.image_support import has_its_references
 from tests.image_format.inode_table_support import inodes, names, unsigned
+from tests.image_format.kernel_values import octets
 
 RECORDED = Path(__file__).parent.parent / "recorded"
 IMAGES = sorted(
@@ -40,10 +41,6 @@ def encoded(table: InodeTable, rows: Sequence[int]) -> bytes:
     return b"".join(records.record(number) for number in range(len(rows)))
 
 
-def readonly(data: bytes) -> np.ndarray:
-    return np.frombuffer(data, np.uint8)
-
-
 @given(st.lists(inodes(), min_size=1, max_size=4))
 def test_a_row_encodes_to_the_record_it_was_decoded_from(messages: list[pb.INode]) -> None:
     table = InodeTable(-63)
@@ -52,10 +49,10 @@ def test_a_row_encodes_to_the_record_it_was_decoded_from(messages: list[pb.INode
     data = b"".join(map(encode_delimited, messages))
     ids, offsets = np.zeros(9, np.int64), np.zeros(9, np.int64)
     quotas = np.zeros(9, np.int64)
-    count, limited, end, damaged = scan.scan_inodes(readonly(data), 0, len(data), ids, offsets, 0, quotas, 0)
+    count, limited, end, damaged = scan.scan_inodes(octets(data), 0, len(data), ids, offsets, 0, quotas, 0)
     assert quotas[:limited].tolist() == [i for i, m in enumerate(messages) if m.directory.HasField("typeQuotas")]
     assert (count, end, damaged) == (len(messages), len(data), False)
-    rows = [table.load(readonly(data), int(offset), slot) for slot, offset in enumerate(offsets[:count])]
+    rows = [table.load(octets(data), int(offset), slot) for slot, offset in enumerate(offsets[:count])]
     assert [table.name(row) for row in rows] == [message.name for message in messages]
     assert encoded(table, rows) == data
 
@@ -65,7 +62,7 @@ def test_many_rows_are_read_as_one_by_one(messages: list[pb.INode], drawn: st.Da
     for number, message in enumerate(messages):
         message.id = number + 1
     records = [*map(encode_delimited, messages), b"\x04\x08\x01\x10\x05"]
-    data, offsets = readonly(b"".join(records)), np.cumsum([0, *map(len, records)], dtype=np.int64)[:-1]
+    data, offsets = octets(b"".join(records)), np.cumsum([0, *map(len, records)], dtype=np.int64)[:-1]
     order = np.array(drawn.draw(st.permutations(range(len(messages)))), np.int64)
     each, at_once = InodeTable(-63), InodeTable(-63)
     for slot in order.tolist():
@@ -88,7 +85,7 @@ def test_unknown_fields_are_noticed(message: pb.INode) -> None:
     body = message.SerializeToString() + encode_varint(99 << 3) + b"\x05"
     data = encode_varint(len(body)) + body
     table = InodeTable(-63)
-    row = table.load(readonly(data), 0, 0)
+    row = table.load(octets(data), 0, 0)
     assert table.flags[row] & 4
 
 
@@ -98,7 +95,7 @@ def test_a_type_that_is_not_the_body_s_is_damage(kind: int) -> None:
     body = pb.INode(type=pb.INode.FILE, id=5, file=pb.INodeFile(permission=1)).SerializeToString()
     body = b"\x08" + encode_varint(kind) + body[2:]
     with pytest.raises(RecordError):
-        InodeTable(-63).load(readonly(encode_varint(len(body)) + body), 0, 0)
+        InodeTable(-63).load(octets(encode_varint(len(body)) + body), 0, 0)
 
 
 @given(inodes(), st.sampled_from([{"file": pb.INodeFile()}, {"directory": pb.INodeDirectory()}]))
@@ -108,9 +105,9 @@ def test_a_damaged_record_leaves_nothing_in_the_next_one(damaged: pb.INode, bare
     following = encode_delimited(pb.INode(type=pb.INode.FILE if "file" in bare else pb.INode.DIRECTORY, id=7, **bare))
     table, untouched = InodeTable(-63), InodeTable(-63)
     with pytest.raises(RecordError):
-        table.load(readonly(data), 0, 0)
-    row = table.load(readonly(data + following), len(data), 1)
-    assert table.message(row) == untouched.message(untouched.load(readonly(following), 0, 1))
+        table.load(octets(data), 0, 0)
+    row = table.load(octets(data + following), len(data), 1)
+    assert table.message(row) == untouched.message(untouched.load(octets(following), 0, 1))
 
 
 @pytest.mark.parametrize(
@@ -123,13 +120,13 @@ def test_numbers_that_a_row_cannot_hold_count_as_unknown(field: str, largest: in
         inode = pb.INode(type=pb.INode.FILE, id=5)
         inode.file.MergeFromString(tag + encode_varint(value))
         table = InodeTable(-67)
-        row = table.load(readonly(encode_delimited(inode)), 0, 0)
+        row = table.load(octets(encode_delimited(inode)), 0, 0)
         assert bool(table.flags[row] & 4) == (value > largest)
 
 
 @given(st.binary(max_size=60))
 def test_no_bytes_crash_the_kernels(data: bytes) -> None:
-    buffer = readonly(encode_varint(len(data)) + data)
+    buffer = octets(encode_varint(len(data)) + data)
     ids, offsets = np.zeros(64, np.int64), np.zeros(64, np.int64)
     count, _, pos, damaged = scan.scan_inodes(buffer, 0, buffer.size, ids, offsets, 0, np.zeros(64, np.int64), 0)
     assert damaged or pos == buffer.size
@@ -160,7 +157,7 @@ def test_names_are_located_as_a_sorted_list_would(present: set[bytes], wanted: l
     for record in records:
         record.directory.permission = 1
     encoded = [encode_delimited(record) for record in records]
-    data = readonly(b"".join(encoded) or b"\0")
+    data = octets(b"".join(encoded) or b"\0")
     sizes = [len(record) for record in encoded]
     offsets = np.cumsum([0, *sizes], dtype=np.int64)[:-1]
     ids = np.arange(100, 100 + len(ordered), dtype=np.int64)
@@ -169,7 +166,7 @@ def test_names_are_located_as_a_sorted_list_would(present: set[bytes], wanted: l
     spans = np.array([len(name) for name in wanted], np.int64)
     starts = np.cumsum([0, *spans], dtype=np.int64)[:-1]
     positions, found = np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
-    packed = readonly(b"".join(wanted) or b"\0")
+    packed = octets(b"".join(wanted) or b"\0")
     assert scan.locate_names(ids, *inodes, data, packed, starts, spans, positions, found)
     keys = [name_key(name) for name in ordered]
     for name, position, hit in zip(wanted, positions.tolist(), found.tolist(), strict=True):

@@ -9,7 +9,8 @@ import pytest
 from image_tools.verify.catalogue import CODES
 from image_tools.verify.checker import verify_image
 from image_tools.verify.repair import repair_image
-from tests.image_tools.verify_damage import DAMAGES, Damage
+from tests.image_tools.damage_kinds import Damage
+from tests.image_tools.verify_damage import DAMAGES
 from tests.image_tools.verify_support import Model, imgcmp, inode_records, record_offsets, recorded, shown
 
 pytestmark = pytest.mark.recorded

@@ -21,6 +21,7 @@ from image_format.varint import encode_delimited
 from image_tools.verify.kernels import diff_audit, inode_audit, tree_audit
 from image_tools.verify.kernels.attribute_audit import KnownSerials
 from tests.image_format.image_support import delimited
+from tests.image_format.kernel_values import Arguments, numbers, octets
 
 MODULES = [
     importlib.import_module(f"image_tools.verify.kernels.{module.name}")
@@ -32,19 +33,10 @@ KERNELS = {
     for name, value in vars(module).items()
     if isinstance(value, Kernel) and value.__module__ == module.__name__
 }
-Arguments = tuple[Any, ...]
-
-
-def octets(data: bytes) -> np.ndarray:
-    return np.frombuffer(data, np.uint8)
 
 
 def zeros(size: int, kind: type = np.int64) -> np.ndarray:
     return np.zeros(size, kind)
-
-
-def numbers(*values: int) -> np.ndarray:
-    return np.array(values, np.int64)
 
 
 def known(*serials: int) -> np.ndarray:

@@ -1,0 +1,332 @@
+"""Deletion of snapshots, in order or not, and open files in snapshots."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import pytest
+
+from engine.errors import ReplayError
+from engine.merge import load_image
+from engine.namespace.snapshots import Snapshot
+from engine.replay import replay
+from engine.settings import ReplayRules
+from hadoop_common.configuration import Configuration
+from image_format.reader import ImageFile
+from journal import ops
+from journal.ops import Block, EditOp
+from site_config.merge_settings import replay_rules
+from tests.engine.image_builder import HADOOP2, HADOOP3, numbered
+from tests.engine.op_makers import add, close, delete, mkdir, rename, set_permissions, times
+from tests.engine.snapshot_support import NEW, Setting, allow, create, disallow, layouts, remove, retitle
+
+# ---- delete ------------------------------------------------------------------------------------------------
+
+
+# /s/f goes between s0 and s1, /s/a comes; /s/a goes between s1 and s2, /s/b comes; /s/b goes behind s2.
+THREE = [
+    *(allow(), create("s0"), delete("/s/f"), add("/s/a", NEW), close("/s/a")),
+    *(create("s1"), delete("/s/a"), mkdir("/s/b", NEW + 1)),
+    *(create("s2"), delete("/s/b"), set_permissions("/s/d", 0o700)),
+]
+
+
+@layouts
+def test_the_diffs_of_three_snapshots(tmp_path: Path, layout: int) -> None:
+    found = Setting(tmp_path, layout).merged(*THREE)
+    changes = [(found.created("/s", number), list(found.deleted("/s", number))) for number in range(3)]
+    assert changes == [(["a"], ["f"]), (["b"], ["a"]), ([], ["b"])]
+    assert [found.directory_diff("/s", number).childrenSize for number in range(3)] == [2, 2, 2]
+    assert [set(found.at(f"s{number}")) - {"/", "/d", "/d/f", "/d/e", "/d/e/g"} for number in range(3)] == [
+        {"/f"},
+        {"/a"},
+        {"/b"},
+    ]
+
+
+@layouts
+def test_the_first_snapshot_goes_with_what_only_it_had(tmp_path: Path, layout: int) -> None:
+    found = Setting(tmp_path, layout).merged(*THREE, remove("s0"))
+    assert found.diff_ids("/s") == [1, 2]
+    assert found.ids["/s/f"] not in found.image.inodes
+    assert found.image.header.numInodes == 9  # type: ignore[attr-defined]
+
+
+@layouts
+def test_the_changes_of_a_middle_snapshot_go_to_the_one_before(tmp_path: Path, layout: int) -> None:
+    found = Setting(tmp_path, layout).merged(*THREE, remove("s1"))
+    assert found.diff_ids("/s") == [0, 2]
+    # a came and left between s0 and s2: nobody has it any more.
+    assert (found.created("/s", 0), list(found.deleted("/s", 0))) == (["b"], ["f"])
+    assert NEW not in found.image.inodes
+
+
+@layouts
+def test_the_last_snapshot_goes_with_what_came_before_it(tmp_path: Path, layout: int) -> None:
+    found = Setting(tmp_path, layout).merged(*THREE, remove("s2"))
+    assert found.diff_ids("/s") == [0, 1]
+    assert (found.created("/s", 1), list(found.deleted("/s", 1))) == ([], ["a"])
+    assert NEW + 1 not in found.image.inodes
+    # /s/d had changed since s2 only: its diff is s1's now.
+    assert found.diff_ids("/s/d") == [1]
+    assert found.directory_diff("/s/d", 1).snapshotCopy.permission & 0o777 == 0o755
+
+
+@layouts
+def test_the_earlier_copy_counts_when_diffs_are_combined(tmp_path: Path, layout: int) -> None:
+    changes = [
+        *(allow(), create("s0"), mkdir("/s/d/n", NEW), create("s1"), set_permissions("/s/d", 0o711)),
+        *(create("s2"), set_permissions("/s/d", 0o700), create("s3"), set_permissions("/s/d", 0o600)),
+    ]
+    setting = Setting(tmp_path, layout)
+    assert not setting.merged(*changes).directory_diff("/s/d", 0).HasField("snapshotCopy")
+    adopted = setting.merged(*changes, remove("s1"))
+    assert adopted.directory_diff("/s/d", 0).snapshotCopy.permission & 0o777 == 0o755
+    assert adopted.created("/s/d", 0) == ["n"]
+    kept = setting.merged(*changes, remove("s1"), remove("s2"))
+    assert kept.directory_diff("/s/d", 0).snapshotCopy.permission & 0o777 == 0o755
+    assert kept.diff_ids("/s/d") == [0, 3]
+
+
+@layouts
+def test_a_diff_without_one_before_gets_the_earlier_id(tmp_path: Path, layout: int) -> None:
+    """The diff of s1 is the first of /s/d and of /s/d/f, but s0 needs its contents."""
+    changes = [
+        *(allow(), create("s0"), create("s1")),
+        *(set_permissions("/s/d", 0o700), times("/s/d/f", 3000, 3000), delete("/s/d/e")),
+    ]
+    found = Setting(tmp_path, layout).merged(*changes, remove("s1"))
+    assert (found.diff_ids("/s/d"), found.diff_ids("/s/d/f")) == ([0], [0])
+    assert list(found.deleted("/s/d", 0)) == ["e"]
+    assert set(found.at("s0")) == {"/", "/d", "/d/f", "/d/e", "/d/e/g", "/f"}
+
+
+@layouts
+def test_after_the_last_deletion_nothing_is_left(tmp_path: Path, layout: int) -> None:
+    """2.7 keeps empty lists of diffs, which have no meaning."""
+    found = Setting(tmp_path, layout).merged(*THREE, remove("s1"), remove("s0"), remove("s2"), disallow())
+    assert all(diffs == [] for diffs in found.reader.diffs.values())
+    assert set(found.image.inodes) == set(found.present().values())
+    if layout == HADOOP3:
+        assert set(found.reader.diffs) <= {found.ids["/"]}
+
+
+@layouts
+def test_a_name_that_comes_and_goes_between_snapshots(tmp_path: Path, layout: int) -> None:
+    """In the combined diff f is deleted and created: the old file at s0, another file now."""
+    changes = [
+        *(allow(), create("s0"), delete("/s/f"), mkdir("/s/f", NEW), create("s1")),
+        *(delete("/s/f"), add("/s/f", NEW + 1), close("/s/f")),
+    ]
+    found = Setting(tmp_path, layout).merged(*changes, remove("s1"))
+    assert (found.created("/s", 0), found.deleted("/s", 0)) == (["f"], {"f": found.ids["/s/f"]})
+    assert NEW not in found.image.inodes
+    assert found.at("s0")["/f"] == found.ids["/s/f"]
+    assert found.image["/s/f"].id == NEW + 1
+
+
+@layouts
+def test_what_a_deleted_directory_got_late_goes_with_the_snapshot(tmp_path: Path, layout: int) -> None:
+    """n was added to d after s0 and is in s1; d is deleted, and so is s1."""
+    changes = [allow(), create("s0"), mkdir("/s/d/n", NEW), create("s1"), delete("/s/d")]
+    found = Setting(tmp_path, layout).merged(*changes, remove("s1"))
+    assert NEW not in found.image.inodes
+    assert set(found.at("s0")) == {"/", "/d", "/d/f", "/d/e", "/d/e/g", "/f"}
+    assert found.created("/s/d", 0) == []
+
+
+def test_the_directory_gets_the_time_of_the_deletion_in_hadoop_3(tmp_path: Path) -> None:
+    given = [allow(), create("s0", mtime=1500)]
+    assert Setting(tmp_path, HADOOP3).merged(*given, remove("s0", mtime=1700)).image.mtime("/s") == 1700
+    assert Setting(tmp_path, HADOOP3).merged(*given, remove("s0", mtime=1400)).image.mtime("/s") == 1500
+
+
+@layouts
+def test_deep_trees_fit_the_stack(tmp_path: Path, layout: int) -> None:
+    """A path has up to a thousand components."""
+    setting = Setting(tmp_path, layout)
+    path, given = "/s", [allow()]
+    for number in range(990):
+        path += "/n"
+        given.append(mkdir(path, NEW + number))
+    found = setting.merged(
+        *given, create("s0"), set_permissions(path, 0o700), delete("/s/n"), create("s1"), remove("s0")
+    )
+    assert set(found.image.inodes) == set(setting.ids.values())
+
+
+# ---- open files, ordered deletion --------------------------------------------------------------------------
+
+
+OPEN = [add("/s/d/o", NEW), ops.AddBlockOp(path="/s/d/o", blocks=(Block(9, 0, 1009),))]
+WRITTEN = [close("/s/d/o", blocks=(Block(9, 70, 1009),)), add("/z/o", NEW + 1)]
+
+
+@layouts
+@pytest.mark.parametrize("capture", [False, True])
+def test_open_files_are_recorded_where_the_cluster_says_so(tmp_path: Path, layout: int, capture: bool) -> None:
+    rules = ReplayRules(capture_open_files=capture)
+    length = ops.UpdateBlocksOp(path="/s/d/o", blocks=(Block(9, 40, 1009),))
+    found = Setting(tmp_path, layout, rules).merged(allow(), *OPEN, length, create("s0"), *WRITTEN)
+    assert found.diff_ids("/s/d/o") == ([0] if capture else [])
+    if capture:
+        diff = found.file_diff("/s/d/o", 0)
+        assert (diff.fileSize, diff.name, diff.snapshotCopy.HasField("fileUC")) == (40, b"o", False)
+    assert found.diff_ids("/z/o") == []
+
+
+@layouts
+@pytest.mark.parametrize("root", ["/z", "/z/d", "/z/d/below"])
+def test_open_files_below_a_root_that_was_renamed_out_of_a_snapshot_are_not_recorded(
+    tmp_path: Path, layout: int, root: str
+) -> None:
+    """Hadoop compares the objects on two paths, and only one of them has a reference."""
+    rules = ReplayRules(capture_open_files=True)
+    opened = [mkdir("/s/d/below", NEW), add("/s/d/below/o", NEW + 1)]
+    moved = [rename("/s/d", "/z/d"), allow(root), create("s1", root)]
+    found = Setting(tmp_path, layout, rules).merged(*opened, allow(), create("s0"), *moved)
+    assert found.diff_ids("/z/d/below/o") == ([0, 1] if root == "/z" else [0])
+
+
+@pytest.mark.parametrize("capture", [False, True])
+def test_an_open_file_whose_place_another_one_took_keeps_its_lease_in_hadoop_3(tmp_path: Path, capture: bool) -> None:
+    """It was renamed within the snapshot before, so only the reference is removed; then it is in no directory."""
+    found = Setting(tmp_path, HADOOP3, ReplayRules(capture_open_files=capture)).merged(
+        *(allow(), *OPEN, add("/z/f", NEW + 2), close("/z/f"), create("s0")),
+        *(rename("/s/d/o", "/s/d/p"), rename("/z/f", "/s/d/p", overwrite=True), create("s1")),
+    )
+    assert found.image.leases() == {NEW: "p"}
+    assert [diff.id for diff in found.reader.diffs[NEW]] == [0]
+    assert found.at("s0")["/d/o"] == NEW
+    assert "/d/o" not in found.at("s1")
+    again = found.again(tmp_path / "second", mkdir("/z/n", NEW + 5))
+    assert again.image.leases() == {NEW: "p"}
+
+
+@layouts
+def test_an_open_file_that_is_deleted_stays_in_the_snapshot(tmp_path: Path, layout: int) -> None:
+    found = Setting(tmp_path, layout).merged(allow(), *OPEN, create("s0"), delete("/s/d/o"))
+    assert found.at("s0")["/d/o"] == NEW
+    assert found.image.inodes[NEW].file.HasField("fileUC")
+    # The block that nobody wrote to goes.
+    assert len(found.image.inodes[NEW].file.blocks) == 0
+    assert found.image.leases() == {}
+
+
+def test_a_loaded_open_file_of_a_snapshot_has_a_lease_in_hadoop_3(tmp_path: Path) -> None:
+    """Hadoop's loader gives a lease to every open file; the path has the known part only."""
+    for layout, expected in ((HADOOP2, {}), (HADOOP3, {NEW: "/s/d/o"})):
+        setting = Setting(tmp_path / str(layout), layout)
+        first = setting.merged(allow(), *OPEN, create("s0"), delete("/s/d"))
+        assert first.image.leases() == {}
+        second = first.again(tmp_path / str(layout) / "second", mkdir("/z/n", NEW + 5))
+        assert second.image.leases() == expected
+
+
+def deleted_in_order() -> list[EditOp]:
+    """The log of a NameNode with ordered deletion: it marks s2, removes s1, then removes s2 by its new name."""
+    made = [allow(), create("s1"), create("s2"), create("s3"), remove("s2"), remove("s1"), remove("s2#1")]
+    return [ops.StartLogSegmentOp(), *made]
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_the_second_deletion_of_a_marked_snapshot(tmp_path: Path, ordered: bool) -> None:
+    """If ordered deletion is off by now, the first operation removed it, and the second one does nothing (HDFS-15590,
+    HDFS-17960).
+    """
+    found = Setting(tmp_path, HADOOP3, ReplayRules(ordered_snapshot_deletion=ordered)).merged(*deleted_in_order())
+    assert found.reader.order == [b"s3"]
+    assert found.reader.header.numSnapshots == 1
+    assert found.reader.header.snapshotCounter == 3
+
+
+def test_the_error_names_the_setting_where_it_is_unknown(tmp_path: Path) -> None:
+    with pytest.raises(ReplayError, match=r"dfs\.namenode\.snapshot\.deletion\.ordered") as caught:
+        Setting(tmp_path, HADOOP3).merged(*deleted_in_order())
+    assert caught.value.txid == 100 + len(deleted_in_order())
+    assert "--conf" in caught.value.hint
+
+
+@pytest.mark.parametrize("layout", [HADOOP2, -66])
+def test_releases_without_ordered_deletion_stop_at_a_missing_snapshot(tmp_path: Path, layout: int) -> None:
+    rules = ReplayRules(ordered_snapshot_deletion=False)
+    with pytest.raises(ReplayError, match="no snapshot 's2#1'"):
+        Setting(tmp_path, layout, rules).merged(*deleted_in_order())
+
+
+def test_the_root_has_room_for_no_snapshot_before_it_is_allowed(tmp_path: Path) -> None:
+    """Hadoop's operations on snapshots accept the root at any time."""
+    unordered = ReplayRules(ordered_snapshot_deletion=False)
+    Setting(tmp_path / "skipped", HADOOP3, unordered).merged(remove("s1", "/"))
+    for op in (create("s1", "/"), retitle("s1", "s2", "/"), remove("s1", "/")):
+        with pytest.raises(ReplayError, match=r"directory 16385 (is not snapshottable|has no snapshot 's1')"):
+            Setting(tmp_path, HADOOP2, unordered).merged(op)
+    assert Setting(tmp_path, HADOOP2).merged(allow("/"), create("s1", "/")).reader.order == [b"s1"]
+
+
+@pytest.mark.parametrize("backported", [False, True])
+@pytest.mark.parametrize("layout", [HADOOP2, -66])
+def test_older_layouts_have_ordered_deletion_only_where_it_was_backported(
+    tmp_path: Path, layout: int, backported: bool
+) -> None:
+    rules = ReplayRules(ordered_snapshot_deletion=True, ordered_deletion_in_older_layouts=backported)
+    found = Setting(tmp_path, layout, rules).merged(allow(), create("s0"), create("s1"), remove("s1"))
+    assert found.reader.order == ([b"s0", b"s1#1"] if backported else [b"s0"])
+
+
+@pytest.mark.parametrize(("text", "known"), [(None, None), ("false", False), ("true", True)])
+def test_whether_older_layouts_have_ordered_deletion_is_known_where_the_key_is_set(
+    text: str | None, known: bool | None
+) -> None:
+    values = {} if text is None else {"checkpointer.snapshot.deletion.ordered.older-layouts": text}
+    assert replay_rules(Configuration.from_mapping(values, {})).ordered_deletion_in_older_layouts is known
+
+
+@pytest.mark.parametrize("finalized", [False, True])
+@pytest.mark.parametrize("known", [None, False, True])
+def test_the_release_of_the_namenode_is_not_guessed_during_a_rolling_upgrade(
+    tmp_path: Path, known: bool | None, finalized: bool
+) -> None:
+    """NameNodes of 3.4 and newer mark snapshots at the older layout, those of 3.3 remove them."""
+    rules = ReplayRules(ordered_snapshot_deletion=True, ordered_deletion_in_older_layouts=known)
+    given = [allow(), create("s0"), create("s1"), create("s2"), ops.RollingUpgradeStartOp(time=5), remove("s0")]
+    if finalized:
+        given.append(ops.RollingUpgradeFinalizeOp(time=6))
+    if known is None:
+        with pytest.raises(ReplayError, match="s2") as caught:
+            Setting(tmp_path, -66, rules).merged(*given, remove("s2"))
+        assert "checkpointer.snapshot.deletion.ordered.older-layouts" in caught.value.hint
+    else:
+        found = Setting(tmp_path, -66, rules).merged(*given, remove("s2"))
+        assert found.reader.order == ([b"s1", b"s2#2"] if known else [b"s1"])
+
+
+def test_ordered_deletion_marks_all_but_the_earliest(tmp_path: Path) -> None:
+    rules = ReplayRules(ordered_snapshot_deletion=True)
+    given = [allow(), create("s0"), create("s1"), delete("/s/f"), create("s2"), remove("s1")]
+    found = Setting(tmp_path, HADOOP3, rules).merged(*given)
+    assert found.reader.order == [b"s0", b"s1#1", b"s2"]
+    assert found.reader.header.numSnapshots == 3
+    (mark,) = found.root("s1#1").directory.xAttrs.xAttrs
+    assert found.image.string(mark.name >> 6 & 0xFFFFFF, 3) == "hdfs.snapshot.deleted"
+    assert (mark.name >> 30, mark.HasField("value")) == (3, False)
+    assert found.diff_ids("/s") == [0, 1, 2]
+    again = Setting(tmp_path, HADOOP3, rules).merged(*given, remove("s0"), remove("s1#1"))
+    assert again.reader.order == [b"s2"]
+    assert again.diff_ids("/s") == [2]
+    assert again.ids["/s/f"] not in again.image.inodes
+
+
+@layouts
+def test_deleted_snapshots_take_no_memory(tmp_path: Path, layout: int) -> None:
+    """A backlog of any length needs memory for the snapshots that exist."""
+    given = [allow()]
+    for number in range(20):
+        given += [create(f"s{number}"), set_permissions("/s/f", 0o600 + number % 8), remove(f"s{number}")]
+    with ImageFile.open(Setting(tmp_path, layout).builder.save(tmp_path)) as image:
+        namespace = load_image(image).namespace
+        replay(namespace, numbered(given, namespace.last_txid))
+        gc.collect()
+        assert not [each for each in gc.get_objects() if isinstance(each, Snapshot)]
+        assert len(vars(namespace.history.diffs)["_rows_at"]) <= 1
