@@ -23,15 +23,7 @@ from journal.bookkeeper.ledger_metadata import parse_metadata
 from journal.bookkeeper.ledger_paths import LedgerManager
 from journal.bookkeeper.settings import BookKeeperAddress, BookKeeperSettings
 from journal.edit_log_writer import EditLogWriter
-from journal.errors import (
-    CorruptOpError,
-    JournalError,
-    JournalExistsError,
-    JournalInUseError,
-    SegmentError,
-    TransactionGapError,
-    UnsupportedEditsLayoutError,
-)
+from journal.errors import CorruptOpError, JournalError, SegmentError, TransactionGapError, UnsupportedEditsLayoutError
 from journal.file_journal import FileJournal
 from journal.journal_set import JournalMember, JournalSet
 from journal.open_journal import open_journal
@@ -57,95 +49,23 @@ def journal(cluster: Cluster) -> BookKeeperJournal:
     return made
 
 
-# ---- the contract ------------------------------------------------------------------------------------------
+# ---- the contract, as far as it is not that of all journals --------------------------------------------------
 
 
-def test_a_journal_is_formatted_once_unless_forced(cluster: Cluster) -> None:
+def test_a_forced_format_leaves_no_ledger(cluster: Cluster) -> None:
     journal = cluster.journal()
-    assert not journal.is_formatted()
     with pytest.raises(JournalError, match="not formatted"):
         journal.segments(1)
     journal.format(INFO)
-    assert journal.is_formatted()
-    assert (list(journal.segments(1)), journal.count(1), journal.namespace()) == ([], 0, INFO)
+    assert journal.namespace() == INFO
     write_segments(journal, (1, 4))
-    assert read_all(journal) == {2: "/000002", 3: "/000003"}
-    other = dataclasses.replace(INFO, cluster_id="CID-other")
-    with pytest.raises(JournalExistsError):
-        journal.format(other)
+    with pytest.raises(UnsupportedEditsLayoutError):
+        journal.start_segment(5, -70)
     assert len(cluster.ledgers()) == 1
-    journal.format(other, force=True)
-    assert (list(journal.segments(1)), cluster.ledgers()) == ([], [])
-    with pytest.raises(JournalError, match="not recovered"):
-        journal.start_segment(1, LAYOUT)
-    with pytest.raises(JournalError, match="cluster_id is CID-other, not CID-test"):
-        journal.recover(INFO)
+    journal.format(dataclasses.replace(INFO, cluster_id="CID-other"), force=True)
+    assert cluster.ledgers() == []
     with pytest.raises(JournalError, match="cluster_id is CID-other, not CID-test"):
         cluster.journal(namespace=INFO).segments(1)
-    journal.recover(other)
-
-
-def test_a_writer_recovers_first_and_an_unknown_layout_begins_nothing(
-    cluster: Cluster, journal: BookKeeperJournal
-) -> None:
-    with pytest.raises(JournalError, match="not recovered"):
-        journal.start_segment(1, LAYOUT)
-    journal.recover(INFO)
-    with pytest.raises(UnsupportedEditsLayoutError):
-        journal.start_segment(1, -70)
-    assert (cluster.names(), cluster.ledgers()) == ([], [])
-    journal.close()
-    journal.close()
-
-
-def test_a_segment_left_in_progress_is_recovered(cluster: Cluster, journal: BookKeeperJournal) -> None:
-    journal.recover(INFO)
-    writer = journal.start_segment(1, LAYOUT)
-    writer.append(beginning(1, 3))
-    writer.append(batch(4, [delete(4)]))
-    writer.abort()
-    writer.abort()
-    with pytest.raises(JournalError, match="abandoned"):
-        writer.append(batch(5, [delete(5)]))
-    with pytest.raises(JournalError, match="not recovered"):
-        journal.start_segment(5, LAYOUT)
-    assert extents(journal, 1) == []
-    # only the writer knows that the newest batch is acknowledged
-    assert extents(journal, 1, in_progress=True) == [(1, 3, True)]
-    journal.recover(INFO)
-    for each in (journal, cluster.journal()):
-        assert extents(each, 1) == extents(each, 1, in_progress=True) == [(1, 4, False)]
-    second = journal.start_segment(5, LAYOUT)
-    second.append(batch(5, [delete(5)]))
-    assert extents(journal, 1, in_progress=True) == [(1, 4, False), (5, 5, True)]
-    second.finalize(5)
-    assert extents(cluster.journal(), 1) == [(1, 4, False), (5, 5, False)]
-
-
-def test_a_segment_takes_what_follows_and_nothing_else(journal: BookKeeperJournal) -> None:
-    journal.recover(INFO)
-    writer = journal.start_segment(1, LAYOUT)
-    writer.append(whole(1, 3))
-    writer.finalize(3)
-    for first in (1, 3):
-        with pytest.raises(JournalError, match="transaction 3 exists"):
-            journal.start_segment(first, LAYOUT)
-        journal.recover(INFO)
-    writer = journal.start_segment(4, LAYOUT)
-    with pytest.raises(JournalError, match="expected txid 4, found 5"):
-        writer.append(beginning(5, 6))
-    writer.append(whole(4, 6))
-    with pytest.raises(JournalError, match="its last txid is 6"):
-        writer.finalize(7)
-    for call in (
-        lambda: journal.start_segment(7, LAYOUT),
-        lambda: journal.recover(INFO),
-        lambda: journal.format(INFO, force=True),
-    ):
-        with pytest.raises(JournalInUseError, match="segment 4 is being written"):
-            call()
-    writer.finalize(6)
-    assert extents(journal, 1) == [(1, 3, False), (4, 6, False)]
 
 
 def test_a_reader_gets_segments_from_a_txid_on(cluster: Cluster, journal: BookKeeperJournal) -> None:
@@ -425,24 +345,14 @@ def test_the_znodes_of_a_life_are_those_of_a_name_node(cluster: Cluster, journal
     text = f"dataLayoutVersion: {LAYOUT}\nledgerId: {number}\nfirstTxId: 78\nlastTxId: 83\n"
     assert nodes[f"{PATH}/ledgers/{cluster.names()[0]}"].data == text.encode()
     assert cluster.notes() == []
-    assert (
-        cluster.znode(f"/ledgers/{ledger}")
-        == (
-            f"BookieMetadataFormatVersion\t2\nquorumSize: 2\nensembleSize: 3\nlength: {_length(cluster, ledger)}\n"
-            "lastEntryId: 0\nstate: CLOSED\nsegment {\n"
-            + "".join(f'  ensembleMember: "{name}"\n' for name in _ensemble(cluster, ledger))
-            + '  firstEntryId: 0\n}\ndigestType: HMAC\npassword: ""\nackQuorumSize: 2\n'
-        ).encode()
+    content = cluster.znode(f"/ledgers/{ledger}") or b""
+    members = "".join(f'  ensembleMember: "{name}"\n' for name in parse_metadata(content).last_segment.bookies)
+    text = (
+        f"BookieMetadataFormatVersion\t2\nquorumSize: 2\nensembleSize: 3\nlength: {len(whole(78, 83).records)}\n"
+        f"lastEntryId: 0\nstate: CLOSED\nsegment {{\n{members}  firstEntryId: 0\n}}\ndigestType: HMAC\n"
+        'password: ""\nackQuorumSize: 2\n'
     )
-
-
-def _length(cluster: Cluster, ledger: str) -> int:
-    assert parse_metadata(cluster.znode(f"/ledgers/{ledger}") or b"").length == len(whole(78, 83).records)
-    return len(whole(78, 83).records)
-
-
-def _ensemble(cluster: Cluster, ledger: str) -> tuple[str, ...]:
-    return parse_metadata(cluster.znode(f"/ledgers/{ledger}") or b"").last_segment.bookies
+    assert content == text.encode()
 
 
 def test_what_name_nodes_leave_behind_is_recovered(cluster: Cluster, journal: BookKeeperJournal) -> None:

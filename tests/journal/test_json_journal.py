@@ -1,11 +1,10 @@
-"""The files of a JSON journal: names, segments, damage, and the state after a failure or a kill at any step."""
+"""The files of a JSON journal: names, segments, damage, URIs and locks."""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,13 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hadoop_common.storage_lock import StorageLock
-from journal.binary_codec import encode_op
 from journal.errors import (
     CorruptOpError,
     EditsTextError,
     JournalError,
-    JournalExistsError,
-    JournalInUseError,
     JournalStorageError,
     SegmentError,
     TransactionGapError,
@@ -32,51 +28,11 @@ from journal.json_folder import JsonManifest, decode_manifest, encode_manifest
 from journal.json_journal import JsonJournal
 from journal.json_segments import JsonFile, group_files, json_file_name
 from journal.open_journal import open_journal
-from journal.operation import EditOp
 from journal.ops import EndLogSegmentOp, MkdirOp, StartLogSegmentOp
-from tests.journal.journal_support import numbered
+from tests.journal.json_support import Steps, batch, deletes, edits, ends, folder, journal, rm, write_lines
 from tests.journal.wal_support import INFO, LAYOUT, delete, read_all
 
-
-def batch(first: int, *ops: EditOp, layout_version: int = LAYOUT) -> RecordBatch:
-    records = b"".join(encode_op(op, layout_version) for op in numbered(list(ops), first))
-    return RecordBatch(first, first + len(ops) - 1, records)
-
-
-def deletes(first: int, last: int) -> RecordBatch:
-    return batch(first, *map(delete, range(first, last + 1)))
-
-
-def edits(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir() if path.name.startswith("edits"))
-
-
-def ends(folder: Path) -> list[int]:
-    return json.loads((folder / "journal.json").read_text())["ends"]
-
-
-def write_lines(folder: Path, first: int, last: int, *lines: str, name: str = "") -> Path:
-    path = folder / (name or json_file_name(first, last))
-    path.write_text("".join(line + "\n" for line in lines))
-    return path
-
-
-def rm(txid: int) -> str:
-    return f'{{"OP":"RM","PATH":"/{txid:06d}","txid":{txid}}}'
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "log"
-
-
-@pytest.fixture
-def journal(folder: Path) -> Iterator[JsonJournal]:
-    made = JsonJournal(folder)
-    made.format(INFO)
-    made.recover(INFO)
-    yield made
-    made.close()
+__all__ = ["folder", "journal"]
 
 
 # ---- files and segments ------------------------------------------------------------------------------------
@@ -391,196 +347,3 @@ def test_a_member_of_a_set_that_fails_is_dropped(tmp_path: Path, monkeypatch: py
     assert read_all(journals) == {txid: f"/{txid:06d}" for txid in range(1, 5)}
     assert JsonJournal(tmp_path / "b").count(1, in_progress=True) == 2
     journals.close()
-
-
-# ---- faults and crashes at every durable step --------------------------------------------------------------
-
-
-class Steps:
-    """Counter of syncs, renames and removals below a directory; one step fails, each can be inspected."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
-        self._root = root
-        self._failing = 0
-        self.taken = 0
-        self.synced: set[int] = set()
-        self.look: Callable[[], None] = lambda: None
-        fsync = os.fsync
-        monkeypatch.setattr(os, "fsync", lambda fd: self._step(Path(f"/proc/self/fd/{fd}").readlink(), fsync, fd))
-        for name in ("replace", "unlink"):
-            self._watch(monkeypatch, name)
-
-    def fail(self, number: int) -> None:
-        """Let the step of this number from now on fail, 0 for none."""
-        self._failing, self.taken = number, 0
-
-    def _watch(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-        original = getattr(Path, name)
-
-        def watched(path: Path, *arguments: object, **options: object) -> object:
-            if name == "unlink" and (path.name == "in_use.lock" or not path.exists()):
-                return original(path, *arguments, **options)
-            return self._step(path, original, path, *arguments, **options)
-
-        monkeypatch.setattr(Path, name, watched)
-
-    def _step(self, path: Path, action: Callable[..., object], *arguments: object, **options: object) -> object:
-        if self._root not in (path, *path.parents):
-            return action(*arguments, **options)
-        self.taken += 1
-        if self.taken == self._failing:
-            raise OSError(28, "No space left on device", str(path))
-        self.look()
-        done = action(*arguments, **options)
-        if path.is_file():
-            self.synced.add(path.stat().st_ino)
-        self.look()
-        return done
-
-
-def write_more(journal: JsonJournal) -> None:
-    """Write two flushes, and an end without an END_LOG_SEGMENT."""
-    writer = journal.start_segment(3, LAYOUT)
-    try:
-        writer.append(batch(3, StartLogSegmentOp(), delete(4)))
-        writer.append(deletes(5, 6))
-        writer.finalize(6)
-    finally:
-        writer.abort()
-
-
-# write a file, sync it, rename it, sync the directory; twice for transactions, once for journal.json
-@pytest.mark.parametrize("step", range(1, 10))
-def test_what_fails_at_any_step_is_recovered(
-    journal: JsonJournal, folder: Path, monkeypatch: pytest.MonkeyPatch, step: int
-) -> None:
-    writer = journal.start_segment(1, LAYOUT)
-    writer.append(batch(1, StartLogSegmentOp(), EndLogSegmentOp()))
-    writer.finalize(2)
-    steps = Steps(monkeypatch, folder)
-    steps.fail(step)
-    with pytest.raises(JournalStorageError, match="No space left") as caught:
-        write_more(journal)
-    assert caught.value.exit_code == 6
-    assert not any(path.name.endswith(".tmp") for path in folder.iterdir())
-    with pytest.raises(JournalError, match="not recovered"):
-        journal.start_segment(3, LAYOUT)
-    steps.fail(0)
-    journal.recover(INFO)
-    acknowledged = 2 + 2 * ((step - 1) // 3)
-    reached = journal.count(1)
-    # an unsynced directory may have the new name all the same
-    assert reached == (acknowledged + 2 if step in (3, 6) else acknowledged)
-    writer = journal.start_segment(reached + 1, LAYOUT)
-    writer.append(deletes(reached + 1, reached + 1))
-    assert [segment.last for segment in journal.segments(1, in_progress=True)][-1] == reached + 1
-
-
-def test_these_are_all_steps(journal: JsonJournal, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = Steps(monkeypatch, folder)
-    writer = journal.start_segment(3, LAYOUT)
-    writer.append(batch(3, StartLogSegmentOp(), delete(4)))
-    assert steps.taken == 3
-    writer.append(deletes(5, 6))
-    writer.finalize(6)
-    assert steps.taken == 9
-
-
-class Crashes:
-    """Copies of the directory before and after every step, without unsynced bytes."""
-
-    def __init__(self, folder: Path, target: Path, steps: Steps) -> None:
-        self._folder, self._target, self._steps = folder, target, steps
-        self.copies: list[tuple[Path, int, int]] = []
-        self.acknowledged, self.kept_from = 0, 1
-        steps.look = self._take
-
-    def _take(self) -> None:
-        copy = self._target / str(len(self.copies))
-        copy.mkdir(parents=True)
-        for path in self._folder.iterdir():
-            if path.is_file() and path.name != "in_use.lock":
-                shutil.copy(path, copy)
-                if path.stat().st_ino not in self._steps.synced:
-                    os.truncate(copy / path.name, 0)
-        self.copies.append((copy, self.acknowledged, self.kept_from))
-
-
-def test_a_kill_at_any_step_keeps_what_was_acknowledged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "log"
-    folder.mkdir()
-    crashes = Crashes(folder, tmp_path / "copies", Steps(monkeypatch, folder))
-    journal = JsonJournal(folder)
-    journal.format(INFO)
-    formatted = len(crashes.copies)
-    journal.recover(INFO)
-    for first, end in ((1, True), (6, False), (11, True)):
-        writer = journal.start_segment(first, LAYOUT)
-        for part in (
-            batch(first, StartLogSegmentOp(), delete(first + 1)),
-            deletes(first + 2, first + 3),
-            batch(first + 4, EndLogSegmentOp() if end else delete(first + 4)),
-        ):
-            writer.append(part)
-            crashes.acknowledged = part.last
-        if end:
-            writer.finalize(first + 4)
-        else:
-            writer.abort()
-            journal.recover(INFO)
-    crashes.kept_from = 9
-    journal.purge(9)
-    journal.close()
-    monkeypatch.undo()
-    assert len(crashes.copies) > 60
-    for number, (copy, acknowledged, kept_from) in enumerate(crashes.copies):
-        check_copy(copy, acknowledged, kept_from, formatted=number >= formatted)
-
-
-def check_copy(copy: Path, acknowledged: int, kept_from: int, *, formatted: bool) -> None:
-    journal = JsonJournal(copy)
-    if not formatted and not journal.is_formatted():
-        journal.format(INFO)
-    journal.recover(INFO)
-    assert not any(path.name.endswith(".tmp") for path in copy.iterdir())
-    segments = journal.segments(kept_from)
-    last = segments[-1].last if segments else kept_from - 1
-    assert last >= acknowledged
-    if acknowledged:
-        assert segments[0].first == kept_from or segments[0].first < kept_from
-    found = [op.txid for segment in segments for op in segment.read(kept_from)]
-    assert found == list(range(kept_from, last + 1))
-    writer = journal.start_segment(last + 1, LAYOUT)
-    writer.append(batch(last + 1, StartLogSegmentOp(), EndLogSegmentOp()))
-    writer.finalize(last + 2)
-    assert journal.count(kept_from) == last + 2 - kept_from + 1
-    journal.close()
-
-
-def test_a_forced_format_that_was_killed_can_be_repeated(
-    journal: JsonJournal, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    writer = journal.start_segment(1, LAYOUT)
-    for txid in (1, 2):
-        writer.append(deletes(txid, txid))
-    writer.finalize(2)
-    with monkeypatch.context() as patch:
-        crashes = Crashes(folder, tmp_path / "copies", Steps(patch, folder))
-        journal.format(INFO, force=True)
-    assert len(crashes.copies) == 16
-    for copy, _, _ in crashes.copies[2:]:
-        other = JsonJournal(copy)
-        if edits(copy):
-            assert other.namespace() is None
-            with pytest.raises(JournalExistsError):
-                other.format(INFO)
-            with pytest.raises(JournalError, match="not formatted"):
-                other.recover(INFO)
-            other.close()
-        other.format(INFO, force=True)
-        assert (edits(copy), other.namespace()) == ([], INFO)
-
-
-def test_another_writer_is_refused_by_name(journal: JsonJournal, folder: Path) -> None:
-    with pytest.raises(JournalInUseError, match="held by this process"):
-        JsonJournal(folder).recover(INFO)
