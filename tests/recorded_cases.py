@@ -13,6 +13,7 @@ from typing import Any
 
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
+from tests.site_files import write_site
 
 RECORDED = Path(__file__).parent / "recorded"
 _TOOL = Path(__file__).parent / "tools" / "imgcmp.py"
@@ -80,15 +81,8 @@ class Case:
         return dict(note.split("=", 1) for note in notes)
 
     def write_configuration(self, folder: Path) -> Path:
-        """Write the configuration as Hadoop's files; return the directory."""
-        folder.mkdir()
-        properties = "".join(
-            f"<property><name>{key}</name><value>{value}</value></property>"
-            for key, value in self.configuration.items()
-        )
-        (folder / "core-site.xml").write_text("<configuration/>")
-        (folder / "hdfs-site.xml").write_text(f"<configuration>{properties}</configuration>")
-        return folder
+        """Write the configuration as Hadoop's file; return the directory."""
+        return write_site(folder, self.configuration)
 
     @property
     def new_layout(self) -> int | None:

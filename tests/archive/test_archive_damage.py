@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
 import shutil
 from dataclasses import dataclass
@@ -9,6 +11,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from archive.adding import AddOptions, add_directory
 from archive.archive import IDENTITY, Archive, open_archive
@@ -16,14 +19,17 @@ from archive.catalogue import COMMITS, MAIN
 from archive.checking import check_archive
 from archive.errors import ArchiveDamagedError, NoSuchMomentError
 from archive.history import moments, plan_restore, view_of
+from archive.object_store import FolderStore, FsspecStore
 from archive.restoring import RestoreOptions, fetched, restore
 from hadoop_common.names import image_name
 from image_format.md5_file import md5_path
 from tests.archive.random_history import cut_merge, have_same_meaning, random_ops
-from tests.archive.storage import segment, storage
-from tests.cli_runner import run_cli
+from tests.archive.restored import restored
+from tests.archive.storage import saved, segment, storage
+from tests.cli_runner import fingerprint, run_cli
 from tests.depth import SEED, chosen, scaled
 from tests.engine.image_builder import BASE_TXID
+from tests.engine.op_makers import mkdir
 
 Moment = tuple[str, int]
 
@@ -167,3 +173,151 @@ def test_an_older_image_replaces_a_damaged_one(scene: Scene, tmp_path: Path) -> 
     assert have_same_meaning(tmp_path / "out" / "current" / image_name(last[1]), scene.merged(last))
     drill = run_cli("archive", "drill", *words)
     assert (drill.code, newest.name in drill.err) == (3, True)
+
+
+def test_a_flipped_bit_is_found_and_costs_only_what_needs_it(archive: Archive, tmp_path: Path) -> None:
+    nn = storage(tmp_path / "nn")
+    middle = segment(nn, BASE_TXID, mkdir("/a", 16386))
+    last = segment(nn, middle, mkdir("/b", 16387))
+    add_directory(archive, nn)
+    for record in archive.catalogue().records:
+        path = tmp_path / "archive" / record.name
+        content = bytearray(path.read_bytes())
+        content[len(content) // 3] ^= 4
+        path.write_bytes(content)
+        report = check_archive(archive)
+        assert list(report.damaged) == [record.name]
+        first = BASE_TXID if record.name.startswith("images") else getattr(record, "first", 0)
+        assert report.lost == [(MAIN, first, last)]
+        if record.name.startswith("edits"):
+            restored(archive, first - 1, tmp_path / f"good-{first}")
+        with pytest.raises(ArchiveDamagedError):
+            restored(archive, last, tmp_path / "bad")
+        assert not (tmp_path / "bad").exists()
+        content[len(content) // 3] ^= 4
+        path.write_bytes(content)
+    assert check_archive(archive).sound
+
+
+def test_a_damaged_commit_is_repaired_from_the_objects(archive: Archive, tmp_path: Path) -> None:
+    nn = storage(tmp_path / "nn")
+    last = segment(nn, BASE_TXID, mkdir("/a", 16386))
+    add_directory(archive, nn)
+    names = archive.catalogue().names
+    for path in (tmp_path / "archive" / "catalogue").iterdir():
+        path.write_bytes(path.read_bytes()[:-1])
+    assert not check_archive(archive).sound
+    assert set(check_archive(archive, repair=True).adopted) == names
+    assert check_archive(archive).sound
+    restored(archive, last, tmp_path / "out")
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class KillingStore(FolderStore):
+    """A store that dies after so many steps, before or after the step took effect."""
+
+    def __init__(self, root: Path, steps: int) -> None:
+        super().__init__(root)
+        self._steps = steps
+
+    def _step(self) -> None:
+        self._steps -= 1
+        if self._steps == 0:
+            raise Killed
+
+    def put(self, name: str, source: Path) -> None:
+        self._step()
+        super().put(name, source)
+        self._step()
+
+    def remove(self, name: str) -> None:
+        self._step()
+        super().remove(name)
+        self._step()
+
+    def scratch(self) -> Path:
+        self._step()
+        return super().scratch()
+
+
+@pytest.mark.parametrize("seed", range(SEED, SEED + scaled(20, quick=2)))
+def test_kills_leave_only_garbage(seed: int, tmp_path: Path) -> None:
+    nn = storage(tmp_path / "nn")
+    root, last = tmp_path / "archive", BASE_TXID
+    for number in range(4):
+        last = segment(nn, last, mkdir(f"/{number}", 16386 + number))
+        known: range | None = None
+        for steps in range(seed % 3 + 1, 40, 3):
+            store = KillingStore(root, steps)
+            try:
+                add_directory(Archive(store), nn, AddOptions(restore_target=0, replay_rate=1))
+            except Killed:
+                archive = Archive(FolderStore(root))
+                view = view_of(archive.catalogue(), MAIN)
+                # what was published stays
+                assert known is None or set(known) <= set(moments(view)[0])
+                if view.images:
+                    known = moments(view)[0]
+            else:
+                break
+        archive = Archive(FolderStore(root))
+        assert moments(view_of(archive.catalogue(), MAIN)) == [range(BASE_TXID, last + 1)]
+    check_archive(archive, repair=True)
+    report = check_archive(archive)
+    assert (report.sound, report.garbage) == (True, [])
+    assert "/3" in saved(restored(archive, last, tmp_path / "out"), last)
+
+
+def test_prune_removes_only_what_no_kept_moment_needs(archive: Archive, tmp_path: Path) -> None:
+    nn = storage(tmp_path / "nn")
+    last = segment(nn, BASE_TXID, mkdir("/a", 16386))
+    restored_at = last
+    add_directory(archive, nn)
+    restored(archive, last, tmp_path / "made")
+    for name in (image_name(last), f"{image_name(last)}.md5"):
+        shutil.copy(tmp_path / "made" / "current" / name, nn / "current")
+    last = segment(nn, last, mkdir("/b", 16387))
+    add_directory(archive, nn, AddOptions(restore_target=0))
+    words = ("--archive", tmp_path / "archive", "--keep", "all for 1h", "--json")
+    dry = json.loads(run_cli("archive", "prune", *words, "--dry-run").out)
+    before = fingerprint(tmp_path / "archive")
+    assert sorted(each["name"].partition("/")[0] for each in dry["removed"]) == ["edits", "images"]
+    assert fingerprint(tmp_path / "archive") == before
+    done = json.loads(run_cli("archive", "prune", *words).out)
+    assert (done["removed"], done["bytes"]) == (dry["removed"], dry["bytes"])
+    assert moments(view_of(archive.catalogue(), MAIN)) == [range(restored_at, last + 1)]
+    assert "/a" in saved(restored(archive, last, tmp_path / "out"), last)
+
+
+def test_many_commits_become_one(archive: Archive, tmp_path: Path) -> None:
+    nn = storage(tmp_path / "nn")
+    last = BASE_TXID
+    for number in range(70):
+        last = segment(nn, last, mkdir(f"/{number}", 16386 + number))
+        add_directory(archive, nn)
+    assert len(archive.catalogue().commits) < 70
+    assert moments(view_of(archive.catalogue(), MAIN)) == [range(BASE_TXID, last + 1)]
+    assert check_archive(archive).garbage == []
+
+
+def test_a_repair_leaves_what_another_process_may_be_about_to_list(archive: Archive, tmp_path: Path) -> None:
+    add_directory(archive, storage(tmp_path / "nn"))
+    folder = tmp_path / "archive"
+    (folder / "edits").mkdir(mode=0o700, exist_ok=True)
+    young, old = folder / "edits" / "young.zst", folder / "edits" / "old.zst"
+    for path in (young, old):
+        path.write_bytes(b"stored, but not listed")
+    os.utime(old, (1, 1))
+    answer = run_cli("archive", "check", "--archive", folder, "--repair")
+    assert (answer.code, young.exists(), old.exists()) == (0, True, False)
+    assert "not listed: edits/young.zst" in answer.out
+    files = MemoryFileSystem()
+    store = FsspecStore("memory://age", files, "/age")
+    files.pipe_file("/age/edits/a", b"x")
+    age = store.age("edits/a")
+    assert age is not None
+    assert -1 < age < 600
+    assert store.age("edits/missing") is None

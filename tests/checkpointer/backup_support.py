@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.roles.backup.role import BackupRole
 from checkpointer.roles.backup.states import BackupState
+from checkpointer.storage.inspector import list_images
 from engine.observer import SilentObserver
 from hadoop_common.configuration import Configuration
 from journal.segment_file import list_segments
@@ -79,3 +85,34 @@ def assert_same_segments(namenode: StreamingNamenode, daemon: Daemon) -> None:
     for segment in ours:
         assert segment.last is not None
         assert segment.path.read_bytes() == namenode.content(segment.first, segment.last), segment.path.name
+
+
+TAMPERS: dict[str, Callable[[int, int, bytes], tuple[int, int, bytes]]] = {
+    "garbage": lambda first, count, records: (first, count, b"\x05" + bytes(40)),
+    "flipped": lambda first, count, records: (first, count, records[:-1] + bytes([records[-1] ^ 1])),
+    "cut": lambda first, count, records: (first, count, records[:-3]),
+    "empty": lambda first, count, records: (first, 0, b""),
+    "count": lambda first, count, records: (first, count + 1, records),
+    "gap": lambda first, count, records: (first + 1, count, records),
+    "again": lambda first, count, records: (first - 1, count, records),
+}
+
+
+@pytest.fixture
+def namenode(tmp_path: Path) -> Iterator[StreamingNamenode]:
+    with StreamingNamenode(tmp_path / "nn") as running:
+        yield running
+
+
+def config_for(namenode: StreamingNamenode, folder: Path, **changes: Any) -> CheckpointConfig:
+    return replace(backup_config(folder, namenode.rpc_port, namenode.http_port), **changes)
+
+
+@pytest.fixture
+def daemon(namenode: StreamingNamenode, tmp_path: Path) -> Iterator[Daemon]:
+    with Daemon(config_for(namenode, tmp_path / "backup")) as running:
+        yield running
+
+
+def images(folder: Path) -> list[int]:
+    return [image.txid for image in list_images(folder)]

@@ -140,11 +140,3 @@ def json_server(answers: dict[str, tuple[int, str]]) -> Iterator[JsonServer]:
         server.shutdown()
         serving.join()
         server.server_close()
-
-
-def write_site(folder: Path, values: dict[str, str]) -> Path:
-    """`hdfs-site.xml` with these values in `folder`; returns the folder."""
-    folder.mkdir(exist_ok=True)
-    rows = "".join(f"<property><name>{key}</name><value>{value}</value></property>" for key, value in values.items())
-    (folder / "hdfs-site.xml").write_text(f"<configuration>{rows}</configuration>")
-    return folder

@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
+import pytest
+
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.qjournal_protocol import inter_qjournal_service, qjournal_service
 from hadoop_rpc.server import RpcServer
@@ -155,3 +157,9 @@ def write_recorded(
         if segment is not segments[-1] or not leave_open:
             writer.finalize(segment.last)
     return segments
+
+
+@pytest.fixture
+def quorum(tmp_path: Path) -> Iterator[Quorum]:
+    with Quorum(tmp_path / "nodes") as running:
+        yield running

@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from checkpointer.daemon.service import CheckpointService
 from checkpointer.roles.role import Job, Progress, Upload, UploadTarget
 from engine.healing import HealedFault
 from engine.merge import MergeResult, Observer, Timings
@@ -157,3 +160,19 @@ class Clock:
 
     def wall(self) -> float:
         return START + self.now
+
+
+@pytest.fixture
+def role() -> FakeRole:
+    return FakeRole()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def service(role: FakeRole, clock: Clock) -> CheckpointService:
+    role.wall = clock.wall
+    return CheckpointService(role, standby_config(), clock=clock, wall=clock.wall)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -11,25 +10,10 @@ from checkpointer.storage.inspector import read_storage_info
 from hadoop_common.storage_info import StorageInfo
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
-from tests.checkpointer.quorum_support import Quorum, stub_on
-from tests.checkpointer.standby_support import PERIOD, TRANSACTIONS
-from tests.namenode_stub.stub_support import formatted
+from tests.checkpointer.quorum_support import Quorum, quorum, stub_on
+from tests.checkpointer.standby_support import stub_config
 
-
-@pytest.fixture
-def quorum(tmp_path: Path) -> Iterator[Quorum]:
-    with Quorum(tmp_path / "nodes") as running:
-        yield running
-
-
-@pytest.fixture
-def stub_config(tmp_path: Path) -> StubConfig:
-    return formatted(
-        tmp_path / "active",
-        checkpoint_transactions=TRANSACTIONS,
-        checkpoint_period=PERIOD,
-        rpc_address=("127.0.0.1", 0),
-    )
+__all__ = ["quorum", "stub_config"]
 
 
 def info_of(config: StubConfig) -> StorageInfo:

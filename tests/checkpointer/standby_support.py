@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.roles.standby.edit_source import EditSource
 from checkpointer.roles.standby.role import StandbyRole
 from checkpointer.storage.inspector import list_images
 from hadoop_common.tls.settings import WebAddresses
+from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from site_config.checkpoint_config import CheckpointConfig
 from tests.checkpointer.service_support import Clock, standby_config
+from tests.namenode_stub.stub_support import formatted
 
 TRANSACTIONS = 10
 
@@ -75,3 +80,33 @@ def write_edits(stub: NameNodeStub, label: str, count: int = TRANSACTIONS) -> in
 
 def images(folder: Path) -> list[int]:
     return [image.txid for image in list_images(folder / "current")]
+
+
+def rollbacks(folder: Path) -> list[int]:
+    return [image.txid for image in list_images(folder / "current") if image.rollback]
+
+
+@pytest.fixture
+def stub_config(tmp_path: Path) -> StubConfig:
+    return formatted(
+        tmp_path / "active",
+        checkpoint_transactions=TRANSACTIONS,
+        checkpoint_period=PERIOD,
+        rpc_address=("127.0.0.1", 0),
+    )
+
+
+@pytest.fixture
+def stub(stub_config: StubConfig) -> Iterator[NameNodeStub]:
+    with NameNodeStub(stub_config) as running:
+        yield running
+
+
+def daemon_of(stub: NameNodeStub, tmp_path: Path, **changes: Any) -> Daemon:
+    return Daemon(config_for(tmp_path, stub, **changes))
+
+
+@pytest.fixture
+def daemon(stub: NameNodeStub, tmp_path: Path) -> Iterator[Daemon]:
+    with daemon_of(stub, tmp_path) as running:
+        yield running

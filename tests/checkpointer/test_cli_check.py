@@ -35,11 +35,12 @@ from image_format.reader import ImageFile
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
 from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.checkpointer.leading_process import leading_process
-from tests.checkpointer.namenode_double import JsonServer, Running, double, json_server, write_site
+from tests.checkpointer.namenode_double import JsonServer, Running, double, json_server
 from tests.checkpointer.quorum_support import Quorum, write_recorded
 from tests.checkpointer.schemas import valid
 from tests.cli_runner import Outcome, fingerprint, run_cli
 from tests.servlets.support import INFO, NEW_TXID, OLD_IMAGE, OLD_TXID, OTHER_INFO, SEGMENT
+from tests.site_files import write_site
 
 DAEMON = {
     "/health/live": (200, '{"state": "ok", "message": "running"}'),
@@ -202,14 +203,6 @@ def test_the_namenode_says_how_old_its_image_is(site: Site) -> None:
     with json_server({"/jmx": (200, json.dumps({"beans": [bean]}))}) as jmx:
         site.values["dfs.namenode.http-address"] = jmx.url.removeprefix("http://")
         assert site.run("--only", "age").code == 2
-
-
-@pytest.fixture
-def closed_port() -> Iterator[int]:
-    """A port that is taken but not listened on."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        yield bound.getsockname()[1]
 
 
 def test_the_namenode_is_down(site: Site, closed_port: int) -> None:

@@ -15,6 +15,7 @@ from site_config.checkpoint_config import CheckpointConfig, Role
 from site_config.keys import DEFAULTS, KEYS
 from site_config.report import likely_role, report
 from tests.cli_runner import run_cli
+from tests.site_files import write_site
 
 ROOT = Path(__file__).parents[2]
 SINGLE = {"fs.defaultFS": "hdfs://nn.example.org:8020"}
@@ -32,14 +33,8 @@ def _user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("USER", "hdfs")
 
 
-def write(folder: Path, values: dict[str, str]) -> Path:
-    rows = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in values.items())
-    (folder / "hdfs-site.xml").write_text(f"<configuration>{rows}</configuration>")
-    return folder
-
-
 def keys_of(folder: Path, values: dict[str, str], *options: str, code: int = 0) -> dict[str, dict[str, Any]]:
-    outcome = run_cli("config", "--conf", write(folder, values), "--json", *options)
+    outcome = run_cli("config", "--conf", write_site(folder, values), "--json", *options)
     assert outcome.code == code, outcome.err
     return {row["key"]: row for row in json.loads(outcome.out)["keys"]}
 
@@ -63,7 +58,7 @@ def test_every_key_is_listed_with_its_status_and_default(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("period", "verdict"), [("60", "valid: the secondary role can"), ("soon", "not valid: ")])
 def test_the_last_line_tells_whether_it_is_valid(tmp_path: Path, period: str, verdict: str) -> None:
-    outcome = run_cli("config", "--conf", write(tmp_path, {**SINGLE, "dfs.namenode.checkpoint.period": period}))
+    outcome = run_cli("config", "--conf", write_site(tmp_path, {**SINGLE, "dfs.namenode.checkpoint.period": period}))
     *_, counts, last = outcome.out.splitlines()
     assert last.startswith(verdict)
     assert " 0 refused, " in counts
@@ -110,7 +105,7 @@ def test_all_faults_at_once(tmp_path: Path) -> None:
         "hadoop.security.authentication": "ldap",
         "hadoop.rpc.socket.factory.class.default": "org.apache.hadoop.net.SocksSocketFactory",
     }
-    outcome = run_cli("config", "--conf", write(tmp_path, values), "--json", "--role", "secondary")
+    outcome = run_cli("config", "--conf", write_site(tmp_path, values), "--json", "--role", "secondary")
     assert outcome.code == 2
     answer = json.loads(outcome.out)
     assert not answer["valid"]
@@ -132,7 +127,7 @@ def test_a_quorum_journal(tmp_path: Path) -> None:
         "dfs.ha.tail-edits.qjm.rpc.max-txns": "0",
         "checkpointer.standby.lag-alarm": "-1",
     }
-    outcome = run_cli("config", "--conf", write(tmp_path, values), "--json", "--role", "standby")
+    outcome = run_cli("config", "--conf", write_site(tmp_path, values), "--json", "--role", "standby")
     answer = json.loads(outcome.out)
     assert {fault["key"] for fault in answer["faults"]} == values.keys() - HA.keys()
     rows = {row["key"]: row for row in answer["keys"]}
@@ -154,7 +149,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_the_table(tmp_path: Path) -> None:
-    outcome = run_cli("config", "--conf", write(tmp_path, {**SINGLE, "fs.checkpoint.dir": "/x"}))
+    outcome = run_cli("config", "--conf", write_site(tmp_path, {**SINGLE, "fs.checkpoint.dir": "/x"}))
     assert outcome.code == 0
     assert "role secondary" in outcome.out
     assert "dfs.namenode.checkpoint.max-retries" in outcome.out

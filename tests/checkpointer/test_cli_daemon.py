@@ -36,6 +36,7 @@ from servlets.change_guard import ChangeGuard
 from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.cli_runner import run_cli
 from tests.namenode_stub.stub_support import wait_until
+from tests.site_files import write_site
 
 TRANSACTIONS = 1000
 
@@ -294,9 +295,7 @@ def test_a_bad_configuration_lists_all_its_faults(tmp_path: Path, command: str) 
         "dfs.namenode.checkpoint.txns": "0",
         "dfs.image.compress": "perhaps",
     }
-    properties = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in values.items())
-    (tmp_path / "hdfs-site.xml").write_text(f"<configuration>{properties}</configuration>")
-    outcome = run_cli(command, "--conf", tmp_path, "--role", "standby")
+    outcome = run_cli(command, "--conf", write_site(tmp_path, values), "--role", "standby")
     assert outcome.code == 2
     for key in [*values, "dfs.namenode.shared.edits.dir"]:
         assert key in outcome.err

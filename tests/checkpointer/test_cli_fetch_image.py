@@ -30,9 +30,10 @@ from image_format import publish
 from image_format.md5_file import format_md5, md5_of_file
 from image_format.reader import ImageFile
 from site_config.cluster import NameNodeAddress, active_first
-from tests.checkpointer.namenode_double import Running, double, write_site
+from tests.checkpointer.namenode_double import Running, double
 from tests.cli_runner import Outcome, fingerprint, run_cli
 from tests.servlets.support import INFO, NEW_IMAGE, NEW_TXID, OLD_IMAGE, OLD_TXID, OTHER_INFO
+from tests.site_files import write_site
 
 OLD_NAME = image_name(OLD_TXID)
 WHOLE = sorted([OLD_NAME, f"{OLD_NAME}.md5", f"{OLD_NAME}.VERSION"])
@@ -307,14 +308,6 @@ def test_a_cancelled_fetch_leaves_nothing(namenode: Running, shelf: Path) -> Non
     with pytest.raises(TransferError), ImageFolder(shelf) as opened:
         fetch_image([NameNodeAddress(namenode.url, None)], opened, FetchOptions(cancel=lambda: True))
     assert listing(shelf) == []
-
-
-@pytest.fixture
-def closed_port() -> Iterator[int]:
-    """A port that is bound but without a listener."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        yield bound.getsockname()[1]
 
 
 def test_all_namenodes_of_the_configuration_are_tried(

@@ -15,6 +15,7 @@ from image_tools.verify.catalogue import Severity
 from image_tools.verify.checker import verify_image
 from tests.cli_runner import fingerprint, run_cli
 from tests.recorded_cases import RECORDED, Case
+from tests.site_files import write_site
 
 CORRUPT = sorted(path.parent for path in RECORDED.glob("hadoop-2.7.3/corrupt/*/case.json"))
 RENAMES = Case(RECORDED / "hadoop-2.7.3" / "renames")
@@ -130,13 +131,8 @@ def test_an_open_segment_is_left_alone_and_named(tmp_path: Path) -> None:
     "codec", ["DefaultCodec", "GzipCodec", "BZip2Codec", "SnappyCodec", "Lz4Codec", "ZStandardCodec"]
 )
 def test_compression_comes_from_the_configuration(tmp_path: Path, codec: str) -> None:
-    conf = tmp_path / "conf"
-    conf.mkdir()
     name = f"org.apache.hadoop.io.compress.{codec}"
-    (conf / "hdfs-site.xml").write_text(
-        "<configuration><property><name>dfs.image.compress</name><value>true</value></property>"
-        f"<property><name>dfs.image.compression.codec</name><value>{name}</value></property></configuration>"
-    )
+    conf = write_site(tmp_path / "conf", {"dfs.image.compress": "true", "dfs.image.compression.codec": name})
     directory = tmp_path / "name"
     RENAMES.copy_to(directory)
     code, out, err = run_cli("merge", directory, "--conf", conf, "--json")

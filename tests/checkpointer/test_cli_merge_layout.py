@@ -39,6 +39,7 @@ from tests.cli_runner import fingerprint, run_cli
 from tests.engine.image_builder import BASE_TXID, ImageBuilder, Saved, numbered
 from tests.engine.op_makers import mkdir, times
 from tests.recorded_cases import PLAIN_CASES, RECORDED, Case, imgcmp
+from tests.site_files import write_site
 
 PLAIN_OLD = [case for case in PLAIN_CASES if case.id.startswith("hadoop-2.7.3/")]
 SUB_SECTIONED = Case(RECORDED / "hadoop-3.4.1" / "sub-sections")
@@ -297,13 +298,7 @@ def test_compressed_images_follow_the_configuration(wanted: str, expected: int, 
         "dfs.image.parallel.inode.threshold": "10",
         "checkpointer.image.parallel-compressed": wanted,
     }
-    properties = "".join(
-        f"<property><name>{key}</name><value>{text}</value></property>" for key, text in values.items()
-    )
-    conf = tmp_path / "conf"
-    conf.mkdir()
-    (conf / "hdfs-site.xml").write_text(f"<configuration>{properties}</configuration>")
-    (conf / "core-site.xml").write_text("<configuration/>")
+    conf = write_site(tmp_path / "conf", values)
     directory(tmp_path, files(40), [mkdir("/d", 20000)])
     code, out, err = run_cli("merge", tmp_path, "--conf", conf, "--json")
     assert code == 0, err
@@ -314,23 +309,17 @@ def test_compressed_images_follow_the_configuration(wanted: str, expected: int, 
 
 
 def test_sub_sections_follow_the_configuration(tmp_path: Path) -> None:
-    conf = tmp_path / "conf"
-    conf.mkdir()
-    values = {"load": "true", "target.sections": "3", "inode.threshold": "10"}
-    properties = "".join(
-        f"<property><name>dfs.image.parallel.{key}</name><value>{value}</value></property>"
-        for key, value in values.items()
-    )
-    (conf / "hdfs-site.xml").write_text(f"<configuration>{properties}</configuration>")
-    (conf / "core-site.xml").write_text("<configuration/>")
+    sections = "dfs.image.parallel.target.sections"
+    values = {"dfs.image.parallel.load": "true", sections: "3", "dfs.image.parallel.inode.threshold": "10"}
+    conf = write_site(tmp_path / "conf", values)
     directory(tmp_path, files(40), [mkdir("/d", 20000)])
     code, out, err = run_cli("merge", tmp_path, "--conf", conf, "--json")
     assert code == 0, err
     assert count_of(Path(json.loads(out)["image"]), "INODE") == 3
-    (conf / "hdfs-site.xml").write_text(f"<configuration>{properties.replace('>3<', '>0<')}</configuration>")
+    write_site(conf, {**values, sections: "0"})
     code, _, err = run_cli("merge", tmp_path, "--conf", conf)
     assert code == 2
-    assert "dfs.image.parallel.target.sections" in err
+    assert sections in err
 
 
 def test_an_image_with_sub_sections_gets_them_again(tmp_path: Path) -> None:
@@ -354,14 +343,10 @@ def store_over(path: Path, data: bytes) -> None:
 
 
 def test_operations_up_to_the_configured_size_are_merged(tmp_path: Path) -> None:
-    conf = tmp_path / "conf"
-    conf.mkdir()
-    (conf / "core-site.xml").write_text("<configuration/>")
     large = SetXAttrOp(src="/d", xattrs=(XAttr(0, "a", bytes(2000)),))
     directory(tmp_path, files(40), [mkdir("/d", 20000), large])
     for limit, expected in (("1k", 4), ("4k", 0)):
-        key = f"<property><name>dfs.namenode.max.op.size</name><value>{limit}</value></property>"
-        (conf / "hdfs-site.xml").write_text(f"<configuration>{key}</configuration>")
+        conf = write_site(tmp_path / "conf", {"dfs.namenode.max.op.size": limit})
         code, _, err = run_cli("merge", tmp_path, "--conf", conf, "--json")
         assert code == expected, err
         assert ("larger than dfs.namenode.max.op.size, 1024" in err) == (expected != 0)

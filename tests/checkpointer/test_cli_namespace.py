@@ -16,6 +16,7 @@ from tests.engine.image_builder import BASE_TXID
 from tests.engine.op_makers import mkdir
 from tests.image_format.image_support import RECORDED
 from tests.image_tools.test_image_compare import image_in
+from tests.site_files import write_site
 
 CASE = RECORDED / "hadoop-2.7.3" / "acl-xattr"
 IMAGE = ("--image", CASE / "after")
@@ -55,13 +56,8 @@ def test_ls_and_du_and_top_agree(tmp_path: Path) -> None:
 
 
 def test_the_newest_image_of_a_configuration(tmp_path: Path) -> None:
-    conf = tmp_path / "conf"
-    conf.mkdir()
     shutil.copytree(CASE / "after", tmp_path / "secondary" / "current")
-    (conf / "hdfs-site.xml").write_text(
-        "<configuration><property><name>dfs.namenode.checkpoint.dir</name>"
-        f"<value>{tmp_path}/secondary</value></property></configuration>"
-    )
+    conf = write_site(tmp_path / "conf", {"dfs.namenode.checkpoint.dir": f"{tmp_path}/secondary"})
     answer = run_cli("find", "--conf", conf, "/")
     assert answer.out == run_cli("find", *IMAGE, "/").out
     assert image_in(CASE / "after").name in answer.err

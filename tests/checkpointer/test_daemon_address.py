@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from checkpointer.daemon.daemon_address import candidate_urls
 from hadoop_common.configuration import Configuration, ConfigurationError
 from site_config.checkpoint_config import Role
 from tests.cli_runner import run_cli
+from tests.site_files import write_site
 
 SECONDARY = "dfs.namenode.secondary.http-address"
 BACKUP = "dfs.namenode.backup.http-address"
@@ -81,33 +81,19 @@ def answering(answer: bytes, status: int = 200) -> Iterator[int]:
         server.server_close()
 
 
-@pytest.fixture
-def closed_port() -> Iterator[int]:
-    """A port that is bound but without a listener, so that no other process gets it."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        yield bound.getsockname()[1]
-
-
-def write(folder: Path, values: dict[str, str]) -> Path:
-    rows = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in values.items())
-    (folder / "hdfs-site.xml").write_text(f"<configuration>{rows}</configuration>")
-    return folder
-
-
 DONE = json.dumps({"state": "done", "message": "checkpoint at txid 42"}).encode()
 
 
 def test_the_secondary_is_found_without_a_role(tmp_path: Path) -> None:
     with answering(DONE) as port:
-        conf = write(tmp_path, {**SINGLE, SECONDARY: f"127.0.0.1:{port}"})
+        conf = write_site(tmp_path, {**SINGLE, SECONDARY: f"127.0.0.1:{port}"})
         outcome = run_cli("checkpoint", "--conf", conf, "--force")
     assert (outcome.code, outcome.out) == (0, "checkpoint at txid 42\n")
 
 
 def test_the_next_address_is_tried(tmp_path: Path, closed_port: int) -> None:
     with answering(DONE) as port:
-        conf = write(tmp_path, {**SINGLE, SECONDARY: f"127.0.0.1:{closed_port}", BACKUP: f"127.0.0.1:{port}"})
+        conf = write_site(tmp_path, {**SINGLE, SECONDARY: f"127.0.0.1:{closed_port}", BACKUP: f"127.0.0.1:{port}"})
         assert run_cli("checkpoint", "--conf", conf).code == 0
         only = run_cli("checkpoint", "--conf", conf, "--role", "secondary")
     assert only.code == 7
@@ -117,7 +103,7 @@ def test_the_next_address_is_tried(tmp_path: Path, closed_port: int) -> None:
 
 def test_all_addresses_are_named_when_none_answers(tmp_path: Path, closed_port: int) -> None:
     values = {**SINGLE, SECONDARY: f"127.0.0.1:{closed_port}", BACKUP: f"localhost:{closed_port}"}
-    outcome = run_cli("checkpoint", "--conf", write(tmp_path, values), "--json")
+    outcome = run_cli("checkpoint", "--conf", write_site(tmp_path, values), "--json")
     assert outcome.code == 7
     assert json.loads(outcome.out)["exitCode"] == 7
     assert f"http://127.0.0.1:{closed_port} (secondary), http://localhost:{closed_port} (backup)" in outcome.err
@@ -126,6 +112,6 @@ def test_all_addresses_are_named_when_none_answers(tmp_path: Path, closed_port: 
 
 def test_a_daemon_that_breaks_off_is_not_taken_for_none(tmp_path: Path) -> None:
     with answering(b"") as port:
-        outcome = run_cli("checkpoint", "--conf", write(tmp_path, {**SINGLE, SECONDARY: f"127.0.0.1:{port}"}))
+        outcome = run_cli("checkpoint", "--conf", write_site(tmp_path, {**SINGLE, SECONDARY: f"127.0.0.1:{port}"}))
     assert outcome.code == 7
     assert "closed the connection" in outcome.err

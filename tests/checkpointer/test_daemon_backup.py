@@ -1,11 +1,8 @@
-"""The backup role against a NameNode that streams a recorded case, over real sockets."""
+"""A backup daemon beside a NameNode that streams: the whole way, faults of the stream, and checkpoints."""
 
 from __future__ import annotations
 
-import random
-import shutil
 import threading
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,46 +10,31 @@ from typing import Any
 import pytest
 
 from checkpointer.errors import RoleGaveUpError
-from checkpointer.roles.backup.role import BackupRole
 from checkpointer.roles.backup.states import BackupState
-from checkpointer.storage.inspector import list_images
-from engine.errors import CheckpointCancelledError, CheckpointError
 from engine.observer import SilentObserver
-from engine.settings import MergeSettings, ReplayRules
-from hadoop_common.errors import StorageError
-from hadoop_rpc.errors import RemoteError, RpcError
+from hadoop_rpc.errors import RemoteError
 from hadoop_rpc.journal_protocol import JournalClient, JournalInfo
-from image_format.reader import ImageFile
 from journal.segment_file import list_segments
 from servlets.status import TriggerState
-from site_config.checkpoint_config import CheckpointConfig
-from tests.checkpointer.backup_support import Daemon, assert_same_segments, backup_config, in_sync, play
+from tests.checkpointer.backup_support import (
+    TAMPERS,
+    Daemon,
+    assert_same_segments,
+    config_for,
+    daemon,
+    images,
+    in_sync,
+    namenode,
+    play,
+)
 from tests.checkpointer.fake_namenode import DEFAULT_CASE
 from tests.checkpointer.streaming_namenode import StreamingNamenode
-from tests.recorded_cases import RECORDED, Case, replications
+from tests.recorded_cases import RECORDED, Case
+
+__all__ = ["daemon", "namenode"]
 
 # each example runs a daemon for about a second
 pytestmark = pytest.mark.parameters(2)
-
-
-@pytest.fixture
-def namenode(tmp_path: Path) -> Iterator[StreamingNamenode]:
-    with StreamingNamenode(tmp_path / "nn") as running:
-        yield running
-
-
-def config_for(namenode: StreamingNamenode, folder: Path, **changes: Any) -> CheckpointConfig:
-    return replace(backup_config(folder, namenode.rpc_port, namenode.http_port), **changes)
-
-
-@pytest.fixture
-def daemon(namenode: StreamingNamenode, tmp_path: Path) -> Iterator[Daemon]:
-    with Daemon(config_for(namenode, tmp_path / "backup")) as running:
-        yield running
-
-
-def images(folder: Path) -> list[int]:
-    return [image.txid for image in list_images(folder)]
 
 
 # ---- the whole way -----------------------------------------------------------------------------------------
@@ -162,17 +144,6 @@ def test_a_gap_at_the_beginning_of_a_segment_is_closed(namenode: StreamingNameno
     assert in_sync(daemon)
     play(namenode)
     assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
-
-
-TAMPERS: dict[str, Callable[[int, int, bytes], tuple[int, int, bytes]]] = {
-    "garbage": lambda first, count, records: (first, count, b"\x05" + bytes(40)),
-    "flipped": lambda first, count, records: (first, count, records[:-1] + bytes([records[-1] ^ 1])),
-    "cut": lambda first, count, records: (first, count, records[:-3]),
-    "empty": lambda first, count, records: (first, 0, b""),
-    "count": lambda first, count, records: (first, count + 1, records),
-    "gap": lambda first, count, records: (first + 1, count, records),
-    "again": lambda first, count, records: (first - 1, count, records),
-}
 
 
 @pytest.mark.parametrize("kind", TAMPERS)
@@ -350,233 +321,3 @@ def test_no_image_is_returned_that_is_not_wanted(namenode: StreamingNamenode, da
     daemon.role.checkpoint(SilentObserver())
     assert list(daemon.role.upload(lambda: False, force=False)) == []
     assert len(namenode.ended) == 1
-
-
-# ---- storage -----------------------------------------------------------------------------------------------
-
-
-def test_another_namespace_is_refused_at_the_start(namenode: StreamingNamenode, tmp_path: Path) -> None:
-    config = config_for(namenode, tmp_path / "backup")
-    with Daemon(config):
-        pass
-    namenode.upgrade(namespace_id=namenode.info.namespace_id + 1)
-    with pytest.raises(StorageError, match="namespace_id"), Daemon(config):
-        pass
-
-
-def test_a_new_storage_needs_the_namenode(namenode: StreamingNamenode, tmp_path: Path) -> None:
-    config = config_for(namenode, tmp_path / "backup")
-    namenode.faults["image"] = 410
-    with pytest.raises(CheckpointError), Daemon(config):
-        pass
-    namenode.stop()
-    with pytest.raises(RpcError), Daemon(config):
-        pass
-    assert not (tmp_path / "backup" / "current").exists()
-    namenode.faults.clear()
-    namenode.start()
-    with Daemon(config) as daemon:
-        daemon.follow()
-        assert in_sync(daemon)
-
-
-def test_it_starts_while_the_namenode_is_down(namenode: StreamingNamenode, tmp_path: Path) -> None:
-    config = config_for(namenode, tmp_path / "backup")
-    with Daemon(config):
-        pass
-    namenode.stop()
-    with Daemon(config) as daemon:
-        daemon.follow()
-        assert daemon.role.alarms()
-        namenode.start()
-        daemon.follow(2)
-        assert in_sync(daemon)
-
-
-def test_an_image_that_is_too_old_is_fetched_again(namenode: StreamingNamenode, tmp_path: Path) -> None:
-    config = config_for(namenode, tmp_path / "backup")
-    with Daemon(config):
-        pass
-    with Daemon(config_for(namenode, tmp_path / "other")) as other:
-        other.follow()
-        for _ in range(3):
-            namenode.write(10)
-            other.checkpoint()
-    assert namenode.known_logs()[0].first > images(tmp_path / "backup/current")[-1] + 1
-    with Daemon(config) as daemon:
-        daemon.follow()
-        assert in_sync(daemon)
-        play(namenode)
-        assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
-
-
-def test_an_upgraded_namenode_is_started_over_with(namenode: StreamingNamenode, daemon: Daemon) -> None:
-    daemon.follow()
-    namenode.write(3)
-    namenode.upgrade(c_time=77)
-    namenode.restart()
-    daemon.follow(4)
-    assert in_sync(daemon)
-    assert daemon.role.storage_info().c_time == 77
-
-
-def test_a_namenode_with_newer_software_is_followed_during_a_rolling_upgrade(
-    namenode: StreamingNamenode, daemon: Daemon
-) -> None:
-    namenode.layouts_ahead = 1
-    daemon.follow()
-    assert in_sync(daemon)
-    play(namenode)
-    assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
-    namenode.restart()
-    daemon.follow(4)
-    assert in_sync(daemon)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_random_lives(seed: int, namenode: StreamingNamenode, daemon: Daemon) -> None:
-    """Batches, rolls, cuts, restarts and checkpoints in any order; the image at the end is Hadoop's."""
-    rng = random.Random(seed)
-    namenode.batches = lambda count: _sizes(count, rng)
-    while namenode.written < namenode.recorded_end - 1:
-        _act(rng, namenode, daemon)
-    daemon.follow(4)
-    assert in_sync(daemon)
-    found = Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint())
-    # the image may end some empty segments later
-    assert [each for each in found if not each.startswith("NS_INFO field 6")] == []
-    assert_same_segments(namenode, daemon)
-
-
-def _sizes(count: int, rng: random.Random) -> Iterator[int]:
-    while count:
-        size = rng.randint(1, count)
-        yield size
-        count -= size
-
-
-def _act(rng: random.Random, namenode: StreamingNamenode, daemon: Daemon) -> None:
-    choice = rng.random()
-    if choice < 0.55:
-        namenode.write(rng.randint(1, 30))
-    elif choice < 0.7:
-        daemon.follow()
-    elif choice < 0.8:
-        namenode.roll(streamed=rng.random() < 0.7)
-    elif choice < 0.9:
-        kind = rng.choice(list(TAMPERS))
-        good, namenode.tamper = namenode.tamper, TAMPERS[kind]
-        namenode.write(rng.randint(1, 4))
-        namenode.tamper = good
-    elif choice < 0.95:
-        namenode.restart()
-    else:
-        daemon.follow(3)
-        daemon.service.request(force=True, wait=True)
-
-
-def test_a_storage_directory_that_fails_is_left_out(namenode: StreamingNamenode, tmp_path: Path) -> None:
-    folders = (tmp_path / "a", tmp_path / "b")
-    config = config_for(namenode, tmp_path / "a", image_directories=folders, restore_directories=True)
-    with Daemon(config) as daemon:
-        daemon.follow()
-        namenode.write(3)
-        shutil.rmtree(folders[1] / "current")
-        namenode.roll()
-        assert in_sync(daemon)
-        daemon.follow()
-        assert daemon.role.storage()[str(folders[0])] == "in use"
-        assert "No such file" in daemon.role.storage()[str(folders[1])]
-        # it is created again if an operator wants it, and is complete with the next image
-        (folders[1] / "current").mkdir()
-        result = daemon.service.request(force=True, wait=True)
-        assert result.state is TriggerState.DONE
-        assert set(daemon.role.storage().values()) == {"in use"}
-        assert images(folders[1] / "current") == [result.details["txid"]]
-        play(namenode)
-        assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
-        assert_same_segments(namenode, daemon)
-
-
-def test_a_layout_that_does_not_fit_the_image_is_started_over_with(namenode: StreamingNamenode, tmp_path: Path) -> None:
-    config = config_for(namenode, tmp_path / "backup")
-    with Daemon(config):
-        pass
-    # VERSION was written after an upgrade, and the process was killed before it had the image
-    version = tmp_path / "backup/current/VERSION"
-    version.write_text(version.read_text().replace("layoutVersion=-63", "layoutVersion=-64"))
-    namenode.upgrade(layout_version=-64)
-    before = namenode.steps.count("image")
-    with Daemon(config) as daemon:
-        daemon.follow()
-        assert namenode.steps.count("image") == before + 1
-
-
-def test_images_have_the_layout_of_a_finalized_rolling_upgrade(namenode: StreamingNamenode, daemon: Daemon) -> None:
-    daemon.follow()
-    play(namenode)
-    namenode.upgrade(layout_version=-66)
-    namenode.restart()
-    daemon.follow(4)
-    assert in_sync(daemon)
-    daemon.role.reconfigure(daemon.config)
-    for _ in range(2):
-        with ImageFile.open(daemon.checkpoint()) as image:
-            assert image.layout_version == -66
-
-
-def test_new_settings_hold_from_the_next_checkpoint_on(namenode: StreamingNamenode, daemon: Daemon) -> None:
-    daemon.follow()
-    codec = "org.apache.hadoop.io.compress.GzipCodec"
-    daemon.role.reconfigure(replace(daemon.config, merge_settings=MergeSettings(codec=codec), transfer_timeout=7.0))
-    with ImageFile.open(daemon.checkpoint()) as image:
-        assert image.codec == codec
-
-
-def test_new_rules_of_replay_hold_for_all_edits_after_the_newest_image(
-    namenode: StreamingNamenode, daemon: Daemon
-) -> None:
-    """As in a NameNode that starts with the new setting; streamed edits were replayed by the old one."""
-    before = replications(daemon.role.latest_image())
-    daemon.follow()
-    play(namenode)
-    assert in_sync(daemon)
-    rules = ReplayRules(max_replication=1)
-    daemon.role.reconfigure(replace(daemon.config, merge_settings=MergeSettings(rules=rules)))
-    found = replications(daemon.checkpoint())
-    assert {factor for number, factor in found.items() if number not in before} == {1}
-
-
-def test_a_new_timeout_holds_for_the_next_call(namenode: StreamingNamenode, daemon: Daemon) -> None:
-    daemon.follow()
-    daemon.role.reconfigure(replace(daemon.config, rpc_timeout=3.0))
-    daemon.follow()
-    assert in_sync(daemon)
-    namenode.faults["startCheckpoint"] = "hang"
-    with pytest.raises(RpcError, match=r"within 3 s"):
-        daemon.role.checkpoint(SilentObserver())
-    namenode.faults.clear()
-    namenode.release()
-    daemon.follow(3)
-    assert in_sync(daemon)
-
-
-def test_a_start_is_cancelled_while_the_first_image_comes(namenode: StreamingNamenode, tmp_path: Path) -> None:
-    role = BackupRole(config_for(namenode, tmp_path / "backup"))
-    with pytest.raises(CheckpointCancelledError):
-        role.open(lambda: True)
-    assert not (tmp_path / "backup/current").exists()
-
-
-def test_a_checkpoint_is_cancelled_while_edits_are_fetched(namenode: StreamingNamenode, tmp_path: Path) -> None:
-    class Cancelled(SilentObserver):
-        def cancelled(self) -> bool:
-            return True
-
-    with Daemon(config_for(namenode, tmp_path / "backup"), streaming=False) as daemon:
-        daemon.follow()
-        namenode.roll()
-        with pytest.raises(CheckpointCancelledError):
-            daemon.role.checkpoint(Cancelled())
-        assert len(images(daemon.folder)) == 1
-        assert daemon.checkpoint().exists()

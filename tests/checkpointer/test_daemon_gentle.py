@@ -24,12 +24,6 @@ class Clock:
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[FakeNamenode]:
-    with FakeNamenode(tmp_path / "name") as running:
-        yield running
-
-
-@pytest.fixture
 def clock() -> Clock:
     return Clock()
 

@@ -33,12 +33,6 @@ HEAD = ["getTransactionId", "versionRequest", "rollEditLog", "getEditLogManifest
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[FakeNamenode]:
-    with FakeNamenode(tmp_path / "name") as running:
-        yield running
-
-
-@pytest.fixture
 def secondary(node: FakeNamenode, tmp_path: Path) -> Iterator[Secondary]:
     with Secondary.of(tmp_path, node) as running:
         yield running

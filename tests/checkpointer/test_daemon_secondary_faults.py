@@ -25,12 +25,6 @@ SEGMENTS = [f"segment-{first}" for first in (89, 111, 137)]
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[FakeNamenode]:
-    with FakeNamenode(tmp_path / "name") as running:
-        yield running
-
-
-@pytest.fixture
 def limits(request: pytest.FixtureRequest) -> dict[str, str]:
     """Return short timeouts for a test in which something hangs."""
     if getattr(request.node, "callspec", None) is None or request.node.callspec.params.get("fault") != "hang":

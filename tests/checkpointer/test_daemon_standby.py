@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,34 +23,23 @@ from journal.segment_file import list_segments
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
-from tests.checkpointer.standby_support import PERIOD, TRANSACTIONS, Daemon, config_for, images, write_edits
+from tests.checkpointer.standby_support import (
+    PERIOD,
+    Daemon,
+    config_for,
+    daemon,
+    images,
+    stub,
+    stub_config,
+    write_edits,
+)
 from tests.namenode_stub.stub_support import formatted
 from tests.recorded_cases import imgcmp, replications
 
+__all__ = ["daemon", "stub", "stub_config"]
+
 # each example runs a daemon for about a second
 pytestmark = pytest.mark.parameters(2)
-
-
-@pytest.fixture
-def stub_config(tmp_path: Path) -> StubConfig:
-    return formatted(
-        tmp_path / "active",
-        checkpoint_transactions=TRANSACTIONS,
-        checkpoint_period=PERIOD,
-        rpc_address=("127.0.0.1", 0),
-    )
-
-
-@pytest.fixture
-def stub(stub_config: StubConfig) -> Iterator[NameNodeStub]:
-    with NameNodeStub(stub_config) as running:
-        yield running
-
-
-@pytest.fixture
-def daemon(stub: NameNodeStub, tmp_path: Path) -> Iterator[Daemon]:
-    with Daemon(config_for(tmp_path, stub)) as running:
-        yield running
 
 
 def leftovers(folder: Path) -> list[str]:

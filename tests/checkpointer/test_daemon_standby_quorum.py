@@ -13,7 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from checkpointer.daemon.blueprints import daemon_blueprints, transfer_options
-from checkpointer.storage.inspector import list_images, read_storage_info
+from checkpointer.storage.inspector import read_storage_info
 from engine.healing import HealingMode
 from engine.settings import MergeSettings
 from hadoop_common.access import AccessControl
@@ -29,7 +29,7 @@ from servlets.status import TriggerState
 from site_config.merge_settings import replay_rules
 from tests.checkpointer.quorum_support import Quorum, config_of, stub_on, write_recorded
 from tests.checkpointer.standby_quorum_support import info_of, quorum, stub, stub_config
-from tests.checkpointer.standby_support import TRANSACTIONS, Daemon, images, write_edits
+from tests.checkpointer.standby_support import TRANSACTIONS, Daemon, images, rollbacks, write_edits
 from tests.namenode_stub.stub_support import formatted, wait_until
 from tests.recorded_cases import RECORDED, Case, imgcmp
 
@@ -96,10 +96,6 @@ def daemon_of(quorum: Quorum, stub: NameNodeStub, tmp_path: Path, **changes: obj
 def daemon(quorum: Quorum, stub: NameNodeStub, tmp_path: Path) -> Iterator[Daemon]:
     with daemon_of(quorum, stub, tmp_path) as running:
         yield running
-
-
-def rollbacks(folder: Path) -> list[int]:
-    return [image.txid for image in list_images(folder / "current") if image.rollback]
 
 
 def same_image(tmp_path: Path, txid: int) -> bool:

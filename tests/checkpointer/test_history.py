@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -57,12 +56,6 @@ def test_another_past_is_seen(image: int, ours: list[tuple[int, int]], said: str
 
 
 # ---- a namenode that was set back --------------------------------------------------------------------------
-
-
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[FakeNamenode]:
-    with FakeNamenode(tmp_path / "name") as running:
-        yield running
 
 
 @pytest.mark.parametrize("restarted", [False, True])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -179,12 +179,6 @@ def test_an_older_image_takes_the_place_of_one_that_cannot_be_read(tmp_path: Pat
 
 
 # ---- a secondary -------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[FakeNamenode]:
-    with FakeNamenode(tmp_path / "name") as running:
-        yield running
 
 
 @pytest.mark.parametrize("txid", [OLD, FAR], ids=["old", "far"])

@@ -40,6 +40,7 @@ from tests.checkpointer.secondary_support import Secondary, secondary_config
 from tests.checkpointer.service_support import Clock, standby_config
 from tests.cli_runner import run_cli
 from tests.namenode_stub.stub_support import wait_until
+from tests.site_files import write_site
 
 OLD, TAKEN = UploadResult.OLD_TRANSACTION_ID_FAILURE.name, UploadResult.SUCCESS.name
 INACTIVE = UploadResult.NOT_ACTIVE_NAMENODE_FAILURE.name
@@ -348,9 +349,7 @@ def daemon(tmp_path: Path, node: FakeNamenode) -> Iterator[Path]:
         "dfs.namenode.checkpoint.dir": str(tmp_path / "secondary"),
         "dfs.namenode.secondary.http-address": f"127.0.0.1:{port}",
     }
-    conf = tmp_path / "conf"
-    conf.mkdir()
-    _write_site(conf, values)
+    conf = write_site(tmp_path / "conf", values)
     config = secondary_config(tmp_path, node.rpc_port, node.http_port, **values)
     role, control = Secondary(config).role, Control(stop_within=30.0)
     role.open()
@@ -364,11 +363,6 @@ def daemon(tmp_path: Path, node: FakeNamenode) -> Iterator[Path]:
         control.stop()
         running.join()
         role.close()
-
-
-def _write_site(conf: Path, values: dict[str, str]) -> None:
-    properties = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in values.items())
-    (conf / "hdfs-site.xml").write_text(f"<configuration>{properties}</configuration>")
 
 
 def _takes_from(url: str) -> float | None:
@@ -431,7 +425,7 @@ def test_a_namenode_that_is_down_beside_the_active_is_a_warning(tmp_path: Path) 
         try:
             address = f"127.0.0.1:{server.server_address[1]}"
             values = {"fs.defaultFS": "hdfs://127.0.0.1:1", "dfs.namenode.secondary.http-address": address}
-            _write_site(tmp_path, values)
+            write_site(tmp_path, values)
             told = run_cli("checkpoint", "--conf", tmp_path, "--role", "secondary", "--force")
             as_json = run_cli("checkpoint", "--conf", tmp_path, "--role", "secondary", "--force", "--json")
         finally:

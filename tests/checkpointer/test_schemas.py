@@ -12,10 +12,10 @@ from hadoop_common.cli.output import as_failure
 from journal.errors import CorruptOpError
 from node_state.state import NodeState, RoleDetails, as_json
 from tests.checkpointer.fake_namenode import FakeNamenode
-from tests.checkpointer.namenode_double import write_site
 from tests.checkpointer.schemas import valid
 from tests.checkpointer.secondary_support import Secondary
 from tests.cli_runner import run_cli
+from tests.site_files import write_site
 from tests.tools.status_schema import FILE, schema
 
 

@@ -28,8 +28,9 @@ from namenode_stub.node import NameNodeStub
 from node_state.state import JournalNodeState
 from servlets.status import TriggerState
 from tests.checkpointer.service_support import Clock, standby_config
-from tests.checkpointer.standby_support import PERIOD, TRANSACTIONS, Daemon, config_for, write_edits
-from tests.namenode_stub.stub_support import formatted
+from tests.checkpointer.standby_support import Daemon, config_for, stub_config, write_edits
+
+__all__ = ["stub_config"]
 
 INFO = StorageInfo(-63, 7, 1000, "CID-a", "BP-1")
 
@@ -190,16 +191,6 @@ def test_what_is_present(journal: FakeJournal, wanted: tuple[int, int], found: l
 
 
 # ---- a daemon on another journal than a directory or a quorum ----------------------------------------------
-
-
-@pytest.fixture
-def stub_config(tmp_path: Path) -> StubConfig:
-    return formatted(
-        tmp_path / "active",
-        checkpoint_transactions=TRANSACTIONS,
-        checkpoint_period=PERIOD,
-        rpc_address=("127.0.0.1", 0),
-    )
 
 
 @pytest.mark.parametrize("in_progress", [False, True])

@@ -9,54 +9,34 @@ from typing import Any
 import pytest
 
 import checkpointer.roles.standby.folder_edits as view_module
-from checkpointer.storage.inspector import list_images
 from checkpointer.storage.rollback_images import latest_rollback_image, promote_rollback_images
 from hadoop_common.names import image_name
 from image_format.md5_file import md5_path, read_md5_file
 from image_format.reader import ImageFile
 from journal.ops import EditOp, RollingUpgradeStartOp
 from journal.segment_file import list_segments
-from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
-from tests.checkpointer.standby_support import PERIOD, TRANSACTIONS, Daemon, config_for, images, write_edits
+from tests.checkpointer.standby_support import (
+    TRANSACTIONS,
+    Daemon,
+    config_for,
+    daemon,
+    daemon_of,
+    images,
+    rollbacks,
+    stub,
+    stub_config,
+    write_edits,
+)
 from tests.checkpointer.storage_support import refuse_to_load
-from tests.namenode_stub.stub_support import formatted
+
+__all__ = ["daemon", "stub", "stub_config"]
 
 # each example runs a daemon for about a second
 pytestmark = pytest.mark.parameters(2)
 
 ROLL = 120.0
-
-
-@pytest.fixture
-def stub_config(tmp_path: Path) -> StubConfig:
-    return formatted(
-        tmp_path / "active",
-        checkpoint_transactions=TRANSACTIONS,
-        checkpoint_period=PERIOD,
-        rpc_address=("127.0.0.1", 0),
-    )
-
-
-@pytest.fixture
-def stub(stub_config: StubConfig) -> Iterator[NameNodeStub]:
-    with NameNodeStub(stub_config) as running:
-        yield running
-
-
-def daemon_of(stub: NameNodeStub, tmp_path: Path, **changes: object) -> Daemon:
-    return Daemon(config_for(tmp_path, stub, namenode_rpc_addresses=(stub.rpc_address,), **changes))
-
-
-@pytest.fixture
-def daemon(stub: NameNodeStub, tmp_path: Path) -> Iterator[Daemon]:
-    with daemon_of(stub, tmp_path) as running:
-        yield running
-
-
-def rollbacks(folder: Path) -> list[int]:
-    return [image.txid for image in list_images(folder / "current") if image.rollback]
 
 
 # ---- following ---------------------------------------------------------------------------------------------

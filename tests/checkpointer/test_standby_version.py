@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,9 +33,11 @@ from journal.segment_file import list_segments
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
-from tests.checkpointer.standby_support import PERIOD, TRANSACTIONS, Daemon, config_for, images, write_edits
+from tests.checkpointer.standby_support import PERIOD, TRANSACTIONS, Daemon, daemon_of, images, stub, write_edits
 from tests.namenode_stub.stub_support import formatted
 from tests.recorded_cases import imgcmp
+
+__all__ = ["stub"]
 
 # each example runs a daemon for about a second
 pytestmark = pytest.mark.parameters(2)
@@ -229,12 +230,6 @@ def stub_config(tmp_path: Path) -> StubConfig:
     )
 
 
-@pytest.fixture
-def stub(stub_config: StubConfig) -> Iterator[NameNodeStub]:
-    with NameNodeStub(stub_config) as running:
-        yield running
-
-
 def free_address() -> tuple[str, int]:
     """One that a server may be bound to again as soon as it has ended; an ephemeral port may not."""
     with socket.create_server(("127.0.0.1", 0)) as found:
@@ -255,10 +250,6 @@ def upgrade(config: StubConfig, **changes: object) -> StorageInfo:
         assert folder is not None
         write_version(folder, info)
     return info
-
-
-def daemon_of(stub: NameNodeStub, tmp_path: Path, **changes: object) -> Daemon:
-    return Daemon(config_for(tmp_path, stub, namenode_rpc_addresses=(stub.rpc_address,), **changes))
 
 
 def in_step(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:

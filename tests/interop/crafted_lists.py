@@ -1,160 +1,22 @@
 """Crafted operation lists: every operation of layout -63, with fields that a client sends and fields that none sends.
 
-`SETUP` makes the namespace that every list starts from. A `Crafter` makes a list for a seed. It keeps a rough model of
-the namespace, so that most operations fit, and departs from it now and then: other spellings of a path, names that
-NameNodes reserve, paths that do not exist, and values beyond what a client can ask for.
+A `Crafter` makes a list for a seed. It keeps a rough model of the namespace, so that most operations fit, and departs
+from it now and then: other spellings of a path, names that NameNodes reserve, paths that do not exist, and values
+beyond what a client can ask for.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
 from journal import ops
-from journal.ops import AclEntry, Block, EditOp, PermissionStatus, XAttr
+from journal.ops import Block, EditOp
 from tests.engine.op_makers import add, close, mkdir
-from tests.engine.snapshot_support import allow, create
-
-FIRST_INODE = 16386
-FIRST_BLOCK = (1 << 30) + 1
-FIRST_STAMP = 1001
-TIME = 5000
-LARGEST = (1 << 63) - 1
-FLAT = ("/", "/d1", "/d1/sub", "/d2", "/d2/in", "/d3", "/d4", "/acl", "/x", "/x/y", "/x/y/z", "/ü")
-FILES = ("/d1/f1", "/d1/f2", "/d1/sub/g", "/d2/a", "/d2/in/b", "/d3/q", "/x/y/z/deep", "/ü/ö", "/e1", "/e2")
-OPEN = ("/open", "/d2/o", "/d1/sub/o")
-LINKS = ("/l", "/d2/l")
-ODD_NAMES = (
-    ".snapshot",
-    ".reserved",
-    ".inodes",
-    "raw",
-    ".",
-    "..",
-    "",
-    " ",
-    "a:b",
-    "ü",
-    "\U0001d49c",
-    "\ud800",
-    "a\nb",
-    "-",
-)
+from tests.interop.crafted_values import FIRST_BLOCK, FIRST_STAMP, LARGEST, ODD_NAMES, CraftedValues, link, token
 
 
-def _blocks(first: int, count: int, size: int = 128) -> tuple[Block, ...]:
-    return tuple(Block(FIRST_BLOCK + n, size, FIRST_STAMP + n) for n in range(first, first + count))
-
-
-def _setup() -> list[EditOp]:
-    made: list[EditOp] = []
-    number = iter(range(FIRST_INODE, FIRST_INODE + 1000))
-    block = iter(range(0, 1000, 2))
-    made += [mkdir(path, next(number)) for path in FLAT[1:]]
-    made += [allow("/d2"), allow("/x")]
-    for path in (*FILES, *OPEN):
-        blocks = _blocks(next(block), 2) if path[1] != "e" else ()
-        made.append(add(path, next(number)))
-        for at, each in enumerate(blocks):
-            made.append(ops.AllocateBlockIdOp(block_id=each.block_id))
-            made.append(ops.SetGenstampV2Op(genstamp=each.genstamp))
-            empty = each._replace(num_bytes=0)
-            made.append(ops.AddBlockOp(path=path, blocks=(*blocks[at - 1 : at], empty) if at else (empty,)))
-        if path not in OPEN:
-            made.append(close(path, blocks=blocks))
-    for path in LINKS:
-        made.append(_link(path, next(number), "/d1/f1"))
-    default = tuple(
-        AclEntry(kind, 1, 5, name) for kind, name in ((0, None), (0, "eve"), (1, None), (2, None), (3, None))
-    )
-    access = tuple(
-        AclEntry(kind, 0, 6, name) for kind, name in ((0, None), (0, "eve"), (1, None), (2, None), (3, None))
-    )
-    made += [
-        create("s1", "/d2"),
-        create("s1", "/x"),
-        ops.SetAclOp(src="/acl", acl_entries=(*access, *default)),
-        ops.SetAclOp(src="/d1/f2", acl_entries=access),
-        ops.SetQuotaOp(src="/d3", ns_quota=1000, ds_quota=1 << 40),
-        ops.SetQuotaByStorageTypeOp(src="/d4", storage_type=1, ds_quota=1 << 40),
-        ops.SetXAttrOp(src="/d1", xattrs=(XAttr(0, "a", b"1"), XAttr(1, "b", None))),
-        ops.SetStoragePolicyOp(path="/d4", policy_id=12),
-        ops.AddCachePoolOp(pool=ops.CachePoolInfo("p1", "eve", "staff", 0o755, 1 << 30, 1000)),
-        ops.AddCacheDirectiveOp(directive=ops.CacheDirectiveInfo(1, "/d1", 1, "p1", LARGEST // 4)),
-        ops.UpdateMasterKeyOp(key=ops.DelegationKey(1, LARGEST // 2, b"key")),
-        ops.GetDelegationTokenOp(token=token(1), expiry_time=LARGEST // 2),
-        mkdir("/d2/in/late", next(number), 6000),
-    ]
-    return made
-
-
-def _link(path: str, inode_id: int, target: str, mtime: int = TIME) -> EditOp:
-    owner = PermissionStatus("hdfs", "supergroup", 0o777)
-    return ops.SymlinkOp(inode_id=inode_id, path=path, target=target, mtime=mtime, atime=mtime, permissions=owner)
-
-
-def token(number: int) -> ops.DelegationTokenIdent:
-    """A token of master key 1."""
-    return ops.DelegationTokenIdent("eve", "yarn", "", TIME, LARGEST // 2, number, 1)
-
-
-SETUP: Sequence[EditOp] = _setup()
-
-
-@dataclass
-class _Model:
-    """The state after the list's operations so far, if every one was applied."""
-
-    directories: list[str] = field(default_factory=lambda: [*FLAT, "/d2/in/late"])
-    files: list[str] = field(default_factory=lambda: [*FILES])
-    opened: list[str] = field(default_factory=lambda: [*OPEN])
-    links: list[str] = field(default_factory=lambda: [*LINKS])
-    blocks: dict[str, tuple[Block, ...]] = field(
-        default_factory=lambda: {path: _blocks(2 * number, 2) for number, path in enumerate((*FILES[:8], *OPEN))}
-    )
-    snapshottable: list[str] = field(default_factory=lambda: ["/d2", "/x"])
-    snapshots: list[tuple[str, str]] = field(default_factory=lambda: [("/d2", "s1"), ("/x", "s1")])
-    pools: list[str] = field(default_factory=lambda: ["p1"])
-    directives: list[int] = field(default_factory=lambda: [1])
-    tokens: list[int] = field(default_factory=lambda: [1])
-    inode: int = FIRST_INODE + 500
-    block: int = 500
-    clock: int = 10_000
-
-    def places(self) -> list[list[str]]:
-        return [self.directories, self.files, self.opened, self.links]
-
-    def forget(self, path: str) -> None:
-        for kind in self.places():
-            kind[:] = [each for each in kind if each != path and not each.startswith(path + "/")]
-
-    def move(self, source: str, target: str) -> None:
-        for kind in self.places():
-            kind[:] = [
-                target + each[len(source) :] if each == source or each.startswith(source + "/") else each
-                for each in kind
-            ]
-        for path in [each for each in self.blocks if each == source or each.startswith(source + "/")]:
-            self.blocks[target + path[len(source) :]] = self.blocks.pop(path)
-
-    def exists(self, path: str) -> bool:
-        return any(path in kind for kind in self.places())
-
-
-class Crafter:
-    """A generator of one list.
-
-    Args:
-        seed: fixes the list.
-        odd_paths: the share of paths with an unusual spelling.
-        odd_values: the share of values that no client can ask for.
-    """
-
-    def __init__(self, seed: int, *, odd_paths: float = 0.05, odd_values: float = 0.06) -> None:
-        self._chance = random.Random(seed)
-        self._odd_paths, self._odd_values = odd_paths, odd_values
-        self._model = _Model()
+class Crafter(CraftedValues):
+    """A generator of one list."""
 
     def make(self) -> list[EditOp]:
         """Return the list: 5 to 30 operations between the markers of a segment."""
@@ -199,106 +61,6 @@ class Crafter:
             (self._token, 3),
             (self._rolling_upgrade, 1),
         ]
-
-    # ---- values --------------------------------------------------------------------------------------------
-
-    def _happens(self, share: float) -> bool:
-        return self._chance.random() < share
-
-    def _value(self, usual: int, *odd: int) -> int:
-        return self._chance.choice(odd) if self._happens(self._odd_values) else usual
-
-    def _now(self) -> int:
-        self._model.clock += self._chance.randint(0, 20)
-        return self._value(self._model.clock, 0, -1, -2, 1, LARGEST, -LARGEST - 1)
-
-    def _inode_id(self) -> int:
-        self._model.inode += 1
-        return self._value(self._model.inode, -1, 1, 16384, 16385, FIRST_INODE, self._model.inode + 100, LARGEST)
-
-    def _permissions(self) -> PermissionStatus:
-        user, group = self._chance.choice(("hdfs", "eve", "ü")), self._chance.choice(("supergroup", "staff"))
-        return PermissionStatus(user, group, self._mode())
-
-    def _mode(self) -> int:
-        return self._value(self._chance.choice((0o755, 0o644, 0o700, 0o1777)), 0, 0o2755, 0o4755, 0o7777, 0o177777)
-
-    def _block(self, size: int = 0) -> Block:
-        self._model.block += 1
-        number = self._model.block
-        return Block(FIRST_BLOCK + number, self._value(size, -1, 129, LARGEST), FIRST_STAMP + number)
-
-    def _acl(self, *, default: bool) -> tuple[AclEntry, ...]:
-        named = [AclEntry(self._chance.choice((0, 1)), 0, self._chance.randint(0, 7), n) for n in ("eve", "ü")]
-        named = sorted(named[: self._chance.randint(0, 2)], key=lambda entry: entry.type)
-        bits = self._chance.randint(0, 7)
-        users = [entry for entry in named if entry.type == 0]
-        groups = [entry for entry in named if entry.type == 1]
-        mask = [AclEntry(2, 0, bits)] if named else []
-        access = [AclEntry(0, 0, 7), *users, AclEntry(1, 0, 5), *groups, *mask, AclEntry(3, 0, bits)]
-        entries = [*access, *(entry._replace(scope=1) for entry in access if default)]
-        if self._happens(self._odd_values):
-            self._chance.shuffle(entries)
-        if self._happens(self._odd_values):
-            del entries[self._chance.randrange(len(entries))]
-        return tuple(entries)
-
-    def _xattrs(self) -> tuple[XAttr, ...]:
-        def one() -> XAttr:
-            space, name = self._chance.choice((0, 1, 2, 3, 4)), self._chance.choice(("a", "b", "c", "ü"))
-            return XAttr(space, name, self._chance.choice((b"", b"1", b"22", None)))
-
-        return tuple(one() for _ in range(self._value(self._chance.randint(1, 2), 0, 4)))
-
-    # ---- paths ---------------------------------------------------------------------------------------------
-
-    def _of(self, *kinds: list[str]) -> str:
-        """Return a path of one of these kinds, sometimes of another kind or a missing one."""
-        if self._happens(0.04):
-            kinds = tuple(self._model.places())
-        if self._happens(0.03):
-            return self._chance.choice(("/none", "/d1/none", "/none/none", "/d1/f1/none"))
-        known = [path for kind in kinds for path in kind]
-        return self._chance.choice(known) if known else "/none"
-
-    def _new(self) -> str:
-        """Return a path whose last name is new in most cases."""
-        parent = self._of(self._model.directories)
-        name = self._chance.choice(ODD_NAMES) if self._happens(self._odd_paths) else f"n{self._chance.randint(1, 99)}"
-        return f"{'' if parent == '/' else parent}/{name}"
-
-    def _any(self) -> str:
-        return self._of(*self._model.places())
-
-    def _spelled(self, path: str) -> str:
-        """Return the path, sometimes with an unusual spelling."""
-        if not self._happens(self._odd_paths):
-            return path
-        head, _, tail = path.rpartition("/")
-        return self._chance.choice(
-            (
-                path + "/",
-                path + "//",
-                "/" + path,
-                path.replace("/", "//"),
-                path[1:],
-                path + "/.",
-                path + "/..",
-                head + "/./" + tail,
-                head + "/x/../" + tail,
-                "/l/" + tail,
-                "/.reserved/raw" + path,
-                "/.reserved/.inodes/16386",
-                "/.reserved/.inodes/16386/" + tail,
-                "/.reserved",
-                head + "/.snapshot/" + tail,
-                path + "/.snapshot/s1",
-                path + "/.snapshot",
-                "",
-                "/",
-                "//",
-            )
-        )
 
     # ---- files ---------------------------------------------------------------------------------------------
 
@@ -467,7 +229,7 @@ class Crafter:
         path = self._new()
         if not self._model.exists(path):
             self._model.links.append(path)
-        return _link(self._spelled(path), self._inode_id(), self._chance.choice(("/d1", "f", "", "/ü")), self._now())
+        return link(self._spelled(path), self._inode_id(), self._chance.choice(("/d1", "f", "", "/ü")), self._now())
 
     # ---- attributes ----------------------------------------------------------------------------------------
 

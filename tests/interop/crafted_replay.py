@@ -34,7 +34,7 @@ from journal.ops import (
 from journal.segment_file import list_segments, read_transactions
 from journal.segment_output import write_ops
 from tests.engine.image_builder import ImageBuilder, numbered
-from tests.interop.crafted_lists import SETUP
+from tests.interop.crafted_values import SETUP
 from tests.interop.hadoop import Hadoop, HadoopRefusedError
 from tests.interop.hadoop_home import OLDEST
 from tests.recorded_cases import imgcmp

@@ -16,8 +16,8 @@ from journal.segment_copies import read_log
 from tests.checkpointer.quorum_support import Quorum, write_recorded
 from tests.cli_runner import fingerprint, run_cli
 from tests.engine.image_builder import BASE_TXID, HADOOP2, ROOT, ImageBuilder, Saved
-from tests.journal_node.journal_node_servers import write_conf
 from tests.recorded_cases import RECORDED, Case
+from tests.site_files import write_site
 
 NAMESPACE = StorageInfo(HADOOP2, 7, 0, "CID-hand", "BP-1-127.0.0.1-1")
 SEGMENTS = Case(RECORDED / "hadoop-2.7.3" / "segments")
@@ -208,7 +208,7 @@ def test_a_quorum_is_copied(source: Path, tmp_path: Path) -> None:
         segments = write_recorded(quorum, namespace, current, leave_open=True)
         arguments = ("edits", "convert", quorum.uri, f"json://{tmp_path}/json", "--version-file", version)
         assert run_cli(*arguments).code == 0
-        conf = write_conf(tmp_path / "conf", {"dfs.ha.tail-edits.in-progress": "true", "hadoop.user.name": "hdfs"})
+        conf = write_site(tmp_path / "conf", {"dfs.ha.tail-edits.in-progress": "true", "hadoop.user.name": "hdfs"})
         code, out, err = run_cli(*arguments, "--force", "--in-progress", "--conf", conf, "--json")
         assert code == 0, err
         assert (json.loads(out)["segments"], json.loads(out)["lastTxid"]) == (len(segments), segments[-1].last)

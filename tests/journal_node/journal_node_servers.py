@@ -62,13 +62,6 @@ def config_of(values: dict[str, str]) -> JournalNodeConfig:
     return JournalNodeConfig.from_configuration(Configuration.from_mapping(values, {}))
 
 
-def write_conf(folder: Path, values: dict[str, str]) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    rows = "".join(f"<property><name>{key}</name><value>{value}</value></property>" for key, value in values.items())
-    (folder / "hdfs-site.xml").write_text(f"<configuration>{rows}</configuration>")
-    return folder
-
-
 @contextmanager
 def running(places: Sequence[Place], among: Sequence[Place], **more: str) -> Iterator[list[JournalNodeServer]]:
     """Run nodes in this process at `places`, of a journal on the nodes `among`."""

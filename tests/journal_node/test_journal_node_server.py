@@ -28,9 +28,10 @@ from namenode_stub.demo_conf import free_ports, write_configuration
 from namenode_stub.formatting import format_storage, new_storage_info
 from namenode_stub.node import NameNodeStub
 from tests.cli_runner import run_cli
-from tests.journal_node.journal_node_servers import Place, config_of, format_all, properties, running, write_conf
+from tests.journal_node.journal_node_servers import Place, config_of, format_all, properties, running
 from tests.journal_node.journal_node_support import HEADER, JOURNAL, NAMESPACE, Writer, batch
 from tests.namenode_stub.stub_support import wait_until
+from tests.site_files import write_site
 
 SEGMENT = "edits_0000000000000000001-0000000000000000003"
 
@@ -171,7 +172,7 @@ def formatted_pair(places: list[Place]) -> Iterator[list[Place]]:
 
 
 def conf_of(place: Place, places: list[Place], **more: str) -> Path:
-    return write_conf(place.root / "conf", properties(place, places, **more))
+    return write_site(place.root / "conf", properties(place, places, **more))
 
 
 def test_format_from_peers(formatted_pair: list[Place]) -> None:
@@ -369,7 +370,7 @@ def test_the_service_manager_is_told(places: list[Place], tmp_path: Path) -> Non
 
 def test_what_keeps_a_node_from_starting_is_told(places: list[Place], tmp_path: Path) -> None:
     place = places[0]
-    faulty = write_conf(tmp_path / "faulty", {**properties(place, [place]), "dfs.journalnode.handler.count": "0"})
+    faulty = write_site(tmp_path / "faulty", {**properties(place, [place]), "dfs.journalnode.handler.count": "0"})
     refused = run_cli("journalnode", "run", "--conf", faulty)
     assert (refused.code, "dfs.journalnode.handler.count" in refused.err) == (2, True)
     (place.root / "journal" / JOURNAL).mkdir(parents=True)

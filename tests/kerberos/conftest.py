@@ -8,6 +8,7 @@ import pytest
 
 from hadoop_rpc.kerberos import log_in
 from tests.interop.hadoop_home import SERVER, skip_without
+from tests.kerberos.callers import add_users
 from tests.kerberos.kdc import Kdc, skip_without_kdc
 from tests.kerberos.secure_conf import add_principals, java_options
 
@@ -22,6 +23,12 @@ def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
         patch.setenv("JAVA_TOOL_OPTIONS", java_options(running))
         add_principals(running)
         yield running
+
+
+@pytest.fixture(scope="module")
+def realm(kdc: Kdc) -> Kdc:
+    add_users(kdc)
+    return kdc
 
 
 @pytest.fixture(scope="module")

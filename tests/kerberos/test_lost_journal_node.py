@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 import pytest
 
@@ -27,6 +26,7 @@ from tests.journal_node.journal_node_support import JOURNAL, NAMESPACE, Writer
 from tests.kerberos.callers import login
 from tests.kerberos.kdc import REALM, Kdc
 from tests.kerberos.secure_conf import secure
+from tests.site_files import write_site
 
 pytestmark = [pytest.mark.interop]
 
@@ -62,9 +62,7 @@ def confs(kdc: Kdc, tmp_path: Path) -> list[HadoopConf]:
 
 
 def policy(conf: HadoopConf, users: str) -> None:
-    (conf.folder / "hadoop-policy.xml").write_text(
-        f"<configuration><property><name>{ACL}</name><value>{escape(users)}</value></property></configuration>"
-    )
+    write_site(conf.folder, {ACL: users}, "hadoop-policy.xml")
 
 
 def server_of(conf: HadoopConf) -> JournalNodeServer:

@@ -25,7 +25,7 @@ from tests.interop.cluster import NameNode
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_home import release_of, skip_without
 from tests.interop.our_daemon import OurDaemon
-from tests.kerberos.callers import add_users, login
+from tests.kerberos.callers import login
 from tests.kerberos.kdc import REALM, Kdc
 from tests.kerberos.secure_conf import secure
 from tests.servlets.support import INFO, OLD_IMAGE, OLD_TXID
@@ -91,12 +91,6 @@ def server() -> Iterator[_OpenServer]:
 @pytest.fixture
 def url(server: _OpenServer) -> str:
     return f"http://localhost:{server.server_address[1]}"
-
-
-@pytest.fixture(scope="module")
-def realm(kdc: Kdc) -> Kdc:
-    add_users(kdc)
-    return kdc
 
 
 def fetch(url: str, folder: Path) -> None:

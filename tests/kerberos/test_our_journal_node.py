@@ -29,20 +29,15 @@ from journal_node.server import JournalNodeServer
 from tests.interop.hadoop_conf import HadoopConf, free_port
 from tests.interop.hadoop_process import port_is_open, wait_until
 from tests.journal_node.journal_node_support import JOURNAL, NAMESPACE, Writer
-from tests.kerberos.callers import SERVERS, USERS, Tap, add_users, get, login
+from tests.kerberos.callers import SERVERS, USERS, Tap, get, login
 from tests.kerberos.kdc import REALM, Kdc
 from tests.kerberos.secure_conf import secure
 from tests.kerberos.secure_journal_node import running
+from tests.site_files import site_xml, write_site
 
 pytestmark = [pytest.mark.interop]
 
 EVERYBODY = ("", *SERVERS, *USERS)
-
-
-@pytest.fixture(scope="module")
-def realm(kdc: Kdc) -> Kdc:
-    add_users(kdc)
-    return kdc
 
 
 def conf(kdc: Kdc, root: Path, **properties: str) -> HadoopConf:
@@ -128,10 +123,7 @@ def test_each_protocol_is_for_its_own(realm: Kdc, node: JournalNodeServer) -> No
 
 def test_a_list_of_the_policy_counts(realm: Kdc, tmp_path: Path) -> None:
     settings = conf(realm, tmp_path)
-    policy = "<configuration><property><name>{}</name><value>{}</value></property></configuration>"
-    (settings.folder / "hadoop-policy.xml").write_text(
-        policy.format("security.qjournal.service.protocol.acl", "somebody admins")
-    )
+    write_site(settings.folder, {"security.qjournal.service.protocol.acl": "somebody admins"}, "hadoop-policy.xml")
     log_in(login(realm, "nn"))
     with (
         running(settings) as server,
@@ -173,14 +165,13 @@ def test_lists_are_read_anew(realm: Kdc, tmp_path: Path, caplog: pytest.LogCaptu
     running.start()
     try:
         wait_until(lambda: port_is_open(settings_rpc), "the JournalNode")
-        listed = f"<configuration><property><name>{key}</name><value>{{}}</value></property></configuration>"
         answers.append(reload("<configuration/>", "the access lists were reloaded: nothing changed"))
-        answers.append(reload(listed.format("somebody"), f"reloaded: {key} (*) → (somebody)"))
+        answers.append(reload(site_xml({key: "somebody"}), f"reloaded: {key} (*) → (somebody)"))
         answers.append(reload("<configuration><", "is faulty, the previous one still applies"))
-        answers.append(reload(listed.format("somebody,hdfs"), f"{key} (somebody) → (hdfs, somebody)"))
+        answers.append(reload(site_xml({key: "somebody,hdfs"}), f"{key} (somebody) → (hdfs, somebody)"))
         assert "need a restart" not in caplog.text
         settings.update({"dfs.journalnode.handler.count": "3"})
-        answers.append(reload(listed.format("*"), "other settings changed too and need a restart"))
+        answers.append(reload(site_xml({key: "*"}), "other settings changed too and need a restart"))
     finally:
         control.stop()
         running.join(600)

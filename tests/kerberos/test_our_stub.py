@@ -22,19 +22,13 @@ from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_home import CLIENT, skip_without
 from tests.interop.hadoop_process import wait_until
 from tests.interop.our_daemon import OurDaemon
-from tests.kerberos.callers import SERVERS, USERS, Tap, add_users, get, login, tickets
+from tests.kerberos.callers import SERVERS, USERS, Tap, get, login, tickets
 from tests.kerberos.kdc import Kdc
 from tests.kerberos.secure_conf import secure_conf
 
 pytestmark = [pytest.mark.interop]
 
 EVERYBODY = ("", *SERVERS, *USERS)
-
-
-@pytest.fixture(scope="module")
-def realm(kdc: Kdc) -> Kdc:
-    add_users(kdc)
-    return kdc
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_process import wait_until
 from tests.interop.our_daemon import OurDaemon
 from tests.journal_node.journal_node_support import JOURNAL, NAMESPACE, Writer, batch
-from tests.kerberos.callers import add_users, get, login
+from tests.kerberos.callers import get, login
 from tests.kerberos.kdc import Kdc
 from tests.kerberos.secure_conf import HOST, private
 from tests.kerberos.secure_site import mkdirs
@@ -38,12 +38,6 @@ SHORT = {
     "checkpointer.port.idle-timeout": "3s",
     "checkpointer.port.stall-timeout": "3s",
 }
-
-
-@pytest.fixture(scope="module")
-def realm(kdc: Kdc) -> Kdc:
-    add_users(kdc)
-    return kdc
 
 
 def address(text: str) -> Address:

@@ -22,7 +22,7 @@ from tests.interop.cluster import JournalNode, NameNode
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_process import port_is_open
 from tests.journal_node.journal_node_support import JOURNAL, NAMESPACE, Writer
-from tests.kerberos.callers import add_users, login
+from tests.kerberos.callers import login
 from tests.kerberos.kdc import Kdc
 from tests.kerberos.secure_conf import private
 from tests.kerberos.secure_journal_node import running
@@ -62,12 +62,6 @@ class _JournalNode(JournalNode):
 def _listens(url: str, rpc: tuple[str, int]) -> bool:
     parts = urlsplit(url)
     return port_is_open(rpc) and port_is_open((parts.hostname or "", parts.port or 0))
-
-
-@pytest.fixture(scope="module")
-def realm(kdc: Kdc) -> Kdc:
-    add_users(kdc)
-    return kdc
 
 
 def assert_same(theirs: dict[Asked, int], ours: dict[Asked, int]) -> None:

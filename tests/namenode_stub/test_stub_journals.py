@@ -23,18 +23,14 @@ from namenode_stub.edit_journals import check_shared_edits, journal_name, open_e
 from namenode_stub.image_store import local_segments, manifest
 from namenode_stub.node import NameNodeStub
 from namenode_stub.storage import StorageLocks, check_storage
-from tests.checkpointer.quorum_support import Quorum
+from tests.checkpointer.quorum_support import Quorum, quorum
 from tests.namenode_stub.ha_support import paths, running, status
 from tests.namenode_stub.stub_support import formatted, stub_config_for, uris, wait_until
 
+__all__ = ["quorum"]
+
 NOBODY = "qjournal://127.0.0.1:1;127.0.0.1:2;127.0.0.1:3/ns1"
 WHOLE = ((1, 3), (4, 6), (7, 9))
-
-
-@pytest.fixture
-def quorum(tmp_path: Path) -> Iterator[Quorum]:
-    with Quorum(tmp_path / "nodes") as nodes:
-        yield nodes
 
 
 @pytest.fixture

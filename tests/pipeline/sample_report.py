@@ -33,13 +33,8 @@ _TREE: dict[str, dict[str, tuple[float, tuple[str, ...]]]] = {
         "warehouse": (
             412,
             (
-                "sales_orders",
-                "clickstream_hourly",
-                "inventory_daily",
-                "customer_360",
-                "payments",
-                "returns",
-                "staging_tmp",
+                *("sales_orders", "clickstream_hourly", "inventory_daily", "customer_360"),
+                *("payments", "returns", "staging_tmp"),
             ),
         ),
         "raw": (268, ("kafka", "cdc_mysql", "sftp_inbound", "partner_feeds", "appsflyer")),
@@ -66,6 +61,8 @@ _TREE: dict[str, dict[str, tuple[float, tuple[str, ...]]]] = {
     "apps": {"spark": (9, ("history", "jars")), "tez": (1.2, ()), "ml-platform": (26, ("models", "runs", "artifacts"))},
     "tmp": {"hive": (6, ()), "distcp-7f31": (4.1, ()), "presto": (2.4, ())},
 }
+
+_OWNERS = ("etl", "hive", "hbase", "kafka-connect", "spark-ml", "yarn", "m.okafor", "s.lindqvist", "airflow", "nobody")
 
 
 def sample_report() -> NamespaceReport:
@@ -211,19 +208,7 @@ def _round(value: float) -> int:
 
 
 def _owners(chance: random.Random, total: int) -> ReportSection:
-    names = (
-        "etl",
-        "hive",
-        "hbase",
-        "kafka-connect",
-        "spark-ml",
-        "yarn",
-        "m.okafor",
-        "s.lindqvist",
-        "airflow",
-        "nobody",
-    )
-    shares = sorted((chance.uniform(0.1, 1) ** 3 for _ in names), reverse=True)
+    shares = sorted((chance.uniform(0.1, 1) ** 3 for _ in _OWNERS), reverse=True)
     sizes = [int(total * share / sum(shares)) for share in shares]
     columns = (
         ReportColumn("owner", "text", "Owner"),
@@ -240,9 +225,9 @@ def _owners(chance: random.Random, total: int) -> ReportSection:
             int(size / (chance.uniform(3, 70) * MIB)),
             GENERATED - timedelta(hours=chance.expovariate(0.01)),
         )
-        for name, size in zip(names, sizes, strict=True)
+        for name, size in zip(_OWNERS, sizes, strict=True)
     )
-    bars = tuple(Bar(name, size) for name, size in zip(names, sizes, strict=True))
+    bars = tuple(Bar(name, size) for name, size in zip(_OWNERS, sizes, strict=True))
     return ReportSection(
         "owners",
         "Owners",

@@ -23,6 +23,7 @@ from tests.pipeline.gated_daemon import GATE
 from tests.pipeline.spark_cluster import ClusterError, SparkCluster, wait_until
 from tests.pipeline.spark_events import read_events, tasks_by_executor
 from tests.recorded_cases import ALL_CASES, Case
+from tests.site_files import write_site
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,14 +116,8 @@ def job(cluster: SparkCluster, name: str, *words: str, conf: dict[str, str] | No
 def merge_job(cluster: SparkCluster, storage: Path, shared: bool, conf: dict[str, str], driver: str) -> Driver:
     """`checkpointer merge` in parts that are small enough for several tasks."""
     site = storage.with_name(f"{storage.name}-conf")
-    site.mkdir()
-    values = {"shared-storage": str(shared).lower(), "partitions": "4"}
-    properties = "".join(
-        f"<property><name>checkpoint.engine.spark.{key}</name><value>{value}</value></property>"
-        for key, value in values.items()
-    )
-    (site / "core-site.xml").write_text("<configuration/>")
-    (site / "hdfs-site.xml").write_text(f"<configuration>{properties}</configuration>")
+    engine = "checkpoint.engine.spark"
+    write_site(site, {f"{engine}.shared-storage": str(shared).lower(), f"{engine}.partitions": "4"})
     words = ["merge", str(storage), "--engine", "spark", "--master", cluster.url, "--conf", str(site), "--json"]
     return Driver(cluster, ["checkpointer", *words], cluster.environment(conf, driver))
 

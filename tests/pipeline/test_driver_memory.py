@@ -17,6 +17,7 @@ from bench.generate import BLOCK_SIZE, Shape, generate_edits, generate_image
 from checkpointer.merging.offline import merge_directory, plan_directory
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from tests.pipeline.spark_events import bytes_to_driver, event_log_conf, write_defaults
+from tests.site_files import write_site
 
 FILES = 5_000_000
 TRANSACTIONS = 20_000
@@ -107,11 +108,7 @@ def test_the_report_adds_up(storage: Path, tmp_path: Path) -> None:
 @pytest.mark.deep
 def test_the_merge_is_that_of_the_local_engine(storage: Path, tmp_path: Path) -> None:
     folder = tmp_path / "merge"
-    conf = tmp_path / "conf"
-    conf.mkdir()
-    memory = f"<property><name>checkpoint.engine.spark.driver-memory</name><value>{DRIVER_MEMORY}</value></property>"
-    (conf / "core-site.xml").write_text("<configuration/>")
-    (conf / "hdfs-site.xml").write_text(f"<configuration>{memory}</configuration>")
+    conf = write_site(tmp_path / "conf", {"checkpoint.engine.spark.driver-memory": str(DRIVER_MEMORY)})
     options = ["--engine", "spark", "--master", "local[2]", "--conf", str(conf), "--json"]
     merged = run(folder, "checkpointer", "merge", str(storage), *options)
     image = Path(merged["image"])

@@ -20,6 +20,7 @@ from tests.checkpointer.secondary_support import differences, image_txids, lefto
 from tests.pipeline.gated_daemon import GATE
 from tests.pipeline.quick_java import quick_java
 from tests.pipeline.spark_cluster import wait_until
+from tests.site_files import write_site
 
 _SECONDS = 600.0
 _ROOT = Path(__file__).resolve().parents[2]
@@ -62,12 +63,7 @@ class Daemon:
             values["checkpoint.engine.spark.conf.spark.python.daemon.module"] = "tests.pipeline.gated_daemon"
             environment |= {GATE: str(self.gate), "PYTHONPATH": str(_ROOT)}
             (self.gate / "free").write_text(str(free_tasks))
-        (conf := folder / "conf").mkdir()
-        properties = "".join(
-            f"<property><name>{key}</name><value>{value}</value></property>" for key, value in values.items()
-        )
-        (conf / "core-site.xml").write_text("<configuration/>")
-        (conf / "hdfs-site.xml").write_text(f"<configuration>{properties}</configuration>")
+        conf = write_site(folder / "conf", values)
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "checkpointer", "run", "--conf", str(conf), "--role", "secondary"],

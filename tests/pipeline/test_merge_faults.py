@@ -25,6 +25,7 @@ from tests.pipeline.merge_support import ON_SPARK, merge_on_spark
 from tests.pipeline.mortal_daemon import DEATH
 from tests.pipeline.quick_java import quick_java
 from tests.recorded_cases import RECORDED, Case
+from tests.site_files import write_site
 
 CASE = Case(RECORDED / "hadoop-3.4.1" / "renames")
 _ROOT = Path(__file__).resolve().parents[2]
@@ -157,13 +158,7 @@ def test_the_merge_after_a_driver_that_was_killed_is_right(folder: Path, tmp_pat
 @pytest.mark.deep
 def test_a_worker_killed_amid_a_part_costs_one_try(folder: Path, tmp_path: Path) -> None:
     values = {"partitions": "3", "conf.spark.python.daemon.module": "tests.pipeline.mortal_daemon"}
-    properties = "".join(
-        f"<property><name>checkpoint.engine.spark.{key}</name><value>{value}</value></property>"
-        for key, value in values.items()
-    )
-    (site := tmp_path / "conf").mkdir()
-    (site / "core-site.xml").write_text("<configuration/>")
-    (site / "hdfs-site.xml").write_text(f"<configuration>{properties}</configuration>")
+    site = write_site(tmp_path / "conf", {f"checkpoint.engine.spark.{key}": text for key, text in values.items()})
     death = tmp_path / "death"
     words = ["merge", str(folder), "--engine", "spark", "--master", "local[2,3]", "--conf", str(site), "--json"]
     ended = subprocess.run(

@@ -7,7 +7,6 @@ import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -22,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import NameOID
 
 from hadoop_common.tls.settings import TlsConfig
+from tests.site_files import site_xml
 
 STORE_PASSWORD, TRUST_PASSWORD = "marked-store-secret", "marked-trust-secret"
 HERE = ("localhost", "127.0.0.1")
@@ -101,8 +101,7 @@ def _made(
 
 
 def write_xml(path: Path, properties: dict[str, str]) -> Path:
-    rows = (f"<property><name>{k}</name><value>{escape(v)}</value></property>" for k, v in properties.items())
-    path.write_text(f"<configuration>{''.join(rows)}</configuration>")
+    path.write_text(site_xml(properties))
     return path
 
 

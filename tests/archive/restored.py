@@ -1,0 +1,26 @@
+"""Directories restored from an archive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from archive.archive import Archive
+from archive.history import only_history, plan_restore, view_of
+from archive.restoring import RestoreOptions, fetched, restore
+from tests.recorded_cases import RECORDED, Case
+
+CASES = [
+    Case(path)
+    for release in ("hadoop-2.7.3", "hadoop-3.3.6", "hadoop-3.5.0")
+    for path in sorted((RECORDED / release).iterdir())
+    if (path / "case.json").is_file()
+]
+
+
+def restored(archive: Archive, txid: int, target: Path, branch: str = "", **options: object) -> Path:
+    catalogue = archive.catalogue()
+    view = view_of(catalogue, branch or only_history(catalogue))
+    with fetched(archive, plan_restore(view, txid), target.with_name(target.name + "-source")) as source:
+        made = restore(source, target, RestoreOptions(**options))  # type: ignore[arg-type]
+    assert made.txid == txid
+    return target

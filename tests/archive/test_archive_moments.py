@@ -1,0 +1,133 @@
+"""Moments of an archive found by time, by a deletion and by a path."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from archive.adding import add_directory
+from archive.archive import Archive
+from archive.catalogue import MAIN
+from archive.fetching import fetch_segment
+from archive.history import view_of
+from archive.path_log import path_log
+from archive.restoring import deletion_of, txid_at
+from tests.archive.storage import saved, segment, storage
+from tests.cli_runner import run_cli
+from tests.engine.image_builder import BASE_TXID
+from tests.engine.op_makers import add, close, delete, mkdir, rename
+from tests.site_files import write_site
+
+# ---- finding moments ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def mistake(archive: Archive, tmp_path: Path) -> tuple[Archive, Path, int]:
+    """An archive in which /data/warehouse was renamed, and its directory deleted, at time 9000; the deletion's txid."""
+    nn = storage(tmp_path / "nn")
+    middle = segment(
+        nn, BASE_TXID, mkdir("/data", 16386), mkdir("/data/tmp", 16387), add("/data/tmp/f", 16388), close("/data/tmp/f")
+    )
+    last = segment(
+        nn,
+        middle,
+        rename("/data/tmp", "/data/warehouse", 8000),
+        mkdir("/x", 16389, 8500),
+        delete("/data", 9000),
+        mkdir("/y", 16390, 9500),
+    )
+    add_directory(archive, nn)
+    return archive, tmp_path, last - 2
+
+
+def test_a_moment_is_found_by_time_and_by_a_deletion(mistake: tuple[Archive, Path, int]) -> None:
+    archive, folder, deleted = mistake
+    view = view_of(archive.catalogue(), MAIN)
+    assert deletion_of(archive, view, "/data/warehouse/f", folder) == deleted
+    assert deletion_of(archive, view, "/data//warehouse/", folder) == deleted
+    assert deletion_of(archive, view, "/data/tmp", folder) == deleted
+    assert txid_at(archive, view, 8999, folder) == deleted - 1
+    assert txid_at(archive, view, 9000, folder) == deleted
+    assert txid_at(archive, view, 99999, folder) == deleted + 2
+    answer = run_cli(
+        "archive", "restore", "--archive", folder / "archive", "--before-delete", "/nothing", "--out", folder / "no"
+    )
+    assert (answer.code, "no archived transaction deletes /nothing" in answer.err) == (2, True)
+
+
+def test_the_log_follows_renames_in_both_directions(mistake: tuple[Archive, Path, int]) -> None:
+    archive, folder, deleted = mistake
+    view = view_of(archive.catalogue(), MAIN)
+    by_new = path_log(archive, view, "/data/warehouse/f", folder)
+    assert [(each.operation, each.known_as) for each in by_new] == [
+        ("OP_ADD", "/data/tmp/f"),
+        ("OP_CLOSE", "/data/tmp/f"),
+        ("OP_RENAME", "/data/warehouse/f"),
+        ("OP_DELETE", "/data/warehouse/f"),
+    ]
+    by_old = path_log(archive, view, "/data/tmp/f", folder)
+    assert [each.txid for each in by_old] == [each.txid for each in by_new]
+    assert path_log(archive, view, "/z", folder) == []
+    (folder / "audit.log").write_text(
+        "1970-01-01 00:00:09,500 INFO FSNamesystem.audit: allowed=true\tugi=eve (auth:SIMPLE)\tip=/10.0.0.7\t"
+        "cmd=delete\tsrc=/data\tdst=null\tperm=null\tproto=rpc\n"
+    )
+    with mock.patch.dict("os.environ", {"TZ": "UTC"}):
+        __import__("time").tzset()
+        answer = run_cli(
+            *("archive", "log", "--archive", folder / "archive", "--path", "/data/tmp/f", "--op", "delete", "--json"),
+            *("--audit", f"{folder}/audit*"),
+        )
+    (entry,) = json.loads(answer.out)["entries"]
+    assert (entry["txid"], entry["user"], entry["address"]) == (deleted, "eve", "10.0.0.7")
+
+
+def test_names_that_are_swapped_every_day_are_searched_once(archive: Archive, tmp_path: Path) -> None:
+    nn = storage(tmp_path / "nn")
+    last = segment(nn, BASE_TXID, mkdir("/now", 16386), mkdir("/before", 16387))
+    for day in range(8):
+        swap = [rename("/now", "/tmp"), rename("/before", "/now"), rename("/tmp", "/before")]
+        last = segment(nn, last, *swap, mkdir(f"/now/{day}", 16390 + day))
+    add_directory(archive, nn)
+    view = view_of(archive.catalogue(), MAIN)
+    with mock.patch("archive.path_log.fetch_segment", side_effect=fetch_segment) as fetched_segments:
+        entries = path_log(archive, view, "/now", tmp_path)
+    assert [each.operation for each in entries].count("OP_RENAME") == 24
+    assert [each.paths for each in entries if each.operation == "OP_MKDIR"][:2] == [("/now",), ("/before",)]
+    # each of the three names costs at most two passes over nine segments
+    assert fetched_segments.call_count <= 6 * 9
+
+
+def test_the_commands_tell_what_came_later_and_show_the_difference(mistake: tuple[Archive, Path, int]) -> None:
+    _, folder, deleted = mistake
+    words = ("--archive", folder / "archive")
+    answer = run_cli(
+        "archive", "restore", *words, "--before-delete", "/data/warehouse", "--out", folder / "out", "--json"
+    )
+    found = json.loads(answer.out)
+    assert (found["txid"], found["later"]["transactions"]) == (deleted - 1, 3)
+    assert (found["later"]["deletions"], found["later"]["files"]) == (1, 1)
+    assert "/data/warehouse/f" in saved(folder / "out", deleted - 1)
+    again = run_cli("archive", "restore", *words, "--txid", str(deleted), "--out", folder / "out")
+    assert (again.code, "exists and is not an empty directory" in again.err) == (6, True)
+    difference = run_cli("archive", "diff", str(deleted - 1), str(deleted), *words, "--path", "/data")
+    assert (difference.code, "/data" in difference.out) == (1, True)
+    assert run_cli("archive", "diff", str(deleted), str(deleted), *words).code == 0
+    assert json.loads(run_cli("archive", "drill", *words, "--json").out)["branch"] == MAIN
+    assert run_cli("archive", "show", str(deleted), *words).code == 0
+    assert run_cli("archive", "restore", *words, "--out", folder / "none").code == 2
+    late = run_cli("archive", "restore", *words, "--txid", "110", "--without", "112", "--out", folder / "none")
+    assert (late.code, "and the restore ends at 110" in late.err) == (2, True)
+
+
+def test_a_drill_finds_its_archive_in_the_configuration(mistake: tuple[Archive, Path, int]) -> None:
+    _, folder, _ = mistake
+    conf = write_site(folder / "conf", {"checkpointer.archive.dir": str(folder / "archive")})
+    answer = run_cli("archive", "drill", "--conf", conf, "--json")
+    assert (answer.code, json.loads(answer.out)["branch"]) == (0, MAIN)
+    write_site(conf, {})
+    unset = run_cli("archive", "drill", "--conf", conf)
+    assert (unset.code, "sets checkpointer.archive.dir" in unset.err) == (2, True)

@@ -1,0 +1,25 @@
+"""A NameNode for secondaries, and a port without a server."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.checkpointer.fake_namenode import FakeNamenode
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[FakeNamenode]:
+    with FakeNamenode(tmp_path / "name") as running:
+        yield running
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port that is bound but without a listener, so that no other process gets it."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]

@@ -1,0 +1,339 @@
+"""A service whose role fails: attempts, alarms and log lines."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+
+import pytest
+
+from checkpointer.daemon.service import CheckpointService
+from checkpointer.errors import RoleGaveUpError
+from checkpointer.roles.role import Upload
+from engine.healing import HealedFault
+from hadoop_common.errors import StorageError
+from hadoop_common.json_log import JsonFormatter
+from hadoop_common.names import ImageKind
+from hadoop_rpc.errors import RpcConnectionError
+from servlets.status import TriggerState
+from tests.checkpointer.service_support import (
+    PERIOD,
+    START,
+    TRANSACTIONS,
+    Clock,
+    FakeRole,
+    clock,
+    role,
+    service,
+    standby_config,
+)
+from tests.servlets.support import INFO
+
+__all__ = ["clock", "role", "service"]
+
+
+def test_failures_in_a_row_are_an_alarm_and_wait_longer_and_longer(
+    service: CheckpointService, role: FakeRole, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Polls come every second; the log has a line at the start and one at the end."""
+    caplog.set_level("INFO")
+    service.reconfigure(replace(standby_config(), poll_interval=1.0))
+    role.journal, role.fault = TRANSACTIONS, StorageError("disk full", hint="Free space.")
+    tries = []
+    for _ in range(60):
+        if service.poll().state is TriggerState.FAILED:
+            tries.append(clock.now)
+        if len(tries) == 1:
+            assert service.ready().ok
+        clock.now += 1
+    assert tries == [0, 1, 3, 7, 15, 31, 56]
+    alarm = "checkpoint failed: disk full (7 attempts in a row, in 1 min 0 s)"
+    assert service.status()["alarms"] == [alarm]
+    assert service.status()["nextSteps"] == {alarm: "Free space."}
+    assert service.status()["clusterId"] == INFO.cluster_id
+    assert service.ready().message == alarm
+    assert (service.status()["failuresInRow"], service.status()["retryAt"]) == (7, START + 81)
+    role.fault = None
+    # a manual request does not wait
+    assert service.request(force=True, wait=True).state is TriggerState.DONE
+    assert service.ready().ok
+    assert (service.status()["failuresInRow"], service.status()["retryAt"]) == (0, None)
+    told = [line for line in caplog.messages if "upload" not in line and "checkpoint at txid" not in line]
+    assert told == [
+        "checkpoint by txns: 50 transactions behind",
+        "checkpoint failed: disk full; next: Free space.",
+        "a checkpoint was made again after 1 min 0 s, 7 attempts",
+    ]
+
+
+def test_silence_is_told_once_and_is_no_error_while_nothing_is_due(
+    service: CheckpointService, role: FakeRole, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    role.journal = 1
+    assert service.poll().state is TriggerState.SKIPPED
+    role.read_fault = RpcConnectionError("nn1:8020: cannot connect", hint="Is it up?")
+    for _ in range(5):
+        clock.now += 10
+        assert service.poll().state is TriggerState.FAILED
+    assert service.status()["failures"] == 0
+    status = service.status()
+    assert (status["imageTxid"], status["journalTxid"], status["error"]) == (0, 1, "nn1:8020: cannot connect")
+    clock.now = PERIOD
+    assert service.poll().state is TriggerState.FAILED
+    clock.now += 10
+    assert service.poll().state is TriggerState.FAILED
+    assert service.status()["failures"] == 2
+    role.read_fault = None
+    clock.now += 10
+    assert service.poll().state is TriggerState.DONE
+    assert [(record.levelname, record.message) for record in caplog.records[1:4]] == [
+        ("WARNING", "no checkpoint can be made now: nn1:8020: cannot connect; next: Is it up?"),
+        ("ERROR", "a checkpoint is due, but cannot be made: nn1:8020: cannot connect; next: Is it up?"),
+        ("INFO", "the NameNode answers again after 1 min 50 s, 7 polls"),
+    ]
+
+
+def test_transfers_that_fail_again_and_again_are_an_alarm(
+    service: CheckpointService, role: FakeRole, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    role.journal = TRANSACTIONS
+    role.uploads = [Upload("http://nn1:9870", "failed", "it broke off")]
+    target = role.targets[0]
+    for _ in range(3):
+        service.poll()
+        target = target.failed("it broke off", at=START, not_before=0.0)
+        role.targets = (target,)
+    assert service.ready().message == (
+        f"http://nn1:9870 does not get the image at txid {TRANSACTIONS}: 3 transfers in a row failed, the last: "
+        "it broke off"
+    )
+    role.uploads = [Upload("http://nn1:9870", "SUCCESS")]
+    service.poll()
+    role.targets = (target.holds(TRANSACTIONS, ImageKind.IMAGE),)
+    assert service.ready().ok
+    lines = [line for line in caplog.messages if "nn1" in line]
+    assert lines[0].startswith("upload to http://nn1:9870 failed: it broke off; next: ")
+    assert lines[1:] == [
+        "http://nn1:9870 accepts images again after 0 s, 3 transfers",
+        "upload to http://nn1:9870: SUCCESS in 0.00 s",
+    ]
+
+
+def test_a_forced_attempt_that_failed_is_retried(
+    service: CheckpointService, role: FakeRole, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No checkpoint is due, but the operator's request is pending."""
+    caplog.set_level("INFO")
+    service.reconfigure(replace(standby_config(), poll_interval=1.0))
+    role.journal, role.fault = 3, StorageError("disk full", hint="Free space.")
+    assert service.request(force=True, wait=True).state is TriggerState.FAILED
+    assert service.status()["failuresInRow"] == 1
+    assert service.poll().state is TriggerState.SKIPPED
+    clock.now += 1
+    assert service.poll().state is TriggerState.FAILED
+    assert service.status()["failuresInRow"] == 2
+    assert not service.ready().ok
+    role.fault = None
+    clock.now += 2
+    result = service.poll()
+    assert (result.state, result.details["reason"]) == (TriggerState.DONE, "forced")
+    assert service.ready().ok
+    assert "forced checkpoint: 3 transactions behind" in caplog.messages
+    assert not [line for line in caplog.messages if "by forced" in line]
+    # and no more than once
+    role.journal += 1
+    assert service.poll().state is TriggerState.SKIPPED
+
+
+def test_no_room_is_not_ready_before_anything_failed(
+    service: CheckpointService, role: FakeRole, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    role.no_room = "no space for a checkpoint: /name has 0 bytes free, 9 are needed"
+    for _ in range(2):
+        assert service.poll().state is TriggerState.SKIPPED
+        assert service.ready().message == role.no_room
+        assert service.status()["alarms"] == [role.no_room]
+    role.no_room = ""
+    assert service.ready().ok
+    service.poll()
+    first, last = (line for line in caplog.messages if "space" in line)
+    assert first.startswith("the next checkpoint will fail: no space for a checkpoint: /name has 0 bytes free")
+    assert "; next: Free space" in first
+    assert last.startswith("there is space for a checkpoint again after")
+
+
+def test_a_recovery_is_logged_only_when_the_operation_that_failed_succeeded(
+    service: CheckpointService, role: FakeRole, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+
+    def again() -> list[str]:
+        return [line for line in caplog.messages if "again after" in line and "next:" not in line]
+
+    # an image that cannot be offered
+    role.journal, role.uploads = TRANSACTIONS, []
+    role.upload_fault = StorageError("the digest file is unreadable")
+    assert service.poll().state is TriggerState.FAILED
+    # no image is offered now, which proves nothing
+    role.upload_fault = None
+    assert service.poll().state is TriggerState.SKIPPED
+    assert again() == []
+    # a transfer that fails, and a NameNode that refuses the image then
+    role.uploads = [Upload("http://nn1:9870", "failed", "it broke off")]
+    service.poll()
+    role.uploads = [Upload("http://nn1:9870", "OLD_TRANSACTION_ID_FAILURE", refusal="too recent")]
+    service.poll()
+    assert again() == []
+    # no transaction is behind any longer, but no checkpoint was made in time
+    clock.now, role.journal = 4 * PERIOD, TRANSACTIONS + 1
+    role.fault = StorageError("disk full")
+    service.poll()
+    assert [line for line in caplog.messages if line.startswith("no checkpoint for")]
+    role.journal = TRANSACTIONS
+    service.poll()
+    assert again() == []
+
+
+def test_what_is_not_known_is_null(service: CheckpointService, role: FakeRole) -> None:
+    role.journal = 7
+    assert service.status()["transactionsBehind"] == 7
+    role.read_fault = StorageError("no storage directory is left")
+    status = service.status()
+    assert (status["transactionsBehind"], status["journalTxid"]) == (None, 7)
+
+
+def test_what_was_healed_is_told_everywhere(
+    service: CheckpointService, role: FakeRole, caplog: pytest.LogCaptureFixture
+) -> None:
+    role.journal = 1
+    role.healed = (
+        HealedFault("diff-deleted", "SNAPSHOT_DIFF", 16391, "/s/l", "a link: kept"),
+        HealedFault("diff-created", "SNAPSHOT_DIFF", 16386, "/s", "a name: dropped"),
+    )
+    result = service.request(force=True, wait=True)
+    told = [asdict(healed) for healed in role.healed]
+    assert result.state is TriggerState.DONE
+    assert result.details["healed"] == told
+    following = "; next: Make sure that the NameNode has this image before it is restarted."
+    assert [record.message for record in caplog.records if "healed" in record.message] == [
+        f"fsimage_{1:019d}: healed: diff-deleted [SNAPSHOT_DIFF, inode 16391, /s/l]: a link: kept{following}",
+        f"fsimage_{1:019d}: healed: diff-created [SNAPSHOT_DIFF, inode 16386, /s]: a name: dropped{following}",
+    ]
+    status = service.status()
+    (alarm,) = status["alarms"]
+    assert alarm.startswith("2 inconsistencies of snapshots were healed in the image at txid 1")
+    assert (status["healed"], status["healedTotal"]) == (told, 2)
+    # the checkpoint is good
+    assert service.ready().ok
+    role.journal, role.healed = 2, ()
+    assert service.request(force=True, wait=True).details["healed"] == []
+    status = service.status()
+    assert (status["alarms"], status["healed"], status["healedTotal"]) == ([], [], 2)
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"), [(StorageError("disk full", hint="Buy another."), 6), (OSError(5, "bad"), 6), (KeyError("x"), 1)]
+)
+def test_a_fault_is_remembered_and_the_next_poll_succeeds(
+    service: CheckpointService, role: FakeRole, clock: Clock, fault: Exception, code: int
+) -> None:
+    role.journal = TRANSACTIONS
+    role.fault = fault
+    result = service.poll()
+    assert (result.state, result.details["exitCode"]) == (TriggerState.FAILED, code)
+    assert result.details["hint"]
+    status = service.status()
+    assert (status["failures"], status["phase"]) == (1, "idle")
+    assert status["lastError"] == result.message
+    assert status["lastErrorAt"] is not None
+    role.fault = None
+    clock.now += PERIOD
+    assert service.poll().state is TriggerState.DONE
+    assert service.status()["lastErrorAt"] < service.status()["savedAt"]
+
+
+def test_a_job_that_fails_is_told_as_a_checkpoint_is(
+    service: CheckpointService, caplog: pytest.LogCaptureFixture
+) -> None:
+    service.job_failed("tail", OSError(5, "Input/output error", "/edits"))
+    assert service.status()["lastError"] == "/edits cannot be used: Input/output error"
+    service.job_failed("tail", OSError(5, "Input/output error", "/edits"))
+    assert [record.exc_info for record in caplog.records] == [None]
+    service.job_failed("tail", KeyError("x"))
+    assert service.status()["lastError"] == "KeyError: 'x'"
+    assert caplog.records[-1].exc_info is not None
+    assert service.status()["failures"] == 0
+    caplog.set_level("INFO")
+    service.job_done("tail")
+    assert caplog.messages[-1].startswith("the job tail runs again after")
+    assert caplog.messages[-1].endswith(", 3 runs")
+
+
+def test_an_unreadable_journal_is_told_everywhere(service: CheckpointService, role: FakeRole) -> None:
+    role.read_fault = StorageError("not mounted")
+    assert service.poll().state is TriggerState.FAILED
+    assert service.status()["error"] == "not mounted"
+    assert not service.ready().ok
+    assert service.live().ok
+    role.read_fault = None
+    assert service.ready().ok
+
+
+def test_a_failed_upload_is_told(service: CheckpointService, role: FakeRole) -> None:
+    role.journal = TRANSACTIONS
+    role.uploads = [Upload("http://nn1:9870", "failed", "connection refused")]
+    result = service.poll()
+    assert result.state is TriggerState.DONE
+    assert result.details["uploadErrors"] == {"http://nn1:9870": "connection refused"}
+    status = service.status()
+    assert (status["lastError"], status["uploadedAt"]) == ("connection refused", None)
+
+
+def test_an_alarm_is_not_ready(service: CheckpointService, role: FakeRole) -> None:
+    role.raised = ["transactions from 7 on are missing"]
+    assert service.ready().message == role.raised[0]
+    assert not service.ready().ok
+    assert service.live().ok
+    assert service.status()["alarms"] == role.raised
+
+
+def test_log_lines_have_fields_for_collectors(
+    service: CheckpointService, role: FakeRole, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    role.journal = TRANSACTIONS
+    role.uploads = [
+        Upload("http://nn1:9870", "SUCCESS", "", 2.5, 4096, TRANSACTIONS),
+        Upload("http://nn2:9870", "failed", "it broke off", 0.5, 100, TRANSACTIONS),
+    ]
+    assert service.poll().state is TriggerState.DONE
+    role.fault = StorageError("no disk")
+    role.journal += TRANSACTIONS
+    assert service.poll().state is TriggerState.FAILED
+    lines = [json.loads(JsonFormatter().format(record)) for record in caplog.records]
+    saved = next(line for line in lines if line["message"].startswith("checkpoint at txid"))
+    assert (saved["txid"], saved["phase"], saved["reason"], saved["seconds"]) == (TRANSACTIONS, "save", "txns", 6.0)
+    assert {"bytes", "transactions", "inodes"} <= saved.keys()
+    taken, failed = (line for line in lines if line["message"].startswith("upload to"))
+    assert (taken["target"], taken["result"], taken["seconds"], taken["bytes"], taken["phase"]) == (
+        "http://nn1:9870",
+        "SUCCESS",
+        2.5,
+        4096,
+        "upload",
+    )
+    assert (failed["level"], failed["target"], failed["txid"]) == ("ERROR", "http://nn2:9870", TRANSACTIONS)
+    broken = next(line for line in lines if line["message"].startswith("checkpoint failed"))
+    assert broken["exitCode"] == 6
+
+
+def test_a_role_that_gives_up(role: FakeRole, clock: Clock) -> None:
+    told: list[bool] = []
+    service = CheckpointService(role, standby_config(), clock=clock, wall=clock.wall, gave_up=lambda: told.append(True))
+    role.journal, role.fault = TRANSACTIONS, RoleGaveUpError("4 merges failed")
+    assert service.poll().state is TriggerState.FAILED
+    assert told == [True]
+    assert service.fault is role.fault

@@ -1,0 +1,325 @@
+"""A service that leads, stands by or loses its lock."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from checkpointer.daemon.service import CheckpointService
+from checkpointer.daemon.upload_forecast import UploadForecast
+from checkpointer.leadership.leadership import Leadership
+from checkpointer.leadership.leadership_state import Leader
+from checkpointer.leadership.lock_backend import LockBackend, LockOutcome
+from checkpointer.roles.role import Upload
+from checkpointer.transfer.image_acceptance import ImageAcceptance
+from engine.errors import CheckpointCancelledError
+from engine.observer import Observer
+from hadoop_common.errors import HdfsError, StorageError
+from servlets.status import TriggerState
+from site_config.leadership import LeaderSettings
+from tests.checkpointer.leader_support import ANOTHER, ME, OTHER
+from tests.checkpointer.service_support import PERIOD, START, TRANSACTIONS, Clock, FakeRole, standby_config
+from tests.namenode_stub.stub_support import wait_until
+
+
+class FakeBackend:
+    """Returns the answers that a test sets."""
+
+    def __init__(self) -> None:
+        self.answer: tuple[LockOutcome, Leader | None] | None = (LockOutcome.ACQUIRED, None)
+        self.validity = float("inf")
+        self.asked = threading.Event()
+        self.on_ask: Callable[[], object] = lambda: None
+
+    def ask(self, me: Leader) -> tuple[LockOutcome, Leader | None]:
+        self.asked.set()
+        self.on_ask()
+        if self.answer is None:
+            raise HdfsError("nobody answers")
+        return self.answer
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class WarmRole(FakeRole):
+    """Counts its calls of `keep_up`. Each upload calls `sending`, and `cut` tells whether the upload was cancelled."""
+
+    kept_up = 0
+    to_end = cut = False
+
+    def sending(self) -> None:
+        """Do nothing."""
+
+    def upload(self, cancelled: Callable[[], bool], *, force: bool) -> Iterator[Upload]:
+        self.sending()
+        self.cut = cancelled()
+        if self.cut:
+            raise CheckpointCancelledError("cancelled during the upload")
+        return super().upload(cancelled, force=force)
+
+    def keep_up(self, cancelled: Callable[[], bool]) -> None:
+        self.kept_up += 1
+        self.to_end = cancelled()
+
+
+class Scene:
+    def __init__(self, *, required: bool = False) -> None:
+        self.clock, self.role, self.backend = Clock(), WarmRole(), FakeBackend()
+        self.role.wall = self.clock.wall
+        chosen = LeaderSettings(file=Path("/lock"), session_timeout=10.0, required=required)
+        backend: LockBackend = self.backend
+        self.leadership = Leadership(chosen, ME, backend=backend, clock=self.clock)
+        self.namenode = ImageAcceptance(version="3.4.1", state="active", last_at=START, last_txid=0)
+        forecast = UploadForecast(standby_config(), ask=lambda address, **_: self.namenode, wall=self.clock.wall)
+        self.service = CheckpointService(
+            self.role,
+            standby_config(),
+            clock=self.clock,
+            wall=self.clock.wall,
+            leadership=self.leadership,
+            forecast=forecast,
+        )
+        self.role.journal = TRANSACTIONS
+
+    def says(self, answer: tuple[LockOutcome, Leader | None] | None) -> None:
+        self.backend.answer = answer
+        self.leadership.ask()
+
+
+def test_only_the_leader_makes_checkpoints_and_the_others_keep_up() -> None:
+    scene = Scene()
+    scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
+    result = scene.service.poll()
+    assert (result.state, scene.role.merges, scene.role.kept_up) == (TriggerState.SKIPPED, 0, 1)
+    assert result.message == f"another checkpointer leads: {OTHER}"
+    asked = scene.service.request(force=True, wait=True)
+    assert asked.state is TriggerState.UNAVAILABLE
+    assert asked.details["hint"].startswith("Request the checkpoint on the leader's host")
+    assert f"stands by, {OTHER} is the leader" in scene.service.ready().message
+    assert scene.service.ready().ok
+    scene.says((LockOutcome.ACQUIRED, None))
+    assert scene.service.poll().state is TriggerState.DONE
+    told = scene.service.status()["leader"]
+    assert (told["claim"], told["terms"], told["leader"]) == ("leading", 1, str(ME))
+
+
+def test_a_leader_that_makes_none_is_not_waited_for_for_ever() -> None:
+    scene = Scene()
+    patience = 1.5 * PERIOD + 10 + standby_config().poll_interval + 10
+    scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
+    scene.clock.now = patience - 1
+    scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
+    assert scene.service.poll().state is TriggerState.SKIPPED
+    scene.clock.now = patience + 1
+    # the image is as old, but this daemon has only begun to lead
+    scene.says((LockOutcome.HELD_BY_OTHER, ANOTHER))
+    assert scene.service.poll().state is TriggerState.SKIPPED
+    scene.clock.now = 2 * patience + 2
+    scene.says((LockOutcome.HELD_BY_OTHER, ANOTHER))
+    assert scene.service.poll().state is TriggerState.DONE
+
+
+def test_who_led_keeps_warm_once_another_one_does_and_looks_before_it_leads_again() -> None:
+    scene = Scene()
+    scene.says((LockOutcome.ACQUIRED, None))
+    scene.service.poll()
+    assert scene.role.kept_up == 1
+    scene.service.poll()
+    assert scene.role.kept_up == 1
+    scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
+    scene.service.poll()
+    assert (scene.role.kept_up, scene.role.to_end) == (2, False)
+    scene.says((LockOutcome.ACQUIRED, None))
+    scene.service.poll()
+    assert scene.role.kept_up == 3
+
+
+def test_a_lock_that_goes_ends_the_merge() -> None:
+    scene = Scene()
+    scene.says((LockOutcome.ACQUIRED, None))
+    seen: list[bool] = []
+
+    def during(observer: Observer) -> None:
+        seen.append(observer.cancelled())
+        scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
+        seen.append(observer.cancelled())
+
+    scene.role.during = during
+    scene.service.poll()
+    assert seen == [False, True]
+
+
+def test_what_was_merged_by_a_former_leader_is_not_sent() -> None:
+    scene = Scene()
+    scene.says((LockOutcome.ACQUIRED, None))
+    scene.role.during = lambda observer: scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
+    result = scene.service.poll()
+    assert result.state is TriggerState.UNAVAILABLE
+    assert scene.service.status()["uploads"] == 0
+
+
+def test_without_an_answer_the_upload_waits_and_then_goes_on() -> None:
+    """ZooKeeper is away: the last leader continues once a session's time has passed."""
+    scene = Scene()
+    scene.says((LockOutcome.ACQUIRED, None))
+
+    def during(observer: Observer) -> None:
+        scene.says(None)
+        scene.clock.now += 11
+
+    scene.role.during = during
+    assert scene.service.poll().state is TriggerState.DONE
+    assert scene.service.status()["uploads"] == 1
+
+
+def test_an_upload_ends_with_the_answer_that_allowed_it() -> None:
+    """Another daemon may have the lock by then. Once it is known that nobody can tell, the image is sent again."""
+    scene = Scene()
+    scene.says((LockOutcome.ACQUIRED, None))
+
+    def sending() -> None:
+        scene.clock.now += 5
+        scene.says(None)
+        scene.clock.now += 5
+
+    scene.role.sending = sending  # type: ignore[method-assign]
+    assert scene.service.poll().state is TriggerState.UNAVAILABLE
+    assert (scene.role.merges, scene.role.cut, scene.service.status()["uploads"]) == (1, True, 0)
+    scene.role.sending = lambda: None  # type: ignore[method-assign]
+    scene.clock.now += 5
+    scene.service.poll()
+    assert (scene.role.merges, scene.role.cut, scene.service.status()["uploads"]) == (1, False, 1)
+
+
+def test_a_leader_that_is_cut_off_stands_by_once_another_one_is_at_work() -> None:
+    scene = Scene()
+    scene.service.jobs()[0].run()
+    scene.says((LockOutcome.ACQUIRED, None))
+    assert scene.service.poll().state is TriggerState.DONE
+    scene.role.journal += TRANSACTIONS
+    scene.says(None)
+    scene.clock.now += 20
+    scene.says(None)
+    assert scene.service.poll().state is TriggerState.DONE
+    # an image of another daemon
+    taken_at = scene.clock.wall() + 1
+    scene.namenode = replace(scene.namenode, last_at=taken_at, last_txid=scene.role.journal + TRANSACTIONS)
+    scene.role.journal += 2 * TRANSACTIONS
+    scene.clock.now += 20
+    result = scene.service.poll()
+    assert (result.state, scene.role.merges) == (TriggerState.SKIPPED, 2)
+    assert "another checkpointer led" in result.message
+    scene.says((LockOutcome.ACQUIRED, None))
+    assert scene.service.poll().state is TriggerState.DONE
+
+
+def test_who_takes_over_says_when_the_period_ends() -> None:
+    scene = Scene()
+    scene.role.journal = 1
+    assert scene.service.due_in() is None
+    scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
+    scene.service.poll()
+    assert scene.service.due_in() is None
+    scene.says((LockOutcome.ACQUIRED, None))
+    scene.clock.now += 5
+    scene.leadership.ask()
+    assert scene.service.due_in() == PERIOD - 5
+    scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
+    scene.clock.now = PERIOD + 1
+    scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
+    assert scene.service.poll().state is TriggerState.SKIPPED
+    scene.says((LockOutcome.ACQUIRED, None))
+    assert scene.service.due_in() == 0
+    # the next poll makes what cannot be made now
+    scene.role.read_fault = StorageError("it is away")
+    assert scene.service.poll().state is TriggerState.FAILED
+    assert scene.service.due_in() is None
+    scene.role.read_fault = None
+    assert scene.service.poll().state is TriggerState.DONE
+    assert scene.service.due_in() == PERIOD
+    scene.role.journal += 1
+    assert scene.service.poll().state is TriggerState.SKIPPED
+    scene.clock.now += PERIOD
+    scene.says((LockOutcome.KEPT, None))
+    assert scene.service.due_in() == 0
+
+
+def test_a_keeper_that_hangs_is_away() -> None:
+    """As a file on NFS does whose server is gone: no checkpoint is ever lost to politeness."""
+    scene = Scene()
+    scene.says((LockOutcome.ACQUIRED, None))
+    scene.backend.asked.clear()
+    answer = threading.Event()
+    scene.backend.on_ask = lambda: answer.wait(600)
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            pool.submit(scene.leadership.ask)
+            assert scene.backend.asked.wait(600)
+            scene.clock.now += 5
+            scene.leadership.check_backend()
+            # the process slept, so a missing answer in that time is not silence
+            scene.clock.now += 100
+            assert scene.service.poll().state is TriggerState.SKIPPED
+            scene.leadership.check_backend()
+            scene.clock.now += 5
+            assert scene.service.poll().state is TriggerState.SKIPPED
+            scene.clock.now += 6
+            assert scene.service.poll().state is TriggerState.DONE
+            assert "does not answer" in scene.service.status()["leader"]["problem"]
+        finally:
+            answer.set()
+    scene.says((LockOutcome.KEPT, None))
+    assert scene.service.status()["leader"]["claim"] == "leading"
+
+
+def test_who_slept_amid_a_question_takes_no_keeper_for_away() -> None:
+    """Another one may lead by now: that the question failed in the end says nothing of the time before."""
+    scene = Scene()
+    scene.says((LockOutcome.ACQUIRED, None))
+
+    def sleep() -> None:
+        scene.clock.now += 100
+
+    scene.backend.on_ask = sleep
+    scene.says(None)
+    assert scene.service.status()["leader"]["claim"] == "uncertain"
+
+
+def test_a_thread_looks_whether_there_are_answers(tmp_path: Path) -> None:
+    backend, answer = FakeBackend(), threading.Event()
+    backend.on_ask = lambda: answer.wait(600)
+    leadership = Leadership(LeaderSettings(file=tmp_path / "lock", session_timeout=0.2), ME, backend=backend)
+    leadership.start()
+    try:
+        wait_until("it", lambda: leadership.state().claim == "away")  # type: ignore[union-attr]
+    finally:
+        answer.set()
+        leadership.stop()
+
+
+def test_where_the_lock_is_required_nothing_is_made_without_it() -> None:
+    scene = Scene(required=True)
+    scene.says(None)
+    scene.clock.now += 100 * PERIOD
+    result = scene.service.poll()
+    assert (result.state, scene.role.merges) == (TriggerState.SKIPPED, 0)
+    assert "checkpointer.leader.required" in result.message
+    asked = scene.service.request(force=True, wait=True)
+    assert asked.details["hint"].startswith("Restore the service that keeps the lock")
+
+
+def test_a_thread_asks_and_gives_up_the_lock_at_its_end(tmp_path: Path) -> None:
+    chosen = LeaderSettings(file=tmp_path / "lock", session_timeout=60.0)
+    first, second = (Leadership.of(chosen, "standby", f"{name}:1") for name in "ab")
+    taken: list[str] = []
+    first.start(lambda: taken.append("lock"))
+    assert taken == ["lock"]
+    assert first.state().claim == "leading"  # type: ignore[union-attr]
+    first.stop()
+    second.start()
+    assert second.state().claim == "leading"  # type: ignore[union-attr]
+    second.stop()

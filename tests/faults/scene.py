@@ -1,0 +1,118 @@
+"""A file operation of the product: what it works on, the work, and the checks after it."""
+
+from __future__ import annotations
+
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar
+
+from checkpointer.daemon.service import CheckpointService
+from checkpointer.storage.inspector import list_images
+from hadoop_common.errors import EXIT_BAD_EDITS, EXIT_BAD_IMAGE, EXIT_STORAGE, EXIT_TRANSFER
+from hadoop_common.file_faults import as_hdfs_error
+from image_format.reader import ImageFile
+from servlets.status import TriggerResult, TriggerState
+from tests.cli_runner import fingerprint, run_cli
+from tests.faults.child import Outcome
+
+_MORE_ATTEMPTS = 3
+# A dropped directory is restored, also the last one.
+RESTORING = {"dfs__namenode__num__checkpoints__retained": "1", "dfs__namenode__name__dir__restore": "true"}
+READING = frozenset({EXIT_BAD_IMAGE, EXIT_BAD_EDITS})
+
+
+class Scene(ABC):
+    """One operation below `root`, where calls are traced; `folder` is for files of other processes.
+
+    Attributes:
+        codes: exit codes that an error of the system may lead to, beside 0 for one that does not matter.
+    """
+
+    codes: ClassVar[frozenset[int]] = frozenset({EXIT_STORAGE})
+    run: ClassVar[Callable[..., Outcome]]
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.root = folder / "root"
+        self.root.mkdir(parents=True)
+
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """Start the servers that the operation talks to."""
+        yield
+
+    def arguments(self) -> tuple[object, ...]:
+        return (str(self.root),)
+
+    @abstractmethod
+    def remains(self, outcome: Outcome) -> None:
+        """Check the files after the operation, whether it failed or not."""
+
+    @abstractmethod
+    def go_on(self) -> None:
+        """Repeat the operation without a fault, and check the result."""
+
+
+def of_command(*arguments: str | Path) -> Outcome:
+    told = run_cli(*arguments)
+    return Outcome(told.code, told.err)
+
+
+def of_result(result: TriggerResult) -> Outcome:
+    """Return what a daemon reports of an attempt, with the targets that failed."""
+    if result.state in (TriggerState.DONE, TriggerState.SKIPPED):
+        errors = "; ".join(result.details.get("uploadErrors", {}).values())
+        return Outcome(EXIT_TRANSFER if errors else 0, f"{errors}\n  next: it is offered again" if errors else "")
+    return Outcome(result.details.get("exitCode", -1), f"{result.message}\n  next: {result.details.get('hint')}")
+
+
+def of_alarms(alarms: list[str]) -> Outcome:
+    """Alarms carry no hint: the runbook in docs/operations.md is their next step."""
+    return Outcome(EXIT_STORAGE if alarms else 0, "; ".join([*alarms, ""]) + "\n  next: see the runbook")
+
+
+def survived(attempt: Callable[[], Outcome], service: CheckpointService) -> Outcome:
+    """Return what a daemon reported of the fault; a daemon without a report continues by itself."""
+    try:
+        outcome = last = attempt()
+        for _ in range(_MORE_ATTEMPTS):
+            service.status()
+            service.ready()
+            if not last.code:
+                break
+            last = attempt()
+    except Exception as fault:
+        return Outcome(-1, f"the daemon does not survive {fault}", traceback.format_exception(fault))
+    if last.code:
+        outcome.facts["lasting"] = last.text
+    return outcome
+
+
+def guarded(body: Callable[[], Outcome]) -> Outcome:
+    """Word an error as the main programs do."""
+    try:
+        return body()
+    except Exception as fault:
+        error = as_hdfs_error(fault)
+        if error is None:
+            raise
+        return Outcome(error.exit_code, f"{error.message}\n  next: {error.hint}")
+
+
+def whole_images(current: Path) -> dict[int, Path]:
+    """Return the images of a folder after comparing each with its digest file."""
+    found = {}
+    for image in list_images(current) if current.is_dir() else []:
+        if image.has_md5:
+            ImageFile.open(image.path).close()
+            found[image.txid] = image.path
+    return found
+
+
+def kept(before: dict[str, str], folder: Path) -> None:
+    """Assert that the earlier files exist unchanged."""
+    after = fingerprint(folder)
+    assert {name: after.get(name) for name in before} == before

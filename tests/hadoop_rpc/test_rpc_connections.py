@@ -1,0 +1,343 @@
+"""Connections that are cut, silent or closed, and the stop of a server."""
+
+from __future__ import annotations
+
+import math
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from hadoop_common.back_off import BackOff
+from hadoop_rpc.client import NO_RETRY, RetryPolicy, RpcClient
+from hadoop_rpc.errors import (
+    RetriableError,
+    RpcConnectionError,
+    RpcError,
+    RpcProtocolError,
+    RpcTimeoutError,
+    VersionMismatchError,
+)
+from hadoop_rpc.proto import ha_service_pb2 as ha
+from hadoop_rpc.server import RpcServer
+from hadoop_rpc.service import CallContext, Method, Service
+from tests.hadoop_rpc.socket_support import (
+    PROTOCOL,
+    WAIT,
+    client,
+    poll_until,
+    read_frames,
+    say,
+    scripted,
+    serving,
+    text,
+)
+
+
+def test_nobody_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = listener.getsockname()
+    with (
+        RpcClient(*address, PROTOCOL, user="a", retry=NO_RETRY) as rpc,
+        pytest.raises(RpcConnectionError, match="refused") as caught,
+    ):
+        say(rpc, "ok")
+    # JournalNodes are called too.
+    assert "server at this address" in caught.value.hint
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 70, "no\0host"])
+def test_a_name_that_is_none(host: str) -> None:
+    with RpcClient(host, 1, PROTOCOL, user="a", retry=NO_RETRY) as rpc, pytest.raises(RpcConnectionError) as caught:
+        say(rpc, "ok")
+    assert not caught.value.sent
+
+
+def test_a_server_that_was_started_again_is_called_again() -> None:
+    with serving(ok=lambda _, __: text("one")) as server:
+        address = server.address
+        rpc = client(server)
+        assert say(rpc, "ok") == "one"
+    with pytest.raises(RpcConnectionError):
+        say(rpc, "ok")
+    echo = Service(PROTOCOL, {"ok": Method(ha.GetServiceStatusResponseProto, lambda _, __: text("two"))})
+    with RpcServer([echo], *address), rpc:
+        assert say(rpc, "ok") == "two"
+
+
+def cut(peer: socket.socket) -> None:
+    read_frames(peer, 2)
+
+
+def test_a_cut_connection_is_tried_again_if_the_call_allows_it() -> None:
+    pauses: list[float] = []
+    with (
+        scripted(cut, cut) as address,
+        RpcClient(*address, PROTOCOL, user="a", retry=RetryPolicy(attempts=2), sleep=pauses.append) as rpc,
+        pytest.raises(RpcConnectionError, match="closed the connection"),
+    ):
+        say(rpc, "ok")
+    assert len(pauses) == 1
+    with (
+        scripted(cut) as address,
+        RpcClient(*address, PROTOCOL, user="a", sleep=pauses.append) as rpc,
+        pytest.raises(RpcConnectionError) as caught,
+    ):
+        say(rpc, "ok", idempotent=False)
+    assert caught.value.sent
+    assert len(pauses) == 1
+
+
+def test_a_silent_server_is_given_up_and_pinged() -> None:
+    pinged = threading.Event()
+
+    def silent(peer: socket.socket) -> None:
+        read_frames(peer, 3)
+        pinged.set()
+        while peer.recv(100):
+            pass
+
+    with scripted(silent) as address:
+        options = {"timeout": 1.5, "ping_interval": 0.1}
+        with RpcClient(*address, PROTOCOL, user="a", **options) as rpc, pytest.raises(RpcTimeoutError):  # type: ignore[arg-type]
+            say(rpc, "ok")
+    assert pinged.is_set()
+
+
+def test_a_call_without_a_limit_is_answered() -> None:
+    with serving(echo=lambda request, context: request) as server, client(server, timeout=math.inf) as rpc:
+        assert say(rpc, "echo", "x") == "x"
+
+
+def test_who_waits_beside_a_call_that_is_given_up_asks_again() -> None:
+    asked = threading.Event()
+
+    def silent(peer: socket.socket) -> None:
+        read_frames(peer, 3)
+        asked.set()
+        while peer.recv(100):
+            pass
+
+    with (
+        scripted(silent, cut) as address,
+        RpcClient(
+            *address, PROTOCOL, user="a", timeout=WAIT, retry=RetryPolicy(attempts=2, back_off=BackOff(0.0, 0.0))
+        ) as rpc,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        patient = pool.submit(say, rpc, "ok")
+        poll_until(lambda: rpc._link is not None and bool(rpc._link._waiting))
+        rpc._timeout = 0.1
+        with pytest.raises(RpcTimeoutError, match=r"ok within 0\.1 s"):
+            say(rpc, "ok")
+        # The second connection is cut too, and that is what it hears of.
+        with pytest.raises(RpcConnectionError, match="closed the connection"):
+            patient.result(WAIT)
+    assert asked.is_set()
+
+
+def test_whatever_ends_the_reader_ends_the_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", seen.append)
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("hadoop_rpc.client_state.ClientConnection.receive", fail)
+    with (
+        serving(ok=lambda _, __: text("ok")) as server,
+        client(server) as rpc,
+        pytest.raises(RpcConnectionError, match="was closed") as caught,
+    ):
+        say(rpc, "ok")
+    assert caught.value.sent
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", RpcProtocolError),
+        (b"\x00\x00\x00\x03\xff\xff\xff", RpcProtocolError),
+        (b"\x00\x00\x00\x08\x07", RpcConnectionError),
+    ],
+)
+def test_a_server_of_something_else(answer: bytes, kind: type[RpcError]) -> None:
+    def talk(peer: socket.socket) -> None:
+        read_frames(peer, 2)
+        peer.sendall(answer)
+
+    with scripted(talk) as address, RpcClient(*address, PROTOCOL, user="a", retry=NO_RETRY) as rpc, pytest.raises(kind):
+        say(rpc, "ok")
+
+
+def test_closing_a_client_ends_its_calls() -> None:
+    entered, release = threading.Event(), threading.Event()
+
+    def slow(_: object, __: CallContext) -> ha.GetServiceStatusResponseProto:
+        entered.set()
+        assert release.wait(WAIT)
+        return text("late")
+
+    with serving(slow=slow) as server, ThreadPoolExecutor(1) as pool:
+        rpc = client(server)
+        call = pool.submit(say, rpc, "slow")
+        assert entered.wait(WAIT)
+        rpc.close()
+        with pytest.raises(RpcConnectionError, match="closed here"):
+            call.result(WAIT)
+        release.set()
+        with pytest.raises(RpcConnectionError, match="is closed"):
+            say(rpc, "slow")
+
+
+def test_a_stop_lets_running_calls_end() -> None:
+    entered, release = threading.Event(), threading.Event()
+
+    def slow(_: object, __: CallContext) -> ha.GetServiceStatusResponseProto:
+        entered.set()
+        assert release.wait(WAIT)
+        return text("done")
+
+    with serving(slow=slow) as server, ThreadPoolExecutor(2) as pool, client(server) as rpc:
+        call = pool.submit(say, rpc, "slow")
+        assert entered.wait(WAIT)
+        stop = pool.submit(server.stop)
+        release.set()
+        assert call.result(WAIT) == "done"
+        stop.result(WAIT)
+        with pytest.raises(RpcConnectionError):
+            say(rpc, "slow")
+
+
+def test_a_stop_that_does_not_wait_longer_lets_no_more_calls_begin() -> None:
+    entered, release = threading.Event(), threading.Event()
+    performed: list[str] = []
+
+    def slow(request: ha.GetServiceStatusResponseProto, _: CallContext) -> ha.GetServiceStatusResponseProto:
+        performed.append(request.notReadyReason)
+        entered.set()
+        assert release.wait(WAIT)
+        return text("late")
+
+    echo = Service(PROTOCOL, {"slow": Method(ha.GetServiceStatusResponseProto, slow)})
+    server = RpcServer([echo], "127.0.0.1", 0, handlers=1, shutdown_timeout=0.1)
+    with ThreadPoolExecutor(3) as pool, server, client(server) as rpc:
+        calls = [pool.submit(say, rpc, "slow", "first")]
+        assert entered.wait(WAIT)
+        calls += [pool.submit(say, rpc, "slow", word) for word in ("second", "third")]
+        poll_until(lambda: len(server._calls) == 2)
+        connections = server.loop.channels()
+        server.stop()
+        assert not server.loop.channels()
+        assert [connection.socket.fileno() for connection in connections] == [-1]
+        release.set()
+        with pytest.raises(RpcConnectionError):
+            calls[0].result(WAIT)
+        for call in calls[1:]:
+            with pytest.raises(RetriableError, match="stopping"):
+                call.result(WAIT)
+        for handler in server._handlers:
+            handler.join(WAIT)
+            assert not handler.is_alive()
+    assert performed == ["first"]
+
+
+def test_a_stop_keeps_nobody_waiting_for_the_calls_of_others() -> None:
+    """While the stop waits for one running call, all others have an answer or the end of their connection."""
+    entered, release = threading.Event(), threading.Event()
+    performed: list[str] = []
+
+    def slow(request: ha.GetServiceStatusResponseProto, _: CallContext) -> ha.GetServiceStatusResponseProto:
+        performed.append(request.notReadyReason)
+        entered.set()
+        assert release.wait(WAIT)
+        return text("done")
+
+    echo = Service(PROTOCOL, {"slow": Method(ha.GetServiceStatusResponseProto, slow)})
+    server = RpcServer([echo], "127.0.0.1", 0, handlers=1, shutdown_timeout=WAIT)
+    server.start()
+    with (
+        ThreadPoolExecutor(5) as pool,
+        client(server) as shared,
+        client(server) as other,
+        socket.create_connection(server.address) as idle,
+    ):
+        running = pool.submit(say, shared, "slow", "first")
+        assert entered.wait(WAIT)
+        waiting = [pool.submit(say, each, "slow", "waiting") for each in (shared, other)]
+        poll_until(lambda: len(server._calls) == 2)
+        stop = pool.submit(server.stop)
+        for call in waiting:
+            with pytest.raises(RetriableError, match="stopping"):
+                call.result(WAIT)
+        idle.settimeout(WAIT)
+        assert idle.recv(1) == b""
+        # one that comes now, on the connection of the call that runs
+        with pytest.raises(RetriableError, match="stopping"):
+            say(shared, "slow", "late")
+        # the connection without a running call is at its end
+        with pytest.raises(RpcConnectionError):
+            say(other, "slow", "late")
+        assert not stop.done()
+        assert not running.done()
+        release.set()
+        assert running.result(WAIT) == "done"
+        stop.result(WAIT)
+    assert performed == ["first"]
+
+
+def test_a_connection_that_cannot_be_served_does_not_end_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(107, "not connected")
+
+    with serving(ok=lambda _, __: text("ok")) as server:
+        with monkeypatch.context() as patched:
+            patched.setattr("hadoop_rpc.server_connection.RpcChannel.__init__", fail)
+            with socket.create_connection(server.address) as peer:
+                peer.settimeout(WAIT)
+                assert peer.recv(1) == b""
+        assert not server.loop.channels()
+        with client(server) as rpc:
+            assert say(rpc, "ok") == "ok"
+
+
+@pytest.mark.parametrize("refused", ["rpc-handler-2", "rpc-loop"])
+def test_a_start_without_threads_ends_in_a_sentence_and_leaves_nothing(
+    refused: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+    begun: list[threading.Thread] = []
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == refused:
+            raise RuntimeError("can't start new thread")
+        begun.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    server = RpcServer([], "127.0.0.1", 0, handlers=4)
+    with pytest.raises(RpcError, match="can't start new thread") as caught:
+        server.start()
+    assert caught.value.hint
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(server.address)
+    for thread in begun:
+        thread.join(WAIT)
+        assert not thread.is_alive()
+
+
+def test_a_port_that_is_taken() -> None:
+    with serving() as server, pytest.raises(RpcError, match="cannot listen"):
+        RpcServer([], *server.address).start()
+
+
+def test_a_version_that_is_not_served() -> None:
+    echo = Service(PROTOCOL, {"ok": Method(ha.GetServiceStatusResponseProto, lambda _, __: text("two"))}, version=2)
+    with (
+        RpcServer([echo], "127.0.0.1", 0) as server,
+        client(server) as rpc,
+        pytest.raises(VersionMismatchError, match="version 2"),
+    ):
+        say(rpc, "ok")
