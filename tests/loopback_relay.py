@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import threading
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 HERE = "127.0.0.1"
@@ -31,9 +30,7 @@ class LoopbackRelay:
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._listener.close()
 
     def _accept(self) -> None:

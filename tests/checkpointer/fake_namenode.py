@@ -11,9 +11,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
@@ -37,6 +36,7 @@ from journal.segment import encode_header
 from journal.segment_file import EditLogSegment, read_ops
 from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp, UpdateMasterKeyOp
 from journal.values import DelegationKey
+from tests.web_server import QuietHandler
 
 _RECORDED = Path(__file__).parents[1] / "recorded"
 DEFAULT_CASE = "hadoop-2.7.3/segments"
@@ -95,9 +95,7 @@ class FakeNamenode:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self) -> None:
@@ -340,14 +338,11 @@ class _HttpServer(ThreadingHTTPServer):
         """A client that went away is part of the tests."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     protocol_version = "HTTP/1.1"
     server: _HttpServer
 
-    def log_message(self, format: str, *args: object) -> None:
-        """Quiet."""
-
-    def do_GET(self) -> None:
+    def get(self) -> None:
         node = self.server.node
         query = {key: values[0] for key, values in parse_qs(urlsplit(self.path).query).items()}
         if urlsplit(self.path).path == "/jmx":
@@ -397,7 +392,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self.wfile.write(body[half:])
 
-    def do_PUT(self) -> None:
+    def put(self) -> None:
         node = self.server.node
         fault = node.begin("upload")
         self.close_connection = True
@@ -436,10 +431,5 @@ class _Handler(BaseHTTPRequestHandler):
         self.rfile.readline()
 
     def _say(self, status: int, text: str, reason: str | None = None) -> None:
-        body = text.encode()
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self.send_response(status, reason)
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("Connection", "close")
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(status, text.encode(), {"Connection": "close"}, reason)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from hadoop_rpc.namenode_protocol import (
 from hadoop_rpc.server import RpcServer
 from hadoop_rpc.service import CallContext, Service
 from tests.servlets.support import INFO, NEW_TXID, OLD_TXID, make_store, serve
+from tests.web_server import QuietHandler, web_server
 
 
 @dataclass
@@ -117,26 +116,13 @@ class JsonServer:
 def json_server(answers: dict[str, tuple[int, str]]) -> Iterator[JsonServer]:
     """Serve JSON as a daemon or a NameNode's /jmx does."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class Handler(QuietHandler):
+        def get(self) -> None:
             path = self.path.partition("?")[0]
             served.asked.append(path)
             status, text = served.answers.get(path, (404, "{}"))
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.end_headers()
-            self.wfile.write(text.encode())
+            self.answer(status, text.encode(), {"Content-Type": "application/json"})
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Keep the test's output clean."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    served = JsonServer(f"http://127.0.0.1:{server.server_address[1]}", answers)
-    serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    serving.start()
-    try:
+    with web_server(Handler) as port:
+        served = JsonServer(f"http://127.0.0.1:{port}", answers)
         yield served
-    finally:
-        server.shutdown()
-        serving.join()
-        server.server_close()

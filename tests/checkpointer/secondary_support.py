@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from checkpointer.daemon.service import CheckpointService
@@ -55,9 +54,7 @@ class Secondary:
         self.role.open()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.role.close()
 
     def checkpoint(self) -> TriggerResult:

@@ -41,6 +41,7 @@ from tests.checkpointer.schemas import valid
 from tests.cli_runner import Outcome, fingerprint, run_cli
 from tests.servlets.support import INFO, NEW_TXID, OLD_IMAGE, OLD_TXID, OTHER_INFO, SEGMENT
 from tests.site_files import write_site
+from tests.socket_peer import saying, scripted_web
 
 DAEMON = {
     "/health/live": (200, '{"state": "ok", "message": "running"}'),
@@ -416,19 +417,8 @@ def test_a_question_that_hangs_does_not_hold_up_the_others() -> None:
 
 
 def test_an_answer_that_is_cut_is_no_answer() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def run() -> None:
-            peer, _ = listener.accept()
-            with peer:
-                peer.recv(4096)
-                peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
-
-        serving = threading.Thread(target=run)
-        serving.start()
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    with scripted_web(saying(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")) as url:
         answer = ask_all({"nn": lambda: ask_http(url, timeout=600)}, 600)["nn"]
-        serving.join()
     assert answer.value is None
     assert "no answer" in answer.error
 

@@ -13,7 +13,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +36,7 @@ from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.cli_runner import run_cli
 from tests.namenode_stub.stub_support import wait_until
 from tests.site_files import write_site
+from tests.web_server import QuietHandler, web_server
 
 TRANSACTIONS = 1000
 
@@ -222,10 +222,10 @@ def test_a_daemon_process_from_start_to_sigterm(cluster: Cluster, stub: NameNode
 def test_sigterm_while_the_first_image_is_fetched(cluster: Cluster, tmp_path: Path) -> None:
     asked, released = threading.Event(), threading.Event()
 
-    class Slow(BaseHTTPRequestHandler):
+    class Slow(QuietHandler):
         """Sends images that never end."""
 
-        def do_GET(self) -> None:
+        def get(self) -> None:
             self.send_response(200)
             self.send_header("Content-Length", str(1 << 40))
             self.send_header(NAME_HEADER, "fsimage_0000000000000000000")
@@ -240,22 +240,14 @@ def test_sigterm_while_the_first_image_is_fetched(cluster: Cluster, tmp_path: Pa
                 # the daemon has left the nameservice on request
                 return
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Keep the test's output clean."""
-
-    server = HTTPServer(("127.0.0.1", cluster.ports.stub), Slow)
-    serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    serving.start()
-    try:
-        with process(cluster.conf, tmp_path / "daemon.log") as running:
-            wait_until("the bootstrap", lambda: asked.is_set() or running.poll() is not None)
-            running.send_signal(signal.SIGTERM)
-            assert running.wait(600) == 0, (tmp_path / "daemon.log").read_text()
-    finally:
-        released.set()
-        server.shutdown()
-        serving.join()
-        server.server_close()
+    with web_server(Slow, cluster.ports.stub):
+        try:
+            with process(cluster.conf, tmp_path / "daemon.log") as running:
+                wait_until("the bootstrap", lambda: asked.is_set() or running.poll() is not None)
+                running.send_signal(signal.SIGTERM)
+                assert running.wait(600) == 0, (tmp_path / "daemon.log").read_text()
+        finally:
+            released.set()
     left = [path.name for path in (tmp_path / "nn2").rglob("*") if path.is_file()]
     assert left == [], (tmp_path / "daemon.log").read_text()
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,6 +32,7 @@ from tests.checkpointer.namenode_double import Running, double
 from tests.cli_runner import Outcome, fingerprint, run_cli
 from tests.servlets.support import INFO, NEW_IMAGE, NEW_TXID, OLD_IMAGE, OLD_TXID, OTHER_INFO
 from tests.site_files import write_site
+from tests.socket_peer import saying, scripted_web
 
 OLD_NAME = image_name(OLD_TXID)
 WHOLE = sorted([OLD_NAME, f"{OLD_NAME}.md5", f"{OLD_NAME}.VERSION"])
@@ -136,18 +135,8 @@ def test_nobody_else_can_read_the_images(namenode: Running, shelf: Path) -> None
 
 
 def test_a_refusal_that_is_cut_is_no_crash(shelf: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def run() -> None:
-            peer, _ = listener.accept()
-            with peer:
-                peer.recv(4096)
-                peer.sendall(b"HTTP/1.1 500 No\r\nContent-Length: 100\r\n\r\ncut")
-
-        serving = threading.Thread(target=run)
-        serving.start()
-        outcome = run_cli("fetch-image", "--from", f"http://127.0.0.1:{listener.getsockname()[1]}", shelf)
-        serving.join()
+    with scripted_web(saying(b"HTTP/1.1 500 No\r\nContent-Length: 100\r\n\r\ncut")) as url:
+        outcome = run_cli("fetch-image", "--from", url, shelf)
     assert outcome.code == 7
     assert "Traceback" not in outcome.err
 

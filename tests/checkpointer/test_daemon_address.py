@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,6 +14,7 @@ from hadoop_common.configuration import Configuration, ConfigurationError
 from site_config.checkpoint_config import Role
 from tests.cli_runner import run_cli
 from tests.site_files import write_site
+from tests.web_server import QuietHandler, web_server
 
 SECONDARY = "dfs.namenode.secondary.http-address"
 BACKUP = "dfs.namenode.backup.http-address"
@@ -60,25 +58,13 @@ def test_a_configuration_that_the_role_cannot_use() -> None:
 def answering(answer: bytes, status: int = 200) -> Iterator[int]:
     """A daemon with the same answer to every request; an empty answer cuts the connection."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
+    class Handler(QuietHandler):
+        def post(self) -> None:
             if answer:
-                self.send_response(status)
-                self.end_headers()
-                self.wfile.write(answer)
+                self.answer(status, answer)
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Keep the test's output clean."""
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    serving.start()
-    try:
-        yield server.server_address[1]
-    finally:
-        server.shutdown()
-        serving.join()
-        server.server_close()
+    with web_server(Handler) as port:
+        yield port
 
 
 DONE = json.dumps({"state": "done", "message": "checkpoint at txid 42"}).encode()

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -41,6 +40,7 @@ from tests.checkpointer.service_support import Clock, standby_config
 from tests.cli_runner import run_cli
 from tests.namenode_stub.stub_support import wait_until
 from tests.site_files import write_site
+from tests.web_server import QuietHandler, web_server
 
 OLD, TAKEN = UploadResult.OLD_TRANSACTION_ID_FAILURE.name, UploadResult.SUCCESS.name
 INACTIVE = UploadResult.NOT_ACTIVE_NAMENODE_FAILURE.name
@@ -402,35 +402,18 @@ def test_a_namenode_that_is_down_beside_the_active_is_a_warning(tmp_path: Path) 
         "uploadErrors": {"http://b": "connection refused"},
     }
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self._say(answer)
+    class Handler(QuietHandler):
+        def post(self) -> None:
+            self.answer(200, json.dumps(answer).encode())
 
-        def do_GET(self) -> None:
-            self._say({"targets": [{"address": "http://b", "takesFrom": None}]})
+        def get(self) -> None:
+            self.answer(200, json.dumps({"targets": [{"address": "http://b", "takesFrom": None}]}).encode())
 
-        def _say(self, value: object) -> None:
-            body = json.dumps(value).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Keep the test's output clean."""
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        serving.start()
-        try:
-            address = f"127.0.0.1:{server.server_address[1]}"
-            values = {"fs.defaultFS": "hdfs://127.0.0.1:1", "dfs.namenode.secondary.http-address": address}
-            write_site(tmp_path, values)
-            told = run_cli("checkpoint", "--conf", tmp_path, "--role", "secondary", "--force")
-            as_json = run_cli("checkpoint", "--conf", tmp_path, "--role", "secondary", "--force", "--json")
-        finally:
-            server.shutdown()
-            serving.join()
+    with web_server(Handler) as port:
+        values = {"fs.defaultFS": "hdfs://127.0.0.1:1", "dfs.namenode.secondary.http-address": f"127.0.0.1:{port}"}
+        write_site(tmp_path, values)
+        told = run_cli("checkpoint", "--conf", tmp_path, "--role", "secondary", "--force")
+        as_json = run_cli("checkpoint", "--conf", tmp_path, "--role", "secondary", "--force", "--json")
     assert (told.code, told.out) == (0, "checkpoint at txid 7\n")
     assert told.err == "checkpointer: warning: upload to http://b failed: connection refused\n"
     assert (as_json.code, json.loads(as_json.out)["warnings"]) == (0, answer["warnings"])

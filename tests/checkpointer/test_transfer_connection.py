@@ -17,6 +17,7 @@ from checkpointer.transfer.common import TransferInterruptedError
 from hadoop_common.tls.process import use_client
 from hadoop_common.tls.settings import TlsConfig
 from tests.servlets.support import INFO, OLD_IMAGE, OLD_TXID, names
+from tests.socket_peer import scripted, scripted_web
 from tests.tls.certificates import self_signed, tls_folder
 
 # far longer than a test may take
@@ -39,24 +40,19 @@ TRANSFERS = pytest.mark.parametrize("transfer", [download, upload])
 
 @contextmanager
 def hanging(answer: bytes) -> Iterator[tuple[str, threading.Event]]:
-    """A server that says `answer` to who connects, and no more; yields its URL, and an event for when it has."""
+    """A server that says `answer` to who connects, and no more; yields its address, and an event for when it has."""
     said, ended = threading.Event(), threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
 
-        def run() -> None:
-            peer, _ = listener.accept()
-            with peer:
-                peer.sendall(answer)
-                said.set()
-                ended.wait(LONG_ENOUGH)
+    def hang(peer: socket.socket) -> None:
+        peer.sendall(answer)
+        said.set()
+        ended.wait(LONG_ENOUGH)
 
-        thread = threading.Thread(target=run)
-        thread.start()
+    with scripted(hang) as (host, port):
         try:
-            yield f"127.0.0.1:{listener.getsockname()[1]}", said
+            yield f"{host}:{port}", said
         finally:
             ended.set()
-            thread.join()
 
 
 @contextmanager
@@ -130,22 +126,16 @@ def test_a_body_that_stops(tmp_path: Path) -> None:
 
 def test_a_slow_body_is_no_hang(tmp_path: Path) -> None:
     """The timeout is for each wait, not for the whole transfer."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
 
-        def run() -> None:
-            peer, _ = listener.accept()
-            with peer:
-                peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n")
-                pause = threading.Event()
-                for _ in range(12):
-                    pause.wait(0.3)
-                    peer.sendall(b"x")
+    def slowly(peer: socket.socket) -> None:
+        peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n")
+        pause = threading.Event()
+        for _ in range(12):
+            pause.wait(0.3)
+            peer.sendall(b"x")
 
-        thread = threading.Thread(target=run)
-        thread.start()
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    with scripted_web(slowly) as url:
         paths = download_segment(url, 1, 2, INFO, [tmp_path], timeout=3.0)
-        thread.join()
     assert paths[0].read_bytes() == b"x" * 12
 
 
@@ -174,25 +164,21 @@ def tls_server(certificate: Path, answer: bytes, *, hang: bool) -> Iterator[tupl
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     said, ended = threading.Event(), threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
 
-        def run() -> None:
-            plain, _ = listener.accept()
-            # who does not trust the certificate breaks off
-            with suppress(ssl.SSLError), context.wrap_socket(plain, server_side=True) as peer:
-                peer.recv(4096)
-                peer.sendall(answer)
-                said.set()
-                if hang:
-                    ended.wait(LONG_ENOUGH)
+    def play(plain: socket.socket) -> None:
+        # who does not trust the certificate breaks off
+        with suppress(ssl.SSLError), context.wrap_socket(plain, server_side=True) as peer:
+            peer.recv(4096)
+            peer.sendall(answer)
+            said.set()
+            if hang:
+                ended.wait(LONG_ENOUGH)
 
-        thread = threading.Thread(target=run)
-        thread.start()
+    with scripted(play) as (_, port):
         try:
-            yield f"https://localhost:{listener.getsockname()[1]}", said
+            yield f"https://localhost:{port}", said
         finally:
             ended.set()
-            thread.join()
 
 
 def test_a_segment_over_tls(certificate: Path, tmp_path: Path) -> None:

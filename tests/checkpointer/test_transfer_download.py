@@ -3,9 +3,6 @@ from __future__ import annotations
 import hashlib
 import shutil
 import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -28,6 +25,7 @@ from tests.servlets.support import (
     padded_image,
     serve,
 )
+from tests.socket_peer import saying, scripted_web
 
 OLD = OLD_IMAGE.read_bytes()
 MD5 = hashlib.md5(OLD).hexdigest()
@@ -45,26 +43,6 @@ def directories(tmp_path):
     for directory in made:
         directory.mkdir()
     return made
-
-
-@contextmanager
-def canned(answer: bytes) -> Iterator[str]:
-    """A server of one connection that answers with `answer` and closes; yields its URL."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def run() -> None:
-            connection, _ = listener.accept()
-            with connection:
-                connection.settimeout(20)
-                data = b""
-                while b"\r\n\r\n" not in data:
-                    data += connection.recv(4096)
-                connection.sendall(answer)
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        thread.join()
 
 
 def ok(body: bytes, *headers: str, length: int | None = None) -> bytes:
@@ -106,7 +84,10 @@ def test_rollback_image(served, directories):
 )
 def test_a_login_that_is_missing_is_no_wrong_address(directories, challenge, key):
     answer = f"HTTP/1.1 401 Authentication required\r\nWWW-Authenticate: {challenge}\r\nContent-Length: 0\r\n\r\n"
-    with canned(answer.encode()) as url, pytest.raises(TransferError, match="Authentication required") as caught:
+    with (
+        scripted_web(saying(answer.encode())) as url,
+        pytest.raises(TransferError, match="Authentication required") as caught,
+    ):
         download_image(url, OLD_TXID, INFO, directories)
     assert key in caught.value.hint
 
@@ -165,7 +146,7 @@ def test_damaged_image(served, directories):
 def test_image_that_is_none(directories):
     body = b"<html>login page</html>"
     with (
-        canned(ok(body, f"X-MD5-Digest: {hashlib.md5(body).hexdigest()}")) as url,
+        scripted_web(saying(ok(body, f"X-MD5-Digest: {hashlib.md5(body).hexdigest()}"))) as url,
         pytest.raises(TransferError, match="is not an image"),
     ):
         download_image(url, OLD_TXID, INFO, directories)
@@ -173,7 +154,10 @@ def test_image_that_is_none(directories):
 
 
 def test_malformed_digest(directories):
-    with canned(ok(OLD, "X-MD5-Digest: abc")) as url, pytest.raises(TransferError, match="32 hexadecimal"):
+    with (
+        scripted_web(saying(ok(OLD, "X-MD5-Digest: abc"))) as url,
+        pytest.raises(TransferError, match="32 hexadecimal"),
+    ):
         download_image(url, OLD_TXID, INFO, directories)
     assert names(directories[0]) == []
 
@@ -181,7 +165,7 @@ def test_malformed_digest(directories):
 @pytest.mark.parametrize("length", [len(OLD) + 1, len(OLD) * 1000])
 def test_body_that_is_too_short(directories, length):
     with (
-        canned(ok(OLD, f"X-MD5-Digest: {MD5}", length=length)) as url,
+        scripted_web(saying(ok(OLD, f"X-MD5-Digest: {MD5}", length=length))) as url,
         pytest.raises(TransferError, match=f"after {len(OLD)} "),
     ):
         download_image(url, OLD_TXID, INFO, directories)
@@ -189,13 +173,16 @@ def test_body_that_is_too_short(directories, length):
 
 
 def test_short_segment(directories):
-    with canned(ok(b"abc", length=10)) as url, pytest.raises(TransferError, match="3 of 10"):
+    with scripted_web(saying(ok(b"abc", length=10))) as url, pytest.raises(TransferError, match="3 of 10"):
         download_segment(url, 1, 2, INFO, directories)
     assert names(directories[0]) == []
 
 
 def test_segment_with_a_digest_is_checked(directories):
-    with canned(ok(b"abc", "X-MD5-Digest: " + "0" * 32)) as url, pytest.raises(TransferError, match="MD5"):
+    with (
+        scripted_web(saying(ok(b"abc", "X-MD5-Digest: " + "0" * 32))) as url,
+        pytest.raises(TransferError, match="MD5"),
+    ):
         download_segment(url, 1, 2, INFO, directories)
     assert names(directories[0]) == []
 
@@ -205,14 +192,14 @@ def test_segment_with_a_digest_is_checked(directories):
 )
 def test_content_length_is_required(directories, head):
     answer = f"HTTP/1.1 200 OK\r\n{head}\r\n0\r\n\r\n".encode()
-    with canned(answer) as url, pytest.raises(TransferError, match="Content-Length"):
+    with scripted_web(saying(answer)) as url, pytest.raises(TransferError, match="Content-Length"):
         download_segment(url, 1, 2, INFO, directories)
     assert names(directories[0]) == []
 
 
 def test_redirects_are_not_followed(directories):
     answer = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
-    with canned(answer) as url, pytest.raises(TransferError) as caught:
+    with scripted_web(saying(answer)) as url, pytest.raises(TransferError) as caught:
         download_image(url, OLD_TXID, INFO, directories)
     assert caught.value.status == 302
 
@@ -220,7 +207,7 @@ def test_redirects_are_not_followed(directories):
 @pytest.mark.parametrize("name", ["", "../../etc/passwd", "fsimage_x", "edits_1-2"])
 def test_latest_image_needs_a_name(directories, name):
     with (
-        canned(ok(OLD, f"X-Image-Edits-Name: {name}", f"X-MD5-Digest: {MD5}")) as url,
+        scripted_web(saying(ok(OLD, f"X-Image-Edits-Name: {name}", f"X-MD5-Digest: {MD5}"))) as url,
         pytest.raises(TransferError, match="X-Image-Edits-Name"),
     ):
         download_image(url, None, INFO, directories)
@@ -236,7 +223,7 @@ def test_nobody_listens(directories):
 
 
 def test_what_answers_is_no_http_server(directories):
-    with canned(b"SSH-2.0-OpenSSH_9.2\r\n") as url, pytest.raises(TransferError):
+    with scripted_web(saying(b"SSH-2.0-OpenSSH_9.2\r\n")) as url, pytest.raises(TransferError):
         download_image(url, 1, INFO, directories)
 
 

@@ -4,8 +4,6 @@ import hashlib
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -26,6 +24,7 @@ from tests.servlets.support import (
     padded_image,
     serve,
 )
+from tests.socket_peer import read_head, scripted_web
 
 MD5 = hashlib.md5(NEW_IMAGE.read_bytes()).hexdigest()
 BIG = 256 << 20
@@ -44,32 +43,6 @@ def sparse(tmp_path):
     path.touch()
     os.truncate(path, BIG)
     return path
-
-
-@contextmanager
-def peer(handle: Callable[[socket.socket], None]) -> Iterator[str]:
-    """A server of one connection that `handle` plays; yields its URL."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def run() -> None:
-            connection, _ = listener.accept()
-            with connection:
-                connection.settimeout(20)
-                handle(connection)
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        thread.join()
-
-
-def read_head(connection: socket.socket) -> tuple[bytes, bytes]:
-    """Head of a request, and what of the body came with it."""
-    data = b""
-    while b"\r\n\r\n" not in data:
-        data += connection.recv(4096)
-    head, _, rest = data.partition(b"\r\n\r\n")
-    return head, rest
 
 
 def drain(connection: socket.socket, count: int = 0) -> int:
@@ -111,7 +84,7 @@ def test_the_request_is_hadoops(chunked):
         seen.append((head, body))
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
-    with peer(handle) as url:
+    with scripted_web(handle) as url:
         size = 1000 if chunked else 65536
         assert upload_image(url, NEW_IMAGE, MD5, NEW_TXID, INFO, chunk_size=size) is UploadResult.SUCCESS
     head, body = seen[0]
@@ -178,7 +151,7 @@ def test_early_answer_ends_the_upload(sparse, status, expected, keeps_reading):
             assert returned.wait(600)
         received.append(drain(connection, len(body)))
 
-    with peer(handle) as url:
+    with scripted_web(handle) as url:
         assert upload_image(url, sparse, MD5, NEW_TXID, INFO, timeout=600) is expected
         returned.set()
     assert received[0] < BIG
@@ -197,7 +170,7 @@ def test_server_that_answers_and_closes(sparse):
         connection.shutdown(socket.SHUT_WR)
         drain(connection)
 
-    with peer(handle) as url, pytest.raises(TransferError, match="the disk is full") as caught:
+    with scripted_web(handle) as url, pytest.raises(TransferError, match="the disk is full") as caught:
         upload_image(url, sparse, MD5, NEW_TXID, INFO)
     assert caught.value.status == 410
 
@@ -206,7 +179,7 @@ def test_server_that_dies(sparse):
     def handle(connection: socket.socket) -> None:
         read_head(connection)
 
-    with peer(handle) as url, pytest.raises(TransferError, match=f"of {BIG} bytes") as caught:
+    with scripted_web(handle) as url, pytest.raises(TransferError, match=f"of {BIG} bytes") as caught:
         upload_image(url, sparse, MD5, NEW_TXID, INFO)
     assert caught.value.status is None
     assert caught.value.hint
@@ -218,7 +191,7 @@ def test_success_before_the_end_is_no_success(sparse):
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
         drain(connection)
 
-    with peer(handle) as url, pytest.raises(TransferError, match="answered with success after"):
+    with scripted_web(handle) as url, pytest.raises(TransferError, match="answered with success after"):
         upload_image(url, sparse, MD5, NEW_TXID, INFO)
 
 
@@ -229,7 +202,7 @@ def test_server_that_never_answers():
         read_head(connection)
         assert done.wait(600)
 
-    with peer(handle) as url:
+    with scripted_web(handle) as url:
         with pytest.raises(TransferError, match=r"no progress for 0\.2 s"):
             upload_image(url, NEW_IMAGE, MD5, NEW_TXID, INFO, timeout=0.2)
         done.set()
@@ -242,7 +215,7 @@ def test_server_that_stops_reading(sparse):
         read_head(connection)
         assert done.wait(600)
 
-    with peer(handle) as url:
+    with scripted_web(handle) as url:
         with pytest.raises(TransferError, match="no progress"):
             upload_image(url, sparse, MD5, NEW_TXID, INFO, timeout=0.3)
         done.set()
@@ -261,7 +234,7 @@ def test_answer_of_a_java_server_is_one_sentence():
         connection.sendall(b"HTTP/1.1 410 Gone\r\nContent-Length: %d\r\n\r\n%b" % (len(page), page))
         drain(connection)
 
-    with peer(handle) as url, pytest.raises(TransferError) as caught:
+    with scripted_web(handle) as url, pytest.raises(TransferError) as caught:
         upload_image(url, NEW_IMAGE, MD5, NEW_TXID, INFO)
     assert "java.io.IOException: No space left & none coming" in str(caught.value)
     assert "Thread" not in str(caught.value)
@@ -274,7 +247,7 @@ def test_what_answers_is_no_http_server():
         connection.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
         drain(connection)
 
-    with peer(handle) as url, pytest.raises(TransferError, match="broke off"):
+    with scripted_web(handle) as url, pytest.raises(TransferError, match="broke off"):
         upload_image(url, NEW_IMAGE, MD5, NEW_TXID, INFO)
 
 
@@ -330,7 +303,7 @@ def test_cancel_while_the_server_does_not_read(sparse):
         blocked.set()
         assert done.wait(600)
 
-    with peer(handle) as url:
+    with scripted_web(handle) as url:
         with pytest.raises(TransferCancelledError):
             upload_image(url, sparse, MD5, NEW_TXID, INFO, timeout=600, cancel=blocked.is_set)
         done.set()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -25,6 +24,7 @@ from hadoop_rpc.errors import (
 from hadoop_rpc.ha_protocol import HAState, ServiceStatus
 from tests.failover.failover_support import HERE, FakeNameNode, namenode, settings
 from tests.namenode_stub.stub_support import wait_until
+from tests.web_server import QuietHandler, web_server
 
 STATUS = ServiceStatus(HAState.STANDBY, True)
 WRAPPED = remote_error("org.apache.hadoop.ha.HealthCheckFailedException", "no room")
@@ -169,21 +169,15 @@ def test_what_a_namenode_that_is_not_well_does_goes_to_the_log(
 ) -> None:
     """Above all of one that hangs."""
 
-    class Web(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200 if self.path == "/stacks" else 404)
-            self.end_headers()
-            self.wfile.write(b"Thread 1 waits for its disk")
+    class Web(QuietHandler):
+        def get(self) -> None:
+            self.answer(200 if self.path == "/stacks" else 404, b"Thread 1 waits for its disk")
 
-        def log_message(self, *_: object) -> None:
-            """Nothing."""
-
-    with namenode() as node, ThreadingHTTPServer((HERE, 0), Web) as web:
-        threading.Thread(target=web.serve_forever, daemon=True).start()
+    with namenode() as node, web_server(Web) as port:
         own = settings({"nn1": node.port, "nn2": 2}).own
         heard = Heard()
         times = HealthSettings(check_interval=0.05)
-        monitor = HealthMonitor(replace(own, web=f"http://{HERE}:{web.server_port}"), times, "hdfs", heard)
+        monitor = HealthMonitor(replace(own, web=f"http://{HERE}:{port}"), times, "hdfs", heard)
         monitor.start()
         try:
             heard.until(lambda each: each.health is NameNodeHealth.HEALTHY)
@@ -196,5 +190,4 @@ def test_what_a_namenode_that_is_not_well_does_goes_to_the_log(
             heard.until(lambda each: each.health is trouble)
         finally:
             monitor.stop()
-            web.shutdown()
     assert caplog.text.count("Thread 1 waits for its disk") == 1

@@ -5,9 +5,6 @@ The expected values were recorded from the real classes, with `hdfs-site.xml` on
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -15,6 +12,7 @@ import pytest
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.configuration_xml import read_properties
 from hadoop_common.hadoop_keys import SET_BY_HDFS_DEFAULT
+from tests.web_server import QuietHandler, web_server
 
 _XI = 'xmlns:xi="http://www.w3.org/2001/XInclude"'
 _SITE = "hdfs-site.xml"
@@ -228,32 +226,18 @@ def test_entities_that_grow_without_bound_are_a_fault(tmp_path: Path) -> None:
         read_properties(tmp_path / _SITE)
 
 
-class _Site(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        found = self.path == "/a.xml"
-        self.send_response(200 if found else 404)
-        self.end_headers()
-        self.wfile.write(_A["a.xml"].encode() if found else b"")
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
+class _Site(QuietHandler):
+    def get(self) -> None:
+        self.answer(*((200, _A["a.xml"].encode()) if self.path == "/a.xml" else (404,)))
 
 
-@pytest.fixture
-def web() -> Iterator[str]:
-    with HTTPServer(("127.0.0.1", 0), _Site) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
-
-
-def test_files_of_web_servers_are_included(tmp_path: Path, web: str) -> None:
-    (tmp_path / _SITE).write_text(
-        _conf(_include(f"{web}/a.xml", _p("f", "1")), _include(f"{web}/no.xml", _p("g", "1")))
-    )
-    assert [each.name for each in read_properties(tmp_path / _SITE)] == ["a", "g"]
+def test_files_of_web_servers_are_included(tmp_path: Path) -> None:
+    with web_server(_Site) as port:
+        web = f"http://127.0.0.1:{port}"
+        (tmp_path / _SITE).write_text(
+            _conf(_include(f"{web}/a.xml", _p("f", "1")), _include(f"{web}/no.xml", _p("g", "1")))
+        )
+        assert [each.name for each in read_properties(tmp_path / _SITE)] == ["a", "g"]
 
 
 # ---- hdfs-default.xml between core-site.xml and hdfs-site.xml -----------------------------------------------

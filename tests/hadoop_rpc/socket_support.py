@@ -42,24 +42,6 @@ def say(rpc: RpcClient, method: str, value: str = "", *, idempotent: bool = True
     return answer.notReadyReason
 
 
-@contextmanager
-def scripted(*scripts: Callable[[socket.socket], None]) -> Iterator[tuple[str, int]]:
-    """Yield a server that treats its n-th connection by the n-th script."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def serve() -> None:
-            for script in scripts:
-                peer, _ = listener.accept()
-                with peer:
-                    script(peer)
-
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        yield listener.getsockname()
-    thread.join(WAIT)
-    assert not thread.is_alive()
-
-
 def read_frames(peer: socket.socket, count: int) -> None:
     """Read the connection's header and `count` frames."""
     frames = RpcFrameBuffer()

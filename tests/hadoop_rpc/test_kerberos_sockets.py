@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import socket
-import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
@@ -17,6 +15,7 @@ from hadoop_rpc.proto import ha_service_pb2 as ha
 from hadoop_rpc.proto import rpc_pb2 as pb
 from hadoop_rpc.security import Protection
 from tests.hadoop_rpc.fake_security import FakeSecurity, FakeServer
+from tests.socket_peer import scripted
 
 _REFUSED = frame(
     delimited(
@@ -37,25 +36,7 @@ class _Refusing(FakeServer):
         return super()._negotiate(step) if step.state == pb.RpcSaslProto.NEGOTIATE else _REFUSED
 
 
-@contextmanager
-def serving(*servers: FakeServer) -> Iterator[tuple[str, int]]:
-    """Yield the address of a listener whose connections are served by `servers`, one after the other."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def serve() -> None:
-            for server in servers:
-                peer, _ = listener.accept()
-                with peer:
-                    _serve(peer, server)
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        yield listener.getsockname()
-        thread.join(600)
-        assert not thread.is_alive()
-
-
-def _serve(peer: socket.socket, server: FakeServer) -> None:
+def _serve(server: FakeServer, peer: socket.socket) -> None:
     answered = 0
     while data := peer.recv(1 << 16):
         answer = server.receive(data)
@@ -76,7 +57,7 @@ def client(address: tuple[str, int], security: FakeSecurity) -> RpcClient:
 def test_tokens_go_out_in_the_order_they_are_made_in(protection: Protection) -> None:
     """The server counts tokens, as Kerberos does: a token out of order ends the connection."""
     server = FakeServer()
-    with serving(server) as address, client(address, FakeSecurity((protection,))) as rpc:
+    with scripted(partial(_serve, server)) as address, client(address, FakeSecurity((protection,))) as rpc:
 
         def call(number: int) -> None:
             request = ha.GetServiceStatusResponseProto(state=ha.ACTIVE, notReadyReason="x" * (number % 7 * 20_000))
@@ -95,7 +76,7 @@ def test_a_refused_ticket_is_taken_anew_once(renews: bool) -> None:
             return renews
 
     servers = [_Refusing(), FakeServer()] if renews else [_Refusing()]
-    with serving(*servers) as address, client(address, Renewing()) as rpc:
+    with scripted(*(partial(_serve, server) for server in servers)) as address, client(address, Renewing()) as rpc:
         if renews:
             rpc.call("m", ha.MonitorHealthRequestProto(), ha.MonitorHealthResponseProto)
         else:

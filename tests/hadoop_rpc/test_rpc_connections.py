@@ -22,17 +22,8 @@ from hadoop_rpc.errors import (
 from hadoop_rpc.proto import ha_service_pb2 as ha
 from hadoop_rpc.server import RpcServer
 from hadoop_rpc.service import CallContext, Method, Service
-from tests.hadoop_rpc.socket_support import (
-    PROTOCOL,
-    WAIT,
-    client,
-    poll_until,
-    read_frames,
-    say,
-    scripted,
-    serving,
-    text,
-)
+from tests.hadoop_rpc.socket_support import PROTOCOL, WAIT, client, poll_until, read_frames, say, serving, text
+from tests.socket_peer import scripted
 
 
 def test_nobody_listens() -> None:

@@ -11,7 +11,6 @@ import sys
 import sysconfig
 import zipfile
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tests.depth import deep
@@ -87,9 +86,7 @@ class Host:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for file in self.root.glob("run/*.pid"):
             os.kill(int(file.read_text()), signal.SIGKILL)
 

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from namenode_stub.demo_zookeeper import free_port
@@ -90,9 +89,7 @@ class BookieProcess:
         wait_until(self._serves, f"the bookie of {self._log}")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._process is not None:
             self._process.kill()
             self._process.wait()

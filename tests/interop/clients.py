@@ -8,7 +8,6 @@ import re
 import subprocess
 import threading
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from tests.interop.hadoop_conf import HadoopConf
@@ -54,9 +53,7 @@ class ClientJvm:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         assert self._jvm.stdin is not None
         assert self._jvm.stdout is not None
         self._jvm.stdin.close()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from hadoop_common.names import parse_image, parse_segment
@@ -39,9 +38,7 @@ class _Server:
             self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self, *arguments: str) -> Self:
@@ -266,9 +263,7 @@ class HaPair:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for node in (self.nn1, self.nn2):
             node.stop()
 

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tests.interop.hadoop_home import CLIENT, SERVER, HadoopRelease
@@ -50,9 +49,7 @@ class Hadoop:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         assert self._jvm.stdin is not None
         assert self._jvm.stdout is not None
         self._jvm.stdin.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol, Self
 from urllib.parse import urlsplit
 
@@ -112,9 +111,7 @@ class JournalTrio:
             node.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for node in self.nodes:
             node.stop()
 

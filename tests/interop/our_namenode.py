@@ -9,7 +9,6 @@ import subprocess
 import sys
 from http.client import IncompleteRead
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 from urllib.error import HTTPError
 from urllib.request import Request
@@ -37,9 +36,7 @@ class OurNameNode:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.running:
             self.resume()
             self.kill()

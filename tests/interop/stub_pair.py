@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import signal
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tests.interop.hadoop_conf import HadoopConf, ha_pair_confs
@@ -40,9 +39,7 @@ class StubPair:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for node in (self.nn1, self.nn2):
             if node.running:
                 node.signal(signal.SIGCONT)

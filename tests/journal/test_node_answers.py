@@ -2,42 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-
 import pytest
 
 from journal.quorum.node_answers import NodeAnswer, _of_namespace, leftover_segment
+from tests.web_server import QuietHandler, web_server
 
 _WHO = "Only Namenode and another JournalNode may access this servlet"
 _PAGE = f"<html><head><title>Error 403 {_WHO}</title></head><body>{_WHO}</body></html>"
-
-
-class _Server(ThreadingHTTPServer):
-    answer = (404, "Not Found", "")
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
-
-    def do_GET(self) -> None:
-        status, reason, body = self.server.answer
-        self.send_response(status, reason)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body.encode())
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Drop the message."""
-
-
-@pytest.fixture
-def server() -> Iterator[_Server]:
-    with _Server(("127.0.0.1", 0), _Handler) as running:
-        threading.Thread(target=running.serve_forever, daemon=True).start()
-        yield running
-        running.shutdown()
 
 
 @pytest.mark.parameters(5)
@@ -52,10 +23,16 @@ def server() -> Iterator[_Server]:
     ],
 )
 def test_a_refusal_of_the_caller_is_no_other_namespace(
-    server: _Server, answer: tuple[int, str, str], same: bool | None, fault: str
+    answer: tuple[int, str, str], same: bool | None, fault: str
 ) -> None:
-    server.answer = answer
-    found = _of_namespace(NodeAnswer("jn1:8485"), f"http://127.0.0.1:{server.server_address[1]}/getJournal", 60)
+    status, reason, body = answer
+
+    class Handler(QuietHandler):
+        def get(self) -> None:
+            self.answer(status, body.encode(), reason=reason)
+
+    with web_server(Handler) as port:
+        found = _of_namespace(NodeAnswer("jn1:8485"), f"http://127.0.0.1:{port}/getJournal", 60)
     assert (found.same_namespace, found.http_fault) == (same, fault)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,6 +11,7 @@ import pytest
 from journal.quorum.errors import SegmentFetchError
 from journal.quorum.http_source import http_source
 from journal.quorum.settings import QuorumSettings
+from tests.socket_peer import scripted_web
 
 SETTINGS = QuorumSettings(http_open=5.0, http_read=5.0)
 
@@ -20,18 +20,13 @@ SETTINGS = QuorumSettings(http_open=5.0, http_read=5.0)
 def answering(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
     """A server that sends `answer` to every client, and records the requests."""
     received: list[bytes] = []
-    with socket.create_server(("127.0.0.1", 0)) as server:
 
-        def serve() -> None:
-            peer, _ = server.accept()
-            with peer:
-                received.append(peer.recv(65536))
-                peer.sendall(answer)
+    def serve(peer: socket.socket) -> None:
+        received.append(peer.recv(65536))
+        peer.sendall(answer)
 
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.getsockname()[1]}/getJournal?jid=j&segmentTxId=1", received
-        thread.join(600)
+    with scripted_web(serve) as url:
+        yield f"{url}/getJournal?jid=j&segmentTxId=1", received
 
 
 def response(body: bytes, *, status: str = "200 OK", headers: str = "") -> bytes:

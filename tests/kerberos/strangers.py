@@ -8,7 +8,6 @@ import ssl
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from types import TracebackType
 from typing import Self
 
 from hadoop_rpc.client_state import ClientConnection, ConnectionReady, NegotiationStep
@@ -71,9 +70,7 @@ class Strangers:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._stack.close()
 

@@ -3,10 +3,9 @@ as a NameNode of 3.5.0 gave them."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -29,6 +28,7 @@ from tests.kerberos.callers import login
 from tests.kerberos.kdc import REALM, Kdc
 from tests.kerberos.secure_conf import secure
 from tests.servlets.support import INFO, OLD_IMAGE, OLD_TXID
+from tests.web_server import QuietHandler, serving
 
 pytestmark = [pytest.mark.interop]
 
@@ -47,45 +47,34 @@ class _OpenServer(ThreadingHTTPServer):
     anonymous = True
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     server: _OpenServer
 
-    def do_GET(self) -> None:
+    def get(self) -> None:
         user = parse_qs(urlsplit(self.path).query).get("user.name", [""])[0]
         if not user and not self.server.anonymous:
-            self._answer(401, "Authentication required", {"WWW-Authenticate": "PseudoAuth"})
+            self.answer(401, b"", {"WWW-Authenticate": "PseudoAuth"}, "Authentication required")
         elif user == SN:
             digest = OLD_IMAGE.with_suffix(".md5").read_text()[:32]
             named = {"X-Image-Edits-Name": OLD_IMAGE.name, "X-MD5-Digest": digest}
-            self._answer(200, "OK", named, OLD_IMAGE.read_bytes())
+            self.answer(200, OLD_IMAGE.read_bytes(), named)
         else:
-            self._answer(403 if user else 410, "Only Namenode may access this servlet" if user else NOBODY)
+            refusal = "Only Namenode may access this servlet" if user else NOBODY
+            self.answer(403 if user else 410, reason=refusal)
 
-    def do_PUT(self) -> None:
+    def put(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", "0")))
         user = parse_qs(urlsplit(self.path).query).get("user.name", [""])[0]
-        self._answer(*((200, "OK") if user == SN else (410, NOBODY)))
+        self.answer(200 if user == SN else 410, reason="OK" if user == SN else NOBODY)
 
-    def do_OPTIONS(self) -> None:
-        self._answer(200, "OK")
-
-    def _answer(self, status: int, reason: str, headers: dict[str, str] | None = None, body: bytes = b"") -> None:
-        self.send_response(status, reason)
-        for name, value in {**(headers or {}), "Content-Length": str(len(body))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Log nothing."""
+    def options(self) -> None:
+        self.answer(200)
 
 
 @pytest.fixture
 def server() -> Iterator[_OpenServer]:
-    with _OpenServer(("127.0.0.1", 0), _Handler) as running:
-        threading.Thread(target=running.serve_forever, daemon=True).start()
+    with serving(_OpenServer(("127.0.0.1", 0), _Handler)) as running:
         yield running
-        running.shutdown()
 
 
 @pytest.fixture

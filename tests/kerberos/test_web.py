@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.kerberos import log_in
 from tests.kerberos.kdc import Kdc
 from tests.kerberos.web_peer import Peer, login
+from tests.web_server import QuietHandler, serving
 
 pytestmark = [pytest.mark.interop]
 
@@ -37,13 +37,13 @@ class Web(ThreadingHTTPServer):
         self.url = f"http://localhost:{self.server_address[1]}"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     server: Web
 
-    def do_GET(self) -> None:
+    def get(self) -> None:
         self._answer(json.dumps({"beans": [BEAN]}).encode())
 
-    def do_PUT(self) -> None:
+    def put(self) -> None:
         self._answer(b"")
 
     def _answer(self, content: bytes) -> None:
@@ -51,31 +51,18 @@ class _Handler(BaseHTTPRequestHandler):
         scheme, _, token = self.headers.get("Authorization", "").partition(" ")
         self.server.asked.append((self.command, bool(token), len(body)))
         if scheme != "Negotiate":
-            self.send_response(401)
-            self.send_header("WWW-Authenticate", "Negotiate")
-            content = b""
-        else:
-            _, reply = self.server.peer.accept(base64.b64decode(token))
-            self.send_response(200)
-            if not self.server.mute:
-                self.send_header("WWW-Authenticate", "Negotiate " + base64.b64encode(reply).decode())
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Log nothing."""
+            self.answer(401, b"", {"WWW-Authenticate": "Negotiate"})
+            return
+        _, reply = self.server.peer.accept(base64.b64decode(token))
+        proof = {"WWW-Authenticate": "Negotiate " + base64.b64encode(reply).decode()}
+        self.answer(200, content, {} if self.server.mute else proof)
 
 
 @pytest.fixture
 def web(kdc: Kdc) -> Iterator[Web]:
     log_in(login(kdc, "sn/localhost", kdc.root / "sn.keytab"))
-    with Web(Peer(kdc.root / "nn.keytab")) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
+    with serving(Web(Peer(kdc.root / "nn.keytab"))) as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def test_beans_are_asked_for_without_a_token_first(web: Web) -> None:

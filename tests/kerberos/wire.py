@@ -7,7 +7,6 @@ import socket
 import struct
 import threading
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Self
 
 import pytest
@@ -53,9 +52,7 @@ class Wire:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join()
         self._lost = struct.unpack("=II", self._socket.getsockopt(263, _PACKET_STATISTICS, 8))[1]

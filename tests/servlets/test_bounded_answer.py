@@ -15,33 +15,29 @@ from hadoop_common.cluster_http import HttpAnswer, HttpFaultError, UnreachableSe
 from hadoop_common.file_faults import network_reason
 from hadoop_common.http_connection import WaitCancelled, connection_for
 from hadoop_common.tls.errors import HandshakeError
+from tests.socket_peer import scripted_web
 
 
 @contextmanager
 def server(head: bytes, chunk: bytes, asked: list[bytes] | None = None) -> Iterator[str]:
     """Serve `head`, then `chunk` repeatedly until the caller disconnects; keep the request in `asked`."""
 
-    def answer() -> None:
-        connection, _ = listener.accept()
-        with connection:
-            request = connection.recv(65536)
-            if asked is not None:
-                asked.append(request)
-            connection.sendall(head)
-            try:
-                while chunk:
-                    connection.sendall(chunk)
-            except OSError:
-                hung_up.set()
-
     hung_up = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=answer, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
-        thread.join(600)
-        assert not thread.is_alive()
-        assert hung_up.is_set() == bool(chunk)
+
+    def serve(peer: socket.socket) -> None:
+        request = peer.recv(65536)
+        if asked is not None:
+            asked.append(request)
+        peer.sendall(head)
+        try:
+            while chunk:
+                peer.sendall(chunk)
+        except OSError:
+            hung_up.set()
+
+    with scripted_web(serve) as url:
+        yield f"{url}/"
+    assert hung_up.is_set() == bool(chunk)
 
 
 def test_an_answer_without_an_end_is_cut() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +26,7 @@ from servlets.application import create_application
 from servlets.http_server import HttpServer
 from servlets.jmx import jmx_blueprint
 from tests.journal_node.journal_node_support import HEADER, JOURNAL, NAMESPACE, Writer, batch, formatted
+from tests.socket_peer import saying, scripted_web
 
 INFO = NAMESPACE.colon_string()
 
@@ -183,19 +182,9 @@ def test_who_cannot_be_reached_is_named() -> None:
     ],
 )
 def test_what_does_not_come_whole_is_an_error(headers: bytes, body: bytes, problem: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def answer() -> None:
-            peer, _ = listener.accept()
-            with peer:
-                peer.recv(65536)
-                peer.sendall(b"HTTP/1.1 200 OK\r\n" + headers + b"Connection: close\r\n\r\n" + body)
-
-        thread = threading.Thread(target=answer)
-        thread.start()
-        with pytest.raises(JavaIOError, match=problem):
-            fetched(f"http://127.0.0.1:{listener.getsockname()[1]}/getJournal", timeout=10.0)
-        thread.join(600)
+    answer = b"HTTP/1.1 200 OK\r\n" + headers + b"Connection: close\r\n\r\n" + body
+    with scripted_web(saying(answer)) as url, pytest.raises(JavaIOError, match=problem):
+        fetched(f"{url}/getJournal", timeout=10.0)
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo"])

@@ -1,0 +1,57 @@
+"""Servers whose connections a test plays byte by byte."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+_WAIT = 600.0
+Script = Callable[[socket.socket], object]
+
+
+@contextmanager
+def scripted(*scripts: Script) -> Iterator[tuple[str, int]]:
+    """Yield the address of a server that treats its n-th connection by the n-th script."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            for script in scripts:
+                peer, _ = listener.accept()
+                with peer:
+                    script(peer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield listener.getsockname()
+        thread.join(_WAIT)
+    assert not thread.is_alive()
+
+
+@contextmanager
+def scripted_web(script: Script) -> Iterator[str]:
+    """Yield the URL of a server that treats its only connection by the script."""
+    with scripted(script) as (host, port):
+        yield f"http://{host}:{port}"
+
+
+def read_head(peer: socket.socket) -> tuple[bytes, bytes]:
+    """Return the head of a request, and what of the body came with it."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        piece = peer.recv(65536)
+        assert piece, data
+        data += piece
+    head, _, rest = data.partition(b"\r\n\r\n")
+    return head, rest
+
+
+def saying(answer: bytes) -> Script:
+    """Answer a request with these bytes, and close."""
+
+    def say(peer: socket.socket) -> None:
+        read_head(peer)
+        peer.sendall(answer)
+
+    return say
