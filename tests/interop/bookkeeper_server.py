@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
 from namenode_stub.demo_zookeeper import free_port
 from tests.interop.hadoop_home import NEWEST, HadoopRelease
 from tests.interop.hadoop_jars import JarSet, Maven, listed_jars
-from tests.interop.hadoop_process import CommandResult, java_command, wait_until
+from tests.interop.hadoop_process import CommandResult, java_command
+from tests.interop.our_process import OurProcess
 
 _VERSION = "4.17.3"
 _NAME = f"bookkeeper-{_VERSION}"
@@ -69,7 +68,7 @@ class JavaClient:
         return [line.removeprefix(_ANSWER) for line in said.splitlines() if line.startswith(_ANSWER)]
 
 
-class BookieProcess:
+class BookieProcess(OurProcess):
     """A bookie on loopback, whose ledgers are below `/ledgers` of a ZooKeeper; a context manager that kills it.
 
     Args:
@@ -78,33 +77,22 @@ class BookieProcess:
     """
 
     def __init__(self, command: list[str], port: int, log: Path) -> None:
+        super().__init__(f"the bookie of {log}", log)
         self.port = port
         self._command = command
-        self._log = log
-        self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        wait_until(self._serves, f"the bookie of {self._log}")
+        self.spawn(self._command)
+        self.await_ready(self._serves)
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-
-    def signal(self, number: int) -> None:
-        """Send it a signal."""
-        assert self._process is not None
-        os.kill(self._process.pid, number)
+            self.kill()
 
     def _serves(self) -> bool:
-        assert self._process is not None
-        assert self._process.poll() is None, f"the bookie ended: {self._log.read_text()[-3000:]}"
-        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 5):
+        with socket.create_connection(("127.0.0.1", self.port), 5):
             return True
-        return False
 
 
 def our_bookie(hosts: str, root: Path) -> BookieProcess:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import re
-import subprocess
 import threading
 from pathlib import Path
 from typing import Any, Self
 
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_home import SERVER, HadoopRelease
-from tests.interop.hadoop_process import CommandResult, java_command
+from tests.interop.hadoop_process import CommandResult, JvmPipe, java_command
 
 Namespace = dict[str, dict[str, Any]]
 """The namespace as a client lists it: properties by path."""
@@ -45,20 +44,13 @@ class ClientJvm:
         archive = release.class_archive()
         path = release.class_path(*([] if conf is None else [conf.folder]))
         command = java_command(path, "interop.HadoopClient", work=folder, archive=archive)
-        with self._log.open("wb") as log:
-            self._jvm = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, encoding="ascii", cwd=folder
-            )
+        self._jvm = JvmPipe(command, self._log, encoding="ascii")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self._jvm.stdin is not None
-        assert self._jvm.stdout is not None
-        self._jvm.stdin.close()
-        self._jvm.wait()
-        self._jvm.stdout.close()
+        self._jvm.close()
 
     def of(self, conf: HadoopConf | Path) -> HdfsClient:
         """Return a client of the cluster in a configuration, or in a folder with core-site.xml and hdfs-site.xml.
@@ -69,16 +61,12 @@ class ClientJvm:
 
     def ask(self, folder: Path, user: str, *words: str) -> CommandResult:
         """Run one command of the Java program."""
-        assert self._jvm.stdin is not None
-        assert self._jvm.stdout is not None
         with self._turn:
-            self._jvm.stdin.write(" ".join(map(_encode, (str(folder), user, *words))) + "\n")
-            self._jvm.stdin.flush()
-            answer = self._jvm.stdout.readline()
+            answer = self._jvm.ask(" ".join(map(_encode, (str(folder), user, *words))))
         if not answer:
             log = self._log.read_text(encoding="utf-8", errors="replace")[-_LOGGED:]
             raise AssertionError(f"the JVM of Hadoop {self.release.version} ended at {words}:\n{log}")
-        code, out, err = answer.rstrip("\n").split(" ")
+        code, out, err = answer.split(" ")
         return CommandResult(" ".join(words), int(code), _decode(out), _decode(err))
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Self
 
 from tests.interop.hadoop_home import CLIENT, SERVER, HadoopRelease
-from tests.interop.hadoop_process import java_command
+from tests.interop.hadoop_process import JvmPipe, java_command
 
 _MAIN = "org.apache.hadoop.hdfs.server.namenode.HadoopTools"
 _LOGGED = 8000
@@ -41,20 +40,13 @@ class Hadoop:
         lent = CLIENT.jars.folder.glob("lz4-java-*.jar" if release.is_3 else "netty-*.jar")
         classes = os.pathsep.join([release.class_path(), *map(str, sorted(lent))])
         command = java_command(classes, _MAIN, heap="1g", work=folder, archive=release.class_archive())
-        with self._log.open("wb") as log:
-            self._jvm = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, encoding="utf-8", cwd=folder
-            )
+        self._jvm = JvmPipe(command, self._log)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self._jvm.stdin is not None
-        assert self._jvm.stdout is not None
-        self._jvm.stdin.close()
-        self._jvm.wait()
-        self._jvm.stdout.close()
+        self._jvm.close()
 
     def load_and_save(self, image: Path, version_file: Path) -> Path:
         """Return the image that a NameNode saves after loading `image`, next to which its digest file must lie.
@@ -132,12 +124,8 @@ class Hadoop:
         return self._folder / f"{self._files}"
 
     def _ask(self, command: str, *words: str | Path) -> str:
-        assert self._jvm.stdin is not None
-        assert self._jvm.stdout is not None
         before = self._log.stat().st_size
-        self._jvm.stdin.write("\t".join([command, *map(str, words)]) + "\n")
-        self._jvm.stdin.flush()
-        verdict, _, text = self._jvm.stdout.readline().rstrip("\n").partition("\t")
+        verdict, _, text = self._jvm.ask("\t".join([command, *map(str, words)])).partition("\t")
         if verdict == "ok" and (command in ("reload", "replay") or text == "0"):
             return text
         log = self._log.read_bytes()[before:][:_LOGGED].decode("utf-8", "replace")

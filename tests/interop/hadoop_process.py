@@ -97,6 +97,37 @@ def java_command(
     return [str(java), *flags, "-cp", class_path, main_class, *arguments]
 
 
+class JvmPipe:
+    """A JVM that answers each line with one line.
+
+    Args:
+        log: for its standard error, which is appended.
+    """
+
+    def __init__(self, command: list[str], log: Path, *, encoding: str = "utf-8") -> None:
+        pipe = subprocess.PIPE
+        with log.open("ab") as file:
+            self._jvm = subprocess.Popen(
+                command, stdin=pipe, stdout=pipe, stderr=file, encoding=encoding, cwd=log.parent
+            )
+
+    def ask(self, line: str) -> str:
+        """Return the answer, which is empty if the JVM has ended."""
+        assert self._jvm.stdin is not None
+        assert self._jvm.stdout is not None
+        self._jvm.stdin.write(line + "\n")
+        self._jvm.stdin.flush()
+        return self._jvm.stdout.readline().rstrip("\n")
+
+    def close(self) -> None:
+        """End the JVM."""
+        assert self._jvm.stdin is not None
+        assert self._jvm.stdout is not None
+        self._jvm.stdin.close()
+        self._jvm.wait()
+        self._jvm.stdout.close()
+
+
 class HadoopProcess:
     """A server of Hadoop; its log is `root/NAME.log` and grows over restarts.
 

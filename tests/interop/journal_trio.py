@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol, Self
@@ -12,10 +11,9 @@ from hadoop_common.names import parse_segment
 from tests.interop.cluster import JournalNode
 from tests.interop.hadoop_conf import NAMESERVICE, HadoopConf
 from tests.interop.hadoop_home import SERVER, HadoopRelease
-from tests.interop.hadoop_process import port_is_open, wait_until
+from tests.interop.hadoop_process import port_is_open
 from tests.interop.our_commands import CHECKOUT
-
-_STOP_SECONDS = 600.0
+from tests.interop.our_process import OurProcess
 
 
 class _Node(Protocol):
@@ -31,44 +29,26 @@ class _Node(Protocol):
     def kill(self) -> None: ...
 
 
-class OurJournalNode:
+class OurJournalNode(OurProcess):
     """`checkpointer journalnode run` with the `dfs.journalnode.*` keys of a configuration."""
 
     program: Sequence[str] = CHECKOUT
 
     def __init__(self, conf: HadoopConf) -> None:
+        super().__init__(f"the JournalNode of {conf.folder}", conf.root / "journalnode.log")
         self.conf = conf
-        self.log = conf.root / "journalnode.log"
         self.edits_dir = Path(conf["dfs.journalnode.edits.dir"])
         web, rpc = conf.web_url("dfs.journalnode.http-address"), f"//{conf['dfs.journalnode.rpc-address']}"
         self._ports = [(parts.hostname or "", parts.port or 0) for parts in map(urlsplit, (web, rpc))]
-        self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:
         """Start it and wait until it accepts connections."""
-        command = [*self.program, "journalnode", "run", "--conf", str(self.conf.folder)]
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
-        wait_until(self._listens, f"the JournalNode of {self.conf.folder}")
+        self.spawn([*self.program, "journalnode", "run", "--conf", self.conf.folder])
+        self.await_ready(lambda: all(map(port_is_open, self._ports)))
         return self
 
     def stop(self) -> int:
-        """Stop it with SIGTERM and return its exit code."""
-        if self._process is None:
-            return 0
-        self._process.terminate()
-        return self._process.wait(_STOP_SECONDS)
-
-    def kill(self) -> None:
-        """Kill it with SIGKILL."""
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-
-    def _listens(self) -> bool:
-        assert self._process is not None
-        assert self._process.poll() is None, f"the JournalNode ended: {self.log.read_text()[-3000:]}"
-        return all(map(port_is_open, self._ports))
+        return 0 if self._process is None else super().stop()
 
 
 class JournalTrio:

@@ -10,13 +10,12 @@ from typing import Any, Self
 
 from hadoop_common.errors import EXIT_STORAGE
 from tests.interop.hadoop_conf import HadoopConf
-from tests.interop.hadoop_process import OPENER, CommandResult, wait_until
+from tests.interop.hadoop_process import CommandResult, wait_until
 from tests.interop.our_commands import CHECKOUT
+from tests.interop.our_process import STOP_SECONDS, OurProcess, status_of
 
-_STOP_SECONDS = 600.0
 
-
-class OurDaemon:
+class OurDaemon(OurProcess):
     """`checkpointer run` in one role; a context manager that starts it, waits until it serves, and stops it.
 
     Args:
@@ -29,11 +28,10 @@ class OurDaemon:
     program: Sequence[str] = CHECKOUT
 
     def __init__(self, conf: HadoopConf, role: str, http_key: str) -> None:
+        super().__init__(f"the daemon of {conf.folder}", conf.root / f"checkpointer-{role}.log")
         self.conf = conf
         self.role = role
         self.url = conf.web_url(http_key)
-        self.log = conf.root / f"checkpointer-{role}.log"
-        self._process: subprocess.Popen[bytes] | None = None
 
     @classmethod
     def secondary(cls, conf: HadoopConf) -> Self:
@@ -55,9 +53,8 @@ class OurDaemon:
 
     def start(self) -> Self:
         """Start it and wait until its HTTP server answers."""
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(self._command("run", "--role", self.role), stdout=log, stderr=log)
-        wait_until(self._answers, f"the daemon of {self.conf.folder}")
+        self.spawn(self._command("run", "--role", self.role))
+        self.await_ready(self.status)
         return self
 
     def refuse_to_start(self) -> str:
@@ -67,27 +64,10 @@ class OurDaemon:
             AssertionError: it runs, or exits with 0.
         """
         done = subprocess.run(
-            self._command("run", "--role", self.role), capture_output=True, timeout=_STOP_SECONDS, check=False
+            self._command("run", "--role", self.role), capture_output=True, timeout=STOP_SECONDS, check=False
         )
         assert done.returncode == EXIT_STORAGE, done
         return done.stderr.decode("utf-8", "replace")
-
-    def stop(self) -> int:
-        """Stop it with SIGTERM and return its exit code."""
-        assert self._process is not None
-        self._process.terminate()
-        return self._process.wait(_STOP_SECONDS)
-
-    def kill(self) -> None:
-        """Kill it with SIGKILL."""
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-
-    def signal(self, number: int) -> None:
-        """Send it a signal."""
-        assert self._process is not None
-        self._process.send_signal(number)
 
     def checkpoint(self) -> dict[str, Any]:
         """Run `checkpointer checkpoint --force` with the daemon's configuration and return its output.
@@ -116,18 +96,7 @@ class OurDaemon:
         return CommandResult(f"check --only {name}", done.returncode, done.stdout, done.stderr)
 
     def status(self) -> dict[str, Any]:
-        """Return the answer of GET /status."""
-        with OPENER.open(f"{self.url}/status", timeout=600) as answer:
-            values: dict[str, Any] = json.load(answer)
-        return values
-
-    def _answers(self) -> bool:
-        assert self._process is not None
-        assert self._process.poll() is None, f"the daemon ended: {self.log.read_text()[-3000:]}"
-        try:
-            return bool(self.status())
-        except OSError:
-            return False
+        return status_of(self.url)
 
     def _command(self, name: str, *options: str | Path) -> list[str]:
         words = [*self.program, name, "--conf", self.conf.folder, *options]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -14,12 +13,11 @@ from urllib.error import HTTPError
 from urllib.request import Request
 
 from tests.interop.hadoop_conf import HadoopConf
-from tests.interop.hadoop_process import OPENER, CommandResult, wait_until
+from tests.interop.hadoop_process import OPENER, CommandResult
+from tests.interop.our_process import OurProcess, status_of
 
-_STOP_SECONDS = 600.0
 
-
-class OurNameNode:
+class OurNameNode(OurProcess):
     """`namenode-stub run`; as a context manager it is killed at the end if it still runs.
 
     Args:
@@ -27,11 +25,10 @@ class OurNameNode:
     """
 
     def __init__(self, conf: HadoopConf) -> None:
+        super().__init__(f"the stub of {conf.folder}", conf.root / "namenode-stub.log")
         self.conf = conf
         self.current = conf.name_dir / "current"
-        self.log = conf.root / "namenode-stub.log"
         self.url = conf.web_url("dfs.namenode.http-address")
-        self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -43,40 +40,15 @@ class OurNameNode:
 
     # ---- the process ---------------------------------------------------------------------------------------
 
-    @property
-    def running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
-    @property
-    def pid(self) -> int:
-        assert self._process is not None
-        return self._process.pid
-
     def launch(self, *options: str) -> None:
         """Start it, with `--standby` or without."""
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(self._command("run", *options), stdout=log, stderr=log)
+        self.spawn(self._command("run", *options))
 
     def start(self, *options: str) -> Self:
         """Start it and wait until it answers."""
         self.launch(*options)
-        wait_until(self._answers, f"the stub of {self.conf.folder}")
+        self.await_ready(self.status)
         return self
-
-    def stop(self) -> int:
-        """Stop it with SIGTERM and return its exit code."""
-        assert self._process is not None
-        self._process.terminate()
-        return self._process.wait(_STOP_SECONDS)
-
-    def kill(self) -> None:
-        """Kill it with SIGKILL."""
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-
-    def signal(self, number: int) -> None:
-        os.kill(self.pid, number)
 
     def log_text(self) -> str:
         return self.log.read_text(errors="replace")
@@ -96,10 +68,7 @@ class OurNameNode:
     # ---- what it tells and does ----------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
-        """Return the answer of GET /status."""
-        with OPENER.open(f"{self.url}/status", timeout=600) as answer:
-            values: dict[str, Any] = json.load(answer)
-        return values
+        return status_of(self.url)
 
     def call(self, operation: str, **arguments: Any) -> tuple[int, Any]:
         """Call POST /namespace/OPERATION; return the status, and the result or the reason of a refusal.
@@ -127,14 +96,6 @@ class OurNameNode:
         """Return the whole namespace."""
         with OPENER.open(f"{self.url}/namespace/tree", timeout=600) as answer:
             return {json.loads(line)["path"] for line in answer}
-
-    def _answers(self) -> bool:
-        assert self._process is not None
-        assert self._process.poll() is None, f"the stub ended: {self.log.read_text()[-3000:]}"
-        try:
-            return bool(self.status())
-        except OSError:
-            return False
 
     def _command(self, name: str, *options: str | Path) -> list[str]:
         words = [sys.executable, "-m", "namenode_stub", name, "--conf", self.conf.folder, *options]

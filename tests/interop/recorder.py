@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -12,7 +11,7 @@ from hadoop_common.names import image_name, parse_image
 from journal.segment_file import list_segments, select_segments
 from tests.interop.hadoop_conf import write_web_applications
 from tests.interop.hadoop_home import SERVER, HadoopRelease
-from tests.interop.hadoop_process import java_command
+from tests.interop.hadoop_process import JvmPipe, java_command
 
 _MAIN = "interop.RandomRecorder"
 _LOGGED = 4000
@@ -76,40 +75,26 @@ class Recorder:
         write_web_applications(folder)
         self._jvm = self._started()
 
-    def _started(self) -> subprocess.Popen[str]:
+    def _started(self) -> JvmPipe:
         class_path, archive = self._release.class_path(self._folder), self._release.class_archive()
         command = java_command(class_path, _MAIN, heap="512m", work=self._folder, archive=archive)
-        with self._log.open("ab") as log:
-            return subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, encoding="utf-8", cwd=self._folder
-            )
+        return JvmPipe(command, self._log)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop()
-
-    def _stop(self) -> None:
-        assert self._jvm.stdin is not None
-        assert self._jvm.stdout is not None
-        self._jvm.stdin.close()
-        self._jvm.wait()
-        self._jvm.stdout.close()
+        self._jvm.close()
 
     def record(self, mode: str, seed: int, steps: int) -> Recording:
         """Record `steps` operations of a mode (`snapshot`, `mixed+slices` …); the seed fixes the requests."""
         if self._recorded and self._recorded % _MOST == 0:
-            self._stop()
+            self._jvm.close()
             self._jvm = self._started()
         self._recorded += 1
-        assert self._jvm.stdin is not None
-        assert self._jvm.stdout is not None
         place = self._folder / f"{mode}-{seed}"
         place.mkdir()
-        self._jvm.stdin.write(f"record\t{place}\t{mode}\t{seed}\t{steps}\n")
-        self._jvm.stdin.flush()
-        verdict, _, reason = self._jvm.stdout.readline().rstrip("\n").partition("\t")
+        verdict, _, reason = self._jvm.ask(f"record\t{place}\t{mode}\t{seed}\t{steps}").partition("\t")
         if verdict not in ("ok", "refused"):
             log = self._log.read_text(encoding="utf-8", errors="replace")[-_LOGGED:]
             raise AssertionError(f"{mode} {seed} was not recorded: {verdict} {reason}\n{log}")
