@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import tests.clock
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.roles.role import Job, Progress, Upload, UploadTarget
 from engine.healing import HealedFault
@@ -151,13 +152,7 @@ class FakeRole:
         yield from self.uploads
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
+class Clock(tests.clock.Clock):
     def wall(self) -> float:
         return START + self.now
 

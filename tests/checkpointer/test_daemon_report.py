@@ -21,6 +21,7 @@ from node_state.report_folder import KeptReport, list_reports
 from servlets.status import TriggerState
 from site_config.checkpoint_config import CheckpointConfig
 from tests.checkpointer.service_support import TRANSACTIONS, FakeRole, standby_config
+from tests.clock import Clock
 from tests.namenode_stub.stub_support import wait_until
 
 COMMAND = (sys.executable, "-m", "tests.checkpointer.fake_report")
@@ -41,17 +42,9 @@ class ImageRole(FakeRole):
         return self.storages[0] / f"fsimage_{self.journal:019d}"
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = NOON.timestamp()
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(NOON.timestamp())
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from hadoop_rpc.errors import AccessControlError, ServiceFailedError
 from hadoop_rpc.ha_protocol import HAState, ServiceStatus
 from hadoop_rpc.server import RpcServer
 from hadoop_rpc.zkfc_protocol import zkfc_service
+from tests.clock import Clock
 from tests.failover.failover_support import HERE, FakeNameNode, namenode, settings
 
 ACTIVE, STANDBY, OBSERVER = HAState.ACTIVE, HAState.STANDBY, HAState.OBSERVER
@@ -58,14 +59,6 @@ class Elections:
         if self.away:
             raise ZooKeeperError("ZooKeeper did not answer")
         return self.lock
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def healthy(state: HAState = STANDBY) -> HealthReport:

@@ -9,15 +9,9 @@ import pytest
 from hadoop_common.errors import StorageError
 from hadoop_common.quantities import duration
 from hadoop_common.recurring_fault import PeerFaults, RecurringFault, with_next
+from tests.clock import Clock
 
 LOG = logging.getLogger("the.fault")
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from namenode_stub.demo_conf import DemoPorts
 from namenode_stub.demo_progress import ProgressWatch
 from namenode_stub.demo_stage import DemoError, DemoStage, run_demo
 from node_state.state import CheckpointRecord, NodeState, TargetState
+from tests.clock import Clock
 
 
 @pytest.fixture(autouse=True)
@@ -27,14 +28,6 @@ def sigterm() -> Iterator[None]:
     before = signal.getsignal(signal.SIGTERM)
     yield
     signal.signal(signal.SIGTERM, before)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def _wait(silence: ProgressWatch, clock: Clock, seconds: int) -> float:

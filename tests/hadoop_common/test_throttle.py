@@ -1,44 +1,28 @@
-"""For any rate, pieces and costs, a transfer takes bytes / rate seconds, without bursts."""
+"""A throttle: for any rate, pieces and costs, a transfer takes bytes / rate seconds, without bursts."""
 
 from __future__ import annotations
 
-import io
 import math
-import socket
+import threading
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hadoop_common.transfer import Throttle
-from servlets.file_body import FileBody
+from tests.clock import SleepingClock
 
 CREDIT_SECONDS = 1.0
 PIECE_SECONDS = 0.05
 LEAST_PIECE = 4096
 
 
-class FakeTime:
-    """A clock that moves when someone sleeps or works."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-        self.overshoot = 0.0
-
-    def clock(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        assert seconds > 0
-        self.now += seconds + self.overshoot
-
-
 class Transfer:
     """Moves pieces through a throttle and records when each was sent."""
 
     def __init__(self, rate: int, idle: float = 0.0) -> None:
-        self.time = FakeTime()
-        self.throttle = Throttle(rate, clock=self.time.clock, sleep=self.time.sleep)
+        self.time = SleepingClock()
+        self.throttle = Throttle(rate, clock=self.time, sleep=self.time.sleep)
         self.time.now += idle
         self.began = self.time.now
         self.moved: list[tuple[float, int]] = []
@@ -125,8 +109,8 @@ def test_each_of_many_short_transfers_takes_its_time():
 
 
 def test_a_second_transfer_joins_without_credit_of_its_own():
-    time = FakeTime()
-    throttle = Throttle(1000, clock=time.clock, sleep=time.sleep)
+    time = SleepingClock()
+    throttle = Throttle(1000, clock=time, sleep=time.sleep)
     with throttle.transfer():
         throttle.acquire(1000)
         with throttle.transfer():
@@ -139,33 +123,95 @@ def test_unlimited_pieces_are_whole():
     assert Throttle(0).piece(1 << 20) == 1 << 20
 
 
-@pytest.mark.parametrize("rate", [200_000, 5_000_000, 400_000_000])
-@pytest.mark.parametrize("through_kernel", [False, True])
-def test_a_file_goes_out_at_the_rate(tmp_path, rate, through_kernel):
-    time = FakeTime()
-    throttle = Throttle(rate, clock=time.clock, sleep=time.sleep)
-    size = rate * 2 if rate < 10**7 else 8 << 20
-    path = tmp_path / "file"
-    path.write_bytes(bytes(size))
-    body = FileBody(path.open("rb"), "file", size, throttle, 4096)
-    if through_kernel:
-        sent = _Counting()
-        body.send_to(sent)
-        assert (sent.total, sent.largest <= max(4096, rate // 20)) == (size, True)
-    else:
-        assert sum(map(len, body)) == size
-    body.close()
-    assert time.now - 1000.0 == pytest.approx(size / rate, rel=0.05)
+# ---- outside of transfers ------------------------------------------------------------------------------------
 
 
-class _Counting(socket.socket):
-    """A socket that accepts everything."""
+def make(rate: int, time: SleepingClock) -> Throttle:
+    return Throttle(rate, clock=time, sleep=time.sleep)
 
-    total = largest = 0
 
-    def sendfile(self, file: io.BufferedReader, offset: int = 0, count: int | None = None) -> int:
-        assert offset == self.total
-        assert count is not None
-        self.total += count
-        self.largest = max(self.largest, count)
-        return count
+def test_zero_is_off():
+    time = SleepingClock()
+    make(0, time).acquire(1 << 40)
+    assert time.sleeps == 0
+
+
+def test_negative_rate_is_refused():
+    with pytest.raises(ValueError, match="0 \\(off\\)"):
+        Throttle(-1)
+
+
+@pytest.mark.parametrize("overshoot", [0.0, 0.001, 0.02])
+def test_long_run_rate_is_exact(overshoot):
+    time = SleepingClock(overshoot)
+    throttle = make(1_000_000, time)
+    for _ in range(1000):
+        throttle.acquire(10_000)
+    assert time.now - 1000.0 == pytest.approx(10.0, rel=0.03)
+
+
+@given(st.lists(st.integers(1, 500_000), min_size=30, max_size=100))
+def test_any_sizes_give_the_rate(sizes):
+    time = SleepingClock()
+    throttle = make(100_000, time)
+    for size in sizes:
+        throttle.acquire(size)
+    assert time.now - 1000.0 <= sum(sizes) / 100_000 + 1e-6
+    assert time.now - 1000.0 >= sum(sizes) / 100_000 - 0.25 - 1e-6
+
+
+def test_a_pause_is_not_followed_by_a_flood():
+    time = SleepingClock()
+    throttle = make(1000, time)
+    throttle.acquire(1000)
+    time.now += 3600
+    began = time.now
+    for _ in range(10):
+        throttle.acquire(1000)
+    assert time.now - began >= 9.7
+
+
+def test_cancel_ends_a_long_wait():
+    time = SleepingClock()
+    throttle = make(1, time)
+    throttle.acquire(1000, cancelled=lambda: time.sleeps >= 3)
+    assert time.sleeps == 3
+
+
+def test_callers_share_the_budget():
+    lock = threading.Lock()
+    time = SleepingClock()
+
+    def sleep(seconds: float) -> None:
+        with lock:
+            time.now += seconds
+
+    throttle = Throttle(1_000_000, clock=time, sleep=sleep)
+    threads = [threading.Thread(target=lambda: [throttle.acquire(10_000) for _ in range(50)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert time.now - 1000.0 >= 2.0 - 0.25 - 1e-6
+
+
+def test_another_limit_holds_at_once():
+    time = SleepingClock()
+    throttle = make(1, time)
+
+    def lift(seconds: float) -> None:
+        time.sleep(seconds)
+        throttle.change(1_000_000)
+
+    throttle._sleep = lift
+    throttle.acquire(1_000_000)
+    assert time.sleeps == 1
+    throttle._sleep = time.sleep
+    began = time.now
+    for _ in range(100):
+        throttle.acquire(100_000)
+    assert time.now - began == pytest.approx(10.0, rel=0.03)
+    throttle.change(0)
+    before = time.sleeps
+    throttle.acquire(1 << 40)
+    assert time.sleeps == before
