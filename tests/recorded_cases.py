@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from tests.site_files import write_site
+from tests.tools import imgcmp
 
 RECORDED = Path(__file__).parent / "recorded"
-_TOOL = Path(__file__).parent / "tools" / "imgcmp.py"
 _SNAPSHOT_OPS = {"CREATE_SNAPSHOT", "DELETE_SNAPSHOT", "RENAME_SNAPSHOT"}
-
-
-def _load_imgcmp() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("imgcmp", _TOOL)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-imgcmp = _load_imgcmp()
 
 
 def replications(image: Path) -> dict[int, int]:

@@ -6,9 +6,12 @@ from pathlib import Path
 
 from archive.adding import FoundFiles, find_files
 from archive.archive import Archive
+from archive.fetching import fetch_segment
+from archive.history import chain, view_of
 from hadoop_common.names import inprogress_name, segment_name
 from journal.operation import EditOp
 from journal.ops import EndLogSegmentOp, StartLogSegmentOp
+from journal.segment_file import read_ops
 from journal.segment_output import write_ops
 from tests.engine.image_builder import BASE_TXID, HADOOP3, numbered
 from tests.engine.op_makers import mkdir
@@ -65,3 +68,11 @@ def parts(archive: Archive) -> list[tuple[int, int, bool]]:
 
 def op_of(txid: int) -> EditOp:
     return mkdir(f"/d{txid}", 16385 + txid)
+
+
+def ops_of(archive: Archive, branch: str, folder: Path) -> list[EditOp]:
+    """Return the archived operations of a branch."""
+    view = view_of(archive.catalogue(), branch)
+    pieces, gap = chain(view.pieces, FIRST, view.last_txid)
+    assert gap is None
+    return [op for each in pieces for op in read_ops(fetch_segment(archive, each.record, folder, each.last))]

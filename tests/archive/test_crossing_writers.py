@@ -21,9 +21,8 @@ from archive.fetching import fetch_segment
 from archive.following import ArchiveFollower
 from archive.history import chain, view_of
 from journal.op_times import op_paths
-from journal.operation import EditOp
 from journal.segment_file import read_ops
-from tests.archive.open_segment import FIRST, Writer, found, op_of
+from tests.archive.open_segment import FIRST, Writer, found, op_of, ops_of
 from tests.archive.storage import segment, storage
 from tests.engine.image_builder import BASE_TXID, HADOOP3, ImageBuilder
 
@@ -132,13 +131,6 @@ class Pair:
 
     def follow(self, number: int) -> str:
         return self.followers[number].follow(found(self.writers[number].current.parent)).branch
-
-
-def ops_of(archive: Archive, branch: str, folder: Path) -> list[EditOp]:
-    view = view_of(archive.catalogue(), branch)
-    pieces, gap = chain(view.pieces, FIRST, view.last_txid)
-    assert gap is None
-    return [op for each in pieces for op in read_ops(fetch_segment(archive, each.record, folder, each.last))]
 
 
 def test_another_writer_absorbs_its_part_while_it_is_compared(archive: Archive, tmp_path: Path) -> None:

@@ -19,9 +19,8 @@ from archive.history import chain, plan_restore, view_of
 from archive.object_store import FolderStore
 from archive.restoring import RestoreOptions, fetched, restore
 from hadoop_common.names import image_name, segment_name
-from journal.operation import EditOp
 from journal.segment_file import map_file, read_ops
-from tests.archive.open_segment import FIRST, Writer, found, op_of, parts
+from tests.archive.open_segment import FIRST, Writer, found, op_of, ops_of, parts
 from tests.archive.storage import saved, segment, storage
 from tests.depth import chosen, scaled
 from tests.engine.image_builder import BASE_TXID, HADOOP3, ImageBuilder
@@ -132,14 +131,6 @@ def test_a_history_that_was_set_back_is_a_branch_with_one_name(archive: Archive,
     with open_archive(str(tmp_path / "archive")) as other:
         assert ArchiveFollower(other, AddOptions()).follow(found(nn)).branch == position.branch
     assert follower.follow(found(nn)).last_txid == writer.last
-
-
-def ops_of(archive: Archive, branch: str, folder: Path) -> list[EditOp]:
-    """The archived operations of a branch."""
-    view = view_of(archive.catalogue(), branch)
-    pieces, gap = chain(view.pieces, FIRST, view.last_txid)
-    assert gap is None
-    return [op for each in pieces for op in read_ops(fetch_segment(archive, each.record, folder, each.last))]
 
 
 @pytest.mark.parametrize("restarted", [False, True])

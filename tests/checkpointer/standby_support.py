@@ -13,9 +13,13 @@ from checkpointer.daemon.service import CheckpointService
 from checkpointer.roles.standby.edit_source import EditSource
 from checkpointer.roles.standby.role import StandbyRole
 from checkpointer.storage.inspector import list_images
+from checkpointer.storage.rollback_images import latest_rollback_image
 from hadoop_common.tls.settings import WebAddresses
+from image_format.md5_file import read_md5_file
+from image_format.reader import ImageFile
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
+from servlets.status import TriggerState
 from site_config.checkpoint_config import CheckpointConfig
 from tests.checkpointer.service_support import Clock, standby_config
 from tests.namenode_stub.stub_support import formatted
@@ -110,3 +114,41 @@ def daemon_of(stub: NameNodeStub, tmp_path: Path, **changes: Any) -> Daemon:
 def daemon(stub: NameNodeStub, tmp_path: Path) -> Iterator[Daemon]:
     with daemon_of(stub, tmp_path) as running:
         yield running
+
+
+def follow_rolling_upgrade(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
+    """Let the daemon follow a rolling upgrade from its start until it is finalized; check each step."""
+    own, theirs = tmp_path / "nn2", tmp_path / "active/name"
+    version = (own / "current/VERSION").read_bytes()
+    write_edits(stub, "before", 3)
+    assert stub.administration.start_rolling_upgrade() is not None
+    end = stub.namespace.log.segment_first_txid - 1
+    write_edits(stub, "during", 3)
+    # the tail stops at the end of START's segment and asks for a checkpoint at once
+    assert daemon.role.tail()
+    status = daemon.service.status()
+    assert (status["appliedTxid"], status["rollbackImageDue"], status["rollingUpgrade"]) == (end, True, True)
+    result = daemon.service.poll()
+    assert (result.state, result.details["txid"], result.details["reason"]) == (TriggerState.DONE, end, "urgent")
+    assert rollbacks(own) == rollbacks(theirs) == [end]
+    image = latest_rollback_image([own / "current"])
+    assert image is not None
+    with ImageFile.open(image.path) as opened:
+        assert opened.txid == end
+    assert image.path.read_bytes() == (theirs / "current" / image.path.name).read_bytes()
+    assert daemon.service.status()["targets"][0]["rollbackTxid"] == end
+    assert stub.administration.query_rolling_upgrade().has_rollback_image  # type: ignore[union-attr]
+    # checkpoints continue as usual
+    assert not daemon.role.tail()
+    last = write_edits(stub, "later", 2 * TRANSACTIONS)
+    result = daemon.service.poll()
+    assert (result.details["txid"], result.details["uploads"]) == (last, {stub.server.url: "SUCCESS"})
+    assert (own / "current/VERSION").read_bytes() == version
+    assert stub.administration.finalize_rolling_upgrade() is not None
+    daemon.role.tail()
+    assert rollbacks(own) == []
+    plain = own / f"current/fsimage_{end:019d}"
+    assert read_md5_file(plain) == opened.md5
+    assert daemon.service.status()["rollingUpgrade"] is False
+    last = write_edits(stub, "end", 2 * TRANSACTIONS)
+    assert daemon.service.poll().details["txid"] == last

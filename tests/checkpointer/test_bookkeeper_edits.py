@@ -28,13 +28,15 @@ from namenode_stub.formatting import format_storage
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
 from tests.checkpointer.quorum_support import Quorum
-from tests.checkpointer.standby_support import PERIOD, TRANSACTIONS, Daemon, config_for, write_edits
+from tests.checkpointer.standby_support import daemon_of, stub_config, write_edits
 from tests.cli_runner import run_cli
 from tests.depth import sample
 from tests.journal import bookkeeper_recordings as recorded
 from tests.journal.bookkeeper_cluster import PATH, Cluster
+from tests.journal.contract_support import write_segments
 from tests.journal.wal_support import INFO, LAYOUT, delete, read_all
-from tests.namenode_stub.stub_support import formatted
+
+__all__ = ["stub_config"]
 
 
 def batch(first: int, ops: list[EditOp], layout: int = LAYOUT) -> RecordBatch:
@@ -44,14 +46,6 @@ def batch(first: int, ops: list[EditOp], layout: int = LAYOUT) -> RecordBatch:
 
 def whole(first: int, last: int, layout: int = LAYOUT) -> RecordBatch:
     return batch(first, [StartLogSegmentOp(), *map(delete, range(first + 1, last)), EndLogSegmentOp()], layout)
-
-
-def write_segments(journal: Journal, *bounds: tuple[int, int]) -> None:
-    journal.recover(INFO)
-    for first, last in bounds:
-        writer = journal.start_segment(first, LAYOUT)
-        writer.append(whole(first, last))
-        writer.finalize(last)
 
 
 @pytest.fixture
@@ -273,25 +267,12 @@ def parts_of(source: Journal) -> list[CopiedSegment]:
 
 @pytest.mark.parametrize("in_progress", [False, True])
 def test_the_stub_writes_it_and_a_standby_daemon_checkpoints_from_it(
-    cluster: Cluster, tmp_path: Path, in_progress: bool
+    cluster: Cluster, stub_config: StubConfig, tmp_path: Path, in_progress: bool
 ) -> None:
     uri = cluster.uri
-    stub_config: StubConfig = formatted(
-        tmp_path / "active",
-        checkpoint_transactions=TRANSACTIONS,
-        checkpoint_period=PERIOD,
-        rpc_address=("127.0.0.1", 0),
-    )
     cluster.journal().format(read_storage_info(stub_config.image_directories[0]))
     with NameNodeStub(replace(stub_config, edits=(*stub_config.edits, uri), shared_edits=uri)) as stub:
-        config = config_for(
-            tmp_path,
-            stub.server.url,
-            namenode_rpc_addresses=(stub.rpc_address,),
-            tail_in_progress=in_progress,
-            shared_edits=uri,
-        )
-        with Daemon(config) as daemon:
+        with daemon_of(stub, tmp_path, tail_in_progress=in_progress, shared_edits=uri) as daemon:
             write_edits(stub, "a")
             daemon.role.tail()
             assert daemon.service.poll().state is TriggerState.DONE

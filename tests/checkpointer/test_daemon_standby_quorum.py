@@ -29,7 +29,7 @@ from servlets.status import TriggerState
 from site_config.merge_settings import replay_rules
 from tests.checkpointer.quorum_support import Quorum, config_of, stub_on, write_recorded
 from tests.checkpointer.standby_quorum_support import info_of, quorum, stub, stub_config
-from tests.checkpointer.standby_support import TRANSACTIONS, Daemon, images, rollbacks, write_edits
+from tests.checkpointer.standby_support import TRANSACTIONS, Daemon, follow_rolling_upgrade, images, write_edits
 from tests.namenode_stub.stub_support import formatted, wait_until
 from tests.recorded_cases import RECORDED, Case, imgcmp
 
@@ -156,29 +156,10 @@ def test_more_than_the_nodes_give_at_once(quorum: Quorum, stub: NameNodeStub, tm
 def test_a_rolling_upgrade_from_start_to_finalize(
     quorum: Quorum, stub: NameNodeStub, tmp_path: Path, in_progress: bool
 ) -> None:
-    own, theirs = tmp_path / "nn2", tmp_path / "active/name"
+    """Where the nodes' memory shows START in an open segment, too."""
     with daemon_of(quorum, stub, tmp_path, tail_in_progress=in_progress) as daemon:
-        write_edits(stub, "before", 3)
-        daemon.role.tail()
-        assert stub.administration.start_rolling_upgrade() is not None
-        end = stub.namespace.log.segment_first_txid - 1
-        write_edits(stub, "during", 3)
-        # the nodes' memory shows START in an open segment, which is over
-        assert daemon.role.tail()
-        status = daemon.service.status()
-        assert (status["appliedTxid"], status["rollbackImageDue"], status["rollingUpgrade"]) == (end, True, True)
-        result = daemon.service.poll()
-        assert (result.state, result.details["txid"], result.details["reason"]) == (TriggerState.DONE, end, "urgent")
-        assert rollbacks(own) == rollbacks(theirs) == [end]
-        assert stub.administration.query_rolling_upgrade().has_rollback_image  # type: ignore[union-attr]
-        assert not daemon.role.tail()
-        write_edits(stub, "later", 2 * TRANSACTIONS)
-        assert daemon.service.poll().details["uploads"] == {stub.server.url: "SUCCESS"}
-        assert stub.administration.finalize_rolling_upgrade() is not None
-        daemon.role.tail()
-        assert rollbacks(own) == []
-        assert daemon.service.status()["rollingUpgrade"] is False
-        write_edits(stub, "end", 2 * TRANSACTIONS)
+        follow_rolling_upgrade(stub, daemon, tmp_path)
+        write_edits(stub, "after", 2 * TRANSACTIONS)
         daemon.role.tail()
         assert daemon.service.status()["alarms"] == []
         assert daemon.service.status()["tailingLagTransactions"] <= 1

@@ -28,7 +28,7 @@ from namenode_stub.node import NameNodeStub
 from node_state.state import JournalNodeState
 from servlets.status import TriggerState
 from tests.checkpointer.service_support import Clock, standby_config
-from tests.checkpointer.standby_support import Daemon, config_for, stub_config, write_edits
+from tests.checkpointer.standby_support import Daemon, config_for, daemon_of, stub_config, write_edits
 
 __all__ = ["stub_config"]
 
@@ -197,9 +197,7 @@ def test_what_is_present(journal: FakeJournal, wanted: tuple[int, int], found: l
 def test_a_daemon_on_any_journal(stub_config: StubConfig, tmp_path: Path, in_progress: bool) -> None:
     shared = tmp_path / "active" / "shared" / "current"
     with NameNodeStub(stub_config) as stub:
-        config = config_for(
-            tmp_path, stub.server.url, namenode_rpc_addresses=(stub.rpc_address,), tail_in_progress=in_progress
-        )
+        config = config_for(tmp_path, stub, tail_in_progress=in_progress)
         source = SharedJournalEdits("kind://place", lambda namespace: FileJournal(shared))
         with Daemon(config, source) as daemon:
             last = write_edits(stub, "a")
@@ -221,20 +219,15 @@ def test_a_daemon_on_a_journal_of_the_configuration(stub_config: StubConfig, tmp
     journal = open_journal(uri)
     journal.format(read_storage_info(stub_config.image_directories[0]))
     journal.close()
-    with NameNodeStub(replace(stub_config, edits=(*stub_config.edits, uri), shared_edits=uri)) as stub:
-        config = config_for(
-            tmp_path,
-            stub.server.url,
-            namenode_rpc_addresses=(stub.rpc_address,),
-            tail_in_progress=in_progress,
-            shared_edits=uri,
-        )
-        with Daemon(config) as daemon:
-            last = write_edits(stub, "a")
-            daemon.role.tail()
-            assert daemon.service.status()["appliedTxid"] == last + in_progress
-            assert daemon.service.poll().details["uploads"] == {stub.server.url: "SUCCESS"}
-            assert daemon.service.status()["alarms"] == []
+    with (
+        NameNodeStub(replace(stub_config, edits=(*stub_config.edits, uri), shared_edits=uri)) as stub,
+        daemon_of(stub, tmp_path, tail_in_progress=in_progress, shared_edits=uri) as daemon,
+    ):
+        last = write_edits(stub, "a")
+        daemon.role.tail()
+        assert daemon.service.status()["appliedTxid"] == last + in_progress
+        assert daemon.service.poll().details["uploads"] == {stub.server.url: "SUCCESS"}
+        assert daemon.service.status()["alarms"] == []
 
 
 # ---- what is opened ----------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 import checkpointer.roles.standby.folder_edits as view_module
 from checkpointer.storage.rollback_images import latest_rollback_image, promote_rollback_images
 from hadoop_common.names import image_name
-from image_format.md5_file import md5_path, read_md5_file
+from image_format.md5_file import md5_path
 from image_format.reader import ImageFile
 from journal.ops import EditOp, RollingUpgradeStartOp
 from journal.segment_file import list_segments
@@ -23,6 +23,7 @@ from tests.checkpointer.standby_support import (
     config_for,
     daemon,
     daemon_of,
+    follow_rolling_upgrade,
     images,
     rollbacks,
     stub,
@@ -235,40 +236,7 @@ def test_never_where_it_is_switched_off(stub: NameNodeStub, tmp_path: Path) -> N
 
 
 def test_a_rolling_upgrade_from_start_to_finalize(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
-    own, theirs = tmp_path / "nn2", tmp_path / "active/name"
-    version = (own / "current/VERSION").read_bytes()
-    write_edits(stub, "before", 3)
-    assert stub.administration.start_rolling_upgrade() is not None
-    end = stub.namespace.log.segment_first_txid - 1
-    write_edits(stub, "during", 3)
-    # the tail stops at the end of START's segment and asks for a checkpoint at once
-    assert daemon.role.tail()
-    status = daemon.service.status()
-    assert (status["appliedTxid"], status["rollbackImageDue"], status["rollingUpgrade"]) == (end, True, True)
-    result = daemon.service.poll()
-    assert (result.state, result.details["txid"], result.details["reason"]) == (TriggerState.DONE, end, "urgent")
-    assert rollbacks(own) == rollbacks(theirs) == [end]
-    image = latest_rollback_image([own / "current"])
-    assert image is not None
-    with ImageFile.open(image.path) as opened:
-        assert opened.txid == end
-    assert image.path.read_bytes() == (theirs / "current" / image.path.name).read_bytes()
-    assert daemon.service.status()["targets"][0]["rollbackTxid"] == end
-    assert stub.administration.query_rolling_upgrade().has_rollback_image  # type: ignore[union-attr]
-    # checkpoints continue as usual
-    assert not daemon.role.tail()
-    last = write_edits(stub, "later", 2 * TRANSACTIONS)
-    result = daemon.service.poll()
-    assert (result.details["txid"], result.details["uploads"]) == (last, {stub.server.url: "SUCCESS"})
-    assert (own / "current/VERSION").read_bytes() == version
-    assert stub.administration.finalize_rolling_upgrade() is not None
-    daemon.role.tail()
-    assert rollbacks(own) == []
-    plain = own / f"current/fsimage_{end:019d}"
-    assert read_md5_file(plain) == opened.md5
-    assert daemon.service.status()["rollingUpgrade"] is False
-    last = write_edits(stub, "end", 2 * TRANSACTIONS)
-    assert daemon.service.poll().details["txid"] == last
+    follow_rolling_upgrade(stub, daemon, tmp_path)
 
 
 def test_a_start_in_the_open_segment_waits_for_its_end(stub: NameNodeStub, tmp_path: Path) -> None:

@@ -64,6 +64,17 @@ CacheImpl._locator_classes = []
 """
 
 
+def ran(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
+    """Run a Python program that imports modules of `folder` and keeps its kernels there."""
+    environment = {
+        **os.environ,
+        "NUMBA_CACHE_DIR": str(folder / "cache"),
+        "PYTHONPATH": os.pathsep.join([str(folder), str(Path(__file__).parents[2])]),
+    }
+    words = [sys.executable, "-c", program]
+    return subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+
+
 def test_a_kernel_is_recompiled_where_what_it_is_made_of_changed(tmp_path: Path) -> None:
     """A number from another folder reaches it through a kernel that it calls."""
     for folder in ("kernels", "elsewhere"):
@@ -72,18 +83,11 @@ def test_a_kernel_is_recompiled_where_what_it_is_made_of_changed(tmp_path: Path)
     head = "from image_format.kernels.jit import kernel\n"
     (tmp_path / "kernels/a_step.py").write_text(f"{head}{step}@kernel\ndef scaled(x):\n    return FACTORS.of_x * x\n")
     (tmp_path / "kernels/a_kernel.py").write_text(f"{head}{kernel}@kernel\ndef times(x):\n    return scaled(x)\n")
-    environment = {
-        **os.environ,
-        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
-        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])]),
-    }
     for factor in (2, 30):
         named = f"from collections import namedtuple\nFACTORS = namedtuple('Factors', 'of_x')({factor})\n"
         (tmp_path / "elsewhere/factors.py").write_text(named)
         program = f"from kernels.a_kernel import times\nassert times(21) == {21 * factor}\n"
-        found = subprocess.run(
-            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
-        )
+        found = ran(tmp_path, program)
         assert found.returncode == 0, found.stderr
 
 
@@ -92,22 +96,12 @@ def test_a_kernel_is_recompiled_where_what_it_is_made_of_changed(tmp_path: Path)
 )
 def test_a_kernel_on_disk_is_loaded_without_the_compiler(tmp_path: Path) -> None:
     (tmp_path / "kept.py").write_text(KERNEL)
-    environment = {
-        **os.environ,
-        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
-        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])]),
-    }
     # modules that Numba loads before it compiles anything, and for what was compiled into any kernel
     program = (
         "from kept import double\nassert double(21) == 42\nimport sys\n"
         "print(any(f'numba.{name}' in sys.modules for name in ('np.polynomial', 'np.arrayobj')))"
     )
-    told = [
-        subprocess.run(
-            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
-        ).stdout.strip()
-        for _ in range(2)
-    ]
+    told = [ran(tmp_path, program).stdout.strip() for _ in range(2)]
     assert told == ["True", "False"]
 
 
@@ -115,16 +109,9 @@ def test_a_kernel_on_disk_is_loaded_without_the_compiler(tmp_path: Path) -> None
 def test_a_kernel_that_was_read_becomes_part_of_one_that_is_compiled(tmp_path: Path) -> None:
     """Its arguments and result are arrays, too: their runtime support is available when the kernel is loaded."""
     (tmp_path / "kept.py").write_text(LINKED)
-    environment = {
-        **os.environ,
-        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
-        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])]),
-    }
     kept = "import numpy as np\nfrom kept import doubled, total\nassert doubled(np.arange(3)).tolist() == [0, 2, 4]\n"
     for program in (kept, f"{kept}assert total(np.arange(3)) == 6\nassert total(np.ones(2)) == 4", kept):
-        found = subprocess.run(
-            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
-        )
+        found = ran(tmp_path, program)
         assert found.returncode == 0, found.stderr
 
 
@@ -132,14 +119,7 @@ def test_a_kernel_that_was_read_becomes_part_of_one_that_is_compiled(tmp_path: P
 def test_a_bound_on_memory_is_not_one_on_the_compiler(tmp_path: Path) -> None:
     """LLVM ends the process if it gets no memory."""
     (tmp_path / "kept.py").write_text(KERNEL)
-    environment = {
-        **os.environ,
-        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
-        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])]),
-    }
-    found = subprocess.run(
-        [sys.executable, "-c", BOUNDED], env=environment, capture_output=True, text=True, check=False
-    )
+    found = ran(tmp_path, BOUNDED)
     assert (found.returncode, found.stdout) == (0, "bounded\n"), found.stderr
 
 
@@ -175,21 +155,11 @@ def test_all_that_a_kernel_takes_from_elsewhere_is_in_its_stamp() -> None:
 @pytest.mark.deep
 def test_kernels_are_kept_by_another_numba_too(tmp_path: Path) -> None:
     (tmp_path / "kept.py").write_text(KERNEL)
-    environment = {
-        **os.environ,
-        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
-        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])]),
-    }
     program = (
         "from image_format.kernels import jit\njit._TESTED_NUMBA = (0, 0)\nfrom kept import double\n"
         "assert double(21) == 42\nprint(sum(double.dispatcher.stats.cache_hits.values()))"
     )
-    told = [
-        subprocess.run(
-            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
-        ).stdout.strip()
-        for _ in range(2)
-    ]
+    told = [ran(tmp_path, program).stdout.strip() for _ in range(2)]
     assert told == ["0", "1"]
 
 
@@ -199,14 +169,7 @@ def test_a_kernel_runs_whether_it_is_kept_or_not(tmp_path: Path, fault: str) -> 
     cache = tmp_path / "cache"
     (tmp_path / "a_kernel.py").write_text(KERNEL)
     program = f"{fault}\nfrom a_kernel import double\nassert double(21) == 42\n"
-    environment = {
-        **os.environ,
-        "NUMBA_CACHE_DIR": str(cache),
-        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])]),
-    }
-    found = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
-    )
+    found = ran(tmp_path, program)
     assert found.returncode == 0, found.stderr
     assert bool(list(cache.rglob("*.nbc"))) == (not fault)
     assert ("not kept" in found.stderr) == (fault == FULL_DISK)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -17,6 +15,7 @@ from image_format.summary import is_sub_section
 from image_tools.convert import at_layout, convert_image, plan_conversion
 from image_tools.verify.checker import verify_image
 from tests.image_format.image_support import CODEC_NAMES, RECORDED, image_id, recorded_images
+from tests.tools import imgcmp
 
 pytestmark = pytest.mark.recorded
 
@@ -26,19 +25,6 @@ ODD = [path for path in IMAGES if "odd" in path.parts and path.parent.name == "b
 ERASURE_CODED = RECORDED / "hadoop-3.4.1" / "erasure-coding"
 OLD = next(path for path in IMAGES if "2.7.3" in str(path) and "acl-xattr" in str(path))
 NEW = next(path for path in IMAGES if "3.4.1" in str(path) and "acl-xattr" in str(path))
-
-
-def _load_imgcmp() -> ModuleType:
-    path = Path(__file__).parent.parent / "tools" / "imgcmp.py"
-    spec = importlib.util.spec_from_file_location("imgcmp", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-imgcmp = _load_imgcmp()
 
 
 def convert(source: Path, target: Path, **settings: int | str | None) -> Path:

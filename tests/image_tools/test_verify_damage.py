@@ -11,7 +11,8 @@ from image_tools.verify.checker import verify_image
 from image_tools.verify.repair import repair_image
 from tests.image_tools.damage_kinds import Damage
 from tests.image_tools.verify_damage import DAMAGES
-from tests.image_tools.verify_support import Model, imgcmp, inode_records, record_offsets, recorded, shown
+from tests.image_tools.verify_support import Model, inode_records, record_offsets, recorded, shown
+from tests.tools import imgcmp
 
 pytestmark = pytest.mark.recorded
 

@@ -12,7 +12,8 @@ from image_tools.verify.catalogue import Severity
 from image_tools.verify.checker import verify_image
 from image_tools.verify.repair import repair_image
 from tests.image_tools.recorded_images import CORRUPT, IMAGES, OF_HADOOP, case_of
-from tests.image_tools.verify_support import imgcmp, shown
+from tests.image_tools.verify_support import shown
+from tests.tools import imgcmp
 
 pytestmark = pytest.mark.recorded
 

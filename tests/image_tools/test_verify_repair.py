@@ -18,7 +18,8 @@ from image_tools.verify.fixes import Fixes, Replacement, spliced, write_fixed
 from image_tools.verify.frame import read_frame
 from image_tools.verify.repair import Repair, repair_image
 from tests.image_format.image_support import RECORDED
-from tests.image_tools.verify_support import CASES, Model, imgcmp, inode_records, recorded, shown
+from tests.image_tools.verify_support import CASES, Model, inode_records, recorded, shown
+from tests.tools import imgcmp
 
 pytestmark = pytest.mark.recorded
 ROOT = 16385

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,18 +28,6 @@ CASES = {
     "acl": "hadoop-2.7.3/acl-xattr/after",
     "acl3": "hadoop-3.4.1/acl-xattr/after",
 }
-
-
-def _load_imgcmp() -> Any:
-    spec = importlib.util.spec_from_file_location("imgcmp", RECORDED.parent / "tools" / "imgcmp.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-imgcmp = _load_imgcmp()
 
 
 def recorded(case: str) -> Path:

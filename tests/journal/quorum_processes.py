@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from hadoop_rpc.qjournal_protocol import qjournal_service
 from hadoop_rpc.server import RpcServer
@@ -59,3 +62,13 @@ def collect(hearing: Connection, lines: list[str]) -> None:
     with suppress(EOFError):
         while True:
             lines.append(hearing.recv())
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[list[Node]]:
+    running = [Node(tmp_path / f"jn{number}") for number in range(3)]
+    for node in running:
+        node.start()
+    yield running
+    for node in running:
+        node.kill()

@@ -5,11 +5,9 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha1
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,8 +19,10 @@ from journal.quorum.quorum_journal import QuorumJournal
 from tests.depth import SEED, scaled
 from tests.journal.quorum_model import NAMESPACE
 from tests.journal.quorum_ops import read_all
-from tests.journal.quorum_processes import FORKS, SETTINGS, Node, collect
+from tests.journal.quorum_processes import FORKS, SETTINGS, Node, collect, nodes
 from tests.journal.quorum_writer import write
+
+__all__ = ["nodes"]
 
 ROUNDS = scaled(60, quick=4)
 ROUNDS_OF_ONE_JOURNAL = 24
@@ -33,16 +33,6 @@ FORKS.set_forkserver_preload([__name__])
 def write_until_killed(uri: str, value: int, told: Connection) -> None:
     with suppress(JournalError):
         write(uri, value, told.send, SETTINGS)
-
-
-@pytest.fixture
-def nodes(tmp_path: Path) -> Iterator[list[Node]]:
-    running = [Node(tmp_path / f"jn{number}") for number in range(3)]
-    for node in running:
-        node.start()
-    yield running
-    for node in running:
-        node.kill()
 
 
 def round_of_kills(

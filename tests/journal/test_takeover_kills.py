@@ -11,7 +11,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -28,8 +28,10 @@ from journal.quorum.open_quorum import open_quorum_journal
 from journal.segment_copies import read_log
 from journal.segment_file import list_segments, read_ops
 from tests.depth import SEED, scaled
-from tests.journal.quorum_processes import FORKS, SETTINGS, Node, collect
+from tests.journal.quorum_processes import FORKS, SETTINGS, Node, collect, nodes
 from tests.journal.wal_support import INFO, LAYOUT, file_journal, records
+
+__all__ = ["nodes"]
 
 ROUNDS = scaled(40, quick=2)
 ROUNDS_OF_ONE_JOURNAL = 16
@@ -121,16 +123,6 @@ class Writing:
     def begun(self) -> bool:
         """Whether it has recovered: a writer that continues before that takes over in turn."""
         return bool(self._lines)
-
-
-@pytest.fixture
-def nodes(tmp_path: Path) -> Iterator[list[Node]]:
-    running = [Node(tmp_path / f"jn{number}") for number in range(3)]
-    for node in running:
-        node.start()
-    yield running
-    for node in running:
-        node.kill()
 
 
 def disturb(nodes: list[Node], chance: random.Random) -> None:
