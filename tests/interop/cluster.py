@@ -5,6 +5,7 @@ Its configuration chooses the release of a server.
 
 from __future__ import annotations
 
+import getpass
 import json
 import shutil
 from pathlib import Path
@@ -12,6 +13,9 @@ from typing import Any, Self
 
 from hadoop_common.names import parse_image, parse_segment
 from hadoop_common.storage_info import StorageInfo, parse_version
+from hadoop_rpc.client import NO_RETRY
+from hadoop_rpc.errors import RetriableError, RpcConnectionError, RpcError
+from hadoop_rpc.namenode_protocol import NamenodeClient
 from tests.interop.clients import HdfsClient
 from tests.interop.formatted import provide_storage
 from tests.interop.hadoop_conf import HadoopConf, free_port, ha_pair_confs
@@ -167,7 +171,19 @@ class NameNode(_Storing):
         return self
 
     def is_ready(self) -> bool:
-        return bool(self.metrics()) and self.state in ("active", "standby") and port_is_open(self.rpc_address)
+        return bool(self.metrics()) and self.state in ("active", "standby") and self._is_started()
+
+    def _is_started(self) -> bool:
+        """Whether calls are accepted; a NameNode is active before."""
+        with NamenodeClient(*self.rpc_address, user=getpass.getuser(), timeout=60.0, retry=NO_RETRY) as client:
+            try:
+                client.transaction_id()
+            except (RetriableError, RpcConnectionError):
+                return False
+            except RpcError:
+                # a standby, or one that demands a login
+                return True
+        return True
 
 
 class DataNode(_Server):

@@ -152,7 +152,7 @@ def test_a_backup_gets_the_stream(realm: Kdc, tmp_path: Path) -> None:
 @pytest.mark.deep
 def test_who_may_do_what_at_a_daemon_is_read_anew(realm: Kdc, tmp_path: Path) -> None:
     """SIGHUP reloads lists; the login stays, and unusable lists change nothing."""
-    conf = secure_conf(realm, tmp_path)
+    conf = secure_conf(realm, tmp_path, {"dfs.namenode.checkpoint.txns": "1"})
     with stub(conf), OurDaemon.secondary(conf) as daemon:
         daemon.checkpoint()
         assert get(realm, "alice", daemon.url, IMAGE)[0] == 403

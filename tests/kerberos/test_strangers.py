@@ -75,6 +75,8 @@ def test_checkpoints_are_made(realm: Kdc, tmp_path: Path) -> None:
     conf = private(realm, HadoopConf(tmp_path / "stub"), SHORT)
     own = {"dfs.namenode.checkpoint.dir": (tmp_path / "checkpoint").as_uri()}
     ours = private(realm, HadoopConf(tmp_path / "ours", {**conf.properties, **own}), SHORT)
+    # the stub accepts young images
+    conf.update({"dfs.namenode.checkpoint.txns": "1"})
     with ExitStack() as stack:
         stub = stack.enter_context(stub_of(conf))
         daemon = stack.enter_context(OurDaemon.secondary(ours))
