@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.interop.hadoop_conf import HadoopConf
+from tests.interop.hadoop_home import SERVER
 from tests.kerberos.kdc import REALM, Kdc
 from tests.tls.hadoop_tls import https_only
 
@@ -44,6 +45,15 @@ def private(
 ) -> HadoopConf:
     """Add Kerberos, privacy and HTTPS only to `conf`; addresses for https are those of `like`."""
     return secure(kdc, https_only(conf, like), {"hadoop.rpc.protection": "privacy", **(properties or {})})
+
+
+def short_names() -> dict[str, str]:
+    """Return the rules with which JournalNodes serve segments to NameNodes: those of 3.4 and newer compare short names,
+    so both have one.
+    """
+    if SERVER.numbers < (3, 4):
+        return {}
+    return {"hadoop.security.auth_to_local": f"RULE:[2:$1@$0]([jns]n@{REALM})s/.*/hdfs/\nDEFAULT"}
 
 
 def _kerberos(kdc: Kdc) -> dict[str, str]:

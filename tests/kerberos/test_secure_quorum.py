@@ -20,8 +20,8 @@ from tests.interop.cluster import JournalNode, NameNode
 from tests.interop.hadoop_conf import HadoopConf, ha_pair_confs
 from tests.interop.hadoop_process import wait_until
 from tests.interop.our_daemon import OurDaemon
-from tests.kerberos.kdc import REALM, Kdc
-from tests.kerberos.secure_conf import private, secure
+from tests.kerberos.kdc import Kdc
+from tests.kerberos.secure_conf import private, secure, short_names
 from tests.kerberos.secure_site import SETTINGS, call, mkdirs, transition
 from tests.kerberos.wire import Wire, ports_of
 
@@ -40,9 +40,7 @@ class Site:
 def site(hadoop_here: None, kdc: Kdc, tmp_path: Path) -> Iterator[Site]:
     first, second, _ = ha_pair_confs(tmp_path)
     address = first["dfs.journalnode.rpc-address"].replace("127.0.0.1", "localhost")
-    # JournalNodes of 3.4 and newer serve segments to their own short name
-    names = {"hadoop.security.auth_to_local": f"RULE:[2:$1@$0]([jns]n@{REALM})s/.*/hdfs/\nDEFAULT"}
-    shared = {"dfs.namenode.shared.edits.dir": f"qjournal://{address}/ns1", **names, **SETTINGS}
+    shared = {"dfs.namenode.shared.edits.dir": f"qjournal://{address}/ns1", **short_names(), **SETTINGS}
     secure(kdc, second, shared)
     with ExitStack() as stack:
         node = JournalNode(secure(kdc, first, shared)).start()
