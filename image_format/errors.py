@@ -57,7 +57,11 @@ class DigestMismatchError(ImageFormatError):
     """The file's MD5 differs from that in its digest file, or the digest file is unusable."""
 
 
-class MissingDigestError(DigestMismatchError):
+class UnusableDigestError(DigestMismatchError):
+    """The `.md5` file contains no digest of the image, which may be intact."""
+
+
+class MissingDigestError(UnusableDigestError):
     """The image has no `.md5` file."""
 
 

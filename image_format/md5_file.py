@@ -9,7 +9,7 @@ from pathlib import Path
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import md5_name
 from hadoop_common.regular_file import open_regular, read_regular, refuse_holes
-from image_format.errors import DigestMismatchError, ImageStorageError, MissingDigestError
+from image_format.errors import ImageStorageError, MissingDigestError, UnusableDigestError
 
 _LINE = re.compile(rb"([0-9a-f]{32}) [ *](.+)")
 # A line has a digest and a file name; a longer file is of another kind.
@@ -26,16 +26,16 @@ def parse_md5(content: bytes, image: str, file: str = "") -> bytes:
     """Return the digest (16 bytes) for `image` in the first line of a digest file.
 
     Raises:
-        DigestMismatchError: the line is malformed, or names another file.
+        UnusableDigestError: the line is malformed, or names another file.
     """
     line = content.split(b"\n", 1)[0].strip()
     match = _LINE.fullmatch(line)
     if match is None:
         shown = line[:80].decode("utf-8", "backslashreplace")
-        raise DigestMismatchError(f'"{shown}" is not a line of an MD5 file', file=file, hint=_HINT)
+        raise UnusableDigestError(f'"{shown}" is not a line of an MD5 file', file=file, hint=_HINT)
     name = match[2].decode("utf-8", "backslashreplace")
     if name != image:
-        raise DigestMismatchError(f"it names the file {name} instead of {image}", file=file, hint=_HINT)
+        raise UnusableDigestError(f"it names the file {name} instead of {image}", file=file, hint=_HINT)
     return bytes.fromhex(match[1].decode("ascii"))
 
 
@@ -48,7 +48,7 @@ def read_md5_file(image: Path) -> bytes:
 
     Raises:
         MissingDigestError: the digest file is missing.
-        DigestMismatchError: the digest file is malformed or names another image.
+        UnusableDigestError: the digest file is malformed or names another image.
         ImageStorageError: the digest file cannot be read.
     """
     path = md5_path(image)

@@ -159,8 +159,8 @@ class ImageFile:
             before_slice: called before each slice is read; an exception aborts.
 
         Raises:
-            MissingDigestError: the digest file is missing.
-            DigestMismatchError: the digests differ, or the digest file is malformed.
+            DigestMismatchError: the digests differ.
+            UnusableDigestError: the digest file is missing or malformed.
             ImageStorageError: the digest file cannot be read.
         """
         expected = read_md5_file(self.path)

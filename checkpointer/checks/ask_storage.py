@@ -15,7 +15,7 @@ from checkpointer.checks.facts import DirectoryFacts, ImageFacts, Observation
 from checkpointer.merging.older_image import describe, older_image, set_aside_command
 from checkpointer.storage.inspector import StorageDirectory, inspect, newest_copies
 from checkpointer.storage.lost_pasts import NOT_COMPARED, folders_aside
-from checkpointer.storage.usable_images import unusable, with_usable_images
+from checkpointer.storage.usable_images import is_damaged, unusable, with_usable_images
 from hadoop_common.errors import HdfsError
 from hadoop_common.storage_lock import LOCK_FILE
 from image_format.reader import ImageFile
@@ -76,7 +76,7 @@ def ask_image(
 
     Unusable files count only if there is no other image.
     """
-    listings = [each.listing.value for each in directories if each.listing.value is not None]
+    listings = [_checkpoints(each.listing.value) for each in directories if each.listing.value is not None]
     usable = [with_usable_images(each) for each in listings]
     if not any(each.images for each in usable):
         return ask(lambda: _image(listings, limit, content=content, deep=deep))
@@ -87,6 +87,11 @@ def ask_image(
     return Observation(replace(found.value, way_out=_way_out(listings, newest)))
 
 
+def _checkpoints(listing: StorageDirectory) -> StorageDirectory:
+    """Return `listing` without rollback images, which no checkpoint begins from."""
+    return replace(listing, images=tuple(image for image in listing.images if not image.rollback))
+
+
 def _image(listings: Sequence[StorageDirectory], limit: float, *, content: bool, deep: bool) -> ImageFacts:
     copies = newest_copies(listings)
     found = copies[0].path.stat()
@@ -94,6 +99,7 @@ def _image(listings: Sequence[StorageDirectory], limit: float, *, content: bool,
     errors: Observation[int] = Observation()
     if content:
         digests = ask_all({copy.path: lambda path=copy.path: _digest(path) for copy in copies}, limit)  # type: ignore[misc]
+    late = any(digest.late for digest in digests.values())
     whole = next((path for path, digest in digests.items() if digest.value), None)
     if deep and whole is not None:
         errors = ask_all({whole: lambda: _errors(whole)}, limit)[whole]
@@ -104,7 +110,7 @@ def _image(listings: Sequence[StorageDirectory], limit: float, *, content: bool,
         modified=found.st_mtime,
         copies=tuple(digests.items()),
         deep=errors,
-        way_out=_way_out(listings, copies[0].txid) if digests and whole is None else "",
+        way_out=_way_out(listings, copies[0].txid) if digests and whole is None and not late else "",
         codec=codec,
         layout_version=layout_version,
     )
@@ -120,15 +126,19 @@ def _format(path: Path) -> tuple[str, int] | tuple[None, None]:
 
 
 def _way_out(listings: Sequence[StorageDirectory], unreadable_txid: int) -> str:
-    """Describe how an earlier image can replace the unreadable one; "" if no earlier image has all edits after it."""
+    """Describe how an earlier image can replace the damaged one.
+
+    "" if no earlier image has all edits after it, or if a later one is not damaged.
+    """
     for each in listings:
         segments = [EditLogSegment(segment.first, segment.last, segment.path) for segment in each.segments]
         older = older_image(each.images, segments, unreadable_txid)
-        if older is not None:
-            damaged = [image.path for image in each.images if image.txid > older.txid]
+        newer = [] if older is None else [image.path for image in each.images if image.txid > older.txid]
+        # a merge begins from the newest image that stays, which must not lack only its .md5 file or a permission
+        if older is not None and all(map(is_damaged, newer)):
             return (
-                f"In {each.root} {describe(older)}. A running daemon makes its next image without the unreadable "
-                f"one. Without a daemon, run: {set_aside_command(each.root, damaged)}"
+                f"In {each.root} {describe(older)}. A running daemon makes its next image without the damaged "
+                f"one. Without a daemon, run: {set_aside_command(each.root, newer)}"
             )
     return ""
 

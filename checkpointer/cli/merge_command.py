@@ -17,6 +17,7 @@ from hadoop_common.cli.output import EXISTING_FOLDER, conf_option, echo, echo_js
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.configuration import Configuration
 from hadoop_common.storage_lock import StorageLock
+from image_format.layout import MIN_MERGE_LAYOUT, NEWEST_LAYOUT
 from image_format.memory_limit import MemoryLimit
 from image_tools.cli.memory_options import memory_limited, memory_options, with_options
 from site_config.engine_settings import EngineChoice, EngineSettings, engine_settings
@@ -38,7 +39,10 @@ if TYPE_CHECKING:
     "--in-progress", is_flag=True, help="Read segments in progress too, each up to its last good transaction."
 )
 @click.option(
-    "--layout", type=int, metavar="N", help="Layout version of the new image, -60 .. -67 (default: as the old)."
+    "--layout",
+    type=click.IntRange(NEWEST_LAYOUT, MIN_MERGE_LAYOUT),
+    metavar="N",
+    help="Layout version of the new image, -60 .. -67 (default: as the old).",
 )
 @click.option(
     "--engine",

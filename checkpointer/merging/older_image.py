@@ -1,4 +1,4 @@
-"""The replacement of an unreadable newest image by an older one from which the edits are complete."""
+"""The replacement of a damaged newest image by an older one from which the edits are complete."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 from checkpointer.merging.offline import MergePlan
 from checkpointer.storage.inspector import StoredImage
-from checkpointer.storage.usable_images import content_fault, usable_images
+from checkpointer.storage.usable_images import content_fault, is_damage, usable_images
 from hadoop_common.errors import HdfsError
-from image_format.errors import ImageFormatError, ImageStorageError, UnsupportedCodecError, UnsupportedLayoutError
 from image_format.md5_file import md5_path
 from journal.errors import TransactionGapError
 from journal.segment_file import EditLogSegment, list_segments, select_segments
@@ -52,7 +51,7 @@ def older_image(
 
 
 def set_aside_command(directory: Path, images: Sequence[Path]) -> str:
-    """Return the command that moves unreadable images aside and merges the older image with the edits."""
+    """Return the command that moves damaged images aside and merges the older image with the edits."""
     aside = directory / DAMAGED
     files = [each for image in images for each in (image, md5_path(image)) if each.exists()]
     move = shlex.join(["mv", *map(str, files), f"{aside}/"])
@@ -65,17 +64,15 @@ def describe(older: OlderImage) -> str:
 
 @contextmanager
 def naming_older_image(plan: MergePlan) -> Iterator[None]:
-    """Add to an error about the plan's image the older image that can replace it, and the command for it.
+    """Add to an error about damage in the plan's image the older image that can replace it, and the command for it.
 
     Raises:
         HdfsError: as the body does.
     """
     try:
         yield
-    except (UnsupportedLayoutError, UnsupportedCodecError):
-        raise
-    except (ImageFormatError, ImageStorageError) as error:
-        if str(plan.image) in error.message:
+    except HdfsError as error:
+        if is_damage(error) and str(plan.image) in error.message:
             _add_older(error, plan)
         raise
 
@@ -87,6 +84,6 @@ def _add_older(error: HdfsError, plan: MergePlan) -> None:
     error.message = f"{error.message}; but {describe(older)}"
     error.args = (error.message,)
     error.hint = (
-        "This moves the unreadable image aside, and makes a new image from the older one and the edits: "
+        "This moves the damaged image aside, and makes a new image from the older one and the edits: "
         f"{set_aside_command(plan.folder.parent, [plan.image])}"
     )

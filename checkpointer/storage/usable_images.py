@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from checkpointer.storage.inspector import StorageDirectory, StoredImage, list_images, newest_copies
-from hadoop_common.errors import HdfsError, StorageError
+from hadoop_common.errors import EXIT_BAD_IMAGE, HdfsError, StorageError
 from hadoop_common.file_faults import error_text, file_faults
-from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError
+from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError, UnusableDigestError
 from image_format.known_digests import FileIdentity, identity_of
 from image_format.md5_file import read_md5_file
 from image_format.reader import ImageFile
@@ -78,6 +78,24 @@ def content_fault(image: Path) -> str:
     except (HdfsError, OSError) as fault:
         return error_text(fault, image)
     return ""
+
+
+def is_damage(error: HdfsError | OSError) -> bool:
+    """Return whether `error` shows damage in the content of an image.
+
+    An unknown layout or codec, an unusable digest file, and a file that this process cannot read are no damage.
+    """
+    damaged = isinstance(error, ImageFormatError) and error.exit_code == EXIT_BAD_IMAGE
+    return damaged and not isinstance(error, UnusableDigestError)
+
+
+def is_damaged(image: Path) -> bool:
+    """Return whether the content of `image` is damaged (`is_damage`); reads the whole file."""
+    try:
+        with ImageFile.open(image, allow_unknown_layout=True):
+            return False
+    except (HdfsError, OSError) as error:
+        return is_damage(error)
 
 
 def record_fault(image: Path, reason: str) -> None:

@@ -11,6 +11,7 @@ from hadoop_common.cli.output import EXISTING_FILE, echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.disk_space import disk_space
 from image_format.codecs import CODEC_SHORT_NAMES, codec_class_name
+from image_format.layout import MIN_MERGE_LAYOUT, NEWEST_LAYOUT
 from image_format.md5_file import md5_path
 from image_format.output import WrittenFiles
 from image_format.publish import check_free, publish_image
@@ -25,7 +26,12 @@ from image_tools.directory_paths import check_tree
 @click.command("convert")
 @click.argument("source", metavar="SRC", type=EXISTING_FILE)
 @click.argument("target", metavar="DST", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--layout", type=int, metavar="N", help="Layout version of DST, -60 .. -67 (default: as SRC).")
+@click.option(
+    "--layout",
+    type=click.IntRange(NEWEST_LAYOUT, MIN_MERGE_LAYOUT),
+    metavar="N",
+    help="Layout version of DST, -60 .. -67 (default: as SRC).",
+)
 @click.option(
     "--codec",
     metavar="NAME",

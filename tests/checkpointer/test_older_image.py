@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from checkpointer.checks.ask_storage import ask_directories, ask_image
 from hadoop_common.names import image_name, segment_name
+from image_format.errors import ImageStorageError
 from image_format.md5_file import md5_path
 from image_format.reader import ImageFile
 from tests.checkpointer.storage_support import IMAGE_TXID, NEW_TXID, put_image, recorded_directory
@@ -74,6 +76,38 @@ def test_nothing_is_promised_without_an_older_image_and_all_edits(tmp_path: Path
     outcome = run_cli("merge", root)
     assert outcome.code in (3, 6)
     assert "mkdir" not in outcome.err
+
+
+@pytest.mark.parametrize("fault", ["denied", "no digest", "other digest file"])
+def test_an_image_without_damage_is_not_moved(tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = recorded_directory(tmp_path / "nn", "corrupt/image-newest-bad-older-good")
+    newest = put_image(root / "current", NEW_TXID)
+    if fault == "denied":
+        denied = mock.Mock(side_effect=ImageStorageError(f"cannot read {newest}: Permission denied"))
+        opened = ImageFile.open
+        monkeypatch.setattr(ImageFile, "open", lambda path, **kw: (denied if path == newest else opened)(path, **kw))
+    elif fault == "no digest":
+        md5_path(newest).unlink()
+    else:
+        md5_path(newest).write_text("")
+    outcome = run_cli("merge", root)
+    assert outcome.code
+    assert "mkdir" not in outcome.err
+    found = ask_image(ask_directories([root], 10), 10, content=True, deep=False)
+    assert found.value is None or not found.value.way_out
+
+
+def test_a_rollback_image_is_not_moved(tmp_path: Path) -> None:
+    root = damaged(tmp_path, "cut")
+    put_image(root / "current", NEW_TXID + 1).rename(root / "current" / f"fsimage_rollback_{NEW_TXID + 1:019d}")
+    facts = ask_image(ask_directories([root], 10), 10, content=True, deep=False).value
+    assert facts is not None
+    assert "checkpointer merge" in facts.way_out
+    assert "fsimage_rollback" not in facts.way_out
+    put_image(root / "current", NEW_TXID)
+    facts = ask_image(ask_directories([root], 10), 10, content=True, deep=False).value
+    assert facts is not None
+    assert (facts.txid, facts.way_out) == (NEW_TXID, "")
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
