@@ -119,7 +119,6 @@ class LiveBrowser:
         )
 
     def chain(self, inode_id: int) -> list[LocatedInode]:
-        """Return the inodes from the root to an inode; none if the current tree does not contain it."""
         places: list[LocatedInode] = []
         for each in self._ids_above(inode_id):
             inode = self.inode(each)
@@ -273,7 +272,6 @@ class LiveBrowser:
         return ChildIds(plain, named)
 
     def page(self, place: LocatedInode, behind: bytes, limit: int) -> ChildPage:
-        """Return at most `limit` children of a directory with names after `behind`."""
         directory_id = to_signed(place.inode.id)
         if place.snapshot is None:
             plain, named = self.children(directory_id, behind)
@@ -287,7 +285,6 @@ class LiveBrowser:
         return ChildPage(entries, plain.size + len(others) - len(entries))
 
     def child_count(self, place: LocatedInode) -> int:
-        """Return the number of children of a directory; 0 for other inodes."""
         if not place.inode.HasField("directory"):
             return 0
         inode_id = to_signed(place.inode.id)
@@ -300,7 +297,6 @@ class LiveBrowser:
     # ---- snapshots -----------------------------------------------------------------------------------------
 
     def is_snapshottable(self, place: LocatedInode) -> bool:
-        """Return whether a directory of the current tree is snapshottable."""
         if place.snapshot is not None or not place.inode.HasField("directory"):
             return False
         return self.namespace.snapshots.is_snapshottable(to_signed(place.inode.id))
@@ -309,7 +305,6 @@ class LiveBrowser:
         return list(self.namespace.snapshots.snapshottable_ids)
 
     def snapshot_folder(self, place: LocatedInode | None) -> SnapshotFolder:
-        """Return `.snapshot` of an inode of the current tree."""
         if place is None or not self.is_snapshottable(place):
             return SnapshotFolder(place, None)
         found = []

@@ -151,7 +151,6 @@ class ZstdCompressor:
         return rest
 
     def close(self) -> None:
-        """Stop the threads, by releasing the library's object."""
         self._stream = None
 
 

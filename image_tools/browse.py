@@ -88,7 +88,6 @@ class ImageBrowser:
         """Do nothing: an image does not change."""
 
     def inode(self, inode_id: int) -> pb.INode | None:
-        """Return an inode, also one that only snapshots have; None if it is missing."""
         return self._inode(inode_id)
 
     def chain(self, inode_id: int) -> list[LocatedInode]:
@@ -123,7 +122,6 @@ class ImageBrowser:
             return sorted(self._past.snapshottable)
 
     def is_snapshottable(self, place: LocatedInode) -> bool:
-        """Return whether a directory of the current tree is snapshottable."""
         if place.snapshot is not None or not place.inode.HasField("directory"):
             return False
         with self._guard:
@@ -162,7 +160,6 @@ class ImageBrowser:
             yield self._place(inode, None, place)
 
     def page(self, place: LocatedInode, behind: bytes, limit: int) -> ChildPage:
-        """Return at most `limit` children of a directory with names after `behind`; raise as `children`."""
         children = self.children(place, behind)
         entries = list(itertools.islice(children, limit))
         return ChildPage(entries, sum(1 for _ in children))
@@ -195,7 +192,6 @@ class ImageBrowser:
         return SubtreeTotals(counts[0], counts[1] + 1, counts[2], counts[3])
 
     def snapshot_folder(self, place: LocatedInode | None) -> SnapshotFolder:
-        """Return `.snapshot` of an inode of the current tree."""
         if place is None or not self.is_snapshottable(place):
             return SnapshotFolder(place, None)
         with self._guard:

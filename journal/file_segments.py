@@ -28,12 +28,6 @@ class FileSegment:
         return str(self.path)
 
     def read(self, from_txid: int) -> Iterator[EditOp]:
-        """Yield operations `from_txid` to `last`.
-
-        Raises:
-            JournalStorageError: the file cannot be read.
-            JournalError: it is damaged, see `iter_ops`.
-        """
         segment = EditLogSegment(self.first, self.last, self.path)
         try:
             if self.in_progress and not self.path.exists():

@@ -52,11 +52,6 @@ class JsonSegment:
         return self.default_layout if record.layout_version is None else record.layout_version
 
     def read(self, from_txid: int) -> Iterator[EditOp]:
-        """Yield operations `from_txid` to `last`.
-
-        Raises:
-            JournalError: see `read_records`.
-        """
         for file in self.run.files:
             if file.last >= from_txid:
                 yield from (record.op for record in read_records(file) if record.op.txid >= from_txid)

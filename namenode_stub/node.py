@@ -99,12 +99,10 @@ class NameNodeStub:
 
     @property
     def failure(self) -> str:
-        """Why it stopped serving, "" if it serves."""
         return self.fail_stop.reason
 
     @property
     def not_ready(self) -> str:
-        """Why it cannot become active now, "" if it can."""
         if isinstance(self._state, StandbyState) and not self.fail_stop.reason:
             return self._state.namespace.fault
         return self.fail_stop.reason

@@ -77,11 +77,6 @@ class LiveNamespace:
     # ---- reading -------------------------------------------------------------------------------------------
 
     def admit(self) -> Callable[[], None]:
-        """Admit a request; return a function to call once its answer is sent.
-
-        Raises:
-            ReadRefusedError: `MAX_READERS` requests are answered.
-        """
         if not self._readers.acquire(blocking=False):
             raise _retriable(f"{MAX_READERS} requests are answered at this moment; repeat the request")
         return self._readers.release
@@ -166,11 +161,6 @@ class LiveNamespace:
         return PermissionChecker(user, groups, superuser, self._config.permissions)
 
     def caller(self) -> WebHdfsCaller:
-        """Return the caller of the current request.
-
-        Raises:
-            WebHdfsRefusedError: it proved no name, or wants to act for another user.
-        """
         for name in ("doas", "delegation"):
             if name in request.args:
                 raise WebHdfsRefusedError(HTTPStatus.FORBIDDEN, ACCESS_CONTROL, f"this node does not accept {name}=")

@@ -41,14 +41,6 @@ class LedgerSegment:
         self._open = open_ledger
 
     def read(self, from_txid: int) -> Iterator[EditOp]:
-        """Yield operations `from_txid` to `last`.
-
-        Raises:
-            CorruptOpError: an operation cannot be decoded.
-            TransactionGapError: a txid does not follow its predecessor.
-            SegmentError: the ledger ends before `last`.
-            BookKeeperError: too few bookies answer.
-        """
         ledger = self._open()
         expected = None
         for entry in ledger.entries(self._first_entry(ledger, from_txid)):

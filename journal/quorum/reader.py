@@ -175,12 +175,6 @@ class RemoteSegment:
         return self.url
 
     def read(self, from_txid: int) -> Iterator[EditOp]:
-        """Yield operations `from_txid` to `last`.
-
-        Raises:
-            SegmentFetchError: the node does not send it completely.
-            JournalError: it is damaged, see `iter_ops`.
-        """
         content = self.source(self.url)
         yield from iter_ops(content, file=self.name, first_txid=self.first, last_txid=self.last, from_txid=from_txid)
 
@@ -202,11 +196,6 @@ class FetchedSegment:
         return True
 
     def read(self, from_txid: int) -> Iterator[EditOp]:
-        """Yield operations `from_txid` to `last`.
-
-        Raises:
-            JournalError: one is damaged, see `iter_ops`.
-        """
         yield from iter_ops(
             self.part.content, file=self.name, first_txid=self.first, last_txid=self.last, from_txid=from_txid
         )

@@ -277,7 +277,6 @@ class BackupRole:
 
     @property
     def warm_namespace(self) -> WarmNamespace | None:
-        """The namespace that the stream keeps up to date."""
         return self._namespace if self._streaming else None
 
     # ---- observation ---------------------------------------------------------------------------------------

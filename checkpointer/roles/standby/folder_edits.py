@@ -68,7 +68,6 @@ class OpenTail:
         return str(self.segment.path)
 
     def read(self, from_txid: int) -> Iterator[EditOp]:
-        """Return operations `from_txid` to `last`."""
         return iter_ops(
             self.content, file=self.segment.path.name, first_txid=self.first, last_txid=self.last, from_txid=from_txid
         )

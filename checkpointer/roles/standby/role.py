@@ -189,18 +189,15 @@ class StandbyRole:
 
     @property
     def warm_namespace(self) -> WarmNamespace:
-        """The namespace that the tail keeps up to date."""
         return self._follower.namespace
 
     # ---- observation ---------------------------------------------------------------------------------------
 
     @property
     def targets(self) -> tuple[UploadTarget, ...]:
-        """The NameNodes that get images, in their present state."""
         return self._uploader.targets
 
     def storage(self) -> dict[str, str]:
-        """Return the state of each storage directory by its path: "in use", or why it was dropped."""
         dropped = self._storage.dropped
         return {str(root): dropped.get(root, IN_USE) for root in self._config.image_directories}
 
