@@ -291,24 +291,16 @@ class Archive:
 class ObjectWriter:
     """Writes the content of an object; `stored` is set when the context of `writing` has ended."""
 
+    stored: Stored
+
     def __init__(self, frames: FrameWriter) -> None:
         self._frames = frames
-        self._stored: Stored | None = None
 
     def add(self, content: bytes | memoryview) -> None:
         self._frames.add(content)
 
     def finish(self, description: dict[str, Any], path_filter: bytes = b"") -> None:
         self._frames.finish(description, path_filter)
-
-    @property
-    def stored(self) -> Stored:
-        assert self._stored is not None
-        return self._stored
-
-    @stored.setter
-    def stored(self, value: Stored) -> None:
-        self._stored = value
 
 
 @contextmanager

@@ -81,14 +81,11 @@ class ImageBrowser:
         return self.below(self.root(), path.split(b"/"))
 
     def root(self) -> LocatedInode | None:
-        inode = self._inode(ROOT_INODE_ID)
+        inode = self.inode(ROOT_INODE_ID)
         return None if inode is None else self._place(inode, None, None)
 
     def pause(self) -> None:
         """Do nothing: an image does not change."""
-
-    def inode(self, inode_id: int) -> pb.INode | None:
-        return self._inode(inode_id)
 
     def chain(self, inode_id: int) -> list[LocatedInode]:
         """Return the inodes from the root to an inode; none if the current tree does not contain it.
@@ -96,13 +93,13 @@ class ImageBrowser:
         Raises:
             RecordError: a record is damaged.
         """
-        if self._inode(inode_id) is None:
+        if self.inode(inode_id) is None:
             return []
         with self._guard:
             (chain,) = self._index.history.chains(np.array([inode_id], np.int64))
         places: list[LocatedInode] = []
         for each in chain.tolist():
-            inode = self._inode(each)
+            inode = self.inode(each)
             if inode is None:
                 return []
             places.append(self._place(inode, None, places[-1] if places else None))
@@ -206,7 +203,7 @@ class ImageBrowser:
             held = self._names_at(place)
             return self._at(place, name, held[name]) if name in held else None
         inode_id = self._child(signed64(place.inode.id), name)
-        inode = self._inode(inode_id) if inode_id else None
+        inode = self.inode(inode_id) if inode_id else None
         return None if inode is None else self._place(inode, None, place)
 
     def _names_at(self, place: LocatedInode) -> dict[bytes, int]:
@@ -217,7 +214,7 @@ class ImageBrowser:
     def _at(self, above: LocatedInode, name: bytes, inode_id: int) -> LocatedInode | None:
         """Return a child in a snapshot, under its name of that time."""
         assert above.snapshot is not None
-        inode = self._inode(inode_id)
+        inode = self.inode(inode_id)
         if inode is None:
             return None
         with self._guard:
@@ -232,10 +229,10 @@ class ImageBrowser:
         plain, referred = self._entry(directory_id)
         if not referred.size:
             for child in plain[self._first(directory_id, behind) if behind else 0 :].tolist():
-                if (found := self._inode(child)) is not None:
+                if (found := self.inode(child)) is not None:
                     yield found
             return
-        inodes = [self._inode(child) for child in np.concatenate([plain, referred]).tolist()]
+        inodes = [self.inode(child) for child in np.concatenate([plain, referred]).tolist()]
         found_inodes = [found for found in inodes if found is not None and name_key(found.name) > name_key(behind)]
         yield from sorted(found_inodes, key=lambda found: name_key(found.name))
 
@@ -255,7 +252,7 @@ class ImageBrowser:
         if child:
             return child
         for referred in map(int, self._entry(directory_id)[1]):
-            inode = self._inode(referred)
+            inode = self.inode(referred)
             if inode is not None and inode.name == name:
                 return referred
         return 0
@@ -275,7 +272,7 @@ class ImageBrowser:
             self._index.forget_directory(directory_id)
         return plain, self._index.history.referred[numbers] if numbers.size else numbers
 
-    def _inode(self, inode_id: int) -> pb.INode | None:
+    def inode(self, inode_id: int) -> pb.INode | None:
         slot = self._index.slot(inode_id)
         if slot < 0:
             return None

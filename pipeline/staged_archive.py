@@ -29,8 +29,8 @@ from journal.segment_file import map_file
 from pipeline.archive_query import ArchiveQuery
 from pipeline.errors import SourceFileError, SourceOptionError
 from pipeline.source_files import SourceFile, SourceKind
-from site_config.merge_keys import MERGE_KEYS
-from site_config.merge_settings import max_op_size, replay_rules
+from site_config.merge_keys import MAX_OP_SIZE, MERGE_KEYS
+from site_config.merge_settings import replay_rules
 
 KEYS = tuple(key.name for key in MERGE_KEYS)
 """Keys of Hadoop's configuration on which replay depends."""
@@ -80,7 +80,7 @@ def _restored(archive: Archive, view: BranchView, query: ArchiveQuery, folder: P
         path = folder / f"{folder.name}-{image_name(txid)}"
         if not path.exists():
             configuration = Configuration.from_mapping(values, os.environ)
-            settings = MergeSettings(rules=replay_rules(configuration), max_op_size=max_op_size(configuration))
+            settings = MergeSettings(rules=replay_rules(configuration), max_op_size=MAX_OP_SIZE.read(configuration))
             # Spark sends the image to every executor
             options = RestoreOptions(strip_tokens=not query.tokens, settings=settings)
             with fetched(archive, plan, scratch / "source") as source:

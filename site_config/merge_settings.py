@@ -23,7 +23,7 @@ def merge_settings(configuration: Configuration | None) -> MergeSettings:
         codec=image_codec(configuration),
         sub_sections=sub_section_rule(configuration),
         rules=replay_rules(configuration),
-        max_op_size=max_op_size(configuration),
+        max_op_size=merge_keys.MAX_OP_SIZE.read(configuration),
     )
 
 
@@ -45,15 +45,6 @@ def image_codec(configuration: Configuration) -> str:
         problem = f"is not a supported codec; set {merge_keys.IMAGE_COMPRESS.name} to false, or use one of {known}"
         raise ConfigurationError([settings.fault(merge_keys.IMAGE_COMPRESSION_CODEC.name, problem)])
     return name
-
-
-def max_op_size(configuration: Configuration) -> int:
-    """Return the limit on the size of an operation, in bytes.
-
-    Raises:
-        ConfigurationError: the value is not a size.
-    """
-    return merge_keys.MAX_OP_SIZE.read(configuration)
 
 
 def sub_section_rule(configuration: Configuration) -> SubSectionRule | None:

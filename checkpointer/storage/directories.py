@@ -20,7 +20,6 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
 
 from checkpointer.storage.directory_history import DirectoryHistory
 from checkpointer.storage.disk_space import space_shortage
@@ -81,7 +80,7 @@ class ForeignDirectoryError(StorageError):
 class StorageDirectories:
     """The storage directories of one node. A failing directory is dropped and can be restored later.
 
-    A context manager that opens and releases them. Only one thread may use it at a time.
+    Only one thread may use it at a time.
 
     Args:
         directories: their roots; each contains `current`.
@@ -118,34 +117,7 @@ class StorageDirectories:
         }
         self._history = DirectoryHistory(directories, edits_only)
 
-    def __enter__(self) -> Self:
-        self.open()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
-
     # ---- locks ---------------------------------------------------------------------------------------------
-
-    def open(self) -> StorageInfo:
-        """Lock all directories, check that they agree, clean and complete them, and return their VERSION.
-
-        Raises:
-            StorageError: one is in use, none is formatted, or their VERSIONs differ.
-        """
-        self.lock()
-        try:
-            if not self.is_formatted():
-                raise StorageError(
-                    f"not formatted: {', '.join(map(str, self._locks))}",
-                    hint="Bootstrap from a NameNode, or copy its newest image, .md5 file and VERSION there.",
-                )
-            self.clean_leftovers()
-            self.restore()
-            return self.storage_info()
-        except BaseException:
-            self.release()
-            raise
 
     def lock(self) -> None:
         """Lock every directory, creating missing ones; unusable directories are dropped.

@@ -89,12 +89,12 @@ class CompiledReplay:
     """
 
     @classmethod
-    def of(cls, namespace: Namespace) -> CompiledReplay | None:
-        """Return the instance of a namespace; None if kernels cannot read its base image."""
-        if namespace.compiled is None and isinstance(namespace.base, ImageIndex):
+    def of(cls, namespace: Namespace) -> CompiledReplay:
+        """Return the instance of a namespace, which is made at the first call."""
+        if namespace.compiled is None:
             namespace.compiled = cls(namespace, namespace.base)
-        found = namespace.compiled
-        return found if isinstance(found, CompiledReplay) else None
+        assert isinstance(namespace.compiled, CompiledReplay)
+        return namespace.compiled
 
     def __init__(self, namespace: Namespace, index: ImageIndex) -> None:
         self._namespace = namespace

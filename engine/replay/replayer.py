@@ -19,7 +19,6 @@ from engine.namespace import Namespace
 from engine.replay.checksum_thread import checksum_thread
 from engine.replay.registry import apply, check_end
 from image_format.compiling.mode import Mode, mode
-from image_format.index import ImageIndex
 from journal.errors import TransactionGapError
 from journal.ops import EditOp
 from journal.primitives import Buffer
@@ -82,8 +81,8 @@ def replay(
 def compiled_replay(namespace: Namespace, edits: Buffer = b"") -> CompiledReplay | None:
     """Return the kernels for a namespace; None to use the plain functions.
 
-    Plain functions are used for a namespace that kernels cannot handle, with `CHECKPOINTER_PLAIN_REPLAY=1`, and for
-    little work while the kernels are not compiled: at most `MAX_PLAIN` bytes of INODE, and of edits in this process.
+    Plain functions are used with `CHECKPOINTER_PLAIN_REPLAY=1`, and for little work while the kernels are not compiled:
+    at most `MAX_PLAIN` bytes of INODE, and of edits in this process.
 
     Args:
         edits: the next segment to replay.
@@ -93,8 +92,7 @@ def compiled_replay(namespace: Namespace, edits: Buffer = b"") -> CompiledReplay
     # The import loads the compiler, which other commands do not need.
     from engine.replay.compiled import CompiledReplay, is_at_hand
 
-    base = namespace.base
-    small = isinstance(base, ImageIndex) and base.inode_buffer.nbytes <= MAX_PLAIN
+    small = namespace.base.inode_buffer.nbytes <= MAX_PLAIN
     if namespace.compiled is None and small and not is_at_hand(edits) and _PLAIN_BYTES.take(len(edits)):
         return None
     return CompiledReplay.of(namespace)
@@ -135,10 +133,7 @@ class _ReplayRun:
         self._watch = watch
         self._report_at = _REPORT_EVERY
 
-    def plainly(self, ops: Iterable[EditOp]) -> None:
-        self._plainly(ops)
-
-    def _plainly(self, ops: Iterable[EditOp]) -> bool:
+    def plainly(self, ops: Iterable[EditOp]) -> bool:
         """Apply operations one by one; return False if `watch` ended the replay."""
         return all(self._apply(op) for op in ops)
 
@@ -150,7 +145,7 @@ class _ReplayRun:
             if compiled is not None and followed is None:
                 compiled.invalidate()
             followed = compiled
-            whole = self._plainly(cursor) if compiled is None else self._segment(cursor, compiled)
+            whole = self.plainly(cursor) if compiled is None else self._segment(cursor, compiled)
             if not whole:
                 return
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -18,6 +19,24 @@ RECORDED = Path(__file__).parents[1] / "recorded" / "hadoop-2.7.3"
 IMAGE_TXID = 30
 NEW_TXID = 183
 INFO = StorageInfo(-63, 1, 0, "CID-x", "BP-x")
+
+
+class OpenDirectories(StorageDirectories):
+    """A context manager that opens and releases the directories, as a role does."""
+
+    def __enter__(self) -> Self:
+        self.lock()
+        try:
+            self.clean_leftovers()
+            self.restore()
+            self.storage_info()
+        except BaseException:
+            self.release()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
 
 def recorded_directory(target: Path, case: str = "renames") -> Path:

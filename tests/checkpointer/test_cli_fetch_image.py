@@ -17,7 +17,6 @@ from checkpointer.backup_images import image_folder
 from checkpointer.backup_images.fetch import FetchOptions, FetchProgress, fetch_image
 from checkpointer.backup_images.image_folder import ImageFolder, surplus
 from checkpointer.errors import TransferError
-from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.inspector import StoredImage
 from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name
@@ -29,6 +28,7 @@ from image_format.md5_file import format_md5, md5_of_file
 from image_format.reader import ImageFile
 from site_config.cluster import NameNodeAddress, active_first
 from tests.checkpointer.namenode_double import Running, double
+from tests.checkpointer.storage_support import OpenDirectories
 from tests.cli_runner import Outcome, fingerprint, run_cli
 from tests.servlets.support import INFO, NEW_IMAGE, NEW_TXID, OLD_IMAGE, OLD_TXID, OTHER_INFO
 from tests.site_files import write_site
@@ -346,7 +346,7 @@ def test_a_storage_directory_can_be_restored_from_it(namenode: Running, shelf: P
     for name in (OLD_NAME, f"{OLD_NAME}.md5"):
         shutil.copy(shelf / name, current)
     shutil.copy(shelf / f"{OLD_NAME}.VERSION", current / "VERSION")
-    with StorageDirectories([tmp_path / "restored"]) as storage:
+    with OpenDirectories([tmp_path / "restored"]) as storage:
         assert storage.storage_info() == INFO
         assert storage.verified_image().txid == OLD_TXID
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from checkpointer.past.provenance import held_images
-from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.inspector import StorageState, inspect
 from checkpointer.storage.usable_images import content_fault, frame_fault, latest_image, unusable, with_usable_images
 from hadoop_common.names import image_name, md5_name, segment_name
@@ -18,7 +17,13 @@ from servlets.status import TriggerState
 from tests.checkpointer.backup_support import Daemon, backup_config
 from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.secondary_support import Secondary, differences
-from tests.checkpointer.storage_support import IMAGE_TXID, put_image, recorded_directory, refuse_to_load
+from tests.checkpointer.storage_support import (
+    IMAGE_TXID,
+    OpenDirectories,
+    put_image,
+    recorded_directory,
+    refuse_to_load,
+)
 from tests.checkpointer.streaming_namenode import StreamingNamenode
 
 OLD, FAR = 3, 9_000_000
@@ -125,7 +130,7 @@ def test_an_odd_file_is_not_the_newest_image(tmp_path: Path, damage: Damage, cap
     root = recorded_directory(tmp_path / "nn")
     damage(root / "current" / image_name(FAR))
     assert latest_image([root / "current"]).txid == IMAGE_TXID
-    with StorageDirectories([root]) as storage:
+    with OpenDirectories([root]) as storage:
         assert storage.latest_image().txid == IMAGE_TXID
         assert storage.verified_image().txid == IMAGE_TXID
     assert [held.txid for held in held_images([root / "current"])] == [IMAGE_TXID]
@@ -170,7 +175,7 @@ def test_an_older_image_takes_the_place_of_one_that_cannot_be_read(tmp_path: Pat
     root = recorded_directory(tmp_path / "nn")
     put_image(root / "current", FAR)
     fault = DigestMismatchError("its MD5 is another one")
-    with StorageDirectories([root]) as storage:
+    with OpenDirectories([root]) as storage:
         storage.exclude(storage.latest_image(), fault)
         assert storage.latest_image().txid == IMAGE_TXID
         with pytest.raises(DigestMismatchError):

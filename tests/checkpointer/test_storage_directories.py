@@ -23,12 +23,12 @@ from hadoop_common.errors import EXIT_UNSUPPORTED, StorageError
 from hadoop_common.names import checkpoint_name, image_name, md5_name, segment_name, temporary_segment_name
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.storage_lock import StorageInUseError, StorageLock
-from tests.checkpointer.storage_support import IMAGE_TXID, INFO, NEW_TXID, recorded_directory, save
+from tests.checkpointer.storage_support import IMAGE_TXID, INFO, NEW_TXID, OpenDirectories, recorded_directory, save
 
 
 def test_open_locks_checks_and_cleans(tmp_path: Path) -> None:
     root = recorded_directory(tmp_path / "nn", "corrupt/image-checkpoint-leftover")
-    with StorageDirectories([root]) as storage:
+    with OpenDirectories([root]) as storage:
         assert storage.storage_info() == read_storage_info(root)
         assert storage.latest_image() == (root / "current" / image_name(IMAGE_TXID), IMAGE_TXID)
         assert not (root / "current" / checkpoint_name(NEW_TXID)).exists()
@@ -84,10 +84,10 @@ def test_one_locked_directory_leaves_none_locked(tmp_path: Path) -> None:
 
 def test_a_new_directory_is_formatted_like_the_others(tmp_path: Path) -> None:
     old, new = recorded_directory(tmp_path / "old"), tmp_path / "deep" / "new"
-    with StorageDirectories([old]):
+    with OpenDirectories([old]):
         # it is recorded that this one alone is in use
         pass
-    with StorageDirectories([old, new], permission=0o750) as storage:
+    with OpenDirectories([old, new], permission=0o750) as storage:
         assert storage.current_folders() == [old / "current", new / "current"]
         assert (new.stat().st_mode & 0o777) == 0o750
         assert read_storage_info(new) == read_storage_info(old)
@@ -100,23 +100,23 @@ def test_an_empty_directory_that_may_have_held_images_is_not_formatted(tmp_path:
     """Its file system is not mounted, or the disk is new; no record tells."""
     old, new = recorded_directory(tmp_path / "old"), tmp_path / "new"
     new.mkdir()
-    with StorageDirectories([old, new]) as storage:
+    with OpenDirectories([old, new]) as storage:
         assert storage.roots == [old]
         assert f"{new} is empty, but {old} contains images" in storage.dropped[new]
         assert list(new.iterdir()) == []
     (new / "current").mkdir()
-    with StorageDirectories([old, new]) as storage:
+    with OpenDirectories([old, new]) as storage:
         assert storage.roots == [old, new]
 
 
 @pytest.mark.parametrize("lost", [0, 1])
 def test_a_directory_that_lost_its_contents_is_not_filled(tmp_path: Path, lost: int) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
-    with StorageDirectories(roots):
+    with OpenDirectories(roots):
         pass
     away = roots[lost].rename(tmp_path / "away")
     roots[lost].mkdir()
-    with StorageDirectories(roots) as storage:
+    with OpenDirectories(roots) as storage:
         assert f"is empty, but {roots[1 - lost]} contains images" in storage.dropped[roots[lost]]
         save(storage)
         assert list(roots[lost].iterdir()) == []
@@ -131,7 +131,7 @@ def test_the_record_of_a_service_tells_of_a_single_directory(tmp_path: Path, mon
     monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path / "state"))
     (tmp_path / "state").mkdir()
     root = recorded_directory(tmp_path / "a")
-    with StorageDirectories([root]):
+    with OpenDirectories([root]):
         pass
     root.rename(tmp_path / "away")
     with pytest.raises(StorageError, match="is empty, but it contained images before"):
@@ -161,7 +161,7 @@ def test_the_start_goes_on_with_the_directories_that_can_be_used(
     else:
         roots[0].rename(tmp_path / "away")
         roots[0].symlink_to(tmp_path / "not mounted")
-    with StorageDirectories(roots, retries=True) as storage:
+    with OpenDirectories(roots, retries=True) as storage:
         assert storage.roots == [roots[1]]
         assert list(storage.dropped) == [roots[0]]
         (line,) = [line for line in caplog.messages if "is not used" in line]
@@ -185,7 +185,7 @@ def test_a_start_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytes
         acquire(lock)
 
     monkeypatch.setattr(StorageLock, "acquire", failing)
-    with StorageDirectories(roots) as storage:
+    with OpenDirectories(roots) as storage:
         assert storage.roots == [roots[1]]
         assert "Read-only file system" in storage.dropped[roots[0]]
         read_only.clear()
@@ -202,7 +202,7 @@ def test_one_that_somebody_else_uses_ends_the_start(tmp_path: Path) -> None:
 
 
 def test_what_is_being_written_is_a_part_of_the_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with StorageDirectories([recorded_directory(tmp_path / "a")]) as storage:
+    with OpenDirectories([recorded_directory(tmp_path / "a")]) as storage:
         needed = MIN_FREE_SPACE + storage.latest_image().path.stat().st_size
         unfinished = tmp_path / "a" / "current" / checkpoint_name(NEW_TXID)
         unfinished.write_bytes(bytes(4096))
@@ -241,7 +241,7 @@ def test_a_first_start_that_failed_can_be_repeated(tmp_path: Path, monkeypatch: 
 def test_contents_that_were_moved_away_as_the_hint_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path))
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
-    with StorageDirectories(roots):
+    with OpenDirectories(roots):
         pass
     for root in roots:
         root.rename(tmp_path / f"{root.name} away")
@@ -280,16 +280,9 @@ def test_half_a_directory_is_not_taken_for_an_empty_one(tmp_path: Path, case: st
         storage.is_formatted()
 
 
-def test_open_needs_a_formatted_directory(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="not formatted"):
-        StorageDirectories([tmp_path / "a"]).open()
-    with StorageLock(tmp_path / "a"):
-        pass
-
-
 def test_version_and_seen_txid_are_written_everywhere(tmp_path: Path) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
-    with StorageDirectories(roots) as storage:
+    with OpenDirectories(roots) as storage:
         storage.write_seen_txid(200)
         storage.write_version(INFO)
         assert storage.storage_info() == INFO
@@ -299,7 +292,7 @@ def test_version_and_seen_txid_are_written_everywhere(tmp_path: Path) -> None:
 
 def test_the_first_sound_copy_is_taken(tmp_path: Path) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
-    with StorageDirectories(roots) as storage:
+    with OpenDirectories(roots) as storage:
         damaged = roots[0] / "current" / image_name(IMAGE_TXID)
         damaged.write_bytes(damaged.read_bytes()[:-1] + b"\xff")
         assert storage.verified_image().path.parent.parent == roots[1]

@@ -27,6 +27,7 @@ from tests.checkpointer.storage_support import (
     IMAGE_TXID,
     INFO,
     NEW_TXID,
+    OpenDirectories,
     put_image,
     recorded_directory,
     recorded_image,
@@ -36,7 +37,7 @@ from tests.checkpointer.storage_support import (
 
 def test_a_directory_that_returns_with_files_of_a_newer_release_stays_dropped(tmp_path: Path) -> None:
     first, second = recorded_directory(tmp_path / "a"), recorded_directory(tmp_path / "b")
-    with StorageDirectories([first, second], retries=True) as storage:
+    with OpenDirectories([first, second], retries=True) as storage:
         storage.drop(second, "the disk failed")
         (second / "checkpointer-silences.json").write_text('{"format": 3}')
         storage.restore()
@@ -49,7 +50,7 @@ def test_what_a_directory_brings_back_is_never_the_newest(tmp_path: Path, restar
     """While it was left out the NameNode was set back: its images are of a past that is lost, and higher."""
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
     lost = NEW_TXID + 1000
-    with StorageDirectories(roots) as storage:
+    with OpenDirectories(roots) as storage:
         put_image(roots[0] / "current", lost)
         (roots[0] / "current" / segment_name(lost + 1, lost + 2)).write_bytes(b"edits")
         storage.drop(roots[0], "gone")
@@ -58,7 +59,7 @@ def test_what_a_directory_brings_back_is_never_the_newest(tmp_path: Path, restar
             assert storage.restore() == [roots[0]]
             assert storage.latest_image().txid == NEW_TXID
     if restarted:
-        with StorageDirectories(roots) as storage:
+        with OpenDirectories(roots) as storage:
             assert storage.roots == roots
             assert storage.latest_image().txid == NEW_TXID
     (aside,) = (roots[0] / "lost_past").iterdir()
@@ -71,7 +72,7 @@ def test_what_a_directory_brings_back_is_never_the_newest(tmp_path: Path, restar
 
 def test_what_retention_purged_elsewhere_is_left_to_retention_at_a_return(tmp_path: Path) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
-    with StorageDirectories(roots) as storage:
+    with OpenDirectories(roots) as storage:
         storage.drop(roots[0], "gone")
         save(storage)
         for path in (roots[1] / "current").glob(f"{image_name(IMAGE_TXID)}*"):
@@ -90,7 +91,7 @@ def test_what_retention_purged_elsewhere_is_left_to_retention_at_a_return(tmp_pa
 @pytest.mark.parametrize("lost", ["last bytes", "digest file"])
 def test_a_sound_copy_of_an_image_that_is_damaged_elsewhere_stays(tmp_path: Path, lost: str) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
-    with StorageDirectories(roots) as storage:
+    with OpenDirectories(roots) as storage:
         copies = [put_image(root / "current", NEW_TXID) for root in roots]
         storage.drop(roots[0], "gone")
         if lost == "digest file":
@@ -110,7 +111,7 @@ def test_a_sound_copy_of_an_image_that_is_damaged_elsewhere_stays(tmp_path: Path
 
 def test_of_all_that_were_dropped_those_in_use_last_come_first(tmp_path: Path) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
-    with StorageDirectories(roots) as storage:
+    with OpenDirectories(roots) as storage:
         put_image(roots[0] / "current", NEW_TXID + 1000)
         storage.drop(roots[0], "gone")
         save(storage)
@@ -125,7 +126,7 @@ def test_a_directory_that_cannot_be_written_or_is_full_does_not_come_back(
 ) -> None:
     caplog.set_level("INFO")
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
-    with StorageDirectories(roots, retries=True) as storage:
+    with OpenDirectories(roots, retries=True) as storage:
         storage.drop(roots[0], "No space left on device")
         with monkeypatch.context() as patch:
             patch.setattr("checkpointer.storage.disk_space.shutil.disk_usage", lambda _: SimpleNamespace(free=4096))
@@ -148,7 +149,7 @@ def test_a_directory_that_cannot_be_used_for_a_while(
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
     forbidden: set[Path] = set()
     monkeypatch.setattr("checkpointer.storage.inspector.os.access", lambda path, mode: path.parent not in forbidden)
-    with StorageDirectories(roots) as storage:
+    with OpenDirectories(roots) as storage:
         forbidden.add(roots[0])
         storage.revise(restore=restore)
         assert storage.roots == [roots[1]]
@@ -166,7 +167,7 @@ def test_a_directory_that_cannot_be_used_for_a_while(
 def test_one_that_was_left_out_does_not_take_the_place_of_the_last_one(tmp_path: Path) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
     version = roots[1] / "current" / "VERSION"
-    with StorageDirectories(roots) as storage:
+    with OpenDirectories(roots) as storage:
         storage.drop(roots[0], "gone")
         save(storage)
         text = version.read_text()
@@ -188,7 +189,7 @@ def test_one_that_was_left_out_does_not_take_the_place_of_the_last_one(tmp_path:
 @pytest.mark.parametrize("restarted", [False, True])
 def test_one_that_missed_an_upgrade_gets_the_version_of_the_others(tmp_path: Path, restarted: bool) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
-    with StorageDirectories(roots) as storage:
+    with OpenDirectories(roots) as storage:
         abandoned = storage.storage_info()
         upgraded = replace(abandoned, c_time=abandoned.c_time - 1)
         storage.drop(roots[0], "gone")
@@ -211,7 +212,7 @@ def test_one_that_missed_an_upgrade_gets_the_version_of_the_others(tmp_path: Pat
 
 def test_one_of_another_namespace_is_not_touched(tmp_path: Path) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
-    with StorageDirectories(roots) as storage:
+    with OpenDirectories(roots) as storage:
         storage.drop(roots[0], "gone")
         write_version(roots[0], INFO)
         names = sorted((roots[0] / "current").iterdir())
@@ -224,7 +225,7 @@ def test_the_only_directory_for_edits_keeps_them_when_it_comes_back(tmp_path: Pa
     images, edits = (recorded_directory(tmp_path / name) for name in ("images", "edits"))
     for path in (*(images / "current").glob("edits_*"), *(edits / "current").glob("fsimage_*")):
         path.unlink()
-    with StorageDirectories([images, edits], edits_only=[edits], images_only=[images]) as storage:
+    with OpenDirectories([images, edits], edits_only=[edits], images_only=[images]) as storage:
         segments = sorted((edits / "current").glob("edits_*"))
         assert segments
         storage.drop(edits, "gone")
@@ -236,18 +237,18 @@ def test_the_record_is_the_newest_one_where_the_clock_was_set_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
-    with StorageDirectories(roots) as storage:
+    with OpenDirectories(roots) as storage:
         monkeypatch.setattr("checkpointer.storage.usage_record.time.time", lambda: 1.0)
         put_image(roots[0] / "current", NEW_TXID + 1000)
         storage.drop(roots[0], "gone")
         save(storage)
-    with StorageDirectories(roots) as storage:
+    with OpenDirectories(roots) as storage:
         assert storage.latest_image().txid == NEW_TXID
 
 
 def test_a_newest_image_that_cannot_be_read_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault of the disk is not recorded as one of the file, so the image stays the newest."""
-    with StorageDirectories([recorded_directory(tmp_path / "a")]) as storage:
+    with OpenDirectories([recorded_directory(tmp_path / "a")]) as storage:
         monkeypatch.setattr("checkpointer.storage.directories.content_fault", lambda path: "Input/output error")
         assert not storage.exclude_damaged()
 
@@ -274,7 +275,7 @@ def test_what_is_left_of_a_stale_directory_is_what_others_have(working: dict[int
 
 def test_a_dropped_directory_comes_back(tmp_path: Path) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
-    with StorageDirectories(roots) as storage:
+    with OpenDirectories(roots) as storage:
         storage.drop(roots[0] / "current", "disk on fire")
         assert storage.roots == [roots[1]]
         assert storage.dropped == {roots[0]: "disk on fire"}
@@ -287,7 +288,7 @@ def test_a_dropped_directory_comes_back(tmp_path: Path) -> None:
 
 def test_a_new_disk_in_place_of_a_dropped_one_is_formatted(tmp_path: Path) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
-    with StorageDirectories(roots) as storage:
+    with OpenDirectories(roots) as storage:
         storage.drop(roots[0], "gone")
         roots[0].rename(tmp_path / "away")
         # as where it is not mounted
@@ -304,7 +305,7 @@ def test_a_new_disk_in_place_of_a_dropped_one_is_formatted(tmp_path: Path) -> No
 
 def test_a_directory_that_stays_bad_stays_dropped(tmp_path: Path) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
-    with StorageDirectories(roots) as storage:
+    with OpenDirectories(roots) as storage:
         storage.drop(roots[0], "gone")
         (roots[0] / "current" / "VERSION").write_text("rubbish")
         assert storage.restore() == []
@@ -313,7 +314,7 @@ def test_a_directory_that_stays_bad_stays_dropped(tmp_path: Path) -> None:
 
 def test_all_may_be_dropped_and_come_back(tmp_path: Path) -> None:
     root = recorded_directory(tmp_path / "a")
-    with StorageDirectories([root]) as storage:
+    with OpenDirectories([root]) as storage:
         with pytest.raises(StorageError, match="no storage directory is left"):
             storage.drop(root, "the disk is full")
         for question in (storage.current_folders, storage.latest_image, storage.is_formatted, storage.storage_info):
@@ -338,7 +339,7 @@ def test_a_format_that_failed_everywhere_starts_over(tmp_path: Path) -> None:
 
 def test_a_write_that_fails_drops_the_directory(tmp_path: Path) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
-    with StorageDirectories(roots) as storage:
+    with OpenDirectories(roots) as storage:
         (roots[0] / "current" / "seen_txid.tmp").mkdir()
         storage.write_seen_txid(200)
         assert list(storage.dropped) == [roots[0]]
