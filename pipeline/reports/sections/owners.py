@@ -10,7 +10,7 @@ from pipeline.reports.rows import CONTENT, Record, bytes_, count, first_bars, fi
 from pipeline.reports.sections.dimensions import of_dimension
 from pipeline.reports.work import ReportData
 
-_MORE = (percent("share", "Share of space"), count("small_files", "Small files"), bytes_("cold_raw", "Cold space"))
+MORE = (percent("share", "Share of space"), count("small_files", "Small files"), bytes_("cold_raw", "Cold space"))
 
 
 _SIZES: tuple[tuple[ReportColumn, range], ...] = (
@@ -40,7 +40,7 @@ def section(work: ReportData) -> ReportSection:
         for record in records:
             record["share"] = share(record["raw"], work.image.total["raw"])
         most = work.options.top
-        heads = (text("value", title), *CONTENT, *_MORE)
+        heads = (text("value", title), *CONTENT, *MORE)
         tables.append(first_rows(f"by_{dimension}", f"By {dimension}", heads, records, most=most))
         tables.append(_sizes(work, dimension, title, records))
         chart = f"Space with replicas by {dimension}"

@@ -7,11 +7,10 @@ import pyarrow as pa
 from pipeline.reports.counts.grouping import grouped
 from pipeline.reports.counts.path_groups import SUMS, set_sizes, set_sums, table_sums
 from pipeline.reports.model import Bars, ReportSection, ReportTable
-from pipeline.reports.rows import CONTENT, Record, bytes_, count, first_bars, first_rows, percent, records, share, text
-from pipeline.reports.sections.owners import SIZE_COLUMNS, size_counts
+from pipeline.reports.rows import CONTENT, Record, first_bars, first_rows, records, share, text
+from pipeline.reports.sections.owners import MORE, SIZE_COLUMNS, size_counts
 from pipeline.reports.work import ReportData
 
-_MORE = (percent("share", "Share of space"), count("small_files", "Small files"), bytes_("cold_raw", "Cold space"))
 _DATABASE, _TABLE = text("database", "Database"), text("table", "Table")
 
 
@@ -24,7 +23,7 @@ def section(work: ReportData) -> ReportSection:
     if rules.sets:
         sets, sizes = _sorted(work, set_sums(work.image, rules)), set_sizes(work.image, rules)
         name = text("name", "Path set")
-        tables.append(first_rows("path_sets", "Path sets", (name, *CONTENT, *_MORE), sets, most=len(sets)))
+        tables.append(first_rows("path_sets", "Path sets", (name, *CONTENT, *MORE), sets, most=len(sets)))
         rows = [{"name": row["name"], **size_counts(sizes[row["name"]])} for row in sets]
         tables.append(
             first_rows("sizes_by_path_set", "Files by size and path set", (name, *SIZE_COLUMNS), rows, most=len(sets))
@@ -34,8 +33,8 @@ def section(work: ReportData) -> ReportSection:
         by_table = table_sums(work.image, rules)
         databases = _sorted(work, grouped(by_table, ("database",), SUMS))
         found = _sorted(work, by_table)
-        tables.append(first_rows("databases", "Databases", (_DATABASE, *CONTENT, *_MORE), databases, most=most))
-        tables.append(first_rows("database_tables", "Tables", (_DATABASE, _TABLE, *CONTENT, *_MORE), found, most=most))
+        tables.append(first_rows("databases", "Databases", (_DATABASE, *CONTENT, *MORE), databases, most=most))
+        tables.append(first_rows("database_tables", "Tables", (_DATABASE, _TABLE, *CONTENT, *MORE), found, most=most))
         charts += first_bars("Space with replicas by database", "database", "raw", databases, unit="bytes", most=most)
     note = "Everything below the directories of a set or table counts. A directory may be in several sets."
     title = "Path sets and tables"

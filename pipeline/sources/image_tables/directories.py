@@ -43,19 +43,6 @@ class SnapshotCounts:
         return cls(allowed, np.array([counts[i] for i in allowed.tolist()], np.int64), with_diffs)
 
 
-def directory_slots(buf: Bytes, offsets: Packed, slots: range, place: BufferOrigin) -> Ids:
-    """Return the slots of directories among `slots`.
-
-    Raises:
-        RecordError: a record is damaged.
-    """
-    marks = kernel.mark_features(buf, offsets, slots.start, slots.stop)
-    damaged = np.flatnonzero(marks & kernel.DAMAGED)
-    if damaged.size:
-        raise place.error(RecordError, "damaged inode record", offsets.item(slots.start + int(damaged[0])))
-    return np.flatnonzero(marks & kernel.DIRECTORY) + slots.start
-
-
 def quota_columns(buf: Bytes, offsets: Packed, slots: Ids, place: BufferOrigin) -> tuple[Ids, Arrays]:
     """Return (ids, columns `id` and quotas) of the directories in `slots`.
 

@@ -21,7 +21,6 @@ from pipeline.sources.image_tables.blocks import block_batches
 from pipeline.sources.image_tables.directories import (
     SnapshotCounts,
     children_columns,
-    directory_slots,
     quota_columns,
     snapshotting_columns,
 )
@@ -76,7 +75,9 @@ def directories(host: HostImage, part: TablePart, columns: Sequence[str]) -> Ite
     """Read the table `directories`; kernels fill its columns except the paths."""
     index, place, offsets = host.index, host.image.place("INODE"), host.arrays.offsets
     found = SnapshotCounts.of(ImageRecords(host.image), index.history.owners)
-    every = directory_slots(host.inode_buffer, offsets, part.cut(host.count), place)
+    inodes = part.cut(host.count)
+    marks = feature_marks(host.inode_buffer, offsets, inodes, place)
+    every = np.flatnonzero(marks & kernel.DIRECTORY) + inodes.start
     for start in range(0, every.size, BATCH_ROWS):
         slots = every[start : start + BATCH_ROWS]
         ids, arrays = quota_columns(host.inode_buffer, offsets, slots, place)
