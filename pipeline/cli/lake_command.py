@@ -354,6 +354,11 @@ def _print_activity(activity: Activity, top: int, *, audited: bool) -> None:
     """Print the newest days, and the busiest users; without audit logs they are known only for what they create."""
     from pipeline.lake.activity import by_kind
 
+    for each in activity.missing:
+        echo(f"the lake lacks transactions {each.first} .. {each.last}", err=True)
+    if not activity.days and not activity.users:
+        echo("no operations: the lake has no edits of this cluster and time")
+        return
     days = [(day, by_kind(kinds), activity.users_of(day)) for day, kinds in activity.days.items()][-top:]
     titles = tuple(by_kind({}))
     _print_table(
@@ -365,8 +370,6 @@ def _print_activity(activity: Activity, top: int, *, audited: bool) -> None:
         kinds = by_kind(sum(by_day.values(), Counter()))
         rows.append([*(f"{kinds[kind]:,}" for kind in (titles if audited else titles[1:2])), str(len(by_day)), name])
     _print_table((*(titles if audited else titles[1:2]), "days", "user"), rows)
-    for each in activity.missing:
-        echo(f"the lake lacks transactions {each.first} .. {each.last}", err=True)
 
 
 @command.command("optimize")

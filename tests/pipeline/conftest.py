@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pipeline.session import build_session
 from tests.depth import deep
+from tests.pipeline.lake_child import InProcess
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,3 +45,15 @@ def loggers() -> Iterator[None]:
     yield
     root.filters[:] = filters
     py4j.setLevel(level)
+
+
+@pytest.fixture
+def no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Runs tasks that read images in this process."""
+    monkeypatch.setattr("pipeline.sources.fsimage.host_scratch", lambda: tmp_path / "scratch")
+    return InProcess()
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> str:
+    return str(tmp_path / "lake")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import os
 import random
 import shutil
 import subprocess
 import sys
-import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -42,7 +39,6 @@ from pipeline.lake import (
     retain_images,
     vacuum,
 )
-from pipeline.lake.activity import measure_activity
 from pipeline.lake.delta import LakeTable
 from pipeline.lake.growth import _lengths, _summed
 from pipeline.lake.lake import edits_table, image_table, images_table
@@ -69,13 +65,6 @@ CASE = RECORDED / "hadoop-3.4.1" / "snapshots-basic"
 CLUSTER = "CID-53b3e9fe-d929-4eb4-bbff-fe13a28bde2e.1579654704"
 REPOSITORY = Path(__file__).parents[2]
 NO_SPARK: Any = InProcess()
-
-
-@pytest.fixture
-def no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Runs tasks that read images in this process."""
-    monkeypatch.setattr("pipeline.sources.fsimage.host_scratch", lambda: tmp_path / "scratch")
-    return NO_SPARK
 
 
 def image_rows(folder: str, table: str = "inodes") -> list[dict[str, Any]]:
@@ -106,11 +95,6 @@ def edits(tmp_path: Path) -> Path:
     segment(tmp_path / "edits", 1, MIDNIGHT - 2, MIDNIGHT - 1)
     segment(tmp_path / "edits", 5, MIDNIGHT - 1, MIDNIGHT + 1)
     return tmp_path / "edits"
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> str:
-    return str(tmp_path / "lake")
 
 
 def state(lake: str) -> dict[str, int]:
@@ -436,76 +420,6 @@ def test_a_state_of_the_past_from_an_archive(
 def _storage_directory(tmp_path: Path) -> Path:
     shutil.copytree(CASE / "before", tmp_path / "nn" / "current")
     return tmp_path / "nn"
-
-
-def test_growth_by_directory_and_owner(no_spark: Any, lake: str) -> None:
-    for name in ("before", "after"):
-        append_image(no_spark, str(CASE / name), lake, ImageOptions(tables=()))
-    told = run_cli("lake", "report", lake, "--json", "--depth", "2")
-    assert told.code == 0, told
-    growth = json.loads(told.out)
-    assert [image["txid"] for image in growth["images"]] == [92, 292]
-    for at, name in enumerate(("before", "after")):
-        directories, owners = plain_totals(image_rows(name), 2)
-        for kind, wanted in (("directories", directories), ("owners", owners)):
-            found = {row["name"]: row["totals"][at] for row in growth[kind]}
-            assert {key: value for key, value in found.items() if any(value.values())} == wanted
-    text = run_cli("lake", "report", lake)
-    assert "owner" in text.out
-    assert "transaction 292" in text.out
-
-
-def test_operations_by_day_and_user(no_spark: Any, tmp_path: Path, lake: str) -> None:
-    for name in ("before", "after"):
-        append_image(no_spark, str(CASE / name), lake, ImageOptions(tables=()))
-    append_edits(no_spark, str(CASE / "before"), lake)
-    records = ElementTree.fromstring(gzip.decompress((CASE / "edits.xml.gz").read_bytes())).findall("RECORD")
-    creating = {"OP_ADD", "OP_MKDIR", "OP_SYMLINK"}
-    users = Counter(
-        record.findtext("DATA/PERMISSION_STATUS/USERNAME")
-        for record in records
-        if record.findtext("OPCODE") in creating
-    )
-    activity = measure_activity(lake, CLUSTER, "2020-01-01")
-    assert sum(kinds.total() for kinds in activity.days.values()) == len(records) == 200
-    assert {user: sum(day.total() for day in by_day.values()) for user, by_day in activity.users.items()} == users
-    deletes = sum(record.findtext("OPCODE") == "OP_DELETE" for record in records)
-    assert sum(kinds["deletes"] for kinds in activity.days.values()) == deletes > 0
-    assert measure_activity(lake, CLUSTER, "9999-01-01").as_dict() == {"days": [], "users": [], "missing": []}
-
-    log = tmp_path / "audit.log"
-    line = (
-        "{} INFO FSNamesystem.audit: allowed=true\tugi={} (auth:SIMPLE)\tip=/1\tcmd={}\tsrc=/a\tdst=null\tperm=null\n"
-    )
-    said = [("eve", "delete"), ("eve", "open"), ("bob", "create"), ("eve", "createSnapshot"), ("eve", "append")]
-    log.write_text("".join(line.format("9000-01-01 12:00:00,000", *each) for each in said))
-    told = run_cli("lake", "report", lake, "--audit", f"{tmp_path}/audit*", "--json")
-    assert told.code == 0, told
-    found = json.loads(told.out)["operations"]["users"]
-    kinds = {each["name"]: {kind: n for kind, n in each["days"][0].items() if n} for each in found}
-    day = "9000-01-01"
-    assert kinds == {
-        "eve": {"day": day, "operations": 3, "deletes": 1, "appends": 1, "other": 1},
-        "bob": {"day": day, "operations": 1, "creates": 1},
-    }
-    text = run_cli("lake", "report", lake)
-    assert "creates" in text.out
-    assert run_cli("lake", "report", lake, "--audit", "/nothing*").code == 2
-
-
-def plain_totals(rows: list[dict[str, Any]], depth: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Sum files, directories and bytes by directory and by owner, without Arrow."""
-    directories: dict[str, Any] = {}
-    owners: dict[str, Any] = {}
-    for row in rows:
-        names = row["path"].split("/")[1:-1]
-        places = ["/", *("/" + "/".join(names[: level + 1]) for level in range(min(depth, len(names))))]
-        for found, name in [(owners, row["owner"]), *((directories, each) for each in places if row["path"] != "/")]:
-            totals = found.setdefault(name, {"files": 0, "directories": 0, "bytes": 0})
-            totals["files"] += row["type"] == "FILE"
-            totals["directories"] += row["type"] == "DIRECTORY"
-            totals["bytes"] += row["length"] or 0
-    return directories, owners
 
 
 def test_an_input_of_an_unknown_cluster_needs_a_name_in_a_lake_of_several(edits: Path, lake: str) -> None:
