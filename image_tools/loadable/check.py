@@ -258,7 +258,8 @@ def _record_fault(message: Message, data: Section, start: int) -> str:
     if isinstance(message, pb.NameSystemSection):
         return _counter_fault(message)
     if isinstance(message, pb.ErasureCodingSection):
-        return next(filter(None, map(_policy_fault, message.policies)), "")
+        listed = {policy.id & 0xFF for policy in message.policies}
+        return next(filter(None, (_policy_fault(policy, listed) for policy in message.policies)), "")
     if isinstance(message, pb.CacheManagerSection):
         return _cache_fault(message, data, start)
     return ""
@@ -272,15 +273,21 @@ def _counter_fault(info: pb.NameSystemSection) -> str:
     return f"the last allocated block id {last} is reserved"
 
 
-def _policy_fault(policy: pb.ErasureCodingPolicyProto) -> str:
-    """Return a fault if PBHelperClient.convertErasureCodingPolicyInfo refuses the policy; ids are bytes there."""
+def _policy_fault(policy: pb.ErasureCodingPolicyProto, listed: set[int]) -> str:
+    """Return a fault if PBHelperClient.convertErasureCodingPolicyInfo refuses the policy; ids are bytes there.
+
+    Args:
+        listed: ids of all policies in the section. A NameNode lists every policy that its release has built in.
+    """
     name = f"erasure coding policy {policy.id}"
     if not policy.HasField("state"):
         return f"{name} has no state"
-    if policy.id & 0xFF in _SYSTEM_POLICIES:
+    number = policy.id & 0xFF
+    if number in _SYSTEM_POLICIES:
         return ""
     lacking = [each for each in _POLICY_FIELDS if not policy.HasField(each)]
-    if len(lacking) == len(_POLICY_FIELDS) and 0 < policy.id & 0xFF < _FIRST_POLICY_OF_USERS:
+    bare = len(lacking) == len(_POLICY_FIELDS) and 0 < number < _FIRST_POLICY_OF_USERS
+    if bare and listed.issuperset(range(1, number)):
         # built into the writer's release
         return ""
     if lacking:

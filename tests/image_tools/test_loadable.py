@@ -164,23 +164,30 @@ def policy(number: int, **changed: object) -> pb.ErasureCodingPolicyProto:
     return found
 
 
+def built_in(number: int, **changed: object) -> pb.ErasureCodingPolicyProto:
+    return policy(number, name=None, schema=None, cellSize=None, **changed)
+
+
 @pytest.mark.parametrize(
-    ("given_policy", "what"),
+    ("policies", "what"),
     [
-        (policy(64), ""),
-        (policy(2, name=None, schema=None, cellSize=None), ""),
-        (policy(6, name=None, schema=None, cellSize=None), ""),
-        (policy(6, name=None, schema=None, cellSize=None, state=None), "has no state"),
-        (policy(6, name=None), "has no name"),
-        (policy(64, name=None, schema=None, cellSize=None), "has no name"),
-        (policy(64, name=None), "has no name"),
-        (policy(64, state=None), "has no state"),
-        (policy(64, cellSize=1000), "cells of 1000 bytes"),
+        ([policy(64)], ""),
+        ([built_in(2)], ""),
+        ([*map(built_in, range(1, 7))], ""),
+        # what a damaged id looks like
+        ([*map(built_in, (1, 2, 3, 37, 5))], "policy 37 has no name"),
+        ([*map(built_in, range(6)), policy(6, name=None)], "has no name"),
+        ([built_in(0)], "has no name"),
+        ([built_in(2, state=None)], "has no state"),
+        ([*map(built_in, range(1, 65))], "policy 64 has no name"),
+        ([policy(64, name=None)], "has no name"),
+        ([policy(64, state=None)], "has no state"),
+        ([policy(64, cellSize=1000)], "cells of 1000 bytes"),
     ],
 )
-def test_erasure_coding_policies(given_policy: pb.ErasureCodingPolicyProto, what: str, tmp_path: Path) -> None:
+def test_erasure_coding_policies(policies: list[pb.ErasureCodingPolicyProto], what: str, tmp_path: Path) -> None:
     builder = ImageBuilder(NEWEST)
-    builder.sections["ERASURE_CODING"] = encode_delimited(pb.ErasureCodingSection(policies=[given_policy]))
+    builder.sections["ERASURE_CODING"] = encode_delimited(pb.ErasureCodingSection(policies=policies))
     found = refused(tmp_path, builder)
     assert what in found
     assert bool(found) == bool(what)
