@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from engine.errors import CheckpointCancelledError
-from engine.healing import healed_finding
+from engine.errors import CheckpointCancelledError, InconsistentNamespaceError
+from engine.healing import HealingMode, healed_finding
 from engine.namespace import Namespace
 from engine.observer import Observer
 from image_format.reader import ImageFile
@@ -45,11 +45,18 @@ def write_verified(
 
     Raises:
         InconsistentHistoryError: the image cannot be repaired.
+        InconsistentNamespaceError: snapshots lead to removed inodes, except in mode `AS_HADOOP`.
         ImageStorageError: the spool folder is full.
     """
     namespace.heal_snapshots()
     if not namespace.needs_verification:
-        return write(sink)
+        given = write(sink)
+        if namespace.healing_log.mode is not HealingMode.AS_HADOOP:
+            for lost in image_warnings(namespace):
+                raise InconsistentNamespaceError(
+                    lost, hint="Keep the old image and all edits; `hdfs oev` shows the operations on this inode."
+                )
+        return given
     with Spool(spool_dir, SPOOL_LIMIT) as spool:
         given = write(lambda data: spool.write(memoryview(data)))
         # Few merges need this large import.
@@ -68,6 +75,6 @@ def image_warnings(namespace: Namespace) -> Iterator[str]:
     lost = sorted(namespace.history.diffs.encoder.lost)
     if lost:
         yield (
-            f"snapshots lead to {len(lost)} deleted symlink(s) whose records are gone, as Hadoop itself leaves them "
-            f"(inode {lost[0]} first); no NameNode loads such an image: see `checkpointer image verify --repair`"
+            f"snapshots lead to removed inodes (number: {len(lost)}, inode {lost[0]} first), "
+            "and no NameNode loads such an image; `checkpointer image verify --repair` mends a copy"
         )

@@ -243,7 +243,7 @@ class DiffEncoder:
     """Encoder of diffs.
 
     Attributes:
-        lost: ids of removed inodes in the deleted lists that were encoded: symlinks, as Hadoop itself leaves them.
+        lost: ids of removed inodes in the deleted lists that were encoded, as Hadoop itself leaves symlinks.
     """
 
     def __init__(self, base: ImageIndex, table: InodeTable, references: InodeReferences) -> None:

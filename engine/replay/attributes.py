@@ -6,7 +6,7 @@ from engine.errors import NamespaceError
 from engine.namespace import ROOT_ROW, Namespace
 from engine.namespace.paths import encodable
 from engine.replay.features import check_distinct, has_xattrs, put_xattrs, remove_acl, remove_xattrs, replace_acl
-from engine.replay.files import require_policy
+from engine.replay.files import MAX_POLICY, require_policy
 from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import DIRECTORY, FILE
 from image_format.layout import LayoutVersion
@@ -171,8 +171,9 @@ def set_storage_policy(namespace: Namespace, op: SetStoragePolicyOp) -> None:
         return
     if table.kind[row] != DIRECTORY:
         raise NamespaceError(f"{op.path} is neither a file nor a directory")
-    if op.policy_id not in known_policies(namespace.base.layout_version) and not namespace.hadoop3:
-        # Hadoop 2.7 stops when it computes the space that a file below takes.
+    known = range(MAX_POLICY + 1) if namespace.hadoop3 else known_policies(namespace.base.layout_version)
+    if op.policy_id not in known:
+        # A NameNode stops when it computes the space that a file below takes: Hadoop 3 indexes an array.
         raise NamespaceError(f"{op.path} cannot have storage policy {op.policy_id}")
     xattr = XAttr(XAttrNamespace.SYSTEM, _STORAGE_POLICY_XATTR, bytes([op.policy_id & 0xFF]))
     if op.policy_id or not namespace.hadoop3:

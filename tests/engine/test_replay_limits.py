@@ -78,6 +78,8 @@ REFUSED = {
     "LAZY_PERSIST for a file": [policy("/d/f", 15)],
     "another policy after LAZY_PERSIST": [add("/n", NEW, storage_policy_id=15), policy("/n", 7)],
     "an unknown policy": [policy("/d/f", 3)],
+    "a negative policy of a directory": [policy("/d", -1)],
+    "a directory's policy above 15": [policy("/d", 16)],
     "a second rolling upgrade": [upgrade(1), upgrade(2)],
     ".snapshot as a directory": [mkdir("/d/.snapshot", NEW)],
     ".snapshot as a file": [add("/d/.snapshot", NEW)],
