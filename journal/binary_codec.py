@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from journal.errors import (
+    FOREIGN_OP_HINT,
     CorruptOpError,
     OpEncodingError,
     OpTooLargeError,
@@ -198,6 +199,7 @@ def _of_other_layout(frame: bytes, layout_version: int, error: CorruptOpError) -
                 file=error.file,
                 offset=error.offset,
                 txid=error.txid,
+                hint="" if release else FOREIGN_OP_HINT,
             )
     return None
 

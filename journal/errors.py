@@ -92,8 +92,17 @@ class UnknownOpcodeError(CorruptOpError):
         self.opcode = opcode
 
 
+FOREIGN_OP_HINT = (
+    "No NameNode writes this operation below this header: the header was changed, or segments of two releases were "
+    "joined. Compare the file with the same segment of the NameNode or of a JournalNode, and name that one."
+)
+
+
 class OtherLayoutOpError(CorruptOpError):
-    """An operation with a correct checksum but the fields of another layout than the header's."""
+    """An operation with a correct checksum but the fields of another layout than the header's.
+
+    The default hint is for operations of Hadoop 3 below a header of Hadoop 2.
+    """
 
     default_hint = (
         "The bytes are as they were written: fetching the segment again, or another copy, does not help. NameNodes of "

@@ -10,7 +10,7 @@ import click
 
 from archive.adding import Added, AddOptions, add_directory
 from archive.cli.options import archive_options
-from hadoop_common.cli.output import EXISTING_FOLDER, PRIVATE_UMASK, echo, echo_json, json_option
+from hadoop_common.cli.output import EXISTING_FOLDER, PRIVATE_UMASK, FiniteRange, echo, echo_json, json_option
 
 
 @click.command("add")
@@ -26,7 +26,7 @@ from hadoop_common.cli.output import EXISTING_FOLDER, PRIVATE_UMASK, echo, echo_
 @click.option("--in-progress", is_flag=True, help="Archive the segment in progress too, up to its last transaction.")
 @click.option(
     "--restore-target",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=600.0,
     show_default=True,
     metavar="SECONDS",

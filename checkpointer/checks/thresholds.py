@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
+from hadoop_common.errors import EXIT_USAGE, HdfsError
 from hadoop_common.quantities import parse_int, parse_size, parse_time
 
 # by check: the parser of a value, and its description
@@ -18,6 +20,12 @@ MEASURED: Mapping[str, tuple[Callable[[str], float], str]] = {
 
 # checks whose smaller values are worse
 FALLING = frozenset({"space", "tls"})
+
+
+class ThresholdOrderError(HdfsError):
+    """A --warning that would apply after the default of --critical."""
+
+    exit_code: ClassVar[int] = EXIT_USAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,33 +45,51 @@ class Thresholds:
 
     def disorder(self) -> str:
         """Describe the first check whose --critical would apply before its --warning; "" without one."""
-        for name in self.warning.keys() & self.critical.keys():
-            warning, critical = self.warning[name], self.critical[name]
-            if name in FALLING and warning < critical:
-                return f"{name}: --warning has to be at least --critical, because a smaller value is worse"
-            if name not in FALLING and warning > critical:
-                return f"{name}: --warning has to be at most --critical, because a larger value is worse"
-        return ""
+        return next((text for name in self.critical if (text := _disorder(name, self.limits(name, None, None)))), "")
 
     def limits(self, name: str, warning: float | None, critical: float | None) -> AlarmLimits:
-        """Return the thresholds of check `name`; `warning` and `critical` are its defaults."""
-        return AlarmLimits(self.warning.get(name, warning), self.critical.get(name, critical))
+        """Return the thresholds of check `name`; `warning` and `critical` are its defaults.
+
+        A default of --warning that would apply after the given --critical is replaced by it.
+
+        Raises:
+            ThresholdOrderError: the given --warning would apply after the default of --critical.
+        """
+        found = AlarmLimits(self.warning.get(name, warning), self.critical.get(name, critical))
+        if (fault := _disorder(name, found)) and name not in self.critical:
+            raise ThresholdOrderError(f"{fault}; by default, it is {critical:.0f}", hint="Set --critical, too.")
+        return AlarmLimits(found.critical, found.critical) if fault and name not in self.warning else found
+
+
+def _disorder(name: str, limits: AlarmLimits) -> str:
+    """Say that --critical would apply before --warning; "" if not, or if one is missing."""
+    if limits.warning is None or limits.critical is None:
+        return ""
+    if name in FALLING and limits.warning < limits.critical:
+        return f"{name}: --warning has to be at least --critical, because a smaller value is worse"
+    if name not in FALLING and limits.warning > limits.critical:
+        return f"{name}: --warning has to be at most --critical, because a larger value is worse"
+    return ""
 
 
 def parse_thresholds(texts: Iterable[str]) -> dict[str, float]:
     """Parse `NAME=VALUE` texts.
 
     Raises:
-        ValueError: a check has no thresholds, or its value cannot be parsed.
+        ValueError: a check has no thresholds or is named twice, or its value cannot be parsed or is negative.
     """
-    found = {}
+    found: dict[str, float] = {}
     for text in texts:
         name, separator, value = text.partition("=")
         if not separator or name not in MEASURED:
             raise ValueError(f"{text!r} is not a threshold: expected NAME=VALUE with one of {', '.join(MEASURED)}")
+        if name in found:
+            raise ValueError(f"{text!r}: {name} has a threshold already")
         parse, what = MEASURED[name]
         try:
             found[name] = parse(value)
+            if found[name] < 0:
+                raise ValueError("is negative")
         except ValueError as fault:
             raise ValueError(f"{text!r}: {value!r} {fault}; {name} takes {what}") from fault
     return found

@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 
 from checkpointer.cli.silence_command import MarkedKind, mark_alarms, marking_options
+from hadoop_common.cli.output import FiniteRange
 
 
 @click.command("acknowledge")
 @marking_options
 @click.option(
     "--minutes",
-    type=click.FloatRange(0, 30 * 24 * 60),
+    type=FiniteRange(0, 30 * 24 * 60),
     help="At most so long (default: until the alarms end). 0 ends the acknowledgement.",
 )
 @click.option("--reason", default="", help="Why; required except to end the acknowledgement.")

@@ -13,7 +13,15 @@ from checkpointer.checks.registry import CHECKS, CheckOutcome, FactGroup, perfor
 from checkpointer.checks.thresholds import MEASURED, Thresholds, parse_thresholds
 from checkpointer.checks.verdict import State
 from checkpointer.cli.daemon_client import role_option
-from hadoop_common.cli.output import as_failure, conf_option, echo, echo_json, json_option, load_configuration
+from hadoop_common.cli.output import (
+    FiniteRange,
+    as_failure,
+    conf_option,
+    echo,
+    echo_json,
+    json_option,
+    load_configuration,
+)
 from hadoop_common.errors import HdfsError
 from site_config.checkpoint_config import Role
 from site_config.report import likely_role
@@ -72,7 +80,7 @@ def _threshold_option(name: str) -> Callable[[F], F]:
 @click.option("--deep", is_flag=True, help="With storage: check every record of the newest image.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     default=30.0,
     show_default=True,
     help="Seconds for each query; a server or disk that does not answer in time is UNKNOWN or unreachable.",

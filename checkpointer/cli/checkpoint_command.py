@@ -11,7 +11,7 @@ import click
 
 from checkpointer.cli.daemon_client import NoAnswerError, ask_daemon, daemon_urls, known_answer, role_option
 from checkpointer.errors import TransferError
-from hadoop_common.cli.output import as_failure, conf_option, echo, echo_json, failure, json_option
+from hadoop_common.cli.output import FiniteRange, as_failure, conf_option, echo, echo_json, failure, json_option
 from hadoop_common.errors import EXIT_FAILURE
 from site_config.checkpoint_config import Role
 
@@ -27,14 +27,14 @@ _LOG_HINT = "Check the daemon's log."
 @click.option("--reason", default="", help="With --cancel: the reason to report to blocked requests.")
 @click.option(
     "--minutes",
-    type=click.FloatRange(min=0, max=1440),
+    type=FiniteRange(min=0, max=1440),
     default=None,
     help="With --cancel: how long to block checkpoints (default: 2); 0 does not block them.",
 )
 @role_option()
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     default=None,
     help="Seconds to wait for the result (default: no limit).",
 )

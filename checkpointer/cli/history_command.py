@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from checkpointer.cli.daemon_client import ask_daemon, daemon_urls, known_answer, role_option
-from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, terminal_width
+from hadoop_common.cli.output import FiniteRange, conf_option, echo, echo_json, json_option, terminal_width
 from hadoop_common.text_layout import table_lines
 from node_state.history import KEPT_DAYS, as_entry
 from node_state.history_text import history_row
@@ -22,7 +22,7 @@ _COLUMNS = ("time", "what", "txid", "detail")
 @role_option()
 @click.option(
     "--days",
-    type=click.FloatRange(min=0, min_open=True, max=KEPT_DAYS),
+    type=FiniteRange(min=0, min_open=True, max=KEPT_DAYS),
     default=7.0,
     show_default=True,
     help=f"Show so many days, {KEPT_DAYS} at most.",

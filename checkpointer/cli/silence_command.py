@@ -13,7 +13,7 @@ import click
 
 from checkpointer.cli.daemon_client import ask_daemon, daemon_urls, known_answer, role_option
 from checkpointer.errors import TransferError
-from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
+from hadoop_common.cli.output import FiniteRange, conf_option, echo, echo_json, json_option
 from node_state.alarm_kinds import ALARM_KINDS
 from site_config.checkpoint_config import Role
 
@@ -44,7 +44,7 @@ def marking_options(function: Callable[..., None]) -> Callable[..., None]:
 @click.command("silence")
 @marking_options
 @click.option(
-    "--minutes", type=click.FloatRange(0, 30 * 24 * 60), default=60.0, show_default=True, help="0 ends the silence."
+    "--minutes", type=FiniteRange(0, 30 * 24 * 60), default=60.0, show_default=True, help="0 ends the silence."
 )
 @click.option("--reason", default="", help="Why; required except to end the silence.")
 def command(marked: MarkedKind, minutes: float, reason: str) -> None:

@@ -11,7 +11,7 @@ import click
 
 from checkpointer.cli.daemon_client import ask_daemon, daemon_urls, known_answer, role_option
 from checkpointer.errors import TransferError
-from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, terminal_width
+from hadoop_common.cli.output import FiniteRange, conf_option, echo, echo_json, json_option, terminal_width
 from node_state.text import status_lines
 from site_config.checkpoint_config import Role
 
@@ -24,7 +24,7 @@ _EVERY = 2.0
 @role_option()
 @click.option(
     "--watch",
-    type=click.FloatRange(min=0.1),
+    type=FiniteRange(min=0.1),
     is_flag=False,
     flag_value=_EVERY,
     metavar="[SECONDS]",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pwd
 import shutil
@@ -39,6 +40,16 @@ class _ExistingPath(click.Path):
             is_a = "directory" if stat.S_ISDIR(mode) else "file"
             self.fail(f"{self.name.capitalize()} {os.fspath(value)!r} is a {is_a}.", param, ctx)
         return Path(value)
+
+
+class FiniteRange(click.FloatRange):
+    """Click's range of numbers, without infinity and NaN, which compares with nothing."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
 
 
 EXISTING = _ExistingPath()

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from hadoop_common.addresses import host_port
-from hadoop_common.cli.output import echo
+from hadoop_common.cli.output import FiniteRange, echo
 from hadoop_common.zookeeper.address import ZooKeeperAddress
 
 
@@ -33,7 +33,7 @@ def command() -> None:
     show_default=True,
     help="Layout of a new root; Hadoop's journal expects flat.",
 )
-@click.option("--session-timeout", type=click.FloatRange(min=0.1), default=10.0, show_default=True, help="Seconds.")
+@click.option("--session-timeout", type=FiniteRange(min=0.1), default=10.0, show_default=True, help="Seconds.")
 @click.option("--reserve", type=click.IntRange(0), default=64, show_default=True, help="MB of its disk to leave free.")
 def run(
     directory: Path, hosts: str, host: str, port: int, root: str, layout: str, session_timeout: float, reserve: int

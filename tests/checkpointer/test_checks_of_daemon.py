@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from checkpointer.checks.facts import DaemonFacts, Observation
 from checkpointer.checks.registry import perform
-from checkpointer.checks.thresholds import Thresholds
+from checkpointer.checks.thresholds import ThresholdOrderError, Thresholds, parse_thresholds
 from checkpointer.checks.verdict import State
 from node_state.state import ArchiveState, CheckpointRecord, NodeState
 from tests.checkpointer.check_facts import BY_NAME, DOWN, NOW, daemon, decide, down, facts, image, namenode
+from tests.cli_runner import run_cli
 
 
 @pytest.mark.parametrize(
@@ -50,6 +52,39 @@ def test_a_warning_comes_before_it_is_critical(
     warning: dict[str, float], critical: dict[str, float], fits: bool
 ) -> None:
     assert (Thresholds(warning, critical).disorder() == "") is fits
+
+
+def test_a_given_threshold_is_compared_with_the_other_default() -> None:
+    with pytest.raises(ThresholdOrderError, match=r"at most --critical.*it is 10800"):
+        decide("age", Thresholds(warning={"age": 36_000.0}), image=image())
+    early = decide("age", Thresholds(critical={"age": 60.0}), image=image(modified=NOW - 61))
+    assert (early.state, str(early.metrics[0])) == (State.CRITICAL, "age=61s;60;60")
+
+
+@pytest.mark.parametrize("texts", [["age=-5s"], ["transactions=-1"], ["space=-1"], ["age=5s", "age=7h"]])
+def test_a_threshold_is_given_once_and_not_negative(texts: list[str]) -> None:
+    with pytest.raises(ValueError, match=r"is negative|has a threshold already"):
+        parse_thresholds(texts)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("checkpoint", "--timeout"),
+        ("checkpoint", "--cancel", "--minutes"),
+        ("status", "--watch"),
+        ("history", "--days"),
+        ("check", "--timeout"),
+        ("silence", "transfer", "--minutes"),
+        ("acknowledge", "transfer", "--minutes"),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("number", ["nan", "inf"])
+def test_an_option_takes_finite_numbers(tmp_path: Path, options: tuple[str, ...], number: str) -> None:
+    found = run_cli(*options, number, "--conf", tmp_path)
+    assert found.code == (State.UNKNOWN if options[0] == "check" else 2)
+    assert "is not a finite number" in found.err or "is not in the range" in found.err
 
 
 def test_age_when_nothing_was_written_since() -> None:

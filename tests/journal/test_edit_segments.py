@@ -152,6 +152,11 @@ def test_an_operation_of_another_layout_is_named_and_never_cut_off(in_progress):
     assert "names layout -63" in caught.value.message
     assert "fetch" not in caught.value.hint.lower() or "does not help" in caught.value.hint
     assert caught.value.txid == 6
+    content = encode_header(-67) + encode_op(ops[0], -67) + encode_op(ops[1], -63)
+    with pytest.raises(OtherLayoutOpError, match="of layout -63 or older; the header of the segment names") as caught:
+        list(iter_ops(content, first_txid=5, in_progress=in_progress))
+    assert "header was changed" in caught.value.hint
+    assert "keep that NameNode running" not in caught.value.hint
 
 
 @pytest.mark.parametrize("raw", [b"", b"\xff\xff\xff", b"\xff" * 64, encode_header(-63)[:7]])
