@@ -33,7 +33,7 @@ class LiveSums:
     They take 40 bytes for each directory with children, 4 for each inode of the image and 32 for each touched inode.
 
     Args:
-        base: sums of the image; they are taken over and changed.
+        base: sums of the image; this object changes them.
         marked: ascending ids of the inodes of the image that snapshots know, which `base` counts as marked.
     """
 
