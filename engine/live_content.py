@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -77,9 +78,12 @@ class ContentWalk:
         self._with_diffs: list[int] = []
         # directories without a row, below which a kernel sums
         self._untouched: list[int] = []
-        self._scratch = np.empty((2, _MAX_DIRECTORIES + 2 * MAX_ENTRY), np.int64)
         self._is_deleted = False
         self._hadoop3 = browser.namespace.hadoop3
+
+    @cached_property
+    def _scratch(self) -> npt.NDArray[np.int64]:
+        return np.empty((2, _MAX_DIRECTORIES + 2 * MAX_ENTRY), np.int64)
 
     def totals(self, place: LocatedInode) -> ContentTotals:
         """Return the sums of the subtree at an inode.

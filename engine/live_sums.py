@@ -45,7 +45,8 @@ class LiveSums:
         self._totals, self._marks, self._above = base.totals, base.marks, base.above
         self._used = base.ids.size
         self._held = np.zeros(0, HELD_DTYPE)
-        self._count, self._txid = 0, namespace.last_txid
+        # rows that are counted, and the transaction up to which they are; -1 while they are brought up to date
+        self._count, self._txid = 0, -1
 
     def below(self, ids: Ids, policies: Mapping[int, ErasurePolicy]) -> tuple[SubtreeTotals, list[int]]:
         """Return the sum of what is below some directories, and the directories that must be walked instead.
@@ -76,11 +77,12 @@ class LiveSums:
             self._held = held
         used = self._add_rows(table, slice(self._count, table.count), units)
         moved = np.empty(table.count, np.int64)
-        self._count, self._used, self._txid = table.count, used, self._namespace.last_txid
+        self._count, self._used, self._txid = table.count, used, -1
         settle(
             *(table.rows, table.blocks, table.count, units),
             *(self._held, self._above, self._totals, self._marks, moved),
         )
+        self._txid = self._namespace.last_txid
 
     def _add_rows(self, table: InodeTable, new: slice, units: Ids) -> int:
         """Fill `_held` for new rows with what the sums of the image count of them; return the used rows of the sums."""
