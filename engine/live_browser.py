@@ -118,27 +118,27 @@ class LiveBrowser:
             pb.INode, read_record(self.index.inode_buffer.data, self.index.inode_offset(slot), place), place
         )
 
-    def chain(self, inode_id: int) -> list[LocatedInode]:
+    def chain(self, inode_id: int, *, deleted: bool = False) -> list[LocatedInode]:
         places: list[LocatedInode] = []
-        for each in self._ids_above(inode_id):
+        for each in self._ids_above(inode_id, deleted=deleted):
             inode = self.inode(each)
             if inode is None:
                 return []
             places.append(self._place(inode, None, places[-1] if places else None))
         return places if places and to_signed(places[0].inode.id) == ROOT_INODE_ID else []
 
-    def _ids_above(self, inode_id: int) -> list[int]:
-        """Return the ids from the topmost inode above one to itself; none if no directory has it."""
+    def _ids_above(self, inode_id: int, *, deleted: bool) -> list[int]:
+        """Return the ids from the topmost inode above one to itself; none if no directory has it, unless `deleted`."""
         table, lookup = self.namespace.table, self.namespace.history.lookup
         row = table.row_of.get(inode_id)
         if row is None or self._is_unplaced(row):
-            return self._ids_in_base(inode_id)
+            return self._ids_in_base(inode_id, deleted=deleted)
         rows = lookup.chain(row)
         ids = [int(table.id[each]) for each in rows]
         for directory_id, each, child_id in zip(ids, rows[1:], ids[1:], strict=False):
-            if self._child_id(directory_id, table.name(each)) != child_id:
+            if not deleted and self._child_id(directory_id, table.name(each)) != child_id:
                 return []
-        return self._ids_in_base(ids[0])[:-1] + ids if self._is_unplaced(rows[0]) else ids
+        return self._ids_in_base(ids[0], deleted=deleted)[:-1] + ids if self._is_unplaced(rows[0]) else ids
 
     def _is_unplaced(self, row: int) -> bool:
         """Return whether an inode was read from the base image, but not yet the reference that leads to it."""
@@ -147,23 +147,30 @@ class LiveBrowser:
             return False
         return self.namespace.tree.references.hub(row) is not None
 
-    def _ids_in_base(self, inode_id: int) -> list[int]:
+    def _ids_in_base(self, inode_id: int, *, deleted: bool) -> list[int]:
         """Return the same for an inode that is where the base image has it."""
         if self.index.slot(inode_id) < 0:
             return []
         if self.index.slot_count > _MAX_SCANNED:
             what = f"finding the path of an inode in a namespace of more than {_MAX_SCANNED:,} inodes"
             raise refused_read(what)
-        (chain,) = self.index.history.chains(np.array([inode_id], np.int64))
-        ids, below = chain.tolist()[:-1], [inode_id]
+        ids, below = self._chain_in_base(inode_id, deleted=deleted)[:-1], [inode_id]
         while ids and self.namespace.table.row_of.get(ids[-1]) is None:
             below.append(ids.pop())
-        above = self._ids_above(ids[-1]) if ids else []
+        above = self._ids_above(ids[-1], deleted=deleted) if ids else []
         found = above + below[::-1]
         inode = self.inode(inode_id)
-        if not above or inode is None or self._child_id(found[-2], inode.name) != inode_id:
+        if not above or inode is None or not (deleted or self._child_id(found[-2], inode.name) == inode_id):
             return []
         return found
+
+    def _chain_in_base(self, inode_id: int, *, deleted: bool) -> list[int]:
+        history, ids, topmost = self.index.history, list[int](), inode_id
+        while topmost and topmost not in ids:
+            (chain,) = history.chains(np.array([topmost], np.int64))
+            ids = chain.tolist() + ids
+            topmost = int(history.deleters(chain[:1])[0]) if deleted and ids[0] != ROOT_INODE_ID else 0
+        return ids
 
     def _place(self, inode: pb.INode, snapshot: int | None, above: LocatedInode | None) -> LocatedInode:
         return placed(inode, snapshot, above, self.names, self.erasure_policies)

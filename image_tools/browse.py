@@ -87,8 +87,8 @@ class ImageBrowser:
     def pause(self) -> None:
         """Do nothing: an image does not change."""
 
-    def chain(self, inode_id: int) -> list[LocatedInode]:
-        """Return the inodes from the root to an inode; none if the current tree does not contain it.
+    def chain(self, inode_id: int, *, deleted: bool = False) -> list[LocatedInode]:
+        """Return the inodes from the root to an inode, see `NamespaceBrowser.chain`.
 
         Raises:
             RecordError: a record is damaged.

@@ -114,8 +114,12 @@ class NamespaceBrowser(Protocol):
     def inode(self, inode_id: int) -> pb.INode | None:
         """Return an inode, also one that only snapshots have; None if it is missing."""
 
-    def chain(self, inode_id: int) -> Sequence[LocatedInode]:
-        """Return the inodes from the root to an inode; none if the current tree does not contain it."""
+    def chain(self, inode_id: int, *, deleted: bool = False) -> Sequence[LocatedInode]:
+        """Return the inodes from the root to an inode; none if the current tree does not contain it.
+
+        Args:
+            deleted: return those of an inode that only snapshots have, too (INode.getFullPathName).
+        """
 
     def child(self, place: LocatedInode, name: bytes) -> LocatedInode | None:
         """Return a child of an inode by name, None if it is missing."""

@@ -232,7 +232,7 @@ class NamespaceReads:
         def enter(directory: LocatedInode) -> None:
             names = self._browser.names
             if not permissions.may(directory.inode, Access.READ_EXECUTE, names):
-                chain = self._browser.chain(signed64(directory.inode.id))
+                chain = self._browser.chain(signed64(directory.inode.id), deleted=True)
                 path = [each.inode.name for each in chain[1:]] if self._browser.hadoop3 else self._path
                 permissions.check(directory.inode, path, Access.READ_EXECUTE, names)
 

@@ -322,6 +322,19 @@ def test_a_renamed_inode_of_a_snapshot_has_its_new_path(warm: WarmNamespace, tmp
             assert [each.inode.name for each in browser.chain(inode_id)] == path
 
 
+def test_a_directory_that_only_a_snapshot_has_keeps_its_path(warm: WarmNamespace, tmp_path: Path) -> None:
+    """A NameNode names it in a refusal."""
+    play(warm, mkdir("/a", 20001), AllowSnapshotOp(snapshot_root="/a"), mkdir("/a/d", 20002), mkdir("/a/d/e", 20003))
+    play(warm, CreateSnapshotOp(snapshot_root="/a", snapshot_name="s"), delete("/a/d"))
+    for number in range(2):
+        with warm.reading(0, 0) as browser:
+            assert not browser.chain(20003)
+            assert [each.inode.name for each in browser.chain(20003, deleted=True)] == [b"", b"a", b"d", b"e"]
+        if not number:
+            (folder := tmp_path / "saved").mkdir()
+            warm.save([folder])
+
+
 def loaded(warm: WarmNamespace) -> tuple[int, int, int]:
     namespace = warm.namespace
     return namespace.table.count, namespace.tree.links.count, len(namespace.history.lookup.diffs._loaded)
