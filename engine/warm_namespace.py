@@ -171,19 +171,23 @@ class WarmNamespace:
         return self._opened().loaded.namespace
 
     @contextmanager
-    def reading(self, min_txid: int, timeout: float) -> Iterator[LiveBrowser]:
+    def reading(self, min_txid: int, timeout: float, pause_timeout: float | None = None) -> Iterator[LiveBrowser]:
         """Yield read access to the namespace, in any thread, once `min_txid` is applied. No step runs in the meantime.
 
+        Args:
+            timeout: longest wait in seconds; also in each pause, unless `pause_timeout` is given.
+
         Raises:
-            NamespaceBusyError: that did not happen within `timeout` seconds.
+            NamespaceBusyError: that did not happen in time.
         """
+        in_pause = timeout if pause_timeout is None else pause_timeout
 
         def is_ready() -> bool:
             applied = self.applied_txid
             return applied is not None and applied >= min_txid
 
         with self._gate.reading(is_ready, timeout):
-            browser = LiveBrowser(lambda: self._opened().loaded, lambda: self._gate.pause(is_ready, timeout))
+            browser = LiveBrowser(lambda: self._opened().loaded, lambda: self._gate.pause(is_ready, in_pause))
             try:
                 yield browser
             finally:

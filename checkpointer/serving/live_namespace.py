@@ -127,7 +127,7 @@ class LiveNamespace:
             inside.callback(self._long.release)
             is_long = True
 
-        browser = inside.enter_context(self._namespace.reading(min_txid, timeout))
+        browser = inside.enter_context(self._namespace.reading(min_txid, timeout, WAIT_SECONDS))
         browser.before_pause = before_pause
         return browser
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -14,6 +15,7 @@ from flask.testing import FlaskClient
 from checkpointer.serving import live_namespace
 from checkpointer.serving.live_namespace import MAX_AHEAD, MAX_LONG, MAX_READERS, MAX_WAITING, LiveNamespace
 from engine import live_content
+from engine.live_browser import LiveBrowser
 from engine.warm_namespace import WarmNamespace
 from image_format.permission import AclScope, AclType
 from image_tools.permission_checker import ReadRefusedError
@@ -25,6 +27,7 @@ from servlets.webhdfs import webhdfs_blueprint
 from tests.checkpointer.service_support import FakeRole, standby_config
 from tests.engine.image_builder import BASE_TXID, ImageBuilder, numbered
 from tests.engine.op_makers import delete, mkdir, set_permissions
+from tests.namenode_stub.stub_support import wait_until
 
 GROUPS = {"erin": frozenset({"staff"}), "admin": frozenset({"supergroup"})}
 DENIED = "org.apache.hadoop.security.AccessControlException"
@@ -195,6 +198,21 @@ def test_long_answers_leave_threads_to_short_ones(warm: WarmNamespace, monkeypat
                 browser.content(root)
     with live.reading(0) as browser:
         assert browser.content(root).totals.directories > 1
+
+
+def test_a_pause_waits_for_edits(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A short wait at the beginning leaves threads to others; few requests have a pause."""
+    monkeypatch.setattr(live_namespace, "SHORT_WAIT_SECONDS", 0)
+    live = LiveNamespace(FakeRole(), warm, standby_config(), owner="hdfs", authenticated=False)
+    edits = list(numbered([mkdir("/more", 20500)], warm.last_txid))
+    editor = threading.Thread(target=warm.apply, args=(edits,))
+    with live.reading(0) as browser:
+        editor.start()
+        wait_until("the edits wait", lambda: warm._gate.changes_waiting == 1)
+        browser.pause()
+        assert isinstance(browser, LiveBrowser)
+        assert browser.txid == edits[-1].txid
+    editor.join(60)
 
 
 def test_a_transaction_far_ahead_is_not_waited_for(client: FlaskClient, warm: WarmNamespace) -> None:
