@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
 from tests.apt import apt_command, apt_install
-from tests.required import required
+from tests.required import required, skip
 
 _PROGRAMS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 _PACKAGE = "chromium"
@@ -23,7 +24,7 @@ class MissingBrowserError(Exception):
     """A browser cannot run here; the message gives the reason in one sentence."""
 
 
-def chromium() -> Path:
+def installed() -> Path:
     """Return Chromium or Chrome of the search path.
 
     Raises:
@@ -43,7 +44,7 @@ def browser() -> Iterator[Browser]:
     Raises:
         MissingBrowserError: it is missing.
     """
-    program = chromium()
+    program = installed()
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=program, args=_sandbox())
         try:
@@ -59,7 +60,7 @@ def profile(folder: Path, *switches: str, **options: Any) -> Iterator[BrowserCon
     Raises:
         MissingBrowserError: it is missing.
     """
-    program = chromium()
+    program = installed()
     with sync_playwright() as playwright:
         context = playwright.chromium.launch_persistent_context(
             folder, executable_path=program, args=[*_sandbox(), *switches], **options
@@ -68,6 +69,16 @@ def profile(folder: Path, *switches: str, **options: Any) -> Iterator[BrowserCon
             yield context
         finally:
             context.close()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """The browser; without it tests are skipped, or fail where it is required."""
+    try:
+        with browser() as running:
+            yield running
+    except MissingBrowserError as error:
+        skip("browser", str(error))
 
 
 def _sandbox() -> list[str]:
@@ -89,7 +100,7 @@ def main() -> int:
 def _ensure() -> Path:
     """Install a missing Chromium with apt, if apt exists and asks no question."""
     try:
-        return chromium()
+        return installed()
     except MissingBrowserError:
         apt = apt_command()
         if apt is None:
@@ -98,7 +109,7 @@ def _ensure() -> Path:
             ) from None
     print(f"browser: no Chromium here, installing {_PACKAGE} with apt", flush=True)
     apt_install(apt, _PACKAGE)
-    return chromium()
+    return installed()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from journal.attribute_ops import SetPermissionsOp
 from journal.file_ops import DeleteOp
 from journal.operation import EditOp
 from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp
-from tests.checkpointer.past_model import ModelSegment
+from tests.checkpointer.past_model import ModelProvenances, ModelSegment
 
 
 def chmod(txid: int, mode: int = 0o700) -> EditOp:
@@ -63,20 +63,12 @@ class Witness:
         return None if self.images is None else self.images.get(txid, "")
 
 
-class Provenances:
+class Provenances(ModelProvenances):
     """A `ProvenanceStore` with one claim."""
 
     def __init__(self, md5: str, claim: Provenance) -> None:
-        self.known = {md5: claim}
-
-    def of(self, md5: str) -> Provenance | None:
-        return self.known.get(md5)
-
-    def add(self, md5: str, claim: Provenance) -> None:
-        self.known[md5] = claim
-
-    def forget(self) -> None:
-        self.known = {}
+        super().__init__()
+        self.add(md5, claim)
 
 
 OURS = (segment(1, delete(2), chmod(3)), segment(5, chmod(6), delete(7), delete(8)))

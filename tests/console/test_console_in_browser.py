@@ -12,10 +12,12 @@ from playwright.sync_api import Browser, Page, Route, expect
 from hadoop_common.errors import StorageError
 from site_config.keys import SHADOW
 from tests.axe import MissingAxeError, axe
-from tests.browser import MissingBrowserError, browser
+from tests.browser import chromium
 from tests.checkpointer.service_support import TRANSACTIONS, standby_config
 from tests.console.browser_support import DESKTOP, PATIENCE, PHONE, ShownDaemon, context_of, open_page, shown_daemon
 from tests.required import skip
+
+__all__ = ["chromium"]
 
 CONTRAST = (Path(__file__).parents[1] / "pipeline" / "contrast.js").read_text()
 RUN_AXE = (
@@ -24,16 +26,6 @@ RUN_AXE = (
 )
 
 expect.set_options(timeout=PATIENCE)
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """The browser; without it tests are skipped, or fail where it is required."""
-    try:
-        with browser() as running:
-            yield running
-    except MissingBrowserError as error:
-        skip("browser", str(error))
 
 
 @pytest.fixture

@@ -14,6 +14,15 @@ from tests.interop.hadoop_process import CommandResult, wait_until
 from tests.interop.our_commands import CHECKOUT
 from tests.interop.our_process import STOP_SECONDS, OurProcess, status_of
 
+# of NameNodes that keep one image, with a standby that follows them closely
+STANDBY_SETTINGS = {
+    "dfs.namenode.num.extra.edits.retained": "0",
+    "dfs.namenode.num.checkpoints.retained": "1",
+    "dfs.namenode.checkpoint.check.period": "1",
+    "dfs.ha.tail-edits.period": "1",
+    "dfs.ha.log-roll.period": "1",
+}
+
 
 class OurDaemon(OurProcess):
     """`checkpointer run` in one role; a context manager that starts it, waits until it serves, and stops it.

@@ -16,17 +16,9 @@ from tests.interop.cluster import HaPair
 from tests.interop.hadoop_process import wait_until
 from tests.interop.journal_trio import JournalTrio
 from tests.interop.our_commands import check
-from tests.interop.our_daemon import OurDaemon
+from tests.interop.our_daemon import STANDBY_SETTINGS, OurDaemon
 
 pytestmark = [pytest.mark.interop]
-
-SETTINGS = {
-    "dfs.namenode.num.extra.edits.retained": "0",
-    "dfs.namenode.num.checkpoints.retained": "1",
-    "dfs.namenode.checkpoint.check.period": "1",
-    "dfs.ha.tail-edits.period": "1",
-    "dfs.ha.log-roll.period": "1",
-}
 
 
 @dataclass
@@ -46,7 +38,7 @@ class Site:
 def site(request: pytest.FixtureRequest, client_jvm: ClientJvm, tmp_path: Path) -> Iterator[Site]:
     with (
         JournalTrio(tmp_path / "nodes", ours=request.param == "our nodes") as trio,
-        HaPair(tmp_path / "pair", {**SETTINGS, "dfs.namenode.shared.edits.dir": trio.uri}) as pair,
+        HaPair(tmp_path / "pair", {**STANDBY_SETTINGS, "dfs.namenode.shared.edits.dir": trio.uri}) as pair,
     ):
         client = client_jvm.of(pair.client_conf)
         # the first image comes from the active

@@ -13,22 +13,14 @@ from tests.interop.clients import ClientJvm, HdfsClient, without_clock_times
 from tests.interop.cluster import HaPair
 from tests.interop.hadoop_conf import HadoopConf, free_port
 from tests.interop.hadoop_process import wait_until
-from tests.interop.our_daemon import OurDaemon
+from tests.interop.our_daemon import STANDBY_SETTINGS, OurDaemon
 
 pytestmark = [pytest.mark.interop]
-
-SETTINGS = {
-    "dfs.namenode.num.extra.edits.retained": "0",
-    "dfs.namenode.num.checkpoints.retained": "1",
-    "dfs.namenode.checkpoint.check.period": "1",
-    "dfs.ha.tail-edits.period": "1",
-    "dfs.ha.log-roll.period": "1",
-}
 
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[HaPair]:
-    with HaPair(tmp_path, SETTINGS) as both:
+    with HaPair(tmp_path, STANDBY_SETTINGS) as both:
         yield both
 
 

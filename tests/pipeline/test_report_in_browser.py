@@ -18,9 +18,10 @@ from playwright.sync_api import Browser, Page, expect
 from pipeline.reports.html import render
 from pipeline.reports.html.values import bytes_text, count_text
 from pipeline.reports.model import NamespaceReport, ReportColumn, ReportSection, ReportTable
-from tests.browser import MissingBrowserError, browser
+from tests.browser import chromium
 from tests.pipeline.sample_report import GENERATED, hostile_report, sample_report
-from tests.required import skip
+
+__all__ = ["chromium"]
 
 _PATIENCE = 280_000
 """Milliseconds for what takes one of them on an idle machine, and is only a bound here."""
@@ -48,16 +49,6 @@ class Opened:
 
 
 Open = Callable[..., Opened]
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """The browser; without it tests are skipped, or fail where it is required."""
-    try:
-        with browser() as running:
-            yield running
-    except MissingBrowserError as error:
-        skip("browser", str(error))
 
 
 @pytest.fixture
