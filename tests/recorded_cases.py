@@ -99,3 +99,8 @@ def _layout(path: Path) -> int:
 
 ALL_CASES = all_cases()
 PLAIN_CASES = [case for case in ALL_CASES if not case.has_snapshots() and same_layout(case)]
+
+
+def image_in(folder: Path) -> Path:
+    """Return the only image of a folder."""
+    return next(path for path in folder.glob("fsimage_*") if path.suffix != ".md5")

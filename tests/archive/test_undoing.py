@@ -17,8 +17,8 @@ from hadoop_common.storage_lock import LOCK_FILE
 from image_format.proto import fsimage_pb2 as pb
 from journal.ops import AllocateBlockIdOp, DeleteOp, EditOp, SetOwnerOp
 from journal.segment_file import list_segments, read_ops
+from tests.archive.restored import CASES
 from tests.archive.storage import saved, segment, storage
-from tests.archive.test_archive import CASES
 from tests.cli_runner import run_cli
 from tests.depth import sample, scaled
 from tests.engine.image_builder import BASE_TXID, Saved

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 import tests.clock
 from checkpointer.daemon.service import CheckpointService
+from checkpointer.past.start_over import LostPast
 from checkpointer.roles.role import Job, Progress, Upload, UploadTarget
 from engine.healing import HealedFault
 from engine.merge import MergeResult, Observer, Timings
@@ -157,6 +158,38 @@ class Clock(tests.clock.Clock):
         return START + self.now
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredDetails(RoleDetails):
+    """Details as of a real role."""
+
+    lost_past: LostPast | None
+
+
+class StoredRole(FakeRole):
+    """A role with a storage directory."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__()
+        self.folders = [root / "current"]
+        self.folders[0].mkdir(parents=True)
+        self.info = super().storage_info()
+        self.lost: LostPast | None = None
+
+    def image_folders(self) -> list[Path]:
+        return self.folders
+
+    def storage_info(self) -> StorageInfo:
+        return self.info
+
+    def details(self) -> RoleDetails:
+        return StoredDetails(lost_past=self.lost)
+
+
+def service_of(role: FakeRole, clock: Clock) -> CheckpointService:
+    role.wall = clock.wall
+    return CheckpointService(role, standby_config(), clock=clock, wall=clock.wall)
+
+
 @pytest.fixture
 def role() -> FakeRole:
     return FakeRole()
@@ -169,5 +202,4 @@ def clock() -> Clock:
 
 @pytest.fixture
 def service(role: FakeRole, clock: Clock) -> CheckpointService:
-    role.wall = clock.wall
-    return CheckpointService(role, standby_config(), clock=clock, wall=clock.wall)
+    return service_of(role, clock)

@@ -27,11 +27,9 @@ from servlets.application import create_application
 from servlets.http_server import HttpServer
 from servlets.image_transfer import ServingLimits
 from site_config.checkpoint_config import Role
-from tests.checkpointer.service_support import START, Clock, standby_config
-from tests.checkpointer.test_checkpoint_history import StoredRole, service_of
+from tests.checkpointer.service_support import START, Clock, StoredRole, service_of, standby_config
 from tests.cli_runner import run_cli
-from tests.console.console_support import FAR
-from tests.console.test_console_page import text_of
+from tests.console.console_support import FAR, text_of
 from tests.site_files import write_site
 
 LATE = "/silence?kind=late&minutes=60&reason=we+know&by=ann"

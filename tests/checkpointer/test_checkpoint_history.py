@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,6 @@ from checkpointer.past.start_over import LostPast
 from checkpointer.roles.role import Upload
 from hadoop_common.access import AccessControl
 from hadoop_common.errors import StorageError
-from hadoop_common.storage_info import StorageInfo
 from node_state.history import (
     CHECKPOINT,
     FAILURE,
@@ -36,50 +35,24 @@ from node_state.history import (
     read_line,
     recent,
 )
-from node_state.state import RoleDetails
 from servlets.application import create_application
 from servlets.image_transfer import ServingLimits
 from servlets.status import TriggerState
 from tests.checkpointer.schemas import valid
-from tests.checkpointer.service_support import START, TRANSACTIONS, Clock, FakeRole, standby_config
-from tests.console.console_support import FAR
-from tests.console.test_console_page import text_of
+from tests.checkpointer.service_support import (
+    START,
+    TRANSACTIONS,
+    Clock,
+    FakeRole,
+    StoredRole,
+    service_of,
+    standby_config,
+)
+from tests.console.console_support import FAR, text_of
 
 ENTRY = HistoryEntry(
     at=START, kind=CHECKPOINT, txid=7, transactions=5, size=100, reason="txns", seconds={"load": 1.0, "save": 0.5}
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredDetails(RoleDetails):
-    """Details as of a real role."""
-
-    lost_past: LostPast | None
-
-
-class StoredRole(FakeRole):
-    """A role with a storage directory."""
-
-    def __init__(self, root: Path) -> None:
-        super().__init__()
-        self.folders = [root / "current"]
-        self.folders[0].mkdir(parents=True)
-        self.info = super().storage_info()
-        self.lost: LostPast | None = None
-
-    def image_folders(self) -> list[Path]:
-        return self.folders
-
-    def storage_info(self) -> StorageInfo:
-        return self.info
-
-    def details(self) -> RoleDetails:
-        return StoredDetails(lost_past=self.lost)
-
-
-def service_of(role: FakeRole, clock: Clock) -> CheckpointService:
-    role.wall = clock.wall
-    return CheckpointService(role, standby_config(), clock=clock, wall=clock.wall)
 
 
 def client_of(role: FakeRole, service: CheckpointService) -> FlaskClient:

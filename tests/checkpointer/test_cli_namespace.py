@@ -15,7 +15,7 @@ from tests.cli_runner import run_cli
 from tests.engine.image_builder import BASE_TXID
 from tests.engine.op_makers import mkdir
 from tests.image_format.image_support import RECORDED
-from tests.image_tools.test_image_compare import image_in
+from tests.recorded_cases import image_in
 from tests.site_files import write_site
 
 CASE = RECORDED / "hadoop-2.7.3" / "acl-xattr"

@@ -29,8 +29,7 @@ from servlets.http_server import HttpServer
 from servlets.image_transfer import ServingLimits
 from site_config.checkpoint_config import CheckpointConfig
 from site_config.kerberos import open_security
-from tests.checkpointer.service_support import TRANSACTIONS, standby_config
-from tests.checkpointer.test_checkpoint_history import StoredRole
+from tests.checkpointer.service_support import TRANSACTIONS, StoredRole, standby_config
 from tests.engine.image_builder import ImageBuilder
 
 if TYPE_CHECKING:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -88,3 +90,7 @@ def client_of(status: Mapping[str, Any] | NodeState, **sources: Any) -> FlaskCli
     told = as_json(status) if isinstance(status, NodeState) else status
     console = console_blueprint(ConsoleSources(lambda: told, **sources), AccessControl())
     return create_application(console).test_client()
+
+
+def text_of(page: str) -> str:
+    return html.unescape(" ".join(re.sub(r"<[^>]+>", " ", page).split()))

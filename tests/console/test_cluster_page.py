@@ -24,8 +24,7 @@ from servlets.application import create_application
 from servlets.http_server import HttpServer
 from servlets.status import ProbeResult, health_blueprint
 from site_config.checkpoint_config import Role
-from tests.console.console_support import client_of, daemon_state
-from tests.console.test_console_page import text_of
+from tests.console.console_support import client_of, daemon_state, text_of
 from tests.interop.hadoop_conf import free_port
 from tests.site_files import write_site
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import importlib
 import io
 import logging
@@ -39,14 +38,10 @@ from node_state.state import NodeState, TargetState, as_json
 from servlets.application import create_application
 from servlets.change_guard import CSRF_HEADER
 from site_config.shown_settings import shown_settings
-from tests.console.console_support import FAR, FULL, client_of, daemon_state
+from tests.console.console_support import FAR, FULL, client_of, daemon_state, text_of
 from tests.tools.hints import PACKAGES
 
 ROOT = Path(__file__).parents[2]
-
-
-def text_of(page: str) -> str:
-    return html.unescape(" ".join(re.sub(r"<[^>]+>", " ", page).split()))
 
 
 def test_the_page_of_a_daemon_answers_the_questions_of_the_night(monkeypatch: pytest.MonkeyPatch) -> None:

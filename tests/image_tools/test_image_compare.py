@@ -27,17 +27,13 @@ from image_tools.compare.images import ImageComparison
 from image_tools.dump.records import FileDiffRecords, ImageRecords
 from tests.image_format.image_support import RECORDED, build_image, delimited, store
 from tests.image_tools.dump_support import open_image
-from tests.recorded_cases import imgcmp
+from tests.recorded_cases import image_in, imgcmp
 
 
 def compared(a: Path, b: Path) -> list[Difference]:
     with open_image(a) as first, open_image(b) as second:
         comparison = ImageComparison(first, second)
         return [comparison.named(difference) for difference in comparison.differences()]
-
-
-def image_in(folder: Path) -> Path:
-    return next(path for path in folder.glob("fsimage_*") if path.suffix != ".md5")
 
 
 def recorded_cases() -> list[Path]:

@@ -22,7 +22,7 @@ from image_tools.search.rows import json_lines, path_lines, write_parquet
 from image_tools.search.scan import NamespaceScan, NoSuchPathError
 from tests.image_format.image_support import RECORDED
 from tests.image_tools.dump_support import open_image
-from tests.image_tools.test_image_compare import image_in
+from tests.recorded_cases import image_in
 
 CASES = ("hadoop-2.7.3/acl-xattr", "hadoop-2.7.3/quotas-storage-policy", "hadoop-2.7.3/random-snapshot-1")
 # of the attributes of a listing, those of a found row

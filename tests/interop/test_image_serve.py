@@ -17,51 +17,9 @@ from tests.interop.clients import ClientJvm, HdfsClient
 from tests.interop.cluster import NameNode
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_home import SERVER
+from tests.interop.shell_scripts import ASKED, MADE, lines
 
 pytestmark = pytest.mark.interop
-
-ODD = "/t/ä b%20+c&d;e#"
-MADE = f"""
--mkdir -p /t/a/b /t/empty
--touchz /t/a/f /t/a/b/g /t/z
--mkdir {ODD.replace(" ", "@")}
--touchz {ODD.replace(" ", "@")}/x
--chmod 1777 /t/a
--chmod 640 /t/a/f
--chown erin:staff /t/a/f
--setrep 4 /t/z
--setfacl -m user:erin:rwx,group:ops:r-x /t/a
--setfacl -m default:user:erin:rwx /t/a/b
--setfacl -m user:bob:r-- /t/z
--setfattr -n user.note -v hi /t/z
--setfattr -n user.bytes -v 0x00ff /t/z
--setfattr -n trusted.none /t/a
-"""
-ASKED = """
--ls /
--ls -R /t
--ls -d /t/a
--ls /t/none
--ls /t/z
--count /t
--count -q /t/a /t
--du -s /t
--stat %n:%b:%r:%u:%g:%y:%F /t/a/f
--test -e /t/none
--test -d /t/a
--getfacl -R /t
--getfattr -R -d /t
--getfattr -n user.note -e base64 /t/z
--getfattr -n user.none /t/z
--find /t -name *g
--ls /.reserved/.inodes/16385
--ls /t/.snapshot
--ls /none/.snapshot
-"""
-
-
-def lines(script: str) -> list[list[str]]:
-    return [[word.replace("@", " ") for word in line.split()] for line in script.split("\n") if line]
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,8 @@ from tests.interop.cluster import HaPair
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_home import SERVER
 from tests.interop.hadoop_process import wait_until
-from tests.interop.our_daemon import OurDaemon
-from tests.interop.test_image_serve import ASKED, MADE, lines
-from tests.interop.test_standby_role import SETTINGS
+from tests.interop.our_daemon import STANDBY_SETTINGS, OurDaemon
+from tests.interop.shell_scripts import ASKED, MADE, lines
 
 pytestmark = [pytest.mark.interop, pytest.mark.deep]
 
@@ -108,7 +107,7 @@ class Clients:
 def clients(tmp_path_factory: pytest.TempPathFactory, client_jvm: ClientJvm) -> Iterator[Clients]:
     root = tmp_path_factory.mktemp("pair")
     settings = {
-        **SETTINGS,
+        **STANDBY_SETTINGS,
         "checkpointer.namespace.serve": "true",
         # as observers need them: state ids of the active, and its open segment
         "dfs.namenode.state.context.enabled": "true",

@@ -18,7 +18,7 @@ from tests.interop.hadoop import Hadoop
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_home import SERVER
 from tests.interop.hadoop_process import wait_until
-from tests.interop.stub_scripts import CALLS, SCRIPT, SNAPSHOTS, TOOL_CLASSES, TOOLS
+from tests.interop.shell_scripts import CALLS, SCRIPT, SNAPSHOTS, TOOL_CLASSES, TOOLS
 from tests.recorded_cases import imgcmp
 
 pytestmark = pytest.mark.interop

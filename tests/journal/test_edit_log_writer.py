@@ -176,33 +176,6 @@ def test_one_flush_serves_all_that_wait(tmp_path, open_log, fsync):
     writer.close()
 
 
-def test_many_threads_lose_and_reorder_nothing(tmp_path, open_log):
-    directories = [tmp_path / "a", tmp_path / "b"]
-    threads, each = 8, 150
-    with open_log(directories, NEWEST, 1, capacity=2000) as writer:
-
-        def work(thread: int) -> list[tuple[int, str]]:
-            written = []
-            for number in range(each):
-                op = delete(thread * each + number)
-                txid = writer.write(op)
-                written.append((txid, op.path))
-                if number % 7 == thread % 7:
-                    writer.sync(txid)
-                    assert writer.durable_txid >= txid
-                if number == 70 + thread:
-                    writer.roll()
-            return written
-
-        with ThreadPoolExecutor(threads) as pool:
-            results = [future.result() for future in [pool.submit(work, number) for number in range(threads)]]
-    expected = dict(pair for result in results for pair in result)
-    assert len(expected) == threads * each
-    assert all(result == sorted(result) for result in results)
-    assert paths_in(directories[0]) == paths_in(directories[1]) == expected
-    assert len(list_segments(directories[0] / "current")) == threads + 1
-
-
 def test_the_buffer_is_bounded(tmp_path, open_log, monkeypatch):
     sizes = []
     append = segment_stream.SegmentStream.append

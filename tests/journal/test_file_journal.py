@@ -20,7 +20,6 @@ from journal.errors import (
     JournalExistsError,
     JournalInUseError,
     JournalStorageError,
-    SegmentError,
     TransactionGapError,
 )
 from journal.file_journal import FileJournal
@@ -107,36 +106,10 @@ def test_a_format_that_was_killed_does_not_count(
 # ---- states ------------------------------------------------------------------------------------------------
 
 
-def test_another_namespace_is_refused(journal: FileJournal) -> None:
-    with pytest.raises(JournalError, match="cluster_id is CID-test, not CID-other"):
-        journal.recover(dataclasses.replace(INFO, cluster_id="CID-other"))
-    journal.recover(dataclasses.replace(INFO, layout_version=-63))
-
-
 def test_a_damaged_version_is_told(journal: FileJournal, folder: Path) -> None:
     (folder / "VERSION").write_text("nonsense\n")
     with pytest.raises(JournalError, match="VERSION"):
         journal.recover(INFO)
-
-
-def test_segments_follow_one_another(journal: FileJournal, folder: Path) -> None:
-    journal.recover(INFO)
-    writer = journal.start_segment(1, LAYOUT)
-    writer.append(batch(1, 3))
-    with pytest.raises(SegmentError, match="its last txid is 3"):
-        writer.finalize(4)
-    writer.finalize(3)
-    for first in (1, 3):
-        with pytest.raises(SegmentError, match=f"{segment_name(1, 3)} exists"):
-            journal.start_segment(first, LAYOUT)
-    with pytest.raises(JournalError, match="abandoned"):
-        writer.append(batch(4, 4))
-    writer.abort()
-    second = journal.start_segment(4, LAYOUT)
-    with pytest.raises(TransactionGapError):
-        second.append(batch(5, 5))
-    second.abort()
-    assert sorted(path.name for path in folder.glob("edits*")) == [segment_name(1, 3), inprogress_name(4)]
 
 
 def test_a_damaged_segment_is_not_recovered(journal: FileJournal, folder: Path) -> None:

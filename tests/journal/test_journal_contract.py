@@ -108,7 +108,7 @@ def test_a_journal_is_formatted_once_unless_forced(opened: Open, tmp_path: Path)
         journal.start_segment(1, LAYOUT)
     with pytest.raises(JournalError, match="cluster_id is CID-other, not CID-test"):
         journal.recover(INFO)
-    journal.recover(other)
+    journal.recover(dataclasses.replace(other, layout_version=-63))
 
 
 @on_local_disks
@@ -168,6 +168,8 @@ def test_a_segment_takes_what_follows_and_nothing_else(journal: Journal) -> None
     writer = journal.start_segment(1, LAYOUT)
     writer.append(whole(1, 3))
     writer.finalize(3)
+    with pytest.raises(JournalError, match="abandoned"):
+        writer.append(batch(4, [delete(4)]))
     for first in (1, 3):
         with pytest.raises(JournalError, match="exists"):
             journal.start_segment(first, LAYOUT)
@@ -304,11 +306,15 @@ def test_many_threads_lose_and_reorder_nothing(opened: Open, journal: Journal, t
             written = {}
             for number in range(each):
                 op = delete(thread * each + number)
-                written[log.write(op)] = op.path
+                written[txid := log.write(op)] = op.path
                 if number % 7 == thread:
                     log.flush()
+                elif number % 11 == thread:
+                    log.sync(txid)
+                    assert log.durable_txid >= txid
                 if number == 20:
                     log.roll()
+            assert list(written) == sorted(written)
             return written
 
         results = [future.result() for future in [pool.submit(work, number) for number in range(threads)]]

@@ -1,4 +1,4 @@
-"""Lines that Hadoop's shell and clients run on the stub."""
+"""Lines that Hadoop's shell and clients run."""
 
 from __future__ import annotations
 
@@ -265,3 +265,48 @@ openFiles /t/d
 diff /t s0 | +\t./d/e/g; +\t./d/f; +\t./d/x; +\t./open; M\t.; M\t./d; M\t./d/e; R\t./d/old -> ./new
 diff /t s0 s0
 """
+
+
+# of a NameNode whose image is served, and of the served image
+ODD = "/t/ä b%20+c&d;e#"
+MADE = f"""
+-mkdir -p /t/a/b /t/empty
+-touchz /t/a/f /t/a/b/g /t/z
+-mkdir {ODD.replace(" ", "@")}
+-touchz {ODD.replace(" ", "@")}/x
+-chmod 1777 /t/a
+-chmod 640 /t/a/f
+-chown erin:staff /t/a/f
+-setrep 4 /t/z
+-setfacl -m user:erin:rwx,group:ops:r-x /t/a
+-setfacl -m default:user:erin:rwx /t/a/b
+-setfacl -m user:bob:r-- /t/z
+-setfattr -n user.note -v hi /t/z
+-setfattr -n user.bytes -v 0x00ff /t/z
+-setfattr -n trusted.none /t/a
+"""
+ASKED = """
+-ls /
+-ls -R /t
+-ls -d /t/a
+-ls /t/none
+-ls /t/z
+-count /t
+-count -q /t/a /t
+-du -s /t
+-stat %n:%b:%r:%u:%g:%y:%F /t/a/f
+-test -e /t/none
+-test -d /t/a
+-getfacl -R /t
+-getfattr -R -d /t
+-getfattr -n user.note -e base64 /t/z
+-getfattr -n user.none /t/z
+-find /t -name *g
+-ls /.reserved/.inodes/16385
+-ls /t/.snapshot
+-ls /none/.snapshot
+"""
+
+
+def lines(script: str) -> list[list[str]]:
+    return [[word.replace("@", " ") for word in line.split()] for line in script.split("\n") if line]
