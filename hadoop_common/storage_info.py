@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
 
-from hadoop_common.errors import EXIT_STORAGE, HdfsError
+from hadoop_common.errors import EXIT_STORAGE, HdfsError, StorageError
+from hadoop_common.names import VERSION
 from hadoop_common.properties import format_properties, parse_properties
 from hadoop_common.regular_file import read_regular
 
@@ -20,6 +23,10 @@ class VersionFileError(HdfsError):
     """A VERSION file lacks a key or has a value of the wrong type."""
 
     exit_code: ClassVar[int] = EXIT_STORAGE
+
+
+class ForeignDirectoryError(StorageError):
+    """A storage directory that belongs to another node, running or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +45,18 @@ class StorageInfo:
         return f"{self.layout_version}:{self.namespace_id}:{self.c_time}:{self.cluster_id}"
 
 
-def parse_version(text: bytes, source: str) -> StorageInfo:
-    """Parse a VERSION file; `source` names it in errors.
+def parse_version(text: bytes, source: str, *, of: Collection[str] = (NAME_NODE,)) -> StorageInfo:
+    """Parse the VERSION file of a node of a type in `of`; `source` names the file in errors.
 
     Raises:
+        ForeignDirectoryError: it is that of another type of node.
         VersionFileError: a key is missing or its value is not a number.
     """
     try:
         values = parse_properties(text)
     except ValueError as fault:
         raise VersionFileError(f"{source}: {fault}", hint=_hint(source)) from fault
-    storage_type = _text(values, "storageType", source)
+    storage_type = _accepted(values, source, of)
     return StorageInfo(
         layout_version=_number(values, "layoutVersion", source, bits=32),
         namespace_id=_number(values, "namespaceID", source, bits=32),
@@ -59,15 +67,27 @@ def parse_version(text: bytes, source: str) -> StorageInfo:
     )
 
 
-def read_version(path: Path) -> StorageInfo:
-    """Read the VERSION file at `path`.
+def read_version(path: Path, *, of: Collection[str] = (NAME_NODE,)) -> StorageInfo:
+    """Read the VERSION file at `path` of a node of a type in `of`.
 
     Raises:
+        ForeignDirectoryError: it is that of another type of node.
         VersionFileError: it is damaged.
         NotRegularError: it is not a regular file, or larger than 64 KiB.
         OSError: it cannot be read.
     """
-    return parse_version(read_regular(path, _MAX_BYTES), str(path))
+    return parse_version(read_regular(path, _MAX_BYTES), str(path), of=of)
+
+
+def refuse_foreign(directory: Path, of: Collection[str] = (NAME_NODE,)) -> None:
+    """Refuse a storage directory whose VERSION is that of another type of node; a damaged or missing VERSION passes.
+
+    Raises:
+        ForeignDirectoryError: it is that of another type of node.
+    """
+    path = directory / "current" / VERSION
+    with suppress(OSError, ValueError, VersionFileError):
+        _accepted(parse_properties(read_regular(path, _MAX_BYTES)), str(path), of)
 
 
 def format_version(info: StorageInfo, now: datetime) -> bytes:
@@ -82,6 +102,23 @@ def format_version(info: StorageInfo, now: datetime) -> bytes:
         values["blockpoolID"] = info.blockpool_id
     values["layoutVersion"] = str(info.layout_version)
     return format_properties(values, now)
+
+
+def _accepted(values: dict[str, str], source: str, of: Collection[str]) -> str:
+    """Return the storage type, which decides whether anything else in the file, or a repair, concerns us."""
+    found = values.get("storageType")
+    if found is None:
+        raise VersionFileError(
+            f"{source}: storageType is missing",
+            hint=f"Find out which node uses the directory. Only for one of these types: {', '.join(sorted(of))}, copy "
+            "VERSION from a healthy storage directory of the same node there.",
+        )
+    if found not in of:
+        raise ForeignDirectoryError(
+            f"{source} is that of a {found}, not of a {' or '.join(sorted(of))}",
+            hint="Name another directory. This one was not changed.",
+        )
+    return found
 
 
 def _text(values: dict[str, str], key: str, source: str) -> str:

@@ -8,6 +8,7 @@ import logging
 import os
 import socket
 import threading
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 from struct import Struct
@@ -15,6 +16,7 @@ from typing import Self
 
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import error_text
+from hadoop_common.storage_info import NAME_NODE, refuse_foreign
 
 LOCK_FILE = "in_use.lock"
 _MAX_HOLDER = 256
@@ -60,11 +62,13 @@ class StorageLock:
 
     A POSIX record lock covers the whole of `<directory>/in_use.lock`, as with Java's FileChannel.tryLock, so a NameNode
     and this program exclude each other. Release removes the file, as a NameNode does at its exit. A process that opened
-    the file before finds that it has locked a file without a name, and retries.
+    the file before finds that it has locked a file without a name, and retries. A directory with a VERSION of a node
+    of another type than `of` is refused unchanged.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, of: Collection[str] = (NAME_NODE,)) -> None:
         self.directory = directory
+        self._of = of
         self._descriptor: int | None = None
         self._key = (0, 0)
 
@@ -81,9 +85,11 @@ class StorageLock:
         """Take the lock, or fail at once.
 
         Raises:
+            ForeignDirectoryError: the directory belongs to another type of node.
             StorageInUseError: another process, or another object of this process, holds it.
             StorageError: the file cannot be created.
         """
+        refuse_foreign(self.directory, self._of)
         try:
             info = self.directory.stat()
             self._reserve((info.st_dev, info.st_ino))

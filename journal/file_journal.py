@@ -128,7 +128,7 @@ class FileJournal:
         if not any(each.name == VERSION for each in self.folder.iterdir()):
             hint = "Copy VERSION from another directory of the same NameNode. Format a directory only if it is empty."
             raise JournalError("the journal is not formatted: VERSION is missing", file=str(self.folder), hint=hint)
-        found = read_version(path)
+        found = read_version(path, of=(namespace.storage_type,))
         check_same_namespace(namespace, found, path)
 
     def _clear(self) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import error_text
-from hadoop_common.storage_info import StorageInfo
+from hadoop_common.storage_info import JOURNAL_NODE, NAME_NODE, StorageInfo
 from hadoop_common.storage_lock import StorageInUseError, StorageLock
 from journal.errors import JournalError, JournalInUseError, JournalStorageError
 
@@ -24,7 +24,7 @@ class WriterLock:
     """
 
     def __init__(self, directory: Path, lock: StorageLock | None) -> None:
-        self._lock = StorageLock(directory) if lock is None else lock
+        self._lock = StorageLock(directory, of=(JOURNAL_NODE, NAME_NODE)) if lock is None else lock
         self._owned = lock is None
 
     def take(self) -> None:

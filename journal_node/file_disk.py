@@ -20,6 +20,7 @@ from hadoop_common.durable import (
 )
 from hadoop_common.file_faults import file_faults
 from hadoop_common.regular_file import open_regular, read_regular
+from hadoop_common.storage_info import JOURNAL_NODE
 from hadoop_common.storage_lock import StorageLock
 from journal.primitives import Buffer
 from journal.segment_file import map_file
@@ -62,7 +63,7 @@ class FileDisk:
 
     def lock(self) -> None:
         if self._lock is None and self._root.is_dir():
-            lock = StorageLock(self._root)
+            lock = StorageLock(self._root, of=(JOURNAL_NODE,))
             lock.acquire()
             self._lock = lock
 

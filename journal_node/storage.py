@@ -190,12 +190,9 @@ class JournalStorage:
             return None
         source = f"{self.location}/{name}"
         try:
-            info = parse_version(self.disk.read(name), source)
+            return parse_version(self.disk.read(name), source, of=(JOURNAL_NODE,))
         except HdfsError as error:
             raise InconsistentStorageError(error.message) from error
-        if info.storage_type != JOURNAL_NODE:
-            raise InconsistentStorageError(f"{source} is of a {info.storage_type}, not of a {JOURNAL_NODE}")
-        return info
 
     def _number(self, name: str) -> int:
         if not self.disk.exists(name):

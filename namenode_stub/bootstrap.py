@@ -14,6 +14,7 @@ from checkpointer.storage.formatting import format_directory, make_directory
 from hadoop_common.configuration import Configuration
 from hadoop_common.errors import StorageError
 from hadoop_common.names import VERSION
+from hadoop_common.storage_info import refuse_foreign
 from hadoop_common.storage_lock import StorageLock
 from namenode_stub.config import StubConfig, stub_config
 from site_config.checkpoint_config import CheckpointConfig, Role
@@ -34,6 +35,8 @@ def bootstrap_standby(configuration: Configuration, *, force: bool = False) -> i
         ConfigurationError: the configuration names no other NameNode, or no shared edits.
     """
     own = stub_config(configuration)
+    for directory in own.own_directories:
+        refuse_foreign(directory)
     config = CheckpointConfig.from_configuration(configuration, Role.STANDBY)
     storage = StorageDirectories(config.image_directories, permission=config.storage_permission)
     storage.lock()

@@ -8,12 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from engine.settings import MergeSettings, ReplayRules
 from hadoop_common.access import AccessRules
 from hadoop_common.addresses import host_port
-from hadoop_common.config_key import ConfigKey, bound
+from hadoop_common.config_key import bound
 from hadoop_common.configuration import (
     Configuration,
     ConfigurationError,
@@ -30,10 +30,20 @@ from journal.quorum import settings as quorum_keys
 from journal.quorum.settings import QuorumSettings
 from journal.shared_edits import directory_of, shared_edits
 from site_config import keys, merge_keys
-from site_config.addresses import RPC_PORT, Identity, address, identity, namenode_rpc, namenode_urls, parse_host_port
+from site_config.addresses import (
+    RPC_PORT,
+    Identity,
+    address,
+    identity,
+    namenode_rpc,
+    namenode_urls,
+    parse_host_port,
+    scoped_key,
+)
 from site_config.archive_settings import ArchiveSettings
 from site_config.changed_keys import texts
 from site_config.engine_settings import EngineSettings, engine_settings
+from site_config.journal_node_keys import JOURNALNODE_EDITS_DIR
 from site_config.kerberos import KerberosSettings, ProcessKind
 from site_config.leadership import LeaderSettings, leader_settings
 from site_config.merge_settings import image_codec, memory_limit, replay_rules, sub_section_rule
@@ -42,6 +52,9 @@ from site_config.reader import AddressKeys, SettingsReader
 
 T = TypeVar("T")
 
+_DATA_DIR = "dfs.datanode.data.dir"
+# a DataNode's directory may begin with the kind of its storage: [SSD]file:///data
+_STORAGE_KIND = re.compile(r"^\[\w+\]")
 _MODE_BITS = (0o400, 0o200, 0o100, 0o040, 0o020, 0o010, 0o004, 0o002, 0o001)
 
 
@@ -307,8 +320,7 @@ class _CheckpointReader(SettingsReader):
             found = tuple(key.read(self.settings, name))
             if not found:
                 raise self.error(name, "names no directory")
-            if self._role is Role.SECONDARY:
-                self._refuse_namenode_directories(found, name)
+            self._refuse_directories_of_others(found, name)
             return found
 
         return self.take(directories, ())
@@ -321,7 +333,7 @@ class _CheckpointReader(SettingsReader):
             # the default ignores a directory that is set for this nameservice only
             found = keys.CHECKPOINT_DIR.read(self.settings, self.scoped(keys.CHECKPOINT_DIR))
         else:
-            self._refuse_namenode_directories(found, self.scoped(keys.CHECKPOINT_EDITS_DIR))
+            self._refuse_directories_of_others(found, self.scoped(keys.CHECKPOINT_EDITS_DIR))
         return tuple(found)
 
     def _restore_directories(self) -> bool:
@@ -330,19 +342,26 @@ class _CheckpointReader(SettingsReader):
             return True
         return self.get(keys.NAME_DIR_RESTORE)
 
-    def _refuse_namenode_directories(self, found: Sequence[Path], name: str) -> None:
-        """Check that the secondary's directories are not the NameNode's own, by whatever path."""
-        for key in (keys.NAME_DIR, EDITS_DIR):
-            own = {path.resolve() for path in self._local_paths(key)}
-            if both := next((path for path in found if path.resolve() in own), None):
-                raise self.error(name, f"names {both}, which is a NameNode's own by {key.name}")
+    def _refuse_directories_of_others(self, found: Sequence[Path], name: str) -> None:
+        """Check that directories are not those of another node on this host, by whatever path.
 
-    def _local_paths(self, key: ConfigKey[Any]) -> Iterator[Path]:
-        """Yield the local directories of a NameNode; faults in the others do not concern this node."""
+        A standby and a backup node have the keys of a NameNode.
+        """
+        owners = [(JOURNALNODE_EDITS_DIR.name, "", "JournalNode"), (_DATA_DIR, "", "DataNode")]
+        if self._role is Role.SECONDARY:
+            owners += [(key.name, key.default, "NameNode") for key in (keys.NAME_DIR, EDITS_DIR)]
+        for key, default, owner in owners:
+            own = {path.resolve() for path in self._local_paths(key, default)}
+            if both := next((path for path in found if path.resolve() in own), None):
+                raise self.error(name, f"names {both}, which is a {owner}'s own by {key}")
+
+    def _local_paths(self, key: str, default: str) -> Iterator[Path]:
+        """Yield the local directories of another node; faults in the others do not concern this node."""
+        name = scoped_key(self.settings, key, self.who.nameservice, self.who.own_id)
         with suppress(ConfigurationError):
-            for item in self.settings.get_list(self.scoped(key), key.default):
+            for item in self.settings.get_list(name, default):
                 with suppress(ValueError):
-                    yield local_path(item)
+                    yield local_path(_STORAGE_KIND.sub("", item))
 
     def _shared_edits(self) -> str:
         if self._role is not Role.STANDBY:

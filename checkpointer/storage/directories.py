@@ -60,7 +60,7 @@ from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import VERSION
 from hadoop_common.recurring_fault import Alarm, RecurringFault
-from hadoop_common.storage_info import StorageInfo, VersionFileError
+from hadoop_common.storage_info import ForeignDirectoryError, StorageInfo, VersionFileError
 from hadoop_common.storage_lock import StorageInUseError, StorageLock
 
 _LOG = logging.getLogger(__name__)
@@ -71,10 +71,6 @@ _NO_MOUNT = (
     "Mount its file system. If the disk is new, or the contents were moved away, create an empty folder `current` in "
     "the directory: then it is formatted."
 )
-
-
-class ForeignDirectoryError(StorageError):
-    """A storage directory that belongs to another node, running or not."""
 
 
 class StorageDirectories:

@@ -12,7 +12,7 @@ from hadoop_common.cli.output import EXISTING_FILE, conf_option, echo, echo_json
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import VERSION
 from hadoop_common.quantities import counted
-from hadoop_common.storage_info import StorageInfo, read_version
+from hadoop_common.storage_info import JOURNAL_NODE, NAME_NODE, StorageInfo, read_version
 from journal.binary_codec import NEWEST_LAYOUT
 from journal.bookkeeper.bookkeeper_journal import BookKeeperJournal
 from journal.cli.edits_argument import opened
@@ -71,7 +71,7 @@ def command(
     """
     if force and resume:
         raise click.UsageError("--force starts over, --resume continues: give one of them.")
-    given = None if version_file is None else read_version(version_file)
+    given = None if version_file is None else read_version(version_file, of=(JOURNAL_NODE, NAME_NODE))
     with closing(opened(_uri(source_uri), conf_dir, given)) as source:
         namespace = given or _namespace_of(source)
         with closing(opened(_uri(target_uri), conf_dir, namespace)) as target:
@@ -120,7 +120,7 @@ def _namespace_of(journal: Journal) -> StorageInfo:
 
 def _version_of(path: Path) -> StorageInfo | None:
     try:
-        return read_version(path)
+        return read_version(path, of=(JOURNAL_NODE, NAME_NODE))
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -14,8 +14,9 @@ from checkpointer.errors import RoleGaveUpError
 from engine.settings import ReplayRules
 from hadoop_common.configuration import ConfigurationError
 from hadoop_common.errors import StorageError
-from hadoop_common.names import image_name, inprogress_name
-from hadoop_common.storage_info import parse_version
+from hadoop_common.names import image_name, inprogress_name, segment_name
+from hadoop_common.storage_info import ForeignDirectoryError, parse_version
+from namenode_stub.formatting import format_storage, new_storage_info
 from servlets.status import TriggerState
 from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.secondary_support import (
@@ -27,6 +28,7 @@ from tests.checkpointer.secondary_support import (
     segment_names,
     sound,
 )
+from tests.cli_runner import fingerprint, run_cli
 from tests.recorded_cases import replications
 
 HEAD = ["getTransactionId", "versionRequest", "rollEditLog", "getEditLogManifest"]
@@ -206,6 +208,25 @@ def test_a_directory_of_unknown_files_is_refused(node: FakeNamenode, tmp_path: P
         (tmp_path / "secondary/current" / name).unlink()
     with pytest.raises(StorageError, match="no VERSION names their namespace"):
         Secondary.of(tmp_path, node).role.open()
+
+
+@pytest.mark.parametrize("kind", ["JOURNAL_NODE", "DATA_NODE"])
+def test_the_directory_of_another_node_is_refused_unchanged(node: FakeNamenode, tmp_path: Path, kind: str) -> None:
+    current = tmp_path / "secondary" / "current"
+    current.mkdir(parents=True)
+    text = f"storageType={kind}\nclusterID=CID\nnamespaceID=1\ncTime=0\nlayoutVersion=-57\n"
+    (current / "VERSION").write_text(text)
+    (current / segment_name(1, 3)).write_bytes(b"")
+    before = fingerprint(tmp_path / "secondary")
+    with pytest.raises(ForeignDirectoryError, match=f"VERSION is that of a {kind}") as caught:
+        Secondary.of(tmp_path, node).role.open()
+    assert "was not changed" in caught.value.hint
+    for options in ((), ("--dry-run",)):
+        outcome = run_cli("merge", tmp_path / "secondary", *options)
+        assert (outcome.code, f"is that of a {kind}" in outcome.err) == (6, True)
+    with pytest.raises(ForeignDirectoryError):
+        format_storage([tmp_path / "other"], [tmp_path / "secondary"], new_storage_info(-67), force=True)
+    assert fingerprint(tmp_path / "secondary") == before
 
 
 @pytest.mark.parametrize("evidence", ["seen_txid", "open segment"])

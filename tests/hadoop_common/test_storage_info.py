@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from hadoop_common.errors import EXIT_STORAGE
 from hadoop_common.properties import format_properties, parse_properties
-from hadoop_common.storage_info import JOURNAL_NODE, StorageInfo, VersionFileError, format_version, parse_version
+from hadoop_common.storage_info import (
+    JOURNAL_NODE,
+    ForeignDirectoryError,
+    StorageInfo,
+    VersionFileError,
+    format_version,
+    parse_version,
+)
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 NOW = datetime(2026, 11, 21, 2, 20, 32, tzinfo=UTC)
@@ -45,7 +52,14 @@ def test_journal_node_has_no_block_pool() -> None:
     info = StorageInfo(-63, 1, 0, "CID", storage_type=JOURNAL_NODE)
     text = format_version(info, NOW)
     assert b"blockpoolID" not in text
-    assert parse_version(text, "VERSION") == info
+    assert parse_version(text, "VERSION", of=(JOURNAL_NODE,)) == info
+
+
+def test_the_type_of_node_is_judged_first() -> None:
+    for kind in ("DATA_NODE", JOURNAL_NODE):
+        with pytest.raises(ForeignDirectoryError, match=f"VERSION is that of a {kind}, not of a NAME_NODE") as caught:
+            parse_version(f"storageType={kind}\n".encode(), "VERSION")
+        assert "Copy" not in caught.value.hint
 
 
 def test_colon_string() -> None:

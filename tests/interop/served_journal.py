@@ -10,7 +10,7 @@ from typing import Any
 
 import requests
 
-from hadoop_common.storage_info import StorageInfo, parse_version
+from hadoop_common.storage_info import JOURNAL_NODE, StorageInfo, parse_version
 from hadoop_rpc.qjournal_protocol import QJournalClient, inter_qjournal_service, qjournal_service
 from hadoop_rpc.server import RpcServer
 from journal_node.file_disk import below
@@ -77,5 +77,5 @@ def content(current: Path) -> dict[str, bytes]:
 
 
 def version(current: Path) -> StorageInfo:
-    found = parse_version((current / "VERSION").read_bytes(), str(current))
+    found = parse_version((current / "VERSION").read_bytes(), str(current), of=(JOURNAL_NODE,))
     return found if SERVER.journal_keeps_layout else replace(found, layout_version=NAMESPACE.layout_version)

@@ -169,7 +169,7 @@ _HOLD = """
 import sys
 from pathlib import Path
 from hadoop_common.storage_lock import StorageLock
-with StorageLock(Path(sys.argv[1])):
+with StorageLock(Path(sys.argv[1]), of=["JOURNAL_NODE"]):
     print("held", flush=True)
     sys.stdin.read()
 """

@@ -18,6 +18,7 @@ import requests
 
 from hadoop_common.configuration import Configuration
 from hadoop_common.errors import HdfsError, StorageError
+from hadoop_common.storage_info import JOURNAL_NODE
 from hadoop_common.storage_lock import StorageLock
 from hadoop_rpc.errors import JavaIOError, RpcConnectionError
 from hadoop_rpc.qjournal_protocol import InterQJournalClient, QJournalClient
@@ -207,7 +208,10 @@ def test_a_damaged_journal_does_not_keep_others_from_being_served(
         with pytest.raises(JavaIOError, match=r"journal j1 is damaged: .*; next: `checkpointer journalnode format"):
             client.get_journal_state(JOURNAL)
         # later calls leave its lock to `journalnode format`
-        with StorageLock(place.current.parent), pytest.raises(JavaIOError, match="journal j1 is damaged"):
+        with (
+            StorageLock(place.current.parent, of=(JOURNAL_NODE,)),
+            pytest.raises(JavaIOError, match="journal j1 is damaged"),
+        ):
             client.get_journal_state(JOURNAL)
         advice = "journalnode format --conf DIR --from-peers --journal j1"
         (line,) = [line for line in caplog.messages if "journal j1 is not served" in line]
@@ -258,7 +262,7 @@ def test_a_damaged_journal_is_left_alone_while_too_few_peers_answer(places: list
     few = run_cli("journalnode", "format", "--conf", conf_of(place, places), "--from-peers")
     assert (few.code, "2 of the other JournalNodes have to answer, but 0 do" in few.err) == (7, True)
     assert sorted(path.name for path in place.current.iterdir()) == before
-    with StorageLock(place.current.parent):
+    with StorageLock(place.current.parent, of=(JOURNAL_NODE,)):
         locked = run_cli("journalnode", "format", "--conf", conf_of(place, places), "--from-peers")
     assert (locked.code, "held by" in locked.err) == (6, True)
 
@@ -271,7 +275,7 @@ def test_format_names_what_is_missing(formatted_pair: list[Place], tmp_path: Pat
     unknown = run_cli("journalnode", "format", "--conf", conf, "--from-peers", "--journal", "j9")
     assert (unknown.code, "names no journal j9" in unknown.err) == (7, True)
     (new.root / "journal" / JOURNAL).mkdir(parents=True)
-    with StorageLock(new.root / "journal" / JOURNAL):
+    with StorageLock(new.root / "journal" / JOURNAL, of=(JOURNAL_NODE,)):
         locked = run_cli("journalnode", "format", "--conf", conf, "--from-peers")
     assert (locked.code, "held by" in locked.err, "next: A JournalNode " in locked.err) == (6, True, True)
     lonely = [new, Place.new(tmp_path / "d"), Place.new(tmp_path / "e")]
@@ -375,7 +379,7 @@ def test_what_keeps_a_node_from_starting_is_told(places: list[Place], tmp_path: 
     assert (refused.code, "dfs.journalnode.handler.count" in refused.err) == (2, True)
     (place.root / "journal" / JOURNAL).mkdir(parents=True)
     with (
-        StorageLock(place.root / "journal" / JOURNAL),
+        StorageLock(place.root / "journal" / JOURNAL, of=(JOURNAL_NODE,)),
         pytest.raises(StorageError, match="held by"),
         JournalNodeServer(config_of(properties(place, [place]))),
     ):

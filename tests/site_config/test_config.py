@@ -87,6 +87,13 @@ def test_a_checkpoint_directory_that_is_a_namenodes_own(tmp_path: Path) -> None:
     assert config({**own, "dfs.namenode.checkpoint.dir": f"{tmp_path}/name"}, Role.STANDBY)
 
 
+def test_directories_of_journal_and_data_nodes_are_refused(tmp_path: Path) -> None:
+    shared = str(tmp_path / "shared")
+    for key, value in (("dfs.journalnode.edits.dir", shared), ("dfs.datanode.data.dir", f"/a,[SSD]file://{shared}")):
+        for role, own in ((Role.SECONDARY, "dfs.namenode.checkpoint.dir"), (Role.STANDBY, "dfs.namenode.name.dir")):
+            assert f"own by {key}" in faults({**SINGLE, key: value, own: shared}, role)[own]
+
+
 def test_an_ha_nameservice() -> None:
     found = config(HA)
     assert found.namenode_http_addresses == ("http://host1:9870", "http://host2:9870")

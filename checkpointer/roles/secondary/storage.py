@@ -8,14 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from checkpointer.roles.role import IN_USE
-from checkpointer.storage.directories import ForeignDirectoryError, StorageDirectories
+from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.disk_space import SPACE_HINT, space_shortage
 from checkpointer.storage.inspector import StorageDirectory, directory_fault, inspect
 from checkpointer.storage.usable_images import ImageCopy, content_fault, latest_image, with_usable_images
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import VERSION, image_name
-from hadoop_common.storage_info import StorageInfo
+from hadoop_common.storage_info import ForeignDirectoryError, StorageInfo
 from journal.segment_file import EditLogSegment, list_segments
 from site_config.keys import CHECKPOINT_DIR
 

@@ -12,7 +12,7 @@ from checkpointer.storage.inspector import read_storage_info
 from engine.in_progress_segments import examine_in_progress_segment
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import error_text
-from hadoop_common.storage_info import StorageInfo
+from hadoop_common.storage_info import ForeignDirectoryError, StorageInfo
 from journal.errors import JournalError, TransactionGapError
 from journal.journal import ReadableSegment
 from journal.ops import EditOp
@@ -167,6 +167,8 @@ class FolderEdits:
     def open(self, namespace: StorageInfo) -> None:
         try:
             theirs = self.version()
+        except ForeignDirectoryError:
+            raise
         except StorageError as error:
             _LOG.warning("the namespace of the shared directory is not known: %s", error)
             return
