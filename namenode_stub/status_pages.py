@@ -106,6 +106,7 @@ class StatusPages:
             started_at=self._resources.started_at,
             address=self._resources.addresses().rpc,
             hostname=socket.gethostname(),
+            security_enabled=self._resources.config.kerberos is not None,
         )
         ha_state = _FAILED if self._resources.fail_stop.reason else self._state.role
         bean = fs_namesystem_bean(self._measured(), facts, ha_state=ha_state)

@@ -21,6 +21,7 @@ class NodeFacts:
         namenode: host:port of the NameNode's RPC server, which a secondary reports as its own HostAndPort.
         address: host:port of this node itself.
         started_at: seconds since the epoch.
+        security_enabled: whether the cluster uses Kerberos.
         checkpoint_directories: URIs or paths of dfs.namenode.checkpoint.dir (or dfs.namenode.name.dir).
         edits_directories: of dfs.namenode.checkpoint.edits.dir.
         compile_info: "DATE by USER from BRANCH".
@@ -28,13 +29,13 @@ class NodeFacts:
 
     software_version: str
     started_at: float
+    security_enabled: bool
     namenode: str = ""
     address: str = ""
     hostname: str = ""
     checkpoint_directories: Sequence[str] = ()
     edits_directories: Sequence[str] = ()
     compile_info: str = ""
-    security_enabled: bool = False
 
 
 def daemon_beans(state: NodeState, facts: NodeFacts) -> list[Bean]:

@@ -125,6 +125,7 @@ def _facts(config: CheckpointConfig) -> NodeFacts:
     return NodeFacts(
         software_version=product_version(),
         started_at=time.time(),
+        security_enabled=config.kerberos is not None,
         namenode=host_port(*config.namenode_rpc_addresses[0]) if config.namenode_rpc_addresses else "",
         address=host_port(host, port),
         hostname=socket.gethostname(),

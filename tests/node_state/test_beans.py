@@ -21,6 +21,7 @@ from servlets.jmx import Bean, jmx_blueprint
 FACTS = NodeFacts(
     software_version="1.2.3",
     started_at=1000.5,
+    security_enabled=True,
     namenode="nn1.example.org:8020",
     address="snn.example.org:9868",
     hostname="snn.example.org",
@@ -140,7 +141,7 @@ def test_secondary():
     assert bean.name == "Hadoop:service=SecondaryNameNode,name=SecondaryNameNodeInfo"
     assert bean.attributes == {
         "HostAndPort": "nn1.example.org:8020",
-        "SecurityEnabled": False,
+        "SecurityEnabled": True,
         "StartTime": 1000500,
         "LastCheckpointTime": 2000250,
         "LastCheckpointDeltaMs": 12500,

@@ -35,7 +35,7 @@ NEW_IMAGE = CASE / "after" / image_name(NEW_TXID)
 SEGMENT = CASE / "before" / segment_name(52, 289)
 INFO = StorageInfo(-63, 980837346, 0, "CID-490043dd-2883-4159-8622-25b8355351da", "BP-1")
 STATE = NodeState(role="standby", image_txid=1, journal_txid=2)
-FACTS = NodeFacts(software_version="1", started_at=0.0)
+FACTS = NodeFacts(software_version="1", started_at=0.0, security_enabled=False)
 OTHER_INFO = StorageInfo(-63, 7, 0, "CID-other", "BP-1")
 
 
