@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -17,6 +20,7 @@ from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_home import SERVER
 from tests.interop.hadoop_process import wait_until
 from tests.interop.our_daemon import STANDBY_SETTINGS, OurDaemon
+from tests.interop.read_clients import READ_CLIENTS, Answer
 from tests.interop.shell_scripts import ASKED, MADE, lines
 
 pytestmark = [pytest.mark.interop, pytest.mark.deep]
@@ -91,6 +95,8 @@ REFUSED = """
 """
 
 
+NAMESPACES = 50
+EC_ADMIN = "org.apache.hadoop.hdfs.tools.ECAdmin"
 OBSERVER_READS = "org.apache.hadoop.hdfs.server.namenode.ha.ObserverReadProxyProvider"
 
 
@@ -101,6 +107,8 @@ class Clients:
     served: dict[str, HdfsClient]
     active: HdfsClient
     failover: HdfsClient
+    served_address: str
+    active_address: str
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +147,43 @@ def clients(tmp_path_factory: pytest.TempPathFactory, client_jvm: ClientJvm) -> 
                 served["observer"] = client_jvm.of(client_conf(root / "observer", reading))
             wait_until(lambda: served["hdfs"].shell("-test", "-d", "/done").code == 0, "the standby has all edits")
             backwards = {**pair.client_conf.properties, "dfs.ha.namenodes.ns1": "nn2,nn1"}
-            yield Clients(served, active, client_jvm.of(client_conf(root / "failover", backwards)))
+            failover = client_jvm.of(client_conf(root / "failover", backwards))
+            theirs = pair.nn1.conf["dfs.namenode.rpc-address.ns1.nn1"]
+            yield Clients(served, active, failover, rpc, theirs)
+
+
+@pytest.fixture(scope="module")
+def random_namespaces(clients: Clients) -> range:
+    """Make the random namespaces /r0, /r1, ..., and return their numbers."""
+    for number in range(NAMESPACES):
+        make_random(clients.active, number)
+    clients.active.shell("-mkdir", "/random").checked()
+    wait_until(lambda: clients.served["hdfs"].shell("-test", "-d", "/random").code == 0, "the standby has all edits")
+    return range(NAMESPACES)
+
+
+def make_random(active: HdfsClient, number: int) -> None:
+    """Make the random namespace /rNUMBER, with snapshots, ACLs, quotas and, in Hadoop 3, erasure coding."""
+    top, chance = f"/r{number}", random.Random(number)
+    below = f"{top}/t0"
+    active.shell("-mkdir", "-p", f"{top}/coded/d").checked()
+    active.load(60, seed=number, path=top, threads=1)
+    if SERVER.is_3:
+        # no coded files in snapshots: Hadoop's own NameNodes fail at the deletion of some
+        for path in (f"{top}/coded", max(active.namespace(below)) if number % 2 else f"{top}/coded/d"):
+            active.tool(EC_ADMIN, "-setPolicy", "-path", path, "-policy", "RS-6-3-1024k")
+    active.shell("-touchz", f"{top}/coded/f", f"{top}/coded/d/g").checked()
+    for path in chance.sample(sorted(active.namespace(below)), 3):
+        active.shell("-setfacl", "-m", f"user:erin:{chance.choice(['---', 'r-x', 'rwx'])}", path)
+        active.shell("-chmod", chance.choice(["700", "751", "1777"]), path)
+    active.admin("-setQuota", "10000", top).checked()
+    active.admin("-setSpaceQuota", "1t", below).checked()
+    active.shell("-createSnapshot", below, "last").checked()
+    for path in chance.sample(sorted(active.namespace(below)), 8):
+        if path != below and ".snapshot" not in path:
+            target = f"{below}/moved{chance.randrange(9)}"
+            # some no longer exist
+            active.shell(*(["-rm", "-r", path] if chance.random() < 0.5 else ["-mv", path, target]))
 
 
 def client_conf(root: Path, properties: Mapping[str, str]) -> HadoopConf:
@@ -149,10 +193,30 @@ def client_conf(root: Path, properties: Mapping[str, str]) -> HadoopConf:
     return found
 
 
-def shown(result: CommandResult) -> tuple[int, str, str]:
-    """Return what a client shows; Hadoop 2 takes the times of snapshots from its clock at replay."""
-    out = result.out if SERVER.is_3 else re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "TIME", result.out)
-    return result.code, out, result.err
+@pytest.mark.parametrize("name", READ_CLIENTS)
+def test_clients_get_the_same_lines_on_random_namespaces(
+    clients: Clients, random_namespaces: range, name: str, tmp_path: Path
+) -> None:
+    client, differing = READ_CLIENTS[name], []
+    with ExitStack() as stack:
+        ask = client.start(stack, tmp_path)
+        for number in random_namespaces:
+            for words, user in itertools.product(client.commands(f"/r{number}"), ("", "erin")):
+                addresses = clients.served_address, clients.active_address
+                ours, theirs = (without_times(*ask(each, user, words)) for each in addresses)
+                if ours != theirs:
+                    differing.append((words, user, ours, theirs))
+    assert not differing, differing[:3]
+
+
+def shown(result: CommandResult) -> Answer:
+    """Return what a client shows, see `without_times`."""
+    return without_times(result.code, result.out, result.err)
+
+
+def without_times(code: int, out: str, err: str) -> Answer:
+    """Return an answer; Hadoop 2 takes the times of snapshots from its clock at replay."""
+    return code, out if SERVER.is_3 else re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "TIME", out), err
 
 
 if SERVER.is_3:
