@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+from hadoop_common.configuration_errors import NO_FILE
 from hadoop_common.quantities import (
     parse_bool,
+    parse_count,
     parse_float,
     parse_int,
     parse_limit,
@@ -24,6 +26,9 @@ T = TypeVar("T")
 _KEY, _SCOPED = "key", "scoped"
 
 ABSENT = "(absent)"
+
+_OWN = "checkpointer."
+"""Prefix of keys that Hadoop does not have, whose values must be right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +71,23 @@ def count_of(unit: str) -> ValueType[int]:
     return parsed(unit, parse_int)
 
 
-COUNT, TRANSACTIONS = count_of("count"), count_of("transactions")
+def _switch(settings: Configuration, name: str, default: str) -> bool | None:
+    """Read a switch; as Hadoop (Configuration.getBoolean), take the default for another word, with a warning."""
+    given = settings.get(name, default)
+    if given.lower() in ("true", "false") or settings.source(name) == NO_FILE or name.startswith(_OWN):
+        return settings.parsed(name, default, parse_bool)
+    if given:
+        settings.warn(settings.fault(name, f"is neither true nor false; as in Hadoop, the default {default} applies"))
+    return parse_bool(default) if default else None
+
+
+COUNT, TRANSACTIONS = parsed("count", parse_count), count_of("transactions")
 NETWORKS = parsed("networks", parse_networks)
 FACTOR = parsed("factor", parse_float)
-SWITCH = parsed("switch", parse_bool)
-OPTIONAL_SWITCH = _optional("switch", parse_bool)
+SWITCH = ValueType("switch", lambda settings, name, default: bool(_switch(settings, name, default)))
+OPTIONAL_SWITCH: ValueType[bool | None] = ValueType(
+    "switch", lambda settings, name, default: _switch(settings, name, default) if settings.get(name, default) else None
+)
 SECONDS = parsed("s", lambda value: parse_time(value, "s"))
 MILLISECONDS = parsed("ms", lambda value: parse_time(value, "ms"))
 """Seconds; a bare number is in milliseconds."""

@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import TypeVar, overload
 from urllib.parse import unquote, urlsplit
 
-from hadoop_common.configuration_errors import ConfigurationError, ConfigurationFault, FaultCollector, shown_value
+from hadoop_common.configuration_errors import (
+    NO_FILE,
+    ConfigurationError,
+    ConfigurationFault,
+    FaultCollector,
+    shown_value,
+)
 from hadoop_common.configuration_xml import Property, read_properties
 from hadoop_common.hadoop_keys import SET_BY_HDFS_DEFAULT, current_name
 from hadoop_common.substitution import has_variable, substitute, system_properties
@@ -97,9 +103,9 @@ class Configuration:
         return sorted(self._values)
 
     def source(self, key: str) -> str:
-        """Return the file that set `key`, or `(default)`."""
+        """Return the file that set `key`, or NO_FILE."""
         found = self._values.get(current_name(key))
-        return "(default)" if found is None else found.source
+        return NO_FILE if found is None else found.source
 
     def written_name(self, key: str) -> str:
         """Return the name by which a file sets `key`, possibly a deprecated one; `key` itself if no file does."""
@@ -159,6 +165,10 @@ class Configuration:
         """Return a fault of `key` with the file that sets it and, unless `value` is given, its current value."""
         shown = self._raw(current_name(key)) if value is None else value
         return ConfigurationFault(self.source(key), problem, key, shown and shown_value(key, shown))
+
+    def warn(self, fault: ConfigurationFault) -> None:
+        """Add a warning about a value that Hadoop replaces by the default."""
+        self._warnings[str(fault)] = None
 
     def _add(self, properties: Iterable[Property]) -> None:
         for each in properties:

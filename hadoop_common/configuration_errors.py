@@ -25,6 +25,10 @@ def shown_value(key: str, value: str) -> str:
     return HIDDEN if _SECRET.search(key) else without_password(value)
 
 
+NO_FILE = "(default)"
+"""Source of a key that no file sets."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigurationFault:
     """One fault. `source` is the file that sets `key`; `value` is None if no value is given."""
@@ -36,7 +40,8 @@ class ConfigurationFault:
 
     def __str__(self) -> str:
         setting = self.key if self.value is None else f"{self.key}={self.value!r}"
-        return ": ".join(part for part in (self.source, setting, self.problem) if part)
+        source = "" if self.source == NO_FILE else self.source
+        return ": ".join(part for part in (source, setting, self.problem) if part)
 
 
 class ConfigurationError(HdfsError):

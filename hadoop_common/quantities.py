@@ -13,7 +13,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _UNIT_SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZE_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50, "e": 60}
-_TIME = re.compile(r"([+-]?[0-9]+)\s*(ns|us|ms|s|m|h|d)?", re.IGNORECASE)
+_TIME = re.compile(r"([+-]?[0-9]+)(ns|us|ms|s|m|h|d)?", re.IGNORECASE)
 _SIZE = re.compile(r"([+-]?[0-9]+)([kmgtpe]?)", re.IGNORECASE)
 _DECIMAL = re.compile(r"[+-]?[0-9]+")
 _HEXADECIMAL = re.compile(r"(-?)0x([0-9a-f]+)", re.IGNORECASE)
@@ -45,6 +45,14 @@ def parse_int(text: str) -> int:
     if _DECIMAL.fullmatch(text) is None:
         raise ValueError("is not an integer")
     return _long(int(text))
+
+
+def parse_count(text: str) -> int:
+    """Parse a number as `parse_int`, of 32 bits (Configuration.getInt)."""
+    number = parse_int(text)
+    if not -(1 << 31) <= number < 1 << 31:
+        raise ValueError("does not fit 32 bits")
+    return number
 
 
 def parse_float(text: str) -> float:

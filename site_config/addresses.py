@@ -150,9 +150,15 @@ def _url(configuration: Configuration, nameservice: str, namenode: str, policy: 
     host, port = address(configuration, key, base.port)
     if host in WILDCARDS:
         host = _host_of_rpc(configuration, nameservice, namenode, key)
+    port = _port_of_server(configuration, key, port)
+    return f"{'https' if secure else 'http'}://{host_port(host, port)}"
+
+
+def _port_of_server(configuration: Configuration, key: str, port: int) -> int:
+    """Return the port of a server that is not ours; raise ConfigurationError for 0."""
     if not port:
         raise ConfigurationError([configuration.fault(key, "has port 0, to which clients cannot connect")])
-    return f"{'https' if secure else 'http'}://{host_port(host, port)}"
+    return port
 
 
 def namenode_rpc(configuration: Configuration, who: Identity) -> tuple[tuple[str, int], ...]:
@@ -176,10 +182,10 @@ def _rpc_address(configuration: Configuration, nameservice: str, namenode: str) 
         host, port = address(configuration, key, RPC_PORT)
         if host in WILDCARDS:
             host = _host_of_rpc(configuration, nameservice, namenode, key)
-        return host, port
+        return host, _port_of_server(configuration, key, port)
     host, port = default_fs(configuration)
     if not namenode and host not in ("", nameservice):
-        return host, port
+        return host, _port_of_server(configuration, keys.DEFAULT_FS.name, port)
     # last resort: Hadoop's default port on the host of the HTTP address
     http_key = scoped_key(configuration, keys.HTTP_ADDRESS.name, nameservice, namenode)
     host, _ = address(configuration, http_key, 0)

@@ -328,12 +328,12 @@ class _CheckpointReader(SettingsReader):
     def _edits_directories(self) -> tuple[Path, ...]:
         if self._role is not Role.SECONDARY:
             return ()
-        found = keys.CHECKPOINT_EDITS_DIR.read(self.settings, self.scoped(keys.CHECKPOINT_EDITS_DIR))
-        if found == keys.CHECKPOINT_DIR.read(self.settings):
+        name = self.scoped(keys.CHECKPOINT_EDITS_DIR)
+        if name not in self.settings:
             # the default ignores a directory that is set for this nameservice only
-            found = keys.CHECKPOINT_DIR.read(self.settings, self.scoped(keys.CHECKPOINT_DIR))
-        else:
-            self._refuse_directories_of_others(found, self.scoped(keys.CHECKPOINT_EDITS_DIR))
+            return tuple(keys.CHECKPOINT_DIR.read(self.settings, self.scoped(keys.CHECKPOINT_DIR)))
+        found = keys.CHECKPOINT_EDITS_DIR.read(self.settings, name)
+        self._refuse_directories_of_others(found, name)
         return tuple(found)
 
     def _restore_directories(self) -> bool:
@@ -352,7 +352,7 @@ class _CheckpointReader(SettingsReader):
             owners += [(key.name, key.default, "NameNode") for key in (keys.NAME_DIR, EDITS_DIR)]
         for key, default, owner in owners:
             own = {path.resolve() for path in self._local_paths(key, default)}
-            if both := next((path for path in found if path.resolve() in own), None):
+            if both := next((path for path in found if any(_overlap(path.resolve(), each) for each in own)), None):
                 raise self.error(name, f"names {both}, which is a {owner}'s own by {key}")
 
     def _local_paths(self, key: str, default: str) -> Iterator[Path]:
@@ -418,3 +418,8 @@ class _CheckpointReader(SettingsReader):
         if self._role is Role.SECONDARY or not self.who.own_id:
             return self.web(_SECONDARY_HTTP, _SECONDARY_HTTPS)
         return self.web(_NAMENODE_HTTP, _NAMENODE_HTTPS)
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    """Return whether two storage directories are the same, or one of them lies in the `current` of the other."""
+    return one == other or other / "current" in (one, *one.parents) or one / "current" in (other, *other.parents)

@@ -19,6 +19,7 @@ from hadoop_common.cli.output import (
     terminal_width,
 )
 from hadoop_common.configuration import ConfigurationError
+from hadoop_common.configuration_errors import NO_FILE
 from hadoop_common.printable import escaped
 from hadoop_common.text_layout import wrapped
 from site_config.checkpoint_config import Role
@@ -26,7 +27,6 @@ from site_config.report import ConfigReport, KeySetting, likely_role, report
 
 _COLOURS = {"supported": "green", "ignored": "white", "refused": "red", "unknown": "yellow"}
 _STATUS = 11
-_DEFAULT = "(default)"
 
 
 @click.command("config")
@@ -70,7 +70,7 @@ def _show(found: ConfigReport, *, only_set: bool) -> None:
     echo(f"role {found.role.value}")
     width = terminal_width()
     for setting in found.settings:
-        if only_set and setting.source == _DEFAULT:
+        if only_set and setting.source == NO_FILE:
             continue
         first, *others = wrapped(f"{setting.status:<{_STATUS}}", _sentence(setting), width)
         click.echo(coloured(first[:_STATUS], _COLOURS[setting.status]) + escaped(first[_STATUS:]))
@@ -95,7 +95,7 @@ def _sentence(setting: KeySetting) -> str:
 
 
 def _origin(setting: KeySetting) -> str:
-    name = setting.source if setting.source == _DEFAULT else f"({Path(setting.source).name})"
+    name = setting.source if setting.source == NO_FILE else f"({Path(setting.source).name})"
     return f"{name} as {setting.alias}" if setting.alias else name
 
 

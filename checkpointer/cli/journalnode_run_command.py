@@ -39,9 +39,9 @@ def command(conf_dir: Path, verbose: bool, log_config: Path | None) -> None:
     watch_log()
 
     def configuration() -> JournalNodeConfig:
-        read = log_warnings(load_configuration(conf_dir))
+        read = load_configuration(conf_dir)
         config = JournalNodeConfig.from_configuration(read)
-        watch_settings(shown_settings(read))
+        watch_settings(shown_settings(log_warnings(read)))
         return config
 
     config = configuration()

@@ -75,9 +75,9 @@ def command(
     chosen = role or likely_role(load_configuration(conf_dir))
 
     def configuration() -> CheckpointConfig:
-        read = log_warnings(load_configuration(conf_dir))
+        read = load_configuration(conf_dir)
         config = replace(CheckpointConfig.from_configuration(read, chosen), conf_dir=conf_dir)
-        watch_settings(shown_settings(read))
+        watch_settings(shown_settings(log_warnings(read)))
         if shadow:
             config = config.in_shadow()
         limit = with_options(config.merge_settings.memory, memory, spill_dir)

@@ -89,6 +89,8 @@ def _node(uri: str, text: str) -> NodeAddress:
         raise _fault(uri, f"{text!r} is not host:port: {fault}") from fault
     if not host or parts.netloc != text or "@" in text:
         raise _fault(uri, f"{text!r} is not host:port")
+    if port == 0:
+        raise _fault(uri, f"{text!r} has port 0, to which clients cannot connect")
     return NodeAddress(host, port or DEFAULT_PORT)
 
 

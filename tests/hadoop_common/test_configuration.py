@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hadoop_common.config_key import BYTES, COUNT, FACTOR, MILLISECONDS, SECONDS, SWITCH, ValueType
+from hadoop_common.config_key import BYTES, COUNT, FACTOR, MILLISECONDS, OPTIONAL_SWITCH, SECONDS, SWITCH, ValueType
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.configuration_xml import read_properties
 from hadoop_common.errors import EXIT_USAGE
@@ -243,7 +243,8 @@ def test_other_getters() -> None:
         (COUNT, "1.5"),
         (COUNT, "1_0"),
         (FACTOR, "nan"),
-        (SWITCH, "yes"),
+        (COUNT, "4294967297"),
+        (SECONDS, "1 h"),
         (SECONDS, "1.5s"),
         (SECONDS, "5 parsecs"),
         (BYTES, "64kb"),
@@ -260,6 +261,18 @@ def test_faults_name_file_key_and_value(tmp_path: Path, kind: ValueType[object],
     (fault,) = caught.value.faults
     assert (fault.source, fault.key, fault.value) == (str(tmp_path / SITE), "some.key", value)
     assert "some.key" in caught.value.message
+
+
+@pytest.mark.parametrize(("value", "warned"), [(" ", False), ("yes", True), ("TRUE", False)])
+def test_a_switch_is_read_as_hadoop_reads_it(tmp_path: Path, value: str, warned: bool) -> None:
+    settings = load(tmp_path, xml({"some.key": value, "checkpointer.key": value}))
+    assert SWITCH.read(settings, "some.key", "false") is (value == "TRUE")
+    assert SWITCH.read(settings, "some.key", "true") is True
+    assert OPTIONAL_SWITCH.read(settings, "some.key", "") is (True if value == "TRUE" else None)
+    assert any("some.key='yes': is neither true nor false" in each for each in settings.warnings) is warned
+    if value != "TRUE":
+        with pytest.raises(ConfigurationError):
+            SWITCH.read(settings, "checkpointer.key", "false")
 
 
 def test_a_setting_without_default_has_to_be_set() -> None:

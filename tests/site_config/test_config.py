@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hadoop_common.configuration import Configuration, ConfigurationError
+from hadoop_common.configuration import Configuration, ConfigurationError, ConfigurationFault
 from hadoop_common.tls.settings import Verifier
 from site_config import addresses
 from site_config.checkpoint_config import CheckpointConfig, NamespaceRpc, Role
@@ -72,7 +72,7 @@ def test_a_checkpoint_directory_that_is_a_namenodes_own(tmp_path: Path) -> None:
     (tmp_path / "name").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "name")
     own = {**SINGLE, "dfs.namenode.name.dir": f"file://{tmp_path}/name"}
-    for path in ("name", "link"):
+    for path in ("name", "link", "name/current", "link/current/x"):
         values = {**own, "dfs.namenode.checkpoint.dir": f"{tmp_path}/other,{tmp_path}/{path}"}
         assert (
             "NameNode's own by dfs.namenode.name.dir" in faults(values, Role.SECONDARY)["dfs.namenode.checkpoint.dir"]
@@ -240,6 +240,15 @@ def test_permissions(text: str, mode: int) -> None:
     assert config({**SINGLE, "dfs.namenode.storage.dir.perm": text}).storage_permission == mode
 
 
+def test_a_faulty_default_is_reported_once() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        config({**SINGLE, "dfs.namenode.checkpoint.dir": "${nope}/cp"}, Role.SECONDARY)
+    assert [fault.key for fault in caught.value.faults] == ["dfs.namenode.checkpoint.dir"]
+    assert (
+        str(ConfigurationFault("(default)", "is required", "dfs.nameservice.id")) == "dfs.nameservice.id: is required"
+    )
+
+
 def test_all_faults_are_reported_at_once() -> None:
     found = faults(
         {
@@ -247,7 +256,6 @@ def test_all_faults_are_reported_at_once() -> None:
             "dfs.namenode.checkpoint.txns": "0",
             "dfs.namenode.num.checkpoints.retained": "-1",
             "dfs.namenode.name.dir": "relative",
-            "dfs.image.compress": "maybe",
             "dfs.http.policy": "FTP",
             "dfs.namenode.storage.dir.perm": "999",
             "dfs.namenode.secondary.http-address": "host:port",
@@ -258,7 +266,6 @@ def test_all_faults_are_reported_at_once() -> None:
         "dfs.namenode.checkpoint.txns",
         "dfs.namenode.num.checkpoints.retained",
         "dfs.namenode.name.dir",
-        "dfs.image.compress",
         "dfs.http.policy",
         "dfs.namenode.storage.dir.perm",
         "dfs.namenode.secondary.http-address",
@@ -284,6 +291,8 @@ def test_all_faults_are_reported_at_once() -> None:
             "set dfs.namenode.http-address.mycluster.nn2 or dfs.namenode.rpc-address.mycluster.nn2",
         ),
         ({"dfs.namenode.http-address.mycluster.nn1": "host1:0"}, "dfs.namenode.http-address.mycluster.nn1", "port 0"),
+        ({"dfs.namenode.rpc-address.mycluster.nn1": "host1:0"}, "dfs.namenode.rpc-address.mycluster.nn1", "port 0"),
+        ({"dfs.namenode.shared.edits.dir": "qjournal://a:0/ns"}, "dfs.namenode.shared.edits.dir", "port 0"),
         ({"dfs.namenode.name.dir": " , "}, "dfs.namenode.name.dir", "names no directory"),
     ],
 )
