@@ -37,7 +37,7 @@ METHODS = ("GET", "HEAD", "OPTIONS", "PUT", "POST", "DELETE")
 STATE = ("/jmx",) if SERVER.is_3 else ("/jmx", "/metrics")
 IMAGE = "/imagetransfer?getimage=1&txid=latest"
 SEGMENT = f"/getJournal?jid={JOURNAL}&segmentTxId=1&storageInfo={NAMESPACE.colon_string()}"
-OTHERS = ("/", "/conf", "/stacks", "/logs/", "/logLevel", "/fsck", "/isActive", "/startupProgress", "/nothing")
+OTHERS = ("/conf", "/stacks", "/logs/", "/logLevel", "/fsck", "/isActive", "/startupProgress", "/nothing")
 ADMINISTRATORS = {"hadoop.security.instrumentation.requires.admin": "true", "dfs.cluster.administrators": "alice"}
 NAMES = {
     "dfs.nameservices": "ns1",
