@@ -239,6 +239,10 @@ class CheckpointBlock:
     seconds_left: float
 
 
+ALLOW_AGAIN_HINT = "`checkpointer checkpoint --cancel --minutes 0` allows checkpoints again at once."
+"""Next step for a CheckpointBlock."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRecord:
     """A node's history of checkpoints and uploads since its start.

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from checkpointer.checks.facts import Facts, SegmentRange, active_of
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import CheckVerdict, Metric, State, worst
 from hadoop_common.quantities import counted, duration
-from node_state.state import CheckpointBlock, CheckpointRecord
+from node_state.state import ALLOW_AGAIN_HINT, CheckpointBlock, CheckpointRecord, NodeState
 
 # the daemon's readiness alarms after three periods, too
 _WARNING_PERIODS, _CRITICAL_PERIODS = 2, 3
 _WARNING_TRANSACTIONS = 2
 _LISTED = 5
+_UNREADABLE_HINT = (
+    "The daemon runs and retries: repair what its error names. The checks namenode, storage and journalnodes examine "
+    "the NameNode, the directories and the edits."
+)
 
 
 def check_age(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
@@ -171,7 +175,7 @@ def check_daemon(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     else:
         status, record = daemon.status.value, daemon.status.value.record
         metrics = (Metric("failures", record.failures),)
-        hint = " ".join(dict.fromkeys(status.next_steps.values()))
+        hint = " ".join(dict.fromkeys(_next_steps(status)))
         found = [alarm for alarm in status.alarms if alarm not in said]
         details += [f"{kind}: {silence}" for kind, silence in status.silences.items()]
         details += [f"{alarm}: {known}" for alarm, known in status.acknowledgements.items()]
@@ -182,6 +186,15 @@ def check_daemon(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     return CheckVerdict(
         worst(states), "; ".join(problems) or f"{daemon.url} is ready", tuple(details), metrics, hint=hint
     )
+
+
+def _next_steps(status: NodeState) -> Iterator[str]:
+    """Yield the next step for each reason why a running daemon makes no checkpoints, as far as it is known."""
+    yield from status.next_steps.values()
+    if status.cancelled is not None:
+        yield ALLOW_AGAIN_HINT
+    if status.error and status.error not in status.next_steps:
+        yield _UNREADABLE_HINT
 
 
 def _cancellation(held: CheckpointBlock | None) -> str:

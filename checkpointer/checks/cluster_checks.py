@@ -17,6 +17,13 @@ _NEXT_SEGMENT_HINT = (
     "this check is OK."
 )
 
+_TWO_ACTIVE_HINT = (
+    "First find the one that writes the edits: it holds the lock in ZooKeeper (`checkpointer zkfc status`); without "
+    "failover controllers, the JournalNodes' logs name its address next to their newest epoch. Keep that NameNode "
+    "running, and end the process of the other one on its host. `hdfs haadmin -failover` does not fence here: its "
+    "target has to be a standby."
+)
+
 
 def check_namenode(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     """Check that NameNodes answer getTransactionId over RPC, and HTTP; one of several may be down for maintenance."""
@@ -48,10 +55,7 @@ def check_ha(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
         return CheckVerdict(State.OK, f"{active[0].rpc} is active", details)
     if active:
         return CheckVerdict(
-            State.CRITICAL,
-            f"{len(active)} NameNodes report that they are active",
-            details,
-            hint="Two active NameNodes of one namespace lose edits: fence one of them now (hdfs haadmin -failover).",
+            State.CRITICAL, f"{len(active)} NameNodes report that they are active", details, hint=_TWO_ACTIVE_HINT
         )
     if silent:
         return CheckVerdict(

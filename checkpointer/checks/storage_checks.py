@@ -21,60 +21,67 @@ _UNUSABLE_HINT = (
     "files out of `current` once the cause is known."
 )
 
+_RIGHTS_HINT = (
+    "Let the daemon's user write the directory and `current` in it, and check that its disk is not read-only."
+)
 _LOST_PAST_HINT = (
     "If the NameNode was set back by mistake, `lost_past` is the state that it lost: keep it. Otherwise move it away, "
     'which ends this warning: docs/operations.md, "Restore, rollback or a second NameNode with the same ids".'
 )
 
 
+class _Problem(NamedTuple):
+    """A problem with its next step, "" for that of the check."""
+
+    state: State
+    text: str
+    hint: str = ""
+
+
 def check_storage(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
-    """Check that every directory works, that all agree, and that the newest image is intact."""
+    """Check that every directory works, that all agree, and that the newest image is intact.
+
+    The hint is that of the worst problem, of the first of equal ones.
+    """
     broken, broken_edits = _broken(facts.directories), _broken(facts.edits_directories)
     new = [each for each in facts.directories if each not in broken and _is_new(each)]
     details = [_line(each) for each in (*facts.directories, *facts.edits_directories)]
     if len(broken) == len(facts.directories):
-        return CheckVerdict(State.CRITICAL, "no storage directory can be used", tuple(details))
+        return _verdict([_Problem(State.CRITICAL, "no storage directory can be used", _repair(broken))], details)
     if broken_edits and len(broken_edits) == len(facts.edits_directories):
-        return CheckVerdict(State.CRITICAL, "no directory for edits can be used", tuple(details))
-    states, problems = [State.OK], []
-    if broken_edits:
-        states.append(State.WARNING)
-        problems.append(f"{len(broken_edits)} of {len(facts.edits_directories)} directories for edits cannot be used")
-    if broken:
-        states.append(State.WARNING)
-        problems.append(f"{len(broken)} of {len(facts.directories)} directories cannot be used")
+        text = "no directory for edits can be used"
+        return _verdict([_Problem(State.CRITICAL, text, _repair(broken_edits))], details)
+    problems = []
+    for found, configured, what in (
+        (broken_edits, facts.edits_directories, "directories for edits"),
+        (broken, facts.directories, "directories"),
+    ):
+        if found:
+            text = f"{len(found)} of {len(configured)} {what} cannot be used"
+            problems.append(_Problem(State.WARNING, text, _repair(found)))
     if new and len(new) + len(broken) == len(facts.directories):
-        states.append(State.WARNING)
-        problems.append("no image yet")
         hint = "Start the daemon: its start or its first checkpoint creates an image."
-        return CheckVerdict(worst(states), "; ".join(problems), tuple(details), hint=hint)
+        return _verdict([*problems, _Problem(State.WARNING, "no image yet", hint)], details)
     if new:
-        states.append(State.WARNING)
-        problems.append(f"{len(new)} directories have no image yet")
-    for state, problem in (_agreement(facts), _image(facts, details), _unusable(facts, details)):
-        states.append(state)
-        problems += [problem] if problem else []
-    state, lost = _lost_past(facts, details)
-    states.append(state)
-    hint = _hint(facts) or (_LOST_PAST_HINT if lost and not problems else "")
-    problems += [lost] if lost else []
-    if other := _other_codec(facts):
-        # a problem that needs an operator first keeps its hint
-        hint = hint if problems else other.hint
-        states.append(State.WARNING)
-        problems.append(other.problem)
+        have = "directory has" if len(new) == 1 else "directories have"
+        problems.append(_Problem(State.WARNING, f"{len(new)} {have} no image yet"))
+    found_by = (_agreement(facts), _image(facts, details), _unusable(facts, details), _lost_past(facts, details))
+    problems += [each for each in (*found_by, _other_codec(facts)) if each is not None]
     image = facts.image.value
     metrics = () if image is None else (Metric("image", image.size, "B"),)
     whole = "" if image is None else f"the image at txid {image.txid} is intact"
-    return CheckVerdict(worst(states), "; ".join(problems) or whole, tuple(details), metrics, hint)
+    return _verdict(problems, details, metrics, whole)
 
 
-class _OtherCodec(NamedTuple):
-    problem: str
-    hint: str
+def _verdict(
+    problems: Sequence[_Problem], details: Sequence[str], metrics: tuple[Metric, ...] = (), whole: str = ""
+) -> CheckVerdict:
+    state = worst(each.state for each in problems)
+    hint = next((each.hint for each in problems if each.state is state), "")
+    return CheckVerdict(state, "; ".join(each.text for each in problems) or whole, tuple(details), metrics, hint)
 
 
-def _other_codec(facts: Facts) -> _OtherCodec | None:
+def _other_codec(facts: Facts) -> _Problem | None:
     """Report that new images get another codec than the configured one; None if they do not."""
     image = facts.image.value
     if image is None or image.codec is None or image.layout_version is None:
@@ -82,17 +89,17 @@ def _other_codec(facts: Facts) -> _OtherCodec | None:
     written = codec_to_write(facts.codec, image.codec, image.layout_version)
     if written == facts.codec:
         return None
-    return _OtherCodec(
+    return _Problem(
+        State.WARNING,
         f"new images get {class_of(written)}, not {class_of(facts.codec)} as configured",
         advice_on_codec(facts.codec, image.layout_version),
     )
 
 
-def _hint(facts: Facts) -> str:
-    """Return the hint that replaces the check's own, or ""."""
-    if facts.image.value is not None and facts.image.value.way_out:
-        return facts.image.value.way_out
-    return _UNUSABLE_HINT if any(each.unusable for each in facts.directories) else ""
+def _repair(broken: Sequence[DirectoryFacts]) -> str:
+    """Return the next steps for directories that cannot be used; "" if they are not known."""
+    hints = (each.listing.hint or (_RIGHTS_HINT if not each.writable else "") for each in broken)
+    return " ".join(dict.fromkeys(filter(None, hints)))
 
 
 def _broken(directories: Sequence[DirectoryFacts]) -> list[DirectoryFacts]:
@@ -112,54 +119,58 @@ def _line(each: DirectoryFacts) -> str:
     return f"{each.root}: {each.listing.value.state.value}{access}{held}"
 
 
-def _agreement(facts: Facts) -> tuple[State, str]:
+def _agreement(facts: Facts) -> _Problem | None:
     listings = [each.listing.value for each in facts.directories if each.listing.value is not None]
     half = [each for each in listings if each.state is StorageState.HALF_FORMATTED]
     if half:
-        return State.CRITICAL, f"{half[0].root} is half-formatted: VERSION or the image is missing"
+        return _Problem(State.CRITICAL, f"{half[0].root} is half-formatted: VERSION or the image is missing")
     try:
         edits = [each.listing.value for each in facts.edits_directories if each.listing.value is not None]
         agree_on_version([*listings, *edits])
     except StorageError as fault:
-        return State.CRITICAL, fault.message
-    return State.OK, ""
+        return _Problem(State.CRITICAL, fault.message, fault.hint)
+    return None
 
 
-def _image(facts: Facts, details: list[str]) -> tuple[State, str]:
+def _image(facts: Facts, details: list[str]) -> _Problem | None:
     image = facts.image.value
     if image is None:
-        return State.UNKNOWN, f"the newest image could not be examined: {facts.image.error}"
+        return _Problem(State.UNKNOWN, f"the newest image could not be examined: {facts.image.error}")
     damaged = [(path, answer.error) for path, answer in image.copies if answer.error and not answer.late]
     late = [(path, answer.error) for path, answer in image.copies if answer.late]
     details += [f"{path}: {error}" for path, error in (*damaged, *late)]
     details += [f"{path}: MD5 {answer.value}" for path, answer in image.copies if answer.value]
     if len(damaged) == len(image.copies):
-        return State.CRITICAL, f"every copy of the image at txid {image.txid} is damaged"
+        text = f"every copy of the image at txid {image.txid} is damaged"
+        return _Problem(State.CRITICAL, text, image.way_out)
     if len(damaged) + len(late) == len(image.copies):
-        return State.UNKNOWN, f"the image at txid {image.txid} could not be read in time; raise --timeout"
+        return _Problem(State.UNKNOWN, f"the image at txid {image.txid} could not be read in time; raise --timeout")
     if image.deep.error:
-        return State.UNKNOWN, f"its records could not be checked: {image.deep.error}"
+        return _Problem(State.UNKNOWN, f"its records could not be checked: {image.deep.error}")
     if image.deep.value:
-        return State.CRITICAL, f"the image at txid {image.txid} has {image.deep.value} errors in its records"
+        text = f"the image at txid {image.txid} has {counted(image.deep.value, 'error')} in its records"
+        return _Problem(State.CRITICAL, text)
     if damaged:
-        return State.WARNING, f"{len(damaged)} of {len(image.copies)} copies of the newest image are damaged"
+        text = f"{len(damaged)} of {len(image.copies)} copies of the newest image are damaged"
+        return _Problem(State.WARNING, text)
     if late:
-        return State.UNKNOWN, f"{len(late)} of {len(image.copies)} copies of the newest image were not read in time"
-    return State.OK, ""
+        text = f"{len(late)} of {len(image.copies)} copies of the newest image were not read in time"
+        return _Problem(State.UNKNOWN, text)
+    return None
 
 
-def _unusable(facts: Facts, details: list[str]) -> tuple[State, str]:
+def _unusable(facts: Facts, details: list[str]) -> _Problem | None:
     """Report files that have the name of an image and are not one; the daemon leaves them out, too."""
     lines = [line for each in facts.directories for line in each.unusable]
     details += lines
-    return (
-        (State.WARNING, f"{counted(len(lines), 'file')} with the name of an image cannot be used")
-        if lines
-        else (State.OK, "")
-    )
+    if not lines:
+        return None
+    hint = "" if facts.image.value is None else facts.image.value.way_out
+    text = f"{counted(len(lines), 'file')} with the name of an image cannot be used"
+    return _Problem(State.WARNING, text, hint or _UNUSABLE_HINT)
 
 
-def _lost_past(facts: Facts, details: list[str]) -> tuple[State, str]:
+def _lost_past(facts: Facts, details: list[str]) -> _Problem | None:
     """Report the lost pasts, which an operator has to examine; what could not be compared is only listed."""
     everywhere = (*facts.directories, *facts.edits_directories)
     folders = [folder for each in everywhere for folder in each.lost_pasts]
@@ -174,7 +185,7 @@ def _lost_past(facts: Facts, details: list[str]) -> tuple[State, str]:
         for folder in each.not_compared
     ]
     were = "1 lost past was" if len(folders) == 1 else f"{len(folders)} lost pasts were"
-    return (State.WARNING, f"{were} set aside") if folders else (State.OK, "")
+    return _Problem(State.WARNING, f"{were} set aside", _LOST_PAST_HINT) if folders else None
 
 
 def check_space(facts: Facts, thresholds: Thresholds) -> CheckVerdict:

@@ -133,13 +133,16 @@ def _refusing(urls: dict[str, Role], limit: float) -> dict[str, float]:
     from node_state.state import NodeState, from_json
 
     try:
-        targets = from_json(NodeState, ask_daemon(urls, "GET", "status", {}, limit)[2]).targets
+        state = from_json(NodeState, ask_daemon(urls, "GET", "status", {}, limit)[2])
     except NoAnswerError:
         raise
     except (TransferError, ValueError):
         # the request for a checkpoint reports a missing daemon
         return {}
-    until = {target.address: target.takes_from for target in targets}
+    if state.cancelled is not None or not state.enabled:
+        # the daemon refuses the request for a checkpoint
+        return {}
+    until = {target.address: target.takes_from for target in state.targets}
     return {address: at for address, at in until.items() if at is not None and at > time.time()}
 
 

@@ -38,7 +38,7 @@ from hadoop_common.file_faults import error_text
 from hadoop_common.quantities import duration
 from hadoop_common.recurring_fault import Alarm
 from node_state.report_folder import KeptReport
-from node_state.state import NodeState, as_json
+from node_state.state import ALLOW_AGAIN_HINT, NodeState, as_json
 from servlets.status import ProbeResult, TriggerResult, TriggerState
 from site_config.checkpoint_config import CheckpointConfig, Role
 from site_config.keys import HA_STANDBY_CHECKPOINTS
@@ -46,7 +46,6 @@ from site_config.keys import HA_STANDBY_CHECKPOINTS
 # StandbyCheckpointer.PREVENT_AFTER_CANCEL_MS
 PREVENT_SECONDS = 120.0
 CONFIGURATION_HINT = "Correct it and reload again (`checkpointer config` lists all faults); a restart would fail."
-_ALLOW_AGAIN = "`checkpointer checkpoint --cancel --minutes 0` allows checkpoints again at once."
 _SWITCHED_OFF = "dfs.ha.standby.checkpoints is false, so this standby makes no checkpoints"
 
 
@@ -246,7 +245,9 @@ class CheckpointService:
         if self.switched_off:
             return _refused(self.switched_off, f"Set {HA_STANDBY_CHECKPOINTS.name} to true and reload the daemon.")
         if (found := self._cancellation.state) is not None:
-            return _refused(f"no checkpoint may begin for {duration(found.seconds_left)}: {found.reason}", _ALLOW_AGAIN)
+            return _refused(
+                f"no checkpoint may begin for {duration(found.seconds_left)}: {found.reason}", ALLOW_AGAIN_HINT
+            )
         return None
 
     def _attempt(self, *, force: bool, join: bool) -> TriggerResult:

@@ -72,7 +72,10 @@ def test_namenode(nodes: tuple[NameNodeFacts, ...], state: State) -> None:
 )
 def test_ha(states: tuple[str | None, ...], state: State) -> None:
     nodes = tuple(namenode(n, state=DOWN if each is None else Observation(each)) for n, each in enumerate(states))
-    assert decide("ha", is_ha=True, namenodes=nodes).state is state
+    found = decide("ha", is_ha=True, namenodes=nodes)
+    assert found.state is state
+    if states == ("ACTIVE", "ACTIVE"):
+        assert found.hint.startswith("First find the one that writes")
 
 
 def test_ha_that_is_not_configured() -> None:

@@ -12,7 +12,7 @@ from checkpointer.checks.facts import DaemonFacts, Observation
 from checkpointer.checks.registry import perform
 from checkpointer.checks.thresholds import ThresholdOrderError, Thresholds, parse_thresholds
 from checkpointer.checks.verdict import State
-from node_state.state import ArchiveState, CheckpointRecord, NodeState
+from node_state.state import ArchiveState, CheckpointBlock, CheckpointRecord, NodeState
 from tests.checkpointer.check_facts import BY_NAME, DOWN, NOW, daemon, decide, down, facts, image, namenode
 from tests.cli_runner import run_cli
 
@@ -102,6 +102,22 @@ def test_the_daemon_says_what_to_do_about_its_alarms() -> None:
     )
     verdict = decide("daemon", daemon=daemon)
     assert (verdict.state, verdict.hint) == (State.WARNING, "Free space.")
+
+
+@pytest.mark.parametrize(
+    ("status", "hint"),
+    [
+        ({"cancelled": CheckpointBlock(reason="maintenance", seconds_left=60.0)}, "--cancel --minutes 0"),
+        ({"error": "nn1:8020 did not answer", "ready": False}, "The checks namenode, storage"),
+    ],
+)
+def test_the_next_step_is_that_of_the_reason(status: dict[str, Any], hint: str) -> None:
+    state = Observation(NodeState(role="secondary", **status))
+    ready: Observation[Any] = Observation((not state.value.error, state.value.error)) if state.value else DOWN
+    (outcome,) = perform([BY_NAME["daemon"]], facts(**daemon(status=state, ready=ready)), Thresholds())
+    assert outcome.verdict.state is State.WARNING
+    assert hint in outcome.hint
+    assert "systemctl" not in outcome.hint
 
 
 def test_age_that_nobody_knows() -> None:

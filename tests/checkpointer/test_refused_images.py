@@ -387,6 +387,10 @@ def test_what_an_operator_sees(node: FakeNamenode, tmp_path: Path) -> None:
         assert as_json.code == answer["exitCode"] == 8
         assert "Rejecting a fsimage" in answer["refusals"][node.url]
         assert answer["takesFrom"] > node.checkpointed_at
+        blocked = ("checkpoint", "--conf", conf, "--role", "secondary")
+        assert run_cli(*blocked, "--cancel", "--minutes", "30").code == 0
+        assert run_cli(*blocked, "--force").err.startswith("checkpointer: no checkpoint may begin for ")
+        assert run_cli(*blocked, "--cancel", "--minutes", "0").code == 0
         node.checkpointed_at -= 2700
         taken = run_cli("checkpoint", "--conf", conf, "--role", "secondary", "--force")
         assert (taken.code, taken.out.startswith("checkpoint at txid")) == (0, True)
