@@ -82,10 +82,11 @@ def check_kerberos(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
 def check_version(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     """Check that NameNodes, storage and journal belong to one namespace, in a layout that can be merged."""
     known = _storage_infos(facts)
-    errors = [f"{node.rpc}: {node.storage_info.error}" for node in facts.namenodes if node.storage_info.error]
+    errors = {node.rpc: node.storage_info.error for node in facts.namenodes if node.storage_info.error}
     if facts.journal is not None and facts.journal.storage_info.error:
-        errors.append(facts.journal.storage_info.error)
-    details = [f"{where}: {info.colon_string()}" for where, info in known] + errors
+        errors[facts.journal.place] = facts.journal.storage_info.error
+    details = [f"{where}: {info.colon_string()}" for where, info in known]
+    details += [f"{where}: {error}" for where, error in errors.items()]
     details += [f"{node.rpc}: Hadoop {node.software}" for node in facts.namenodes if node.software]
     if not known:
         return CheckVerdict(State.UNKNOWN, "no node or directory reports its namespace", tuple(details))
@@ -95,7 +96,7 @@ def check_version(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
         problems += [problem] if problem else []
     if errors:
         states.append(State.UNKNOWN)
-        problems.append(f"{len(errors)} of them cannot be read")
+        problems.append(f"the namespace of {' and '.join(errors)} cannot be read")
     first = known[0][1]
     summary = "; ".join(problems) or f"layout {first.layout_version}, cluster {first.cluster_id}"
     return CheckVerdict(worst(states), summary, tuple(details))

@@ -106,7 +106,8 @@ def test_version_of_the_journal_and_of_nobody() -> None:
     assert decide("version", journal=other).state is State.CRITICAL
     lost = JournalFacts(place="/shared/current", storage_info=DOWN)
     assert decide("version", journal=lost).state is State.UNKNOWN
-    assert decide("version", namenodes=(down(),)).state is State.UNKNOWN
+    unknown = decide("version", namenodes=(down(),))
+    assert (unknown.state, unknown.summary) == (State.UNKNOWN, "the namespace of nn1:8020 cannot be read")
     assert decide("version", namenodes=(down(),), directories=()).state is State.UNKNOWN
 
 
