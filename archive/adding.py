@@ -25,7 +25,7 @@ from archive.storing import position_after, read_part, store_image, store_part
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import VERSION, image_name, parse_image
-from hadoop_common.storage_info import parse_version
+from hadoop_common.storage_info import parse_version, refuse_foreign
 from image_format.md5_file import md5_path
 from journal.operation import EditOp
 from journal.segment import HEADER_SIZE
@@ -100,8 +100,10 @@ def find_files(directory: Path, edits: Sequence[Path] = (), *, in_progress: bool
         edits: further directories with `current`, such as shared edits; of equal segments, the first one is read.
 
     Raises:
+        ForeignDirectoryError: `directory` belongs to another node than a NameNode.
         ArchiveError: a directory cannot be read.
     """
+    refuse_foreign(directory)
     current = directory / "current"
     try:
         version = (current / VERSION).read_text()

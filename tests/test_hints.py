@@ -60,7 +60,7 @@ SAFE = {
     "compare the two files": "moved after a comparison",
     "compare the result with another edits directory": "moved after a comparison",
     "only if its transactions are not needed": "its precondition",
-    "once the cause is known": "its precondition; what is moved is no image",
+    "only if its content is damaged": "its precondition; what is moved is no image",
     "this one has a json journal": "moved, not removed",
     "move away what is there, or name another file": "moved, not removed",
     "name a regular file, or move it away": "moved, not removed",

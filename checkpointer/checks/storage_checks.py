@@ -17,8 +17,8 @@ from hadoop_common.quantities import counted
 from image_format.codec_choice import advice_on_codec, class_of, codec_to_write
 
 _UNUSABLE_HINT = (
-    "Checkpoints continue without the named files. Copy a missing .md5 file from the image's origin; move the other "
-    "files out of `current` once the cause is known."
+    "Checkpoints continue without the named files. Copy a missing .md5 file from the image's origin, and let the "
+    "daemon's user read the files. Move a file out of `current` only if its content is damaged."
 )
 
 _RIGHTS_HINT = (

@@ -23,6 +23,7 @@ from engine.merge import merge
 from engine.settings import MergeSettings
 from hadoop_common.configuration import Configuration
 from hadoop_common.names import image_name, inprogress_name, segment_name
+from hadoop_common.storage_info import ForeignDirectoryError
 from image_format.errors import DigestMismatchError
 from image_format.proto import fsimage_pb2 as pb
 from journal.segment_file import EditLogSegment, list_segments, read_transactions
@@ -193,6 +194,9 @@ def test_another_namespace_is_refused(archive: Archive, tmp_path: Path) -> None:
     version = nn / "current" / "VERSION"
     version.write_text(version.read_text().replace("CID-1", "CID-2"))
     with pytest.raises(ArchiveError, match="is the archive of cluster CID-1"):
+        add_directory(archive, nn)
+    version.write_text("storageType=JOURNAL_NODE\n")
+    with pytest.raises(ForeignDirectoryError, match=f"{version} is that of a JOURNAL_NODE"):
         add_directory(archive, nn)
 
 
