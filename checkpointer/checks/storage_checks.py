@@ -62,11 +62,13 @@ def check_storage(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     if new and len(new) + len(broken) == len(facts.directories):
         hint = "Start the daemon: its start or its first checkpoint creates an image."
         return _verdict([*problems, _Problem(State.WARNING, "no image yet", hint)], details)
-    if new:
-        have = "directory has" if len(new) == 1 else "directories have"
-        problems.append(_Problem(State.WARNING, f"{len(new)} {have} no image yet"))
     found_by = (_agreement(facts), _image(facts, details), _unusable(facts, details), _lost_past(facts, details))
     problems += [each for each in (*found_by, _other_codec(facts)) if each is not None]
+    if new:
+        have = "directory has" if len(new) == 1 else "directories have"
+        problems.append(
+            _Problem(State.WARNING, f"{len(new)} {have} no image yet", "The next checkpoint writes it there.")
+        )
     image = facts.image.value
     metrics = () if image is None else (Metric("image", image.size, "B"),)
     whole = "" if image is None else f"the image at txid {image.txid} is intact"
