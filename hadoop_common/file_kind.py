@@ -41,6 +41,7 @@ _ZEROS = FileKind(
 )
 _FILLED = FileKind("all 0xff at the beginning: space that was allocated but never written", "Use another copy.")
 _TEXT = FileKind("a text file", _OTHER)
+_NUMBER = FileKind("a text file with one number, as seen_txid", _OTHER)
 _MD5 = FileKind("an .md5 file", "Name the image next to it.")
 
 _MAGICS = (
@@ -104,6 +105,8 @@ def _text(head: bytes) -> FileKind | None:
         return _IMAGE_XML if b"<fsimage" in text else _XML
     if text.startswith((b"{", b"[")) and _is_text(text):
         return _JSON
+    if text.rstrip().isdigit():
+        return _NUMBER
     if len(head) < _MIN_TEXT or not _is_text(head):
         return None
     return _MD5 if b" *fsimage_" in head[:60] else _TEXT

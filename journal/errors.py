@@ -6,10 +6,8 @@ from typing import ClassVar, Self
 
 from hadoop_common.errors import EXIT_BAD_EDITS, EXIT_STORAGE, EXIT_UNSUPPORTED, HdfsError
 
-_FETCH_AGAIN = (
-    "Fetch this segment again from the NameNode or from another journal directory; `checkpointer edits recover` saves "
-    "the operations before the damage."
-)
+_FETCH_WHOLE = "Fetch this segment again from the NameNode or from another journal directory."
+_FETCH_AGAIN = f"{_FETCH_WHOLE[:-1]}; `checkpointer edits recover` saves the operations before the damage."
 
 
 class JournalError(HdfsError):
@@ -51,14 +49,14 @@ class JournalError(HdfsError):
 class CorruptHeaderError(JournalError):
     """The first bytes of a segment are not a header: too short, or never written."""
 
-    default_hint = _FETCH_AGAIN
+    default_hint = _FETCH_WHOLE
 
 
 class UnsupportedEditsLayoutError(JournalError):
     """A segment whose layout version or layout flags are unknown to this program."""
 
     exit_code: ClassVar[int] = EXIT_UNSUPPORTED
-    default_hint = "Use a release of this program that knows the layout version of this cluster."
+    default_hint = "Let a NameNode of the release that wrote the edits make the checkpoint."
 
 
 class CorruptOpError(JournalError):

@@ -62,7 +62,7 @@ def decode_header(buffer: Buffer, *, file: str = "") -> int:
         UnsupportedEditsLayoutError: the layout or a layout flag is unknown.
     """
     if len(buffer) < 4:
-        raise CorruptHeaderError(f"the header is truncated after {len(buffer)} bytes", file=file, offset=0)
+        _check_kind(buffer, 0, file)
     layout_version = int.from_bytes(buffer[0:4], "big", signed=True)
     if layout_version == _NEVER_WRITTEN:
         raise CorruptHeaderError("the file was allocated, but no header was written", file=file, offset=0)

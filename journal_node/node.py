@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from hadoop_common.errors import HdfsError
-from hadoop_common.file_faults import error_text
+from hadoop_common.file_faults import as_hdfs_error, error_text
+from hadoop_common.recurring_fault import with_next
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import IllegalArgumentRemoteError, JavaIOError, RemoteError, RpcError
 from hadoop_rpc.qjournal_values import (
@@ -167,7 +168,7 @@ class JournalNode:
                 try:
                     journal.open()
                 except BaseException as fault:
-                    slot.failure = error_text(fault) if isinstance(fault, Exception) else ""
+                    slot.failure = _failure_text(fault) if isinstance(fault, Exception) else ""
                     journal.close()
                     if isinstance(fault, RemoteError) and _is_damaged(journal):
                         slot.failure = f"{fault.text}; next: {_replace_hint(journal_id)}"
@@ -211,7 +212,7 @@ class JournalNode:
             try:
                 yield journal
             except OSError as fault:
-                journal.failure = error_text(fault)
+                journal.failure = _failure_text(fault)
                 raise
 
     def is_formatted(self, journal_id: str) -> bool:
@@ -319,6 +320,11 @@ def _failure(journal: HostedJournal) -> str:
     return ""
 
 
+def _failure_text(fault: Exception) -> str:
+    known = as_hdfs_error(fault)
+    return with_next(error_text(fault), "" if known is None else known.hint)
+
+
 def _is_damaged(journal: HostedJournal) -> bool:
     with suppress(OSError):
         return bool(journal.storage.damage())
@@ -340,7 +346,7 @@ def _refusals(journal_id: str) -> Iterator[None]:
     except RpcError:
         raise
     except HdfsError as fault:
-        raise JavaIOError(f"journal {journal_id}: {fault.message}") from fault
+        raise JavaIOError(f"journal {journal_id}: {with_next(fault)}") from fault
     except OSError as fault:
         _LOG.error("the folder of journal %s fails: %s", journal_id, error_text(fault))
-        raise JavaIOError(f"the folder of journal {journal_id} fails: {error_text(fault)}") from fault
+        raise JavaIOError(f"the folder of journal {journal_id} fails: {_failure_text(fault)}") from fault

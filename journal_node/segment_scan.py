@@ -7,6 +7,7 @@ from itertools import takewhile
 from struct import Struct
 from typing import NamedTuple
 
+from hadoop_common.file_kind import HEAD_BYTES
 from journal.errors import CorruptOpError, UnsupportedEditsLayoutError
 from journal.primitives import Buffer
 from journal.segment import HEADER_SIZE, scan_segment
@@ -36,6 +37,8 @@ def scan_end(buffer: Buffer, first_txid: int) -> SegmentEnd:
     layout_version, flags = _HEADER.unpack_from(buffer)
     if layout_version == _NEVER_WRITTEN:
         return SegmentEnd(None)
+    if layout_version >= 0 and not bytes(buffer[:HEAD_BYTES]).strip(b"\x00"):
+        return SegmentEnd(None, "it is all zeros at the beginning, as after a crash before the data was written")
     if layout_version >= 0 or flags != 0:
         return SegmentEnd(None, f"the header has layout version {layout_version} and {flags} flags")
     return _scan_frames(buffer, first_txid) if has_frames(layout_version) else _scan_operations(buffer, first_txid)

@@ -205,7 +205,8 @@ class JournalStorage:
     def _committed(self, name: str) -> int:
         data = self.disk.read(name) if self.disk.exists(name) else b""
         if len(data) not in (0, _LONG.size):
-            raise JavaIOError(f"{self.location}/{name} has {len(data)} bytes instead of {_LONG.size}; remove it")
+            problem = f"{self.location}/{name} has {len(data)} bytes instead of {_LONG.size}"
+            raise JavaIOError(f"{problem}; next: Move it away; the writer's next call names the number again.")
         return int(_LONG.unpack(data)[0]) if data else INVALID_TXID
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hadoop_common.quantities import ago_text, duration
+from hadoop_common.quantities import ago_text, counted, duration
 from hadoop_common.text_layout import byte_count, wrapped
 
 _LABEL = 16
@@ -76,7 +76,7 @@ def _edits(state: Mapping[str, Any]) -> str:
     behind, journal = state.get("transactionsBehind"), state.get("journalTxid")
     if behind is None or journal is None:
         return "unknown"
-    return f"{behind} transactions are not in an image; the newest is {journal}"
+    return f"{counted(behind, 'transaction')} without an image; the newest is {journal}"
 
 
 def _target(target: Mapping[str, Any], now: float) -> str:

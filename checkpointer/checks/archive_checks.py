@@ -5,7 +5,7 @@ from __future__ import annotations
 from checkpointer.checks.facts import Facts
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import CheckVerdict, Metric, State
-from hadoop_common.quantities import duration
+from hadoop_common.quantities import counted, duration
 from node_state.state import ArchiveState
 
 _MISSING_HINT = "Make a checkpoint (`checkpointer checkpoint --force`): the archive continues from its image."
@@ -31,7 +31,7 @@ def check_archive(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     if archive.restorable_txid < 0:
         return CheckVerdict(State.WARNING, f"{where} restores nothing yet: it has no image", (), metrics)
     behind = archive.lag_transactions
-    lag = "" if behind is None else f", {behind} transactions behind"
+    lag = "" if behind is None else f", {counted(behind, 'transaction')} behind"
     since = "" if archive.lag_seconds is None else f", complete {duration(archive.lag_seconds)} ago"
     summary = f"{where} restores every moment up to transaction {archive.restorable_txid}{lag}{since}{lost}"
     if gap and archive.restorable_txid < archive.archived_txid:

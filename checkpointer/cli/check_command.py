@@ -23,6 +23,7 @@ from hadoop_common.cli.output import (
     load_configuration,
 )
 from hadoop_common.errors import HdfsError
+from hadoop_common.quantities import counted
 from site_config.checkpoint_config import Role
 from site_config.report import likely_role
 
@@ -182,7 +183,7 @@ def _show(outcomes: list[CheckOutcome]) -> None:
     """Print the plugin's output. Its only bar separates the measured values from the first line's text."""
     state = state_of(outcomes)
     bad = [f"{each.name}: {each.verdict.summary}" for each in outcomes if each.verdict.state is not State.OK]
-    summary = "; ".join(bad) or f"{len(outcomes)} checks: {', '.join(each.name for each in outcomes)}"
+    summary = "; ".join(bad) or f"{counted(len(outcomes), 'check')}: {', '.join(each.name for each in outcomes)}"
     metrics = " ".join(str(metric) for each in outcomes for metric in each.verdict.metrics)
     line = f"CHECKPOINTER {state.name} - {_plain(summary)}"
     echo(f"{line} | {metrics}" if metrics else line)

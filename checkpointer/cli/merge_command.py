@@ -139,6 +139,8 @@ def command(
         if not plan.segments:
             check_image(plan, layout_version=layout, allow_unknown_layout=allow_unknown_layout)
             content = {"merged": False, "txid": plan.image_txid} | ({"dryRun": True} if dry_run else {})
+            if layout is not None:
+                echo("note: --layout is not applied: `checkpointer image convert` converts an image", err=True)
             _report(as_json, plan, content, "nothing to merge")
             return
         room = expected_room(plan)

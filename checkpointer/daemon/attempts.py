@@ -35,7 +35,7 @@ from engine.merge import MergeResult
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import as_hdfs_error
 from hadoop_common.names import ImageKind
-from hadoop_common.quantities import duration
+from hadoop_common.quantities import counted, duration
 from hadoop_common.recurring_fault import RecurringFault, without_numbers
 from hadoop_rpc.errors import RpcError
 from servlets.status import TriggerResult, TriggerState
@@ -172,7 +172,7 @@ class CheckpointAttempts:
             if reason is None:
                 self.faults.checkpoint.forget()
                 self.schedule.reset_retries()
-                since = f"{progress.behind} transactions since the image at {progress.image_txid}"
+                since = f"{counted(progress.behind, 'transaction')} since the image at {progress.image_txid}"
                 return self._offer_again(progress, f"no checkpoint is due: {since}", force=force)
             message = f"a checkpoint is due, but {self.faults.checkpoint.count} failed: retried in {duration(wait)}"
             return self._offer_again(progress, message, force=force)
@@ -380,7 +380,7 @@ def _begin_message(progress: Progress, reason: TriggerReason) -> str:
         TriggerReason.URGENT: f"checkpoint at once: {progress.urgent}",
         TriggerReason.FORCED: "forced checkpoint",
     }.get(reason, f"checkpoint by {reason.value}")
-    return f"{begins}: {progress.behind} transactions behind"
+    return f"{begins}: {counted(progress.behind, 'transaction')} behind"
 
 
 def _log_checkpoint(result: MergeResult, reason: TriggerReason, latency: float) -> None:
@@ -389,11 +389,11 @@ def _log_checkpoint(result: MergeResult, reason: TriggerReason, latency: float) 
         _LOG.error("fsimage_%019d: healed: %s; next: %s", result.txid, healed, _HEALED, extra=fields)
     timings = result.timings
     _LOG.info(
-        "checkpoint at txid %d: %d transactions, %d inodes, load %.2f s, replay %.2f s, save %.2f s; "
+        "checkpoint at txid %d: %s, %s, load %.2f s, replay %.2f s, save %.2f s; "
         "%.2f s from its trigger to the image under its name",
         result.txid,
-        result.transactions,
-        result.inodes,
+        counted(result.transactions, "transaction"),
+        counted(result.inodes, "inode"),
         timings.load,
         timings.replay,
         timings.save,

@@ -13,7 +13,7 @@ from checkpointer.roles.role import IN_USE, CheckpointRole, Progress, UploadTarg
 from checkpointer.storage.disk_space import SPACE_HINT
 from hadoop_common.errors import HdfsError
 from hadoop_common.names import ImageKind
-from hadoop_common.quantities import duration
+from hadoop_common.quantities import counted, duration
 from hadoop_common.recurring_fault import Alarm
 from node_state.alarm_kinds import ROLE, alarm_key, alarm_keys, kind_named
 from node_state.alarm_marks import AlarmAcknowledgement, AlarmSilence
@@ -82,7 +82,8 @@ def lateness(status: CheckpointStatus) -> str:
     if status.switched_off or not behind or age <= _MISSED_PERIODS * status.period:
         return ""
     which = "no checkpoint yet, after" if status.age is None else "no checkpoint for"
-    return f"{which} {duration(age)}, {behind} transactions are in no image; one is due every {duration(status.period)}"
+    waiting = f"{counted(behind, 'transaction')} without an image"
+    return f"{which} {duration(age)}, {waiting}; one is due every {duration(status.period)}"
 
 
 def daemon_state(
@@ -157,7 +158,7 @@ def _space(path: str, state: str) -> StorageSpace | None:
 def _sentence(status: CheckpointStatus) -> str:
     """Describe a status without problems."""
     made = "no checkpoint yet" if status.age is None else f"last checkpoint {duration(status.age)} ago"
-    behind = "" if status.progress is None else f"{status.progress.behind} transactions behind, "
+    behind = "" if status.progress is None else f"{counted(status.progress.behind, 'transaction')} behind, "
     if (held := status.cancelled) is not None:
         made += f"; none begins for {duration(held.seconds_left)}: {held.reason}"
     leader = "" if status.leader is None else f"; {status.leader}"

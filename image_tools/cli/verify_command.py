@@ -120,8 +120,8 @@ def _show_findings(found: Verification, *, as_json: bool) -> None:
         _echo_unlisted(found.findings.counts, Counter(finding.code for finding in found.findings.listed))
         if found.valid:
             echo(
-                f"{found.path}: valid; txid {found.txid}, {found.inodes} inodes, "
-                f"{found.directories} directories with children"
+                f"{found.path}: valid; txid {found.txid}, {counted(found.inodes, 'inode')}, "
+                f"directories with children: {found.directories}"
             )
     if not found.valid:
         severities = found.findings.severities

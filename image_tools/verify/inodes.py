@@ -38,7 +38,7 @@ _MESSAGES = {
     bits.GROUP: ("inode-group", "the group's serial is missing in the string table"),
     bits.ACL_NAME: ("inode-acl", "a serial of the ACL is missing in the string table"),
     bits.XATTR_NAME: ("inode-xattr", "the serial of an xattr's name is missing in the string table"),
-    bits.REPLICATION: ("inode-replication", "a NameNode does not load the replication"),
+    bits.REPLICATION: ("inode-replication", "the replication is outside 1 to 2047, or 4095 in Hadoop 2"),
     bits.BOTH_REDUNDANCIES: ("inode-redundancy", "the file has a replication and an erasure coding policy"),
     bits.POLICY: ("inode-policy", "the erasure coding policy is missing in the image"),
     bits.LAYOUT: ("inode-block-type", "the file has an erasure coding policy, but its block type is not STRIPED"),

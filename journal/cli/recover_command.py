@@ -11,7 +11,7 @@ from hadoop_common.cli.output import EXISTING_FILE, EXISTING_FOLDER, echo, echo_
 from hadoop_common.names import SegmentName, parse_segment, segment_name
 from journal.cli.edits_argument import TXID_RANGES
 from journal.cli.skip_report import print_skips, skip_report
-from journal.errors import SegmentError
+from journal.errors import CorruptHeaderError
 from journal.primitives import Buffer
 from journal.salvage import SegmentExamination, examine_segment
 from journal.segment_file import map_file
@@ -82,7 +82,7 @@ def _cut(path: Path, content: Buffer, directory: Path, *, dry_run: bool, force: 
     first_txid = None if parse_segment(path.name) is None else name.first
     found = examine_segment(content, file=str(path), first_txid=first_txid, last_txid=name.last)
     if found.first_txid is None or found.last_txid is None:
-        raise found.fault or SegmentError("the segment has no operation", file=str(path))
+        raise found.fault or CorruptHeaderError("the segment has no operation after its header", file=str(path))
     target = _target(path, directory, found.first_txid, found.last_txid)
     if not dry_run:
         write_range(target, content, found.end, overwrite=force)

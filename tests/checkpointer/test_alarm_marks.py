@@ -96,7 +96,7 @@ def test_a_silence_lasts_over_a_restart_and_ends(role: StoredRole, service: Chec
     status = again.get("/status").json
     assert status is not None
     silence = status["silences"].pop("late")
-    assert silence.pop("alarms")[0].startswith("no checkpoint for #, # transaction are in no image")
+    assert silence.pop("alarms")[0].startswith("no checkpoint for #, # transaction without an image")
     assert silence == {"by": "ann", "since": START, "until": START + 3600, "reason": "we know"}
     assert status["ready"] is False
     assert 'hdfs_checkpointer_alarm_silenced{kind="late"} 1.0' in again.get("/metrics").text

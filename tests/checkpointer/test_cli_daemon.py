@@ -106,7 +106,7 @@ def test_status_on_one_screen(cluster: Cluster, stub: NameNodeStub) -> None:
     facts = {line[:16].rstrip(): line[16:] for line in lines}
     assert facts["phase"] == "idle"
     assert re.fullmatch(rf"txid {last}, made \d+ s ago \(forced\), [0-9.]+ \w+", facts["image"])
-    assert facts["edits"].startswith("0 transactions are not in an image; ")
+    assert facts["edits"].startswith("0 transactions without an image; ")
     taken = f"http://127.0.0.1:{cluster.ports.stub} (nn1 active): accepted the image at txid {last}, "
     assert facts["NameNode"].startswith(taken)
     assert facts["cluster"] == state["clusterId"]
@@ -285,7 +285,7 @@ def test_a_bad_configuration_lists_all_its_faults(tmp_path: Path, command: str) 
         "dfs.namenode.name.dir": "relative",
         "dfs.namenode.checkpoint.period": "soon",
         "dfs.namenode.checkpoint.txns": "0",
-        "dfs.image.compress": "perhaps",
+        "dfs.namenode.num.checkpoints.retained": "perhaps",
     }
     outcome = run_cli(command, "--conf", write_site(tmp_path, values), "--role", "standby")
     assert outcome.code == 2

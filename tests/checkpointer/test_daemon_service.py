@@ -77,7 +77,7 @@ def test_the_period_counts_from_the_image_on_disk(role: FakeRole, clock: Clock) 
     service = CheckpointService(role, standby_config(), clock=clock, wall=clock.wall)
     assert service.poll().state is TriggerState.SKIPPED
     assert service.status()["secondsSinceCheckpoint"] == PERIOD - 1
-    assert service.ready().message == "1 transactions behind, last checkpoint 1 min 39 s ago"
+    assert service.ready().message == "1 transaction behind, last checkpoint 1 min 39 s ago"
     clock.now += 1
     assert service.poll().details["reason"] == "period"
 
@@ -100,7 +100,7 @@ def test_the_age_is_that_of_the_namenodes_image(role: FakeRole, clock: Clock) ->
     job.run()
     role.journal = 1
     assert service.status()["secondsSinceCheckpoint"] == 1000.0
-    alarm = "no checkpoint for 16 min 40 s, 1 transactions are in no image; one is due every 1 min 40 s"
+    alarm = "no checkpoint for 16 min 40 s, 1 transaction without an image; one is due every 1 min 40 s"
     assert service.ready().message == alarm
     assert service.status()["alarms"] == [alarm]
     # an image that it accepts from us is newer at once, whatever its cached beans report

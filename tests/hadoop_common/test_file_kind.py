@@ -65,6 +65,12 @@ def test_kinds(content: bytes, name: str) -> None:
     assert kind.hint
 
 
+def test_a_number_is_a_text_file() -> None:
+    kind = file_kind(b"85\n")
+    assert kind is not None
+    assert "seen_txid" in kind.name
+
+
 @pytest.mark.parametrize("content", [b"\x00\x01\x02\x03" * 9, b"\x00\x00\x00\x09\x00", b"\x01"])
 def test_what_nothing_tells(content: bytes) -> None:
     assert file_kind(content) is None

@@ -42,7 +42,7 @@ def builder() -> ImageBuilder:
 def test_a_valid_image(healthy: Path) -> None:
     code, out, err = run_cli("image", "verify", healthy)
     assert (code, err) == (0, "")
-    assert out == f"{healthy}: valid; txid 100, 4 inodes, 2 directories with children\n"
+    assert out == f"{healthy}: valid; txid 100, 4 inodes, directories with children: 2\n"
     code, out, _ = run_cli("image", "verify", "--json", healthy)
     content = json.loads(out)
     assert (code, content["valid"], content["findings"], content["counts"]) == (0, True, [], {})

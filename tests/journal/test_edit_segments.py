@@ -161,7 +161,20 @@ def test_an_operation_of_another_layout_is_named_and_never_cut_off(in_progress):
 
 @pytest.mark.parametrize("raw", [b"", b"\xff\xff\xff", b"\xff" * 64, encode_header(-63)[:7]])
 def test_cut_and_unwritten_headers_are_corrupt(raw):
-    with pytest.raises(CorruptHeaderError):
+    with pytest.raises(CorruptHeaderError) as caught:
+        decode_header(raw)
+    assert "edits recover" not in caught.value.hint
+
+
+def test_an_unknown_layout_names_who_can_read_it():
+    with pytest.raises(UnsupportedEditsLayoutError) as caught:
+        decode_header((-18).to_bytes(4, "big", signed=True) + bytes(4))
+    assert "NameNode of the release that wrote the edits" in caught.value.hint
+
+
+@pytest.mark.parametrize(("raw", "kind"), [(b"", "empty"), (b"85\n", "one number"), (b"1234567890\n", "one number")])
+def test_a_small_file_that_is_no_segment_is_named(raw, kind):
+    with pytest.raises(CorruptHeaderError, match=kind):
         decode_header(raw)
 
 

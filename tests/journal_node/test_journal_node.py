@@ -301,7 +301,7 @@ def test_a_journal_that_cannot_be_opened_is_tried_again() -> None:
     [
         ("last-promised-epoch", b"", "is not a number"),
         ("last-promised-epoch", b"x\n", "is not a number"),
-        ("committed-txid", b"123", "has 3 bytes"),
+        ("committed-txid", b"123", "has 3 bytes.*; next: Move it away"),
         ("VERSION", b"layoutVersion=-63\n", "storageType is missing"),
         (
             "VERSION",

@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hadoop_rpc.errors import EditsCacheMissError
+from hadoop_common.regular_file import open_regular
+from hadoop_rpc.errors import EditsCacheMissError, JavaIOError
 from hadoop_rpc.qjournal_values import JournaledEdits
 from journal.segment_file import list_segments
 from journal_node.edits_cache import EditsCache
+from journal_node.node import _refusals
 from journal_node.segment_scan import SegmentEnd, scan_end
 from tests.journal.journal_support import recorded_segments
 from tests.journal_node.journal_node_support import HEADER, LAYOUT, batch, transaction
@@ -53,6 +55,15 @@ def test_whole_transactions_behind_damage_are_noticed(before: int, data: st.Data
     end = scan_end(bytes(damaged), 1)
     assert end.last == (before or None)
     assert end.damage
+
+
+def test_a_directory_instead_of_a_segment_has_a_next_step(tmp_path: Path) -> None:
+    with pytest.raises(JavaIOError, match=r"it is a directory.*; next: .*move it away"), _refusals("j1"):
+        open_regular(tmp_path)
+
+
+def test_zeros_are_named() -> None:
+    assert "all zeros" in scan_end(bytes(100), 1).damage
 
 
 def test_a_gap_is_damage() -> None:

@@ -21,6 +21,7 @@ from engine.txn_runs import runs_of_segments
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import FileFaultError, error_text
 from hadoop_common.names import image_name, segment_name
+from hadoop_common.quantities import counted
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.transfer import Throttle
 from hadoop_rpc.namenode_protocol import RemoteEditLog
@@ -146,7 +147,7 @@ class Fetcher:
         prover = None if refetch else witness
         self._fetched = 0
         found = [EditLogSegment(log.first, log.last, self._segment(log, info, prover, cancelled)) for log in logs]
-        _LOG.info("%d segments are needed, %d were fetched", len(found), self._fetched)
+        _LOG.info("%s needed, %d fetched", counted(len(found), "segment"), self._fetched)
         return found
 
     def _segment(
