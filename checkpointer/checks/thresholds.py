@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from itertools import starmap
 
-from hadoop_common.errors import EXIT_USAGE, HdfsError
 from hadoop_common.quantities import parse_int, parse_size, parse_time
 
 # by check: the parser of a value, and its description
@@ -20,12 +19,6 @@ MEASURED: Mapping[str, tuple[Callable[[str], float], str]] = {
 
 # checks whose smaller values are worse
 FALLING = frozenset({"space", "tls"})
-
-
-class ThresholdOrderError(HdfsError):
-    """A --warning that would apply after the default of --critical."""
-
-    exit_code: ClassVar[int] = EXIT_USAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +38,20 @@ class Thresholds:
 
     def disorder(self) -> str:
         """Describe the first check whose --critical would apply before its --warning; "" without one."""
-        return next((text for name in self.critical if (text := _disorder(name, self.limits(name, None, None)))), "")
+        given = ((name, AlarmLimits(self.warning.get(name), limit)) for name, limit in self.critical.items())
+        return next(filter(None, starmap(_disorder, given)), "")
 
     def limits(self, name: str, warning: float | None, critical: float | None) -> AlarmLimits:
         """Return the thresholds of check `name`; `warning` and `critical` are its defaults.
 
-        A default of --warning that would apply after the given --critical is replaced by it.
-
-        Raises:
-            ThresholdOrderError: the given --warning would apply after the default of --critical.
+        A default that contradicts a given threshold is replaced by it. Only the default of --critical for space, which
+        the next checkpoint needs, replaces a lower --warning.
         """
         found = AlarmLimits(self.warning.get(name, warning), self.critical.get(name, critical))
-        if (fault := _disorder(name, found)) and name not in self.critical:
-            raise ThresholdOrderError(f"{fault}; by default, it is {critical:.0f}", hint="Set --critical, too.")
-        return AlarmLimits(found.critical, found.critical) if fault and name not in self.warning else found
+        if not _disorder(name, found):
+            return found
+        both = found.critical if name in self.critical or name in FALLING else found.warning
+        return AlarmLimits(both, both)
 
 
 def _disorder(name: str, limits: AlarmLimits) -> str:

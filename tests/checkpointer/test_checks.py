@@ -76,6 +76,8 @@ def test_ha(states: tuple[str | None, ...], state: State) -> None:
     assert found.state is state
     if states == ("ACTIVE", "ACTIVE"):
         assert found.hint.startswith("First find the one that writes")
+        # the holder of the lock does not write after `haadmin -transitionToActive --forcemanual` of the other one
+        assert found.hint.index("newest epoch") < found.hint.index("Only without JournalNodes, it is the holder")
 
 
 def test_ha_that_is_not_configured() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from checkpointer.checks.facts import DaemonFacts, Observation
 from checkpointer.checks.registry import perform
-from checkpointer.checks.thresholds import ThresholdOrderError, Thresholds, parse_thresholds
+from checkpointer.checks.thresholds import Thresholds, parse_thresholds
 from checkpointer.checks.verdict import State
 from node_state.state import ArchiveState, CheckpointBlock, CheckpointRecord, NodeState
 from tests.checkpointer.check_facts import BY_NAME, DOWN, NOW, daemon, decide, down, facts, image, namenode
@@ -54,9 +54,9 @@ def test_a_warning_comes_before_it_is_critical(
     assert (Thresholds(warning, critical).disorder() == "") is fits
 
 
-def test_a_given_threshold_is_compared_with_the_other_default() -> None:
-    with pytest.raises(ThresholdOrderError, match=r"at most --critical.*it is 10800"):
-        decide("age", Thresholds(warning={"age": 36_000.0}), image=image())
+def test_a_default_that_contradicts_a_given_threshold_is_replaced() -> None:
+    late = decide("age", Thresholds(warning={"age": 36_000.0}), image=image(modified=NOW - 35_999))
+    assert (late.state, str(late.metrics[0])) == (State.OK, "age=35999s;36000;36000")
     early = decide("age", Thresholds(critical={"age": 60.0}), image=image(modified=NOW - 61))
     assert (early.state, str(early.metrics[0])) == (State.CRITICAL, "age=61s;60;60")
 
