@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from hadoop_common.durable import fsync_directory, remove_durably, write_atomically
 from hadoop_common.names import SEEN_TXID, VERSION, parse_segment
-from hadoop_common.storage_info import StorageInfo, format_version, read_version
+from hadoop_common.storage_info import JOURNAL_NODE, NAME_NODE, StorageInfo, format_version, read_version
 from hadoop_common.storage_lock import StorageLock
 from journal.errors import JournalError, JournalExistsError, SegmentError
 from journal.file_segments import FileSegment, FolderView
@@ -128,7 +128,7 @@ class FileJournal:
         if not any(each.name == VERSION for each in self.folder.iterdir()):
             hint = "Copy VERSION from another directory of the same NameNode. Format a directory only if it is empty."
             raise JournalError("the journal is not formatted: VERSION is missing", file=str(self.folder), hint=hint)
-        found = read_version(path, of=(namespace.storage_type,))
+        found = read_version(path, of=(JOURNAL_NODE, NAME_NODE))
         check_same_namespace(namespace, found, path)
 
     def _clear(self) -> None:

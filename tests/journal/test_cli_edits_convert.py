@@ -159,6 +159,21 @@ def test_an_existing_target_is_replaced_only_when_told_to(source: Path, tmp_path
     assert fingerprint(tmp_path / "json") != before
 
 
+@pytest.mark.recorded
+def test_a_copy_between_a_namenode_and_a_journal_node_is_resumed(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    for of_journal_node in (source, target):
+        assert run_cli("edits", "convert", source, target, "--force").code == 0
+        version = of_journal_node / "current" / "VERSION"
+        text = version.read_text()
+        version.write_text(text.replace("storageType=NAME_NODE", "storageType=JOURNAL_NODE"))
+        before = fingerprint(target)
+        max((target / "current").glob("edits_*-*")).unlink()
+        assert run_cli("edits", "convert", source, target, "--resume")[::2] == (0, "")
+        assert fingerprint(target) == before
+        version.write_text(text)
+
+
 def _oldest(source: Path) -> int:
     return min(int(path.name[6:25]) for path in (source / "current").glob("edits_*-*"))
 
