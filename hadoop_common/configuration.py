@@ -91,6 +91,17 @@ class Configuration:
         copy.folder = self.folder
         return copy
 
+    def with_copy(self, key: str, target: str) -> Configuration:
+        """Return the same settings with the value of `key` also as that of `target`.
+
+        Raises:
+            ConfigurationError: its variables refer to each other in a circle.
+        """
+        copy = self.with_defaults({})
+        if (text := self.get(key)) is not None:
+            copy._values = {**self._values, target: Property(target, text, False, self.source(key))}
+        return copy
+
     @property
     def warnings(self) -> tuple[str, ...]:
         return tuple(self._warnings)

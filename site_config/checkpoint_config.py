@@ -43,7 +43,6 @@ from site_config.addresses import (
 from site_config.archive_settings import ArchiveSettings
 from site_config.changed_keys import texts
 from site_config.engine_settings import EngineSettings, engine_settings
-from site_config.journal_node_keys import JOURNALNODE_EDITS_DIR
 from site_config.kerberos import KerberosSettings, ProcessKind
 from site_config.leadership import LeaderSettings, leader_settings
 from site_config.merge_settings import image_codec, memory_limit, replay_rules, sub_section_rule
@@ -320,7 +319,7 @@ class _CheckpointReader(SettingsReader):
             found = tuple(key.read(self.settings, name))
             if not found:
                 raise self.error(name, "names no directory")
-            self._refuse_directories_of_others(found, name)
+            self._check_directories_of_others(found, name)
             return found
 
         return self.take(directories, ())
@@ -332,8 +331,10 @@ class _CheckpointReader(SettingsReader):
         if name not in self.settings:
             # the default ignores a directory that is set for this nameservice only
             return tuple(keys.CHECKPOINT_DIR.read(self.settings, self.scoped(keys.CHECKPOINT_DIR)))
-        found = keys.CHECKPOINT_EDITS_DIR.read(self.settings, name)
-        self._refuse_directories_of_others(found, name)
+        # Hadoop copies the scoped key to the generic one before it replaces variables (initializeGenericKeys)
+        settings = self.settings.with_copy(self.scoped(keys.CHECKPOINT_DIR), keys.CHECKPOINT_DIR.name)
+        found = keys.CHECKPOINT_EDITS_DIR.read(settings, name)
+        self._check_directories_of_others(found, name)
         return tuple(found)
 
     def _restore_directories(self) -> bool:
@@ -342,18 +343,25 @@ class _CheckpointReader(SettingsReader):
             return True
         return self.get(keys.NAME_DIR_RESTORE)
 
-    def _refuse_directories_of_others(self, found: Sequence[Path], name: str) -> None:
+    def _check_directories_of_others(self, found: Sequence[Path], name: str) -> None:
         """Check that directories are not those of another node on this host, by whatever path.
 
-        A standby and a backup node have the keys of a NameNode.
+        A standby and a backup node have the keys of a NameNode. A DataNode's directory is only a warning: hosts with
+        other nodes may share the configuration.
         """
-        owners = [(JOURNALNODE_EDITS_DIR.name, "", "JournalNode"), (_DATA_DIR, "", "DataNode")]
-        if self._role is Role.SECONDARY:
-            owners += [(key.name, key.default, "NameNode") for key in (keys.NAME_DIR, EDITS_DIR)]
-        for key, default, owner in owners:
-            own = {path.resolve() for path in self._local_paths(key, default)}
-            if both := next((path for path in found if any(_overlap(path.resolve(), each) for each in own)), None):
-                raise self.error(name, f"names {both}, which is a {owner}'s own by {key}")
+        if both := self._shared_directory(found, _DATA_DIR, ""):
+            problem = f"names {both}, also a DataNode's by {_DATA_DIR}: on one host, only one node can use it"
+            self.settings.warn(self.settings.fault(name, problem))
+        if self._role is not Role.SECONDARY:
+            return
+        for key in (keys.NAME_DIR, EDITS_DIR):
+            if both := self._shared_directory(found, key.name, key.default):
+                raise self.error(name, f"names {both}, which is a NameNode's own by {key.name}")
+
+    def _shared_directory(self, found: Sequence[Path], key: str, default: str) -> Path | None:
+        """Return the first of the directories that another node has by `key`."""
+        own = {path.resolve() for path in self._local_paths(key, default)}
+        return next((path for path in found if any(_overlap(path.resolve(), each) for each in own)), None)
 
     def _local_paths(self, key: str, default: str) -> Iterator[Path]:
         """Yield the local directories of another node; faults in the others do not concern this node."""

@@ -479,8 +479,14 @@ def test_edits_lie_beside_the_images_by_default(tmp_path: Path) -> None:
 
 
 def test_directories_of_a_nameservice(tmp_path: Path) -> None:
-    config = secondary_config(tmp_path, 1, 2, **{"dfs.nameservices": "ns", "dfs.namenode.checkpoint.dir.ns": "/images"})
+    scoped = {"dfs.nameservices": "ns", "dfs.namenode.checkpoint.dir.ns": "/images"}
+    config = secondary_config(tmp_path, 1, 2, **scoped)
     assert config.edits_directories == config.image_directories == (Path("/images"),)
+    # Hadoop's default as a value of a file, and a part of one
+    for own, paths in (("", ["/images"]), ("/e,/f", ["/images/e", "/f"])):
+        edits = {"dfs.namenode.checkpoint.edits.dir": f"${{dfs.namenode.checkpoint.dir}}{own}"}
+        config = secondary_config(tmp_path, 1, 2, **scoped, **edits)
+        assert config.edits_directories == tuple(map(Path, paths))
 
 
 def test_a_secondary_of_an_ha_nameservice_is_refused(tmp_path: Path) -> None:

@@ -87,11 +87,20 @@ def test_a_checkpoint_directory_that_is_a_namenodes_own(tmp_path: Path) -> None:
     assert config({**own, "dfs.namenode.checkpoint.dir": f"{tmp_path}/name"}, Role.STANDBY)
 
 
-def test_directories_of_journal_and_data_nodes_are_refused(tmp_path: Path) -> None:
+def test_directories_of_other_nodes_in_a_shared_configuration(tmp_path: Path) -> None:
+    """One configuration may be that of several hosts, and journals lie in folders of a JournalNode's directory."""
     shared = str(tmp_path / "shared")
-    for key, value in (("dfs.journalnode.edits.dir", shared), ("dfs.datanode.data.dir", f"/a,[SSD]file://{shared}")):
-        for role, own in ((Role.SECONDARY, "dfs.namenode.checkpoint.dir"), (Role.STANDBY, "dfs.namenode.name.dir")):
-            assert f"own by {key}" in faults({**SINGLE, key: value, own: shared}, role)[own]
+    for role, own in ((Role.SECONDARY, "dfs.namenode.checkpoint.dir"), (Role.STANDBY, "dfs.namenode.name.dir")):
+        values = {**SINGLE, own: shared, "dfs.journalnode.edits.dir": shared}
+        settings = Configuration.from_mapping(values, {"USER": "hdfs"})
+        assert CheckpointConfig.from_configuration(settings, role).image_directories == (Path(shared),)
+        assert not settings.warnings
+        values["dfs.datanode.data.dir"] = f"/a,[SSD]file://{shared}"
+        settings = Configuration.from_mapping(values, {"USER": "hdfs"})
+        assert CheckpointConfig.from_configuration(settings, role).image_directories == (Path(shared),)
+        (warning,) = settings.warnings
+        assert own in warning
+        assert "also a DataNode's by dfs.datanode.data.dir" in warning
 
 
 def test_an_ha_nameservice() -> None:
