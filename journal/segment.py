@@ -8,6 +8,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from hadoop_common.file_kind import HEAD_BYTES, file_kind
+from hadoop_common.quantities import counted
 from journal.binary_codec import MAX_OP_SIZE, TERMINATOR, check_layout, decode_op
 from journal.errors import (
     CorruptHeaderError,
@@ -62,20 +63,27 @@ def decode_header(buffer: Buffer, *, file: str = "") -> int:
         UnsupportedEditsLayoutError: the layout or a layout flag is unknown.
     """
     if len(buffer) < 4:
-        _check_kind(buffer, 0, file)
+        # a layout version, a small negative number, begins with three bytes of 0xff
+        if not buffer or bytes(buffer).strip(b"\xff"):
+            _check_kind(buffer, 0, file)
+        raise _truncated(buffer, file)
     layout_version = int.from_bytes(buffer[0:4], "big", signed=True)
     if layout_version == _NEVER_WRITTEN:
         raise CorruptHeaderError("the file was allocated, but no header was written", file=file, offset=0)
     _check_kind(buffer, layout_version, file)
     check_layout(layout_version, file=file)
     if len(buffer) < HEADER_SIZE:
-        raise CorruptHeaderError(f"the header is truncated after {len(buffer)} bytes", file=file, offset=0)
+        raise _truncated(buffer, file)
     flags = int.from_bytes(buffer[4:8], "big", signed=True)
     if flags < 0:
         raise CorruptHeaderError(f"the number of layout flags is {flags}", file=file, offset=4)
     if flags > 0:
         raise UnsupportedEditsLayoutError(f"{flags} unknown layout flags", file=file, offset=4)
     return layout_version
+
+
+def _truncated(buffer: Buffer, file: str) -> CorruptHeaderError:
+    return CorruptHeaderError(f"the header is truncated after {counted(len(buffer), 'byte')}", file=file, offset=0)
 
 
 def _check_kind(buffer: Buffer, layout_version: int, file: str) -> None:

@@ -118,6 +118,11 @@ def test_headers_of_other_layouts_are_refused(layout_version):
         (bytes(1 << 20), "the segment is all zeros"),
         (b"\x1f\x8b\x08" + bytes(9), "the file is a gzip file"),
         (b"root:x:0:0:root", "the file is a text file"),
+        (b"\xff", "the header is truncated after 1 byte"),
+        (b"\xff\xff\xff", "the header is truncated after 3 bytes"),
+        (b"\xff\xff\x12", "begins with ff ff 12"),
+        (b"\xff\xff\xff\xff", "allocated, but no header was written"),
+        (b"", "the file is empty"),
         (b"\x12\x34\x56\x78\x9a\xbc\xde\xf0", "begins with 12 34 56 78 9a bc de f0"),
     ],
 )
