@@ -20,7 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -96,8 +96,8 @@ class WarmNamespace:
         keeps_sums: whether to keep the sums of all subtrees for readers (`DirectorySums`).
 
     Attributes:
-        settings: may be replaced between steps. `codec` and `sub_sections` apply from the next `save` on, others from
-            the next `load` on.
+        settings: may be replaced at any time, also by another thread. `codec` and `sub_sections` apply from the next
+            `save` on, others from the next `load` on; `layout_version` is only read at the beginning.
         occupied: whether an image is loaded or written, so that readers wait long; for any thread.
     """
 
@@ -109,6 +109,7 @@ class WarmNamespace:
         keeps_sums: bool = False,
     ) -> None:
         self.settings = settings
+        self._layout = settings.layout_version
         self._keeps_sums = keeps_sums
         self._recorder = recorder
         self._open: _OpenedImage | None = None
@@ -217,7 +218,7 @@ class WarmNamespace:
             ImageStorageError: the image cannot be read, or its index does not fit on the disk.
         """
         if cluster is not None:
-            self.settings = replace(self.settings, layout_version=next_layout(path, cluster))
+            self._layout = next_layout(path, cluster)
         if self._refused is not None and self._refused[0] == check_key(path, self.settings.rules):
             self.close()
             raise self._refused[1]
@@ -260,7 +261,7 @@ class WarmNamespace:
             digest.start()
             if self._keeps_sums:
                 loaded = loaded.with_sums(self.settings.memory.allocator(taken=loaded.index.arrays.nbytes))
-            layout = self.settings.layout_version or image.layout_version
+            layout = self._layout or image.layout_version
             self._open = _OpenedImage(image, digest, loaded, layout, resources.pop_all(), key)
         self._base_txid = loaded.namespace.last_txid
         self._load_seconds = time.monotonic() - started
@@ -293,8 +294,8 @@ class WarmNamespace:
     def _load_at_layout(
         self, image: ImageFile, arrays: IndexArrays | None, resources: ExitStack, progress: Callable[[int], None]
     ) -> LoadedImage:
-        layout, memory = self.settings.layout_version, self.settings.memory
-        base = resources.enter_context(at_layout(image, layout, spool_dir=memory.folder))
+        memory = self.settings.memory
+        base = resources.enter_context(at_layout(image, self._layout, spool_dir=memory.folder))
         kept = arrays if base is image else None
         allocator = memory.allocator(taken=0 if kept is None else kept.nbytes)
         return load_image(base, self.settings.rules, allocator, kept, progress)

@@ -213,6 +213,23 @@ def test_other_rules_mean_to_load_the_image_again(out: Path, base: Path) -> None
         assert load_image(image).namespace.snapshots.base_ids.tolist() == [2]
 
 
+def test_new_settings_during_a_load_keep_the_layout_of_the_cluster(tmp_path: Path, out: Path) -> None:
+    """Another thread replaces the settings when the configuration is reloaded."""
+    settings = MergeSettings(max_op_size=1 << 20)
+
+    class Reload(SilentObserver):
+        def phase(self, name: str, total: int | None) -> None:
+            warm.settings = settings
+
+    with WarmNamespace() as warm:
+        warm.load(ImageBuilder(-63).save(tmp_path), Reload(), cluster=-67)
+        play(warm, STEPS[0])
+        assert (warm.layout_version, warm.settings) == (-67, settings)
+        assert warm.save([out]).layout_version == -67
+        play(warm, STEPS[1])
+        assert warm.save([out]).layout_version == -67
+
+
 def test_a_rollback_image(warm: WarmNamespace, out: Path) -> None:
     play(warm, STEPS[0])
     result = warm.save([out], rollback=True)

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -263,9 +263,7 @@ class BackupRole:
         self._link.use_timeout(config.rpc_timeout)
         self._follower.timeout = config.transfer_timeout
         self._follower.throttle = self._throttle()
-        self._namespace.settings = replace(
-            config.merge_settings, layout_version=self._namespace.settings.layout_version
-        )
+        self._namespace.settings = config.merge_settings
         if self._security is not None:
             self._security.reconfigure(_host_rules(config), None if config.kerberos is None else config.kerberos.server)
 

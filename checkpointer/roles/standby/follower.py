@@ -21,7 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from checkpointer.past.provenance import ProvenanceStore, held_images, image_md5
@@ -142,7 +142,7 @@ class JournalFollower:
         self._tailer.in_progress = config.tail_in_progress
         self._roller.period, self._lag.threshold = config.roll_after, config.lag_alarm
         self._images.config, self._rebootstrap = config, config.rebootstrap
-        self._warm.settings = replace(config.merge_settings, layout_version=self._warm.settings.layout_version)
+        self._warm.settings = config.merge_settings
 
     def close(self) -> None:
         """Stop a running tail at a safe point, and release edits and namespace."""
