@@ -35,6 +35,10 @@ class ShrunkFileError(StorageError):
     """A mapped file shrank, or its disk failed, while it was read; the data read is not the file's content."""
 
 
+class FailedDiskError(ShrunkFileError):
+    """A page of a mapped file cannot be read although the file has its whole size: the disk fails (EIO)."""
+
+
 class MappedFile(mmap.mmap):
     """A whole regular file, mapped read-only by `map_regular`.
 
@@ -71,18 +75,18 @@ class MappedFile(mmap.mmap):
         """Check that everything read so far is the file's content.
 
         Raises:
-            ShrunkFileError: the file shrank or its disk failed.
+            ShrunkFileError: the file shrank.
+            FailedDiskError: its disk failed.
             FileFaultError: the size of the file cannot be determined.
         """
         with file_faults(self._path, "cannot be read"):
             now = self.size()
         if self.lost >= 0:
             text = f"{self._path} became shorter, or its disk failed, while it was read (byte {self.lost})"
-        elif now < len(self):
+            raise (ShrunkFileError if now < len(self) else FailedDiskError)(text, hint=_HINT)
+        if now < len(self):
             text = f"{self._path} became shorter while it was read: {now} bytes instead of {len(self)}"
-        else:
-            return
-        raise ShrunkFileError(text, hint=_HINT)
+            raise ShrunkFileError(text, hint=_HINT)
 
 
 def map_regular(path: Path, *, follow: bool = True) -> MappedFile | None:

@@ -115,6 +115,10 @@ class ImageStorageError(HdfsError):
     exit_code: ClassVar[int] = EXIT_STORAGE
 
 
+class UnreadableImageError(ImageStorageError):
+    """The disk could not read an image (EIO)."""
+
+
 _E = TypeVar("_E", bound=ImageFormatError)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Iterator
@@ -28,6 +29,7 @@ from image_format.errors import (
     RecordError,
     TransactionIdError,
     TruncatedImageError,
+    UnreadableImageError,
 )
 from image_format.known_digests import FileIdentity, identity_at, identity_of, known_digest, remember_digest
 from image_format.layout import check_readable
@@ -182,6 +184,8 @@ class ImageFile:
             before_slice()
             digest.update(data[start : start + _SLICE])
         taken = digest.digest()
+        # a digest of pages that could not be read must not be remembered
+        self.check_whole()
         if self.identity is not None:
             remember_digest(self.path, taken)
         return taken
@@ -348,9 +352,11 @@ def map_image(path: Path) -> MappedFile | None:
 
     Raises:
         ImageStorageError: the file is not a regular one, has holes or cannot be read.
+        UnreadableImageError: its disk fails.
     """
     try:
         return map_regular(path)
     except OSError as error:
         hint = "Check the path and the disk, and that the file is a readable regular file."
-        raise ImageStorageError(f"cannot read {path}: {error_text(error, path)}", hint=hint) from error
+        kind = UnreadableImageError if error.errno == errno.EIO else ImageStorageError
+        raise kind(f"cannot read {path}: {error_text(error, path)}", hint=hint) from error

@@ -82,9 +82,9 @@ def ask_image(
         return ask(lambda: _image(listings, limit, content=content, deep=deep))
     found = ask(lambda: _image(usable, limit, content=content, deep=deep))
     newest = max(image.txid for each in listings for image in each.images)
-    if found.value is None or found.value.txid == newest:
+    if found.value is None or found.value.txid == newest or not content:
         return found
-    return Observation(replace(found.value, way_out=_way_out(listings, newest)))
+    return Observation(replace(found.value, way_out=_way_out(listings, newest, limit)))
 
 
 def _checkpoints(listing: StorageDirectory) -> StorageDirectory:
@@ -110,7 +110,7 @@ def _image(listings: Sequence[StorageDirectory], limit: float, *, content: bool,
         modified=found.st_mtime,
         copies=tuple(digests.items()),
         deep=errors,
-        way_out=_way_out(listings, copies[0].txid) if digests and whole is None and not late else "",
+        way_out=_way_out(listings, copies[0].txid, limit) if digests and whole is None and not late else "",
         codec=codec,
         layout_version=layout_version,
     )
@@ -125,11 +125,15 @@ def _format(path: Path) -> tuple[str, int] | tuple[None, None]:
         return None, None
 
 
-def _way_out(listings: Sequence[StorageDirectory], unreadable_txid: int) -> str:
+def _way_out(listings: Sequence[StorageDirectory], unreadable_txid: int, limit: float) -> str:
     """Describe how an earlier image can replace the damaged one.
 
-    "" if no earlier image has all edits after it, or if a later one is not damaged.
+    "" if no earlier image has all edits after it, if a later one is not damaged, or if reading takes too long.
     """
+    return ask_all({"way out": lambda: _replacement(listings, unreadable_txid)}, limit)["way out"].value or ""
+
+
+def _replacement(listings: Sequence[StorageDirectory], unreadable_txid: int) -> str:
     for each in listings:
         segments = [EditLogSegment(segment.first, segment.last, segment.path) for segment in each.segments]
         older = older_image(each.images, segments, unreadable_txid)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -73,7 +73,8 @@ def naming_older_image(plan: MergePlan) -> Iterator[None]:
         yield
     except HdfsError as error:
         if is_damage(error) and str(plan.image) in error.message:
-            _add_older(error, plan)
+            with suppress(OSError):
+                _add_older(error, plan)
         raise
 
 

@@ -19,7 +19,14 @@ from typing import NamedTuple
 from checkpointer.storage.inspector import StorageDirectory, StoredImage, list_images, newest_copies
 from hadoop_common.errors import EXIT_BAD_IMAGE, HdfsError, StorageError
 from hadoop_common.file_faults import error_text, file_faults
-from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError, UnusableDigestError
+from hadoop_common.mapped_file import FailedDiskError
+from image_format.errors import (
+    ImageFormatError,
+    UnreadableImageError,
+    UnsupportedCodecError,
+    UnsupportedLayoutError,
+    UnusableDigestError,
+)
 from image_format.known_digests import FileIdentity, identity_of
 from image_format.md5_file import read_md5_file
 from image_format.reader import ImageFile
@@ -83,8 +90,11 @@ def content_fault(image: Path) -> str:
 def is_damage(error: HdfsError | OSError) -> bool:
     """Return whether `error` shows damage in the content of an image.
 
-    An unknown layout or codec, an unusable digest file, and a file that this process cannot read are no damage.
+    An unknown layout or codec, an unusable digest file, and a file that this process may not or cannot open are no
+    damage, but a failing disk is.
     """
+    if isinstance(error, FailedDiskError | UnreadableImageError):
+        return True
     damaged = isinstance(error, ImageFormatError) and error.exit_code == EXIT_BAD_IMAGE
     return damaged and not isinstance(error, UnusableDigestError)
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
 
+from checkpointer.checks import ask_storage
 from checkpointer.checks.ask_storage import ask_directories, ask_image
+from checkpointer.merging.older_image import OlderImage, older_image
+from checkpointer.storage.usable_images import content_fault
+from hadoop_common.mapped_file import MappedFile, map_regular
 from hadoop_common.names import image_name, segment_name
+from image_format import reader
 from image_format.errors import ImageStorageError
 from image_format.md5_file import md5_path
 from image_format.reader import ImageFile
@@ -95,6 +103,44 @@ def test_an_image_without_damage_is_not_moved(tmp_path: Path, fault: str, monkey
     assert "mkdir" not in outcome.err
     found = ask_image(ask_directories([root], 10), 10, content=True, deep=False)
     assert found.value is None or not found.value.way_out
+
+
+@pytest.mark.parametrize("fault", ["open", "page"])
+def test_a_failing_disk_is_damage(tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = recorded_directory(tmp_path / "nn", "corrupt/image-newest-bad-older-good")
+    newest = put_image(root / "current", NEW_TXID)
+    if fault == "open":
+        failing = mock.Mock(side_effect=OSError(errno.EIO, "Input/output error", str(newest)))
+        monkeypatch.setattr(reader, "map_regular", lambda path: (failing if path == newest else map_regular)(path))
+    else:
+        monkeypatch.setattr(MappedFile, "lost", property(lambda self: 0 if self._path == newest else -1))
+    assert f"mv {newest} {md5_path(newest)}" in run_cli("merge", root).err
+    found = ask_image(ask_directories([root], 10), 10, content=True, deep=False).value
+    assert found is not None
+    assert f"mv {newest} {md5_path(newest)}" in found.way_out
+    monkeypatch.undo()
+    assert not ask_image(ask_directories([root], 10), 10, content=True, deep=False).value.way_out  # type: ignore[union-attr]
+    # the digest of what the disk did not read is not remembered
+    assert content_fault(newest) == ""
+
+
+def test_a_way_out_is_sought_within_the_limit_and_only_with_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directories = ask_directories([damaged(tmp_path, "cut")], 10)
+    asked, release = mock.Mock(), threading.Event()
+
+    def slow(*arguments: Any) -> OlderImage | None:
+        asked()
+        release.wait(5)
+        return older_image(*arguments)
+
+    monkeypatch.setattr(ask_storage, "older_image", slow)
+    for content in (False, True):
+        found = ask_image(directories, 0.1, content=content, deep=False).value
+        assert found is not None
+        assert (found.txid, found.way_out, asked.called) == (IMAGE_TXID, "", content)
+    release.set()
 
 
 def test_a_rollback_image_is_not_moved(tmp_path: Path) -> None:
