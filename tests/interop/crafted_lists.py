@@ -153,7 +153,7 @@ class Crafter(CraftedValues):
     def _truncate(self) -> EditOp:
         path = self._of(self._model.files)
         blocks = self._model.blocks.get(path, ())
-        size = sum(block.num_bytes for block in blocks)
+        size = min(sum(block.num_bytes for block in blocks), LARGEST)
         length = self._value(self._chance.choice((0, 100, 128, 200, size)), -1, min(size + 1, LARGEST), LARGEST)
         kept = blocks[: -(-length // 128)] if 0 <= length < 1 << 20 else blocks
         inside = bool(kept) and length % 128 > 0
