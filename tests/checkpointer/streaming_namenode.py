@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import RLock
 
 from hadoop_common.names import parse_segment, segment_name
 from hadoop_rpc.errors import IncorrectVersionError, RpcError, UnregisteredNodeError
 from hadoop_rpc.journal_protocol import JournalClient, JournalInfo
-from hadoop_rpc.namenode_protocol import CheckpointCommand, CheckpointSignature, NamenodeRegistration, NamenodeRole
+from hadoop_rpc.namenode_protocol import (
+    CheckpointCommand,
+    CheckpointSignature,
+    NamenodeRegistration,
+    NamenodeRole,
+    NamespaceInfo,
+)
 from hadoop_rpc.service import CallContext
 from journal.binary_codec import encode_op
 from journal.segment import decode_header, encode_header, iter_ops
@@ -40,6 +46,7 @@ class StreamingNamenode(FakeNamenode):
         streams: backup nodes by their RPC address.
         reports, ended: what came by errorReport and endCheckpoint.
         layouts_ahead: how much newer the layout of the software is than the storage's, as during a rolling upgrade.
+        reports_software: answer versionRequest with the layout of the software, as releases up to 3.3.
         refuses_checkpoints: answer startCheckpoint with a request to stop.
         after_roll: how many transactions are written by each roll, beside those that a segment begins and ends with.
         tamper: changes a batch on its way (first txid, count, records).
@@ -54,6 +61,7 @@ class StreamingNamenode(FakeNamenode):
         self.refuses_checkpoints = False
         self.need_to_return_image = True
         self.layouts_ahead = 0
+        self.reports_software = False
         self.tamper: Callable[[int, int, bytes], tuple[int, int, bytes]] = lambda *batch: batch
         self.epoch = 0
         self.after_roll = 0
@@ -200,11 +208,21 @@ class StreamingNamenode(FakeNamenode):
     def _signature(self, segment: int) -> CheckpointSignature:
         return CheckpointSignature(self.info, self.image_txids()[-1], segment)
 
+    @property
+    def _software_layout(self) -> int:
+        return self.info.layout_version - self.layouts_ahead
+
+    def version_request(self, caller: CallContext) -> NamespaceInfo:
+        answer = super().version_request(caller)
+        if not self.reports_software:
+            return answer
+        return replace(answer, storage_info=replace(self.info, layout_version=self._software_layout))
+
     def register(  # type: ignore[override]
         self, registration: NamenodeRegistration, caller: CallContext
     ) -> NamenodeRegistration:
         self._step("registerSubordinateNamenode")
-        reported, expected = registration.storage_info.layout_version, self.info.layout_version - self.layouts_ahead
+        reported, expected = registration.storage_info.layout_version, self._software_layout
         if reported != expected:
             raise IncorrectVersionError(
                 f"Unexpected version of data node. Reported: {reported}. Expecting = {expected}."

@@ -114,6 +114,16 @@ def test_a_namenode_with_newer_software_is_followed_during_a_rolling_upgrade(
     assert in_sync(daemon)
 
 
+def test_a_new_storage_during_a_rolling_upgrade(namenode: StreamingNamenode, tmp_path: Path) -> None:
+    namenode.layouts_ahead, namenode.reports_software = 1, True
+    with Daemon(config_for(namenode, tmp_path / "backup")) as daemon:
+        assert daemon.role.storage_info() == namenode.info
+        daemon.follow()
+        assert in_sync(daemon)
+        play(namenode)
+        assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_random_lives(seed: int, namenode: StreamingNamenode, daemon: Daemon) -> None:
     """Batches, rolls, cuts, restarts and checkpoints in any order; the image at the end is Hadoop's."""

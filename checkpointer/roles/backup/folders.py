@@ -5,13 +5,17 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from http import HTTPStatus
 from pathlib import Path
 
+from checkpointer.errors import TransferError
 from checkpointer.roles.backup.namenode_link import NamenodeLink, check_same_namespace
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.transfer import DownloadedImage, TransferCancelledError, download_image
 from engine.errors import CheckpointCancelledError
 from hadoop_common.file_faults import error_text
+from hadoop_common.storage_info import StorageInfo
 from hadoop_common.transfer import Throttle
 from hadoop_rpc.errors import RpcError
 
@@ -62,18 +66,34 @@ def initialize_storage(
         CheckpointCancelledError: `cancelled()` became true; the directories are new again.
     """
     info = link.namespace().storage_info
-    storage.clean_leftovers()
-    storage.format(info)
-    try:
-        image = download_image(
+
+    def fetch(expected: StorageInfo) -> DownloadedImage:
+        return download_image(
             http_address,
             link.newest_image_txid(),
-            info,
+            expected,
             storage.current_folders(),
             timeout=timeout,
             throttle=throttle,
             cancel=cancelled,
         )
+
+    storage.clean_leftovers()
+    storage.format(info)
+    try:
+        try:
+            image = fetch(info)
+        except TransferError as refusal:
+            # During a rolling upgrade, releases up to 3.3 report the layout of their software, but roll with VERSION's.
+            stored = info
+            if refusal.status == HTTPStatus.FORBIDDEN:
+                with suppress(RpcError):
+                    stored = link.roll().storage_info
+            if stored == info:
+                raise
+            check_same_namespace(stored, info, link.address)
+            storage.write_version(stored)
+            image = fetch(stored)
     except TransferCancelledError as error:
         storage.unformat()
         raise CheckpointCancelledError("cancelled while the first image was fetched") from error
