@@ -32,7 +32,8 @@ class Configuration:
 
     Values are trimmed, with `${…}` replaced. Deprecated keys are stored and found under their current names. A property
     without a text sets nothing. `warnings` holds one sentence for each deprecated key and each property that Hadoop
-    ignores. `folder` is the directory of the files, None for settings without files.
+    ignores. `folder` is the directory of the files, None for settings without files. `on_warning` receives each warning
+    about a value when the value is first read.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Configuration:
         self._environment = dict(environment)
         self._system = system_properties(environment)
         self.folder: Path | None = None
+        self.on_warning: Callable[[str], None] = lambda _: None
         self._values: dict[str, Property] = {}
         self._final: dict[str, str] = {}
         self._warnings: dict[str, None] = {}
@@ -89,6 +91,7 @@ class Configuration:
         copy._values = self._values
         copy._warnings = self._warnings
         copy.folder = self.folder
+        copy.on_warning = self.on_warning
         return copy
 
     def with_copy(self, key: str, target: str) -> Configuration:
@@ -179,7 +182,9 @@ class Configuration:
 
     def warn(self, fault: ConfigurationFault) -> None:
         """Add a warning about a value that Hadoop replaces by the default."""
-        self._warnings[str(fault)] = None
+        if (text := str(fault)) not in self._warnings:
+            self._warnings[text] = None
+            self.on_warning(text)
 
     def _add(self, properties: Iterable[Property]) -> None:
         for each in properties:

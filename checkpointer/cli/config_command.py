@@ -44,7 +44,7 @@ def command(conf_dir: Path, role: Role | None, only_set: bool, as_json: bool) ->
     Example: checkpointer config --conf /etc/hadoop/conf --role secondary
     """
     try:
-        configuration = load_configuration(conf_dir)
+        configuration = load_configuration(conf_dir, warns=False)
     except ConfigurationError as error:
         if as_json:
             faults = [{"key": f.key, "value": f.value, "source": f.source, "problem": f.problem} for f in error.faults]

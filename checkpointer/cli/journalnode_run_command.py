@@ -39,7 +39,7 @@ def command(conf_dir: Path, verbose: bool, log_config: Path | None) -> None:
     watch_log()
 
     def configuration() -> JournalNodeConfig:
-        read = load_configuration(conf_dir)
+        read = load_configuration(conf_dir, warns=False)
         config = JournalNodeConfig.from_configuration(read)
         watch_settings(shown_settings(log_warnings(read)))
         return config

@@ -72,10 +72,10 @@ def command(
     os.umask(PRIVATE_UMASK)
     set_up_logging(verbose, log_config)
     watch_log()
-    chosen = role or likely_role(load_configuration(conf_dir))
+    chosen = role or likely_role(load_configuration(conf_dir, warns=False))
 
     def configuration() -> CheckpointConfig:
-        read = load_configuration(conf_dir)
+        read = load_configuration(conf_dir, warns=False)
         config = replace(CheckpointConfig.from_configuration(read, chosen), conf_dir=conf_dir)
         watch_settings(shown_settings(log_warnings(read)))
         if shadow:
@@ -116,7 +116,7 @@ def _checks(conf_dir: Path, role: Role) -> list[CheckRow]:
 
     chosen = [check for check in CHECKS if FactGroup.IMAGE_CONTENT not in check.needs]
     parts = frozenset[FactGroup]().union(*(check.needs for check in chosen))
-    cluster = Cluster.of(load_configuration(conf_dir), role, parts)
+    cluster = Cluster.of(load_configuration(conf_dir, warns=False), role, parts)
     outcomes = perform(chosen, gather(cluster, parts, limit=_CHECK_SECONDS), Thresholds({}, {}))
     return [
         CheckRow(each.name, each.verdict.state.name, each.verdict.summary, each.verdict.details, each.hint)
@@ -128,7 +128,7 @@ def _peers(conf_dir: Path, role: Role) -> list[PeerAnswer]:
     """Ask the nodes of the cluster for the console."""
     from checkpointer.checks.ask_peers import ask_peers, peers_of
 
-    return ask_peers(peers_of(load_configuration(conf_dir), role))
+    return ask_peers(peers_of(load_configuration(conf_dir, warns=False), role))
 
 
 def _verify(conf_dir: Path, role: Role) -> list[CheckRow]:

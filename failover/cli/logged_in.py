@@ -14,12 +14,12 @@ from site_config.kerberos import for_operator
 
 
 def load_and_log_in(conf_dir: Path, *, operator: bool = False) -> FailoverSettings:
-    """Load the settings of `conf_dir` and log in; an operator may use tickets of kinit.
+    """Load the settings of `conf_dir` and log in; an operator may use tickets of kinit, and sees warnings.
 
     Raises:
         ConfigurationError: names all faulty keys.
     """
-    settings = FailoverSettings.from_configuration(load_configuration(conf_dir))
+    settings = FailoverSettings.from_configuration(load_configuration(conf_dir, warns=operator))
     if settings.kerberos is not None:
         log_in(for_operator(settings.kerberos.login) if operator else settings.kerberos.login)
     return settings

@@ -116,8 +116,11 @@ def conf_option(*, required: bool) -> Callable[[F], F]:
     )
 
 
-def load_configuration(conf_dir: Path) -> Configuration:
-    """Load Hadoop's configuration with this process's environment, and use its TLS settings for all connections."""
+def load_configuration(conf_dir: Path, *, warns: bool = True) -> Configuration:
+    """Load Hadoop's configuration with this process's environment, and use its TLS settings for all connections.
+
+    Warnings about values go to standard error; with `warns` false, the caller reports all `warnings`.
+    """
     # most commands read no configuration, and loading certificates is slow
     from hadoop_common.tls.process import use_client
     from hadoop_common.tls.settings import HttpPolicy, tls_config
@@ -125,6 +128,8 @@ def load_configuration(conf_dir: Path) -> Configuration:
     # a service manager may not set USER, and Hadoop's default directories contain the user name
     user = {"USER": pwd.getpwuid(os.geteuid()).pw_name}
     found = Configuration.load(conf_dir, environment=user | dict(os.environ))
+    if warns:
+        found.on_warning = lambda text: echo(f"warning: {text}", err=True)
     # faults in the TLS settings are reported by the reader of the complete configuration
     use_client(tls_config(found, HttpPolicy.HTTP_ONLY, FaultCollector()))
     return found

@@ -146,6 +146,16 @@ def test_compression_comes_from_the_configuration(tmp_path: Path, codec: str) ->
     assert run_cli("image", "verify", image).code == 0
 
 
+@pytest.mark.recorded
+@pytest.mark.parametrize("command", ["merge", "config"])
+def test_a_value_that_hadoop_replaces_is_named_once(tmp_path: Path, command: str) -> None:
+    conf = write_site(tmp_path / "conf", {"dfs.image.compress": "yes"})
+    RENAMES.copy_to(tmp_path / "name")
+    directory = [tmp_path / "name"] if command == "merge" else []
+    err = run_cli(command, *directory, "--conf", conf).err
+    assert err.count("dfs.image.compress='yes': is neither true nor false") == 1
+
+
 def test_a_directory_that_is_no_storage_is_refused(tmp_path: Path) -> None:
     code, _, err = run_cli("merge", tmp_path)
     assert code == 6

@@ -198,7 +198,7 @@ def test_warnings_of_the_configuration_are_kept(command: str, tmp_path: Path, mo
     monkeypatch.setattr(module.os, "umask", lambda _: 0)
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
 
-    def warn(_: Path) -> None:
+    def warn(_: Path, *, warns: bool = True) -> None:
         logging.getLogger("tests.console").warning("deprecated key of %s", command)
         raise OSError("no configuration")
 
