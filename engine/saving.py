@@ -72,9 +72,11 @@ def write_verified(
 
 def image_warnings(namespace: Namespace) -> Iterator[str]:
     """Yield warnings for the operator about the image of a namespace."""
+    as_hadoop = namespace.healing_log.mode is HealingMode.AS_HADOOP
     lost = sorted(namespace.history.diffs.encoder.lost)
     if lost:
         yield (
             f"snapshots lead to removed inodes (number: {len(lost)}, inode {lost[0]} first), "
-            "and no NameNode loads such an image; `checkpointer image verify --repair` mends a copy"
+            "and no NameNode loads such an image"
+            + ("; `checkpointer image verify --repair` mends a copy" if as_hadoop else "")
         )

@@ -88,9 +88,14 @@ def directory_sums(
 
 
 def policy_units(policies: Mapping[int, ErasurePolicy]) -> Numbers:
-    """Return erasure coding policies as kernels take them: data units, parity units and cell size by id."""
+    """Return erasure coding policies as kernels take them: data units, parity units and cell size by id.
+
+    A damaged policy, whose cells have no bytes, is left out.
+    """
     units = np.zeros((_POLICY_IDS, 3), np.int64)
     for number, policy in policies.items():
+        if policy.cell_size <= 0 or policy.data_units <= 0:
+            continue
         # a file has its policy in one byte
         units[number & 0xFF] = policy.data_units, policy.parity_units, policy.cell_size
     return units

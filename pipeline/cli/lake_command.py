@@ -326,7 +326,8 @@ def report(
         growth = measure_growth(lake, images, depth, progress=lambda name: observer.phase(name, None))
         observer.phase("edits", None)
         lines = read_audit(audit) if audit else None
-        activity = measure_activity(lake, images[0].cluster, f"{images[0].time:%Y-%m-%d}", lines)
+        first = images[0]
+        activity = measure_activity(lake, first.cluster, f"{first.time:%Y-%m-%d}", lines, after=first.txid)
     if as_json:
         echo_json({**growth.as_dict(), "operations": activity.as_dict()})
     else:

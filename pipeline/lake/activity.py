@@ -30,7 +30,7 @@ class Activity:
 
     Attributes:
         users: the same by user, the busiest first.
-        missing: transactions that the lake lacks, between its first and its last.
+        missing: transactions of that time that the lake lacks, before its last.
     """
 
     days: ByDay
@@ -58,10 +58,13 @@ def by_kind(counts: Mapping[str, int]) -> dict[str, int]:
     return {"operations": sum(counts.values()), **{kind: counts.get(kind, 0) for kind in (*KINDS, OTHER)}}
 
 
-def measure_activity(root: str, cluster: str, first_day: str, audit: Iterable[AuditLine] | None = None) -> Activity:
+def measure_activity(
+    root: str, cluster: str, first_day: str, audit: Iterable[AuditLine] | None = None, *, after: int = 0
+) -> Activity:
     """Count the transactions of a cluster from a day (UTC, YYYY-MM-DD) on.
 
     Args:
+        after: transaction from which on missing ones matter.
         audit: lines of audit logs, from which users are counted instead; None for the users in the edits.
 
     Raises:
@@ -85,5 +88,5 @@ def measure_activity(root: str, cluster: str, first_day: str, audit: Iterable[Au
         if day >= first_day and (kind := _KIND_OF_COMMAND.get(line.command, "")):
             users[line.user][day][kind] += 1
     busiest = sorted(users, key=lambda name: (-sum(each.total() for each in users[name].values()), name))
-    missing = holes(edits_in(table).get(cluster, []))
+    missing = [each for each in holes(edits_in(table).get(cluster, [])) if each.last > after]
     return Activity(dict(sorted(days.items())), {name: dict(sorted(users[name].items())) for name in busiest}, missing)

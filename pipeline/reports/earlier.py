@@ -15,6 +15,8 @@ from hadoop_common.file_faults import file_faults
 from pipeline.reports.counts.tree import CHANGES
 from pipeline.reports.headline import TOTALS
 
+_NOT_A_REPORT = (ValueError, LookupError, TypeError, AttributeError, pa.ArrowException)
+
 
 @dataclass(frozen=True)
 class EarlierReport:
@@ -59,12 +61,12 @@ def last_report(folder: Path, txid: int, namespace: str) -> EarlierReport | None
         StorageError: the folder cannot be read.
     """
     with file_faults(folder, "cannot be read"):
-        for path in sorted(folder.glob("*.json"), key=_written_at, reverse=True):
+        for path in sorted(filter(Path.is_file, folder.glob("*.json")), key=_written_at, reverse=True):
             try:
                 found = json.loads(path.read_bytes())
                 report = _read(path, found)
                 theirs = found.get("namespace", "")
-            except (FileNotFoundError, ValueError, LookupError, TypeError, AttributeError, pa.ArrowException):
+            except (FileNotFoundError, RecursionError, *_NOT_A_REPORT):
                 continue  # another file, or deleted by now
             if report.txid < txid and not (namespace and theirs and namespace != theirs):
                 return report

@@ -14,6 +14,7 @@ from engine import live_content, live_sums
 from engine.live_browser import LiveBrowser
 from engine.replay import replay
 from engine.warm_namespace import WarmNamespace
+from image_format.policies import ErasurePolicy
 from image_tools import directory_sums
 from image_tools.kernels import subtree_sums
 from image_tools.namespace_browser import LocatedInode, SubtreeTotals
@@ -139,3 +140,10 @@ def test_open_files_of_the_image_count_with_a_full_last_block(tmp_path: Path) ->
         warm.save([tmp_path])
         assert totals(warm, 20001) == SubtreeTotals(1, 1, 7, 3 * 128)
         check(warm)
+
+
+def test_a_policy_with_damaged_cells_counts_as_none() -> None:
+    units = directory_sums.policy_units(
+        {64: ErasurePolicy("damaged", "rs", 3, 2, 0), 65: ErasurePolicy("whole", "rs", 3, 2, 1024)}
+    )
+    assert [subtree_sums.space_of(2048, 1, number, units) for number in (64, 65)] == [2048, 2048 + 2 * 1024]

@@ -177,8 +177,15 @@ def test_growth_since_the_last_report_is_that_since_its_image(top: int, tmp_path
     for age, (name, report) in enumerate([("oldest", replace(files["last"], txid=4)), *files.items()]):
         (tmp_path / f"{name}.json").write_text(json.dumps(as_json(report)))
         os.utime(tmp_path / f"{name}.json", (age, age))
-    for name, content in (("list", "[1]"), ("text", "text"), ("empty", "{}"), ("long", '{"sections": [{}]}')):
+    for name, content in (
+        ("list", "[1]"),
+        ("text", "text"),
+        ("empty", "{}"),
+        ("long", '{"sections": [{}]}'),
+        ("deep", "[" * 100_000),
+    ):
         (tmp_path / f"{name}.json").write_text(content)
+    (tmp_path / "folder.json").mkdir()
     last = last_report(tmp_path, 9, "7")
     assert last is not None
     assert last.path == tmp_path / "last.json"
