@@ -30,7 +30,7 @@ class Activity:
 
     Attributes:
         users: the same by user, the busiest first.
-        missing: transactions of that time that the lake lacks, before its last.
+        missing: transactions of that time that the lake lacks.
     """
 
     days: ByDay
@@ -64,7 +64,7 @@ def measure_activity(
     """Count the transactions of a cluster from a day (UTC, YYYY-MM-DD) on.
 
     Args:
-        after: transaction from which on missing ones matter.
+        after: a transaction; missing ones up to it are not reported.
         audit: lines of audit logs, from which users are counted instead; None for the users in the edits.
 
     Raises:
