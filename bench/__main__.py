@@ -1,8 +1,8 @@
-"""`python -m bench`: a merge by us, by Hadoop 2.7.3 and the floor under both (`bench.floor`), paired in each round.
+"""`python -m bench`: our merge, that of Hadoop 2.7.3, and the floor (`bench.floor`), in each round.
 
-Without --inodes it makes the whole table: jobs and scattered edits on large images, and all mixes on a smaller one with
-and without snapshots. Load, replay and write are those of a process that runs already: neither the start of Python nor
-that of the JVM counts. The line "process" is a `checkpointer merge` from its start to its end.
+Without --inodes it measures the whole table: the mixes `jobs` and `scattered` on large images, and all mixes on a
+smaller image with and without snapshots. Load, replay and write are measured within a running process; the start of
+Python or the JVM does not count. The line "process" measures a whole `checkpointer merge` process.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HERE = Path(__file__).parent
 _RESULTS = _HERE / "results.md"
 _TRANSACTIONS = 1_000_000
 SCATTERED = "scattered"
-"""The mix that has an image of its own (`bench.shapes`)."""
+"""The mix with its own image (`bench.shapes`)."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def _by_hadoop(current: Path, work: Path, heap: str) -> Run:
 
 
 def _measure(image: Path, folder: Path, scene: Scene, mix: str, arguments: argparse.Namespace) -> MixResult:
-    """All rounds on one mix; who goes first changes from round to round."""
+    """Run all rounds on one mix; the program that runs first alternates between rounds."""
     current = image.parent
     heap = arguments.heap or heap_for(scene.inodes, scene.transactions)
     runs: dict[str, Callable[[], Run]] = {

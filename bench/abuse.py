@@ -1,8 +1,8 @@
-"""`python -m bench.abuse`: hostile clients of every port of a cluster that works: what it costs everybody else.
+"""`python -m bench.abuse`: the cost of hostile clients on every port of a working cluster for all other clients.
 
-A stub writes its edits to three JournalNodes, and a standby daemon reads them and makes checkpoints. Directories are
-made over RPC, health is asked and checkpoints are asked for, one after the other; first alone, then for some minutes
-beside hostile clients of every kind (`bench.abuse_client`), then a minute after the last of them has gone.
+A stub writes its edits to three JournalNodes, and a standby daemon reads them and makes checkpoints. In turn, clients
+create directories over RPC, query health and request checkpoints: first alone, then for some minutes during attacks of
+every kind (`bench.abuse_client`), then again a minute after the last attack.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PAUSE_SECONDS = 0.02
 
 @dataclass
 class Measured:
-    """Seconds of each kind of work, and how much of it failed."""
+    """Seconds of each kind of work, and the number of failures."""
 
     seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     failures: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -46,7 +46,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Usage:
-    """Of one process; memory in bytes, without what it shares."""
+    """Resources of one process; memory in bytes, without shared memory."""
 
     memory: int
     descriptors: int
@@ -71,7 +71,7 @@ class Cluster:
 
     @property
     def ports(self) -> list[tuple[str, int]]:
-        """Each port and what it speaks."""
+        """Each port with its protocol."""
         rpc = [self.stub_rpc, *(rpc for rpc, _ in self.nodes)]
         http = [self.stub_http, self.daemon_http, *(http for _, http in self.nodes)]
         return [("rpc", port) for port in rpc] + [("http", port) for port in http]
@@ -154,7 +154,7 @@ class Cluster:
 
 
 def measure(cluster: Cluster, seconds: float) -> Measured:
-    """Do all kinds of work for so long, each one after the other."""
+    """Do all kinds of work in turn for the given time."""
     measured, end = Measured(), time.monotonic() + seconds
     health = [port for kind, port in cluster.ports if kind == "http" and port != cluster.stub_http]
 
@@ -202,7 +202,7 @@ def _repeat(name: str, work: Callable[[], Any], pause: float, end: float, measur
 
 
 def attack(cluster: Cluster, *, sources: int, count: int, seconds: float) -> list[subprocess.Popen[bytes]]:
-    """A process for each port; `sources` addresses take turns. They take only idle processors: theirs are elsewhere."""
+    """Start a process for each port at idle priority; `sources` addresses take turns."""
     return [
         subprocess.Popen(
             [

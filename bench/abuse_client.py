@@ -1,7 +1,7 @@
-"""Hostile clients of one port, for `bench.abuse`: each kind does one thing that a server must survive, for ever.
+"""Hostile clients of one port, for `bench.abuse`: each kind repeats one thing that a server must survive.
 
-`python -m bench.abuse_client rpc|http HOST PORT SOURCE CONNECTIONS SECONDS`: so many connections of each kind, from the
-address SOURCE. A client that is sent away returns a second or two later.
+`python -m bench.abuse_client rpc|http HOST PORT SOURCE CONNECTIONS SECONDS`: open CONNECTIONS connections of each kind
+from the address SOURCE. A rejected client reconnects after a second or two.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _hello() -> bytes:
 
 
 def _call(size: int) -> bytes:
-    """A call of a method whose name has `size` bytes."""
+    """A call of a method with a name of `size` bytes."""
     header = pb.RequestHeaderProto(
         methodName="m" * size, declaringClassProtocolName="org.example.None", clientProtocolVersion=1
     )
@@ -43,7 +43,7 @@ def _announced(size: int) -> bytes:
 
 
 def _says(data: bytes) -> Attack:
-    """Send something, and wait for the end without reading."""
+    """Send some bytes, and wait until the connection closes without reading."""
 
     async def attack(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -57,7 +57,7 @@ def _says(data: bytes) -> Attack:
 
 
 def _keeps_unread(data: bytes) -> Attack:
-    """Send something, and never read."""
+    """Send some bytes, and never read."""
 
     async def attack(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -124,7 +124,7 @@ async def _again(attack: Attack, address: tuple[str, int], source: str) -> None:
         connection = socket.socket()
         connection.setblocking(False)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        # The port is chosen with the peer's address, of which there are few here.
+        # The system chooses a port for each peer address, and loopback offers few of these.
         connection.setsockopt(socket.IPPROTO_IP, socket.IP_BIND_ADDRESS_NO_PORT, 1)
         with suppress(OSError, EOFError):
             connection.bind((source, 0))
@@ -147,7 +147,7 @@ async def _run(attacks: dict[str, Attack], address: tuple[str, int], source: str
 
 
 def main() -> None:
-    """Attack, and end after the time."""
+    """Attack for the given time."""
     kind, host, port, source, count, seconds = sys.argv[1:]
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -1,8 +1,8 @@
-"""`python -m bench.archive`: an archive of 30 days beside borg's and restic's repositories of the same daily images.
+"""`python -m bench.archive`: an archive of 30 days compared with borg and restic repositories of the same daily images.
 
-Each day 1 % of the inodes change, in scattered places; a merge makes the day's image. Then the three take turns: we add
-the day's edits, borg and restic the day's image. All compress with zstd; nothing is encrypted by us or by borg, and
-restic has no other way than to encrypt. At the end, moments are restored.
+Each day, 1 % of the inodes change in scattered places, and a merge writes the day's image. Then the three take turns:
+we add the day's edits, borg and restic the day's image. All compress with zstd; our archive and borg's are not
+encrypted, but restic always encrypts. At the end, several moments are restored.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _RESTORES = 3
 
 @dataclass(slots=True)
 class Measured:
-    """How one way archived the days.
+    """Results of one program that archived the days.
 
     Attributes:
         size: bytes of the repository at the end.
         first: seconds to add the first image.
         days: seconds to add each day.
-        memory: peak of anonymous memory of adding a day, in bytes.
+        memory: peak anonymous memory in bytes while a day is added.
     """
 
     size: int = 0
@@ -58,7 +58,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Sizes are in bytes; `image` and `edits` of the files compressed with zstd, each as one stream."""
+    """Sizes in bytes; `image` and `edits` are those of the files, each compressed as one zstd stream."""
 
     inodes: int
     days: int
@@ -95,7 +95,7 @@ def _checkpointer(*words: object) -> list[str]:
 
 
 def _ways(folder: Path, environment: Mapping[str, str]) -> dict[str, Way]:
-    """The commands that add a day: ours reads the storage directory, the others the image."""
+    """Commands that add a day: ours reads the storage directory, those of the others read the image."""
     borg, restic = folder / "borg", folder / "restic"
     _run(["borg", "init", "--encryption", "none", str(borg)], environment)
     _run(["restic", "init", "--repo", str(restic)], environment)

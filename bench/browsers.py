@@ -1,8 +1,8 @@
-"""`python -m bench.browsers`: checkpoints of a daemon, alone and beside browsers that show its console.
+"""`python -m bench.browsers`: checkpoints of a daemon, alone and while browsers show its console.
 
 A secondary daemon checkpoints a generated namespace of a stub. Each round makes one checkpoint alone, and one while
-clients in another process poll the page as the console's script does. Times are those of the request, CPU seconds those
-of the daemon.
+clients in another process poll the page as the console's script does. Times are measured for the request, CPU seconds
+for the daemon.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _checkpoint(run: StubAndDaemon, rpc: RpcClient, name: str) -> TimedCheckpoin
 
 @contextmanager
 def _browsing(url: str, browsers: int) -> Iterator[None]:
-    """Poll `url` from a process; on entry every browser has the page."""
+    """Poll `url` from a process; on entry, every browser has loaded the page."""
     spawn = multiprocessing.get_context("spawn")
     began, ended, answers = spawn.Event(), spawn.Event(), spawn.Queue()
     process = spawn.Process(target=_browse, args=(url, browsers, began, ended, answers))

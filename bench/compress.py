@@ -1,7 +1,7 @@
 """`python -m bench.compress`: seconds to write one image with each codec, on all cores and in one thread.
 
-The ways take turns in each round, so that whatever else the machine does meets all of them. The floor is one zlib
-stream a section, made in one thread as Hadoop's saver makes it, written and digested as the others are.
+The variants take turns in each round, so that other load on the machine affects all of them. The floor is one zlib
+stream per section, compressed in one thread as by Hadoop's saver, and written and digested as in the other variants.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from image_format.writer import ImageWriter, Sink
 
 _CODECS = ("none", "default", "gzip", "bzip2", "snappy", "lz4", "zstd")
 _FLOOR = "one zlib stream"
-# what a merge hands on at once
+# bytes of the pieces that a merge passes on
 _CHUNK = 8 << 20
 
 Way = Callable[[ImageFile, Sink], None]
@@ -35,7 +35,7 @@ Way = Callable[[ImageFile, Sink], None]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one way did in one round: seconds until the file was durable, and its size in bytes."""
+    """Result of one variant in one round: seconds until the file was durable, and its size in bytes."""
 
     seconds: float
     size: int

@@ -1,4 +1,4 @@
-"""What merges take as a linear function of inodes and transactions, fitted to measured ones: for sizes beyond them."""
+"""A linear model of a merge's cost by inodes and transactions, fitted to measurements, to predict larger sizes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REFUTED = (
     "one as fast as their bytes are digested."
 )
 _LEAST = 3
-"""Measurements that a function with as many constants needs."""
+"""Least number of measurements for a function with three constants."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class CostModel:
-    """What a merge of no inodes takes, and what each inode and each transaction adds."""
+    """Cost of a merge without inodes, and the additional cost of each inode and each transaction."""
 
     constant: float
     inode: float
@@ -42,7 +42,7 @@ class CostModel:
 
     @classmethod
     def fitted(cls, measured: Sequence[Measurement], cost: Callable[[Measurement], float]) -> CostModel:
-        """The one whose relative errors have the least squares.
+        """Return the model with the least sum of squared relative errors.
 
         Raises:
             ValueError: there are fewer than three measurements.
@@ -51,14 +51,14 @@ class CostModel:
             raise ValueError(f"{len(measured)} measurements do not tell three constants")
         costs = np.array([cost(each) for each in measured])
         terms = np.array([(1, each.inodes, each.transactions) for each in measured], np.float64)
-        # columns of about the same size, for the numbers of inodes are large
+        # scaled to columns of similar size, since the numbers of inodes are large
         scale = terms.max(axis=0)
         found, *_ = np.linalg.lstsq(terms / scale / costs[:, None], np.ones(costs.size), rcond=None)
         return cls(*(found / scale).tolist())
 
 
 def model_section(measured: Sequence[Measurement]) -> list[str]:
-    """Both models as Markdown: slopes, what they miss of each measurement, and what they predict."""
+    """Both models as Markdown: slopes, their error for each measurement, and predictions."""
     seconds = CostModel.fitted(measured, lambda each: each.seconds)
     memory = CostModel.fitted(measured, lambda each: each.memory)
     time = f"{seconds.constant:.2f} s, {1e9 * seconds.inode:.0f} ns an inode, {1e9 * seconds.transaction:.0f} ns"

@@ -1,7 +1,7 @@
 """`python -m bench.dump`: an image as text by `checkpointer image dump` and by Hadoop's OIV, in turns.
 
-Both are timed as whole processes, start included, and both texts are compared to the byte. Processor time is that of
-all threads; memory is what a process holds apart from mapped files.
+Both are timed as whole processes, start included, and both texts are compared to the byte. Processor time covers all
+threads; memory is anonymous memory, without mapped files.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _OURS = {"Delimited": "delimited", "XML": "xml", "FileDistribution": "distributi
 
 
 class BenchError(Exception):
-    """The two texts differ; the message says which."""
+    """The two texts differ; the message names them."""
 
 
 @dataclass(frozen=True)
 class _Run:
-    """Wall and processor seconds of a process, and the most memory of its own in bytes."""
+    """Wall and processor seconds of a process, and its peak anonymous memory in bytes."""
 
     seconds: float
     cpu: float
@@ -69,11 +69,11 @@ def _measure(image: Path, files: int, processor: str, rounds: int) -> dict[str, 
             *("--format", form, "--output", str(ours), "--force"),
         ],
     }
-    # which compiles the kernels, once per installation
+    # compiles the kernels, once per installation
     _timed(commands["ours"])
     found: dict[str, list[_Run]] = {name: [] for name in commands}
     for number in range(rounds):
-        # who goes first changes
+        # the first program alternates
         for name in list(commands)[:: 1 if number % 2 else -1]:
             read_all(image.parent)
             found[name].append(_timed(commands[name]))

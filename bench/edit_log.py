@@ -1,8 +1,8 @@
-"""`python -m bench.edit_log`: transactions a second through the edit log, beside one fsync for each transaction.
+"""`python -m bench.edit_log`: transactions per second through the edit log, and with one fsync for each transaction.
 
-Every caller waits until its transaction is durable. The ways take turns in each round, so that whatever else the
-machine does meets all of them. The quorum and BookKeeper are three JournalNodes and three bookies of ours, all on this
-machine; without a JVM and PySpark's jars there is no ZooKeeper, and BookKeeper is left out.
+Every caller waits until its transaction is durable. The variants take turns in each round, so that other load on the
+machine affects all of them. The quorum and BookKeeper are three of our JournalNodes and three of our bookies, all on
+this machine. BookKeeper needs ZooKeeper, which needs a JVM and PySpark's jars; without them it is left out.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ Caller = Callable[[MkdirOp], object]
 
 
 class BenchError(Exception):
-    """A log does not hold what was written; the message says what."""
+    """A log lacks something that was written; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one way did in one round."""
+    """Result of one variant in one round."""
 
     transactions: int
     seconds: float
@@ -81,7 +81,7 @@ def _mkdir(thread: int, number: int) -> MkdirOp:
 
 
 def _call(call: Caller, threads: int, seconds: float) -> tuple[int, float]:
-    """Let threads call again and again; how many calls, and in how many seconds."""
+    """Call repeatedly from several threads; return the number of calls and the seconds they took."""
     ready = threading.Barrier(threads + 1)
     counts = [0] * threads
     faults: list[BaseException] = []
@@ -111,7 +111,7 @@ def _call(call: Caller, threads: int, seconds: float) -> tuple[int, float]:
 
 
 def _floor(root: Path, threads: int, seconds: float) -> Run:
-    """What a log without a buffer does: each caller writes and syncs its record while the others wait."""
+    """A log without a buffer: each caller writes and syncs its record while the others wait."""
     descriptor = os.open(root / "records", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     lock = threading.Lock()
     last = 0
@@ -150,14 +150,14 @@ def _directory(root: Path, name: str = "a") -> FileJournal:
 
 
 def _quorum(root: Path, threads: int, seconds: float) -> Run:
-    """Three JournalNodes, each a process of this machine."""
+    """Three JournalNodes, each in its own process."""
     with _processes([_serve_journal_node] * 3, root) as ports:
         nodes = ";".join(f"127.0.0.1:{port}" for port in ports)
         return _logged(open_journal(f"qjournal://{nodes}/bench"), threads, seconds)
 
 
 def _bookkeeper(root: Path, threads: int, seconds: float) -> Run:
-    """Three bookies, each a process of this machine, and a ZooKeeper."""
+    """Three bookies, each in its own process, and a ZooKeeper."""
     with ZooKeeperServer(root / "zookeeper") as zookeeper:
         served = [partial(_serve_bookie, zookeeper.hosts)] * 3
         with _processes(served, root):
@@ -187,7 +187,7 @@ def _serve_bookie(hosts: str, root: Path, port: Connection) -> None:
 
 @contextmanager
 def _processes(served: Sequence[Callable[[Path, Connection], None]], root: Path) -> Iterator[list[int]]:
-    """A process for each, with a folder below `root`; what they send once they serve."""
+    """Start a process for each, with a folder below `root`; yield what they send once they serve."""
     started = []
     try:
         for number, serve in enumerate(served):
@@ -219,10 +219,10 @@ _WAYS: dict[str, Callable[[Path, int, float], Run]] = {
 def measure(
     directory: Path | None, threads: int, seconds: float, rounds: int, chosen: Sequence[str] | None = None
 ) -> dict[str, list[Run]]:
-    """Runs of all ways, each of about `seconds`, for so many threads.
+    """Run all variants with the given threads, each for about `seconds`.
 
     Raises:
-        BenchError: a log does not hold what was written.
+        BenchError: a log lacks something that was written.
     """
     runs: dict[str, list[Run]] = {name: [] for name in _WAYS if name in (_FLOOR, *(chosen or _WAYS))}
     if MISSING:
@@ -235,7 +235,7 @@ def measure(
 
 
 def _summary(runs: dict[str, list[Run]]) -> dict[str, dict[str, float]]:
-    """Medians of the rounds; `ratio` is to the floor of the same round."""
+    """Medians of the rounds; `ratio` compares with the floor of the same round."""
     found = {}
     for name, each in runs.items():
         ratios = [run.rate / floor.rate for run, floor in zip(each, runs[_FLOOR], strict=True)]
@@ -264,7 +264,7 @@ def main() -> None:
     parser.add_argument("--ways", nargs="+", choices=list(_WAYS), help="beside the floor (default: all)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
-    # A server that is not up yet, and one that is gone, are no news here.
+    # Warnings about a server that has not started or has stopped are expected here.
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     machine = f"{platform.machine()}, Python {platform.python_version()}"
     if not arguments.json:

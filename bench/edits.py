@@ -27,7 +27,7 @@ MIXES = {
     "snapshots": (0, 0, 0, 100),
     "mixed": (70, 8, 17, 5),
 }
-"""Percent of jobs, deletes, attributes and snapshots with changes below them."""
+"""Percentages of jobs, deletes, attributes, and snapshots with changes below them."""
 _SEGMENT = 1_000_000
 _OUT = 8 << 20
 
@@ -41,15 +41,15 @@ def write_edits(
     segment: int = _SEGMENT,
     progress: Callable[[int], None] | None = None,
 ) -> list[Path]:
-    """Write finalized segments beside an image; their first and last transactions count too.
+    """Write finalized segments next to an image; their first and last transactions count too.
 
     Args:
         mix: one of MIXES.
-        segment: most transactions of a segment.
-        progress: told how many transactions were written.
+        segment: limit on the transactions of a segment.
+        progress: called with the number of transactions written.
 
     Raises:
-        ValueError: less than two transactions, or an unknown mix.
+        ValueError: fewer than two transactions, or an unknown mix.
     """
     if transactions < 2 or mix not in MIXES:
         raise ValueError(f"{transactions} transactions of {mix!r}: at least 2 of {', '.join(MIXES)} are wanted")
@@ -59,7 +59,7 @@ def write_edits(
     paths: list[Path] = []
     end = base.txid + transactions
     while (done := int(state.numbers[TXID])) < end:
-        # no segment of one transaction is left over
+        # do not leave a segment of one transaction
         last = end if end - done <= segment + 1 else done + segment
         paths.append(base.path.with_name(segment_name(done + 1, last)))
         with paths[-1].open("wb") as out:
@@ -84,7 +84,7 @@ def _segment(
 
 
 def _start(base: BaseImage, seed: int) -> EditState:
-    """The state behind the image; memory: a bit for each inode and a byte for each directory."""
+    """The state after the image; it needs a bit for each inode and a byte for each directory."""
     tree = base.tree
     numbers = np.zeros(16, np.int64)
     numbers[[TXID, INODE, BLOCK, STAMP]] = base.txid, base.last_inode, base.last_block, base.last_genstamp

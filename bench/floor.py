@@ -1,6 +1,6 @@
-"""What no checkpoint can do without: a digest of the image and a durable copy of it, the fastest that the disk gives.
+"""The floor of a checkpoint: a digest of the image, and the fastest durable copy that the disk allows.
 
-An ideal merge does both at once, so the floor is the longer of the two; one after the other, they take their sum.
+An ideal merge does both at once, so the floor is the longer of the two; in sequence, they take their sum.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _DEPTHS = (1, 2, 4, 8)
 
 
 def run_floor(image: Path, copy: Path) -> Run:
-    """Parts `md5sum`, `copy`, `sum`, and `whole`, the longer of the first two; `way` says which copy was the fastest.
+    """Parts `md5sum`, `copy`, `sum`, and `whole`, the longer of the first two; `way` names the fastest copy.
 
-    The copies are on the disk when they end. Each starts with nothing left to write back.
+    A copy counts until it is durable. Before each measurement, all dirty pages are written back.
     """
     digest = run_process(["md5sum", str(image)])
     copies = {"buffered and synced": _buffered(image, copy)}
@@ -40,7 +40,7 @@ def _buffered(image: Path, copy: Path) -> Part:
 
 
 def direct_copy(image: Path, copy: Path, depth: int) -> Part | None:
-    """A copy past the page cache, so many writes of 4 MiB at once; None where the file system has none."""
+    """Copy with `depth` direct writes of 4 MiB in flight; None if the file system has no direct I/O."""
     try:
         target = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_DIRECT, 0o644)
     except OSError:
@@ -50,7 +50,7 @@ def direct_copy(image: Path, copy: Path, depth: int) -> Part | None:
     for offset in range(0, size, _BUFFER):
         offsets.put(offset)
     try:
-        # an O_DIRECT write ends with a whole block
+        # O_DIRECT writes whole blocks
         os.posix_fallocate(target, 0, size)
         with image.open("rb", buffering=0) as source:
             threads = [threading.Thread(target=_copy, args=(source.fileno(), target, offsets)) for _ in range(depth)]

@@ -37,10 +37,10 @@ FIRST_BLOCK = 1 << 30
 
 
 class Shape:
-    """Which inode is what: ids count up from the root, every directory before the files in it.
+    """Layout of the inodes: ids increase from the root on, and each directory precedes its files.
 
     Args:
-        varied: a few directories hold most of the files; else all hold as many.
+        varied: a few directories hold most of the files; otherwise all hold the same number.
     """
 
     def __init__(self, files: int, *, varied: bool = False) -> None:
@@ -67,7 +67,7 @@ class Shape:
         return np.arange(self.files) % self.directories
 
     def children(self) -> Iterator[tuple[int, list[int]]]:
-        """(index of a directory, ids of the files in it), by directory."""
+        """Yield (index of a directory, ids of its files) for each directory."""
         if not self.varied:
             for index in range(self.directories):
                 yield index, list(range(self.first_file + index, self.last_id + 1, self.directories))
@@ -79,7 +79,7 @@ class Shape:
 
 
 def _digits(numbers: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.uint8]:
-    """Decimal digits as ASCII, one row a number."""
+    """Return decimal digits as ASCII, one row per number."""
     powers = 10 ** np.arange(width - 1, -1, -1, dtype=np.int64)
     return (numbers[:, None] // powers % 10 + 48).astype(np.uint8)
 
@@ -87,7 +87,7 @@ def _digits(numbers: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.uint8]
 def inode_rows(
     kind: int, first_id: int, numbers: npt.NDArray[np.int64], prefix: bytes, width: int
 ) -> tuple[npt.NDArray[np.void], npt.NDArray[np.uint8]]:
-    """(rows of inodes that are alike, `numbers` from `first_id` on, and their names)."""
+    """Return (rows of similar inodes, `numbers` from `first_id` on, and their names)."""
     rows = np.zeros(numbers.size, INODE_DTYPE)
     head = np.broadcast_to(np.frombuffer(prefix, np.uint8), (numbers.size, len(prefix)))
     names = np.concatenate([head, _digits(numbers, width)], axis=1)
@@ -103,7 +103,7 @@ def inode_rows(
 def encode_rows(
     rows: npt.NDArray[np.void], names: npt.NDArray[np.uint8], blocks: npt.NDArray[np.void]
 ) -> tuple[memoryview, npt.NDArray[np.int64]]:
-    """Delimited INode records, and where each starts, one more at the end."""
+    """Return delimited INode records, and the start of each plus the end of the last."""
     wanted = np.arange(rows.size)
     out = np.empty(encoded_size(rows, wanted, names, blocks, _NO_CLIENTS, True, False), np.uint8)
     starts = np.empty(rows.size + 1, np.int64)
@@ -119,7 +119,7 @@ def _encode(
 
 
 def _varied_blocks(sizes: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """(blocks of each file, bytes of each block) for files of these sizes; what is too large is cut."""
+    """Return (blocks of each file, bytes of each block) for files of these sizes; sizes above the limit are cut."""
     counts = np.minimum(-(-sizes // BLOCK_SIZE), MOST_BLOCKS)
     last = np.cumsum(counts) - 1
     lengths = np.full(int(counts.sum()), BLOCK_SIZE, np.int64)
@@ -182,8 +182,8 @@ def generate_image(directory: Path, files: int, *, txid: int = 1000, seed: int =
     """Write VERSION, `fsimage_txid` with `files` files and its digest into `directory`; returns the image's path.
 
     Args:
-        varied: with directories of all sizes, many owners, ages over years, empty files, a few ACLs, xattrs and
-            quotas, so that reports on it look real; else all inodes are alike.
+        varied: with directories of all sizes, many owners, ages over years, empty files, a few ACLs, xattrs and quotas,
+            so that reports on it look real; otherwise all inodes are alike.
     """
     shape = Shape(files, varied=varied)
     strings = StringTable.empty(0)
@@ -228,7 +228,7 @@ def generate_image(directory: Path, files: int, *, txid: int = 1000, seed: int =
 
 
 def _job_mix(shape: Shape, transactions: int, seed: int) -> Iterator[ops.EditOp]:
-    """What a cluster's jobs do: create, write, close and rename files; some deletes, mkdirs and attributes."""
+    """Yield operations of jobs, which create, write, close and rename files; some delete, mkdir and set attributes."""
     random = np.random.default_rng(seed)
     permissions = ops.PermissionStatus("hdfs", "supergroup", 0o644)
     inode_id, block_id, genstamp = shape.last_id, FIRST_BLOCK + 3 * shape.files + 1, 1001 + 3 * shape.files

@@ -1,4 +1,4 @@
-"""Hadoop 2.7.3's own merge, in a JVM of its own: what its SecondaryNameNode does with an image and edits."""
+"""The merge of Hadoop 2.7.3 in its own JVM, as its SecondaryNameNode merges an image and edits."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _FOR_QUICK_STARTS = {"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}
 
 
 def heap_for(inodes: int, transactions: int) -> str:
-    """A heap that Hadoop is at ease with: 10,000,000 inodes and 1,000,000 transactions need about 9 GB."""
+    """A comfortable heap for Hadoop: 10,000,000 inodes and 1,000,000 transactions need about 9 GB."""
     return f"{1 + -(-(9 * inodes + 5 * transactions) // 10_000_000)}g"
 
 
 def merge_by_hadoop(current: Path, work: Path, heap: str) -> tuple[Run, Path]:
-    """Merge links to the files of `current` below the folder `work`; returns the parts and the new image.
+    """Merge linked copies of the files of `current` below the folder `work`; return the parts and the new image.
 
     Raises:
         MissingHadoopError: Hadoop's jars, Java or the compiled program are not here.

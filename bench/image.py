@@ -32,10 +32,10 @@ Chunks = Iterable[memoryview | bytes]
 
 @dataclass(frozen=True)
 class BaseImage:
-    """A generated image and what edits behind it go on from.
+    """A generated image, and the state that later edits continue from.
 
     Attributes:
-        last_inode, last_block, last_genstamp: the largest ids and stamp in it.
+        last_inode, last_block, last_genstamp: the largest ids and generation stamp in it.
         snapshottable: numbers of the tree's directories that have snapshots.
     """
 
@@ -55,7 +55,7 @@ def write_image(
 
     Args:
         snapshots: whether a few directories have snapshots, with files changed and deleted since.
-        progress: told how many inodes were written.
+        progress: called with the number of inodes written.
     """
     parts = build_snapshots(tree) if snapshots else NO_SNAPSHOTS
     last_block, last_genstamp = FIRST_BLOCK + 4 * tree.inodes + 3, 1001 + 2 * tree.inodes + 3
@@ -114,7 +114,7 @@ def _inodes(
 
 
 def _entries(tree: Tree) -> Iterator[memoryview]:
-    """INODE_DIR, about _CHILDREN children at a time."""
+    """Yield INODE_DIR, about _CHILDREN children at a time."""
     counts = np.diff(tree.arrays.ranks) - 1 + np.diff(tree.arrays.first_child)
     edges = np.concatenate([[0], np.cumsum(counts + 1)])
     children = np.empty(int(counts.max()), np.int64)
@@ -135,7 +135,7 @@ def _open_files(tree: Tree, opened: list[int]) -> Iterator[bytes]:
 
 
 def _strings() -> StringTable:
-    """Users from 1 on, groups, xattr names: as the kernels number them."""
+    """Return users from 1 on, groups and xattr names, numbered as in the kernels."""
     strings = StringTable.empty(0)
     for name in USERS:
         strings.serial(name, StringKind.USER)

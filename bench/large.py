@@ -1,9 +1,9 @@
-"""`python -m bench.large`: the whole way of a checkpoint over sizes up to the largest image that the disk has room for.
+"""`python -m bench.large`: whole checkpoints over increasing sizes, up to the largest image that fits on the disk.
 
-For each size: an image is generated as the NameNode's, fetched by our download, merged with edits, verified by
-`checkpointer image verify` and uploaded by our PUT to a server that forgets it; the floor under these is measured in
-the same run on the new image. The disk never has more than two images: the NameNode's is removed after the fetch, for
-that disk is another machine's, and the old one before the floor's copy is made.
+For each size: the bench generates the NameNode's image, fetches it with our download, merges edits, verifies the result
+with `checkpointer image verify` and uploads it with our PUT to a server that discards it. The floor is measured
+in the same run on the new image. The disk never holds more than two images: the NameNode's image is removed after the
+fetch, since in production it is on another machine, and the old image before the copy of the floor.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SIZES = (10_000_000, 30_000_000, 100_000_000)
 _WANTED, _STEP = 300_000_000, 5_000_000
 _PREDICTED = 1_000_000_000
 _SLACK = 3 << 30
-"""Bytes of the disk that stay free for others."""
+"""Bytes of the disk that stay free."""
 _BYTES_A_TRANSACTION = 100
 _WRITES_IN_FLIGHT = 2
 _POLL_SECONDS = 0.2
@@ -46,7 +46,7 @@ _MEMINFO = re.compile(r"^(Cached|Dirty):\s+(\d+) kB", re.MULTILINE)
 
 @dataclass(frozen=True)
 class SizeResult:
-    """One size: seconds of each part, of the floor and of processors (both ends of a transfer); bytes of memory.
+    """Results of one size: seconds of each part, the floor and processors (both ends of a transfer); bytes of memory.
 
     Attributes:
         seconds, cpu: fetch, load, replay, write, verify (if not refused), upload; floor: md5sum, copy, read.
@@ -74,7 +74,7 @@ class SizeResult:
 
 
 class _CacheSampler(threading.Thread):
-    """The most that the page cache of the system grew, and the most that waited to be written, in bytes."""
+    """The largest growth of the system's page cache, and the most dirty bytes."""
 
     def __init__(self) -> None:
         super().__init__(name="cache-sampler", daemon=True)
@@ -99,7 +99,7 @@ class _CacheSampler(threading.Thread):
 
 
 class _Size:
-    """The files of one size below a folder that is removed with them."""
+    """The files of one size, below a folder that is removed at the end."""
 
     def __init__(self, folder: Path, inodes: int, transactions: int) -> None:
         self._namenode, self._ours = folder / "namenode", folder / "ours" / "current"
@@ -119,7 +119,7 @@ class _Size:
         parts |= {name: merged.parts[name] for name in PARTS}
         new = self._ours / image_name(self._txid + self._transactions)
         with suppress(subprocess.CalledProcessError):
-            # an image that needs more memory than there is is refused
+            # verify refuses an image that needs more memory than the machine has
             parts["verify"] = run_process([sys.executable, "-m", "checkpointer", "image", "verify", str(new)])
         parts["upload"] = self._upload(new)
         old = self._ours / self._name
@@ -143,7 +143,7 @@ class _Size:
         )
 
     def _fetch(self) -> Part:
-        """Our download; then the NameNode's image is removed, and the edits follow the one that was fetched."""
+        """Download the image, then remove the NameNode's copy; the edits follow the fetched image."""
         source = self._namenode / "current"
         with serving("serve", source, self._ours, 0) as server:
             taken = _timed_side("download", server, self._txid, self._ours)
@@ -155,7 +155,7 @@ class _Size:
         return taken
 
     def merge(self, prefix: Sequence[str] = ()) -> Run:
-        """One merge, whose image stays; `prefix` runs the command that follows."""
+        """Run one merge and keep its image; `prefix` is put before the command."""
         return run_phases([*prefix, sys.executable, "-m", "bench.one_merge", "--keep", str(self._ours)])
 
     def _upload(self, new: Path) -> Part:
@@ -164,7 +164,7 @@ class _Size:
 
 
 def _timed_side(side: str, server: Server, txid: int, path: Path) -> Part:
-    """A client of ours, which reports its own seconds, since its start is no part of the transfer."""
+    """Run one of our clients, which measures its own seconds, since its start is not part of the transfer."""
     before = server.cpu()
     done = subprocess.run(
         [*SIDES, side, server.url, str(txid), str(path)], stdout=subprocess.PIPE, text=True, check=True
@@ -178,9 +178,9 @@ def _timed_side(side: str, server: Server, txid: int, path: Path) -> Part:
 
 @contextmanager
 def _memory_group(parent: Path, limit: int) -> Iterator[list[str]]:
-    """Yield the command that runs another in a new control group below `parent` with so many bytes, cache included.
+    """Yield a command prefix for a new control group below `parent` with a limit in bytes, page cache included.
 
-    `parent` is a group of the memory controller, of version 1 or 2, that its owner lets this bench use.
+    `parent` is a group of the memory controller (version 1 or 2) that this user may change.
     """
     group = parent / f"bench-{os.getpid()}"
     group.mkdir()
@@ -193,7 +193,7 @@ def _memory_group(parent: Path, limit: int) -> Iterator[list[str]]:
 
 
 def _limited(folder: Path, arguments: argparse.Namespace) -> list[str]:
-    """A merge without and with the limit, as lines of Markdown."""
+    """Return a merge without and with the limit, as lines of Markdown."""
     scene = _Size(folder, arguments.group_inodes, arguments.transactions)
     (source,) = (folder / "namenode").glob("current")
     shutil.rmtree(folder / "ours" / "current")
@@ -219,13 +219,13 @@ def _limited(folder: Path, arguments: argparse.Namespace) -> list[str]:
 
 
 def largest(free: int, image: float, transactions: int) -> int:
-    """The most inodes, up to 300 million, of which two images of so many bytes an inode have room on the disk."""
+    """Return the largest number of inodes, up to 300 million, for which two images fit on the disk."""
     room = (free - _SLACK - _BYTES_A_TRANSACTION * transactions) / 2
     return min(_WANTED, int(room / image) // _STEP * _STEP)
 
 
 def line(results: Sequence[SizeResult], cost: Callable[[SizeResult], float]) -> tuple[float, float, list[float]]:
-    """(constant, slope an inode, relative residuals) of the line with the least squares of relative residuals."""
+    """Return (constant, slope per inode, relative residuals) of the line with the least squared relative residuals."""
     costs = np.array([cost(each) for each in results])
     terms = np.array([(1.0, each.inodes / 1e6) for each in results])
     (constant, slope), *_ = np.linalg.lstsq(terms / costs[:, None], np.ones(costs.size), rcond=None)

@@ -1,8 +1,8 @@
-"""`python -m bench.live_reads`: clients that list and count as fast as they can, beside following and a checkpoint.
+"""`python -m bench.live_reads`: clients that list and count at full speed during tailing and a checkpoint.
 
-The namespace of a generated image is served over RPC. Processes of clients list directories and count subtrees of it.
-In the meantime batches of transactions are applied at a steady rate, as a standby finds them, then a checkpoint is
-made. Both are measured without clients first.
+The namespace of a generated image is served over RPC. Client processes list its directories and count its subtrees.
+During this time, batches of transactions are applied at a steady rate, as by a standby; then a checkpoint is made. Both
+are first measured without clients.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _follow(namespace: WarmNamespace, current: Path, segments: Sequence[EditLogS
 
 
 class _NoRole:
-    """A role of which nobody asks anything."""
+    """A role without any requests."""
 
 
 def _served(namespace: WarmNamespace) -> LiveNamespace:

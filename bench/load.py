@@ -1,7 +1,7 @@
-"""`python -m bench.load`: the secondary daemon beside a busy NameNode stub, with a checkpoint every few seconds.
+"""`python -m bench.load`: the secondary daemon next to a busy NameNode stub, with a checkpoint every few seconds.
 
-Clients call the stub over RPC at a given rate while the daemon checkpoints; then the stub is killed, started from
-the daemon's last image and the edits after it, and has to hold just the files that were acknowledged.
+Clients call the stub over RPC at a given rate while the daemon checkpoints; then the stub is killed and restarted from
+the daemon's last image and the edits after it, and must have exactly the acknowledged files.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _SAMPLE_SECONDS = 0.5
 
 
 class LoadError(Exception):
-    """Something did not hold; the message says what."""
+    """A requirement was not met; the message names it."""
 
 
 @dataclass
 class LoadResult:
-    """What one run showed; memory is anonymous memory in bytes, one sample each half second."""
+    """Results of one run; memory is anonymous memory in bytes, sampled every half second."""
 
     calls: int = 0
     seconds: float = 0.0
@@ -46,7 +46,7 @@ class LoadResult:
     memory: dict[str, list[int]] = field(default_factory=lambda: {"stub": [], "daemon": []})
 
     def growth(self, process: str) -> float:
-        """Highest memory of the last third over that of the third before."""
+        """Peak memory of the last third divided by that of the preceding third."""
         samples = self.memory[process]
         third = len(samples) // 3
         return max(samples[2 * third :]) / max(samples[third : 2 * third])
@@ -226,7 +226,7 @@ def _site(values: dict[str, str]) -> str:
 
 
 def main() -> None:
-    """Run and print; the exit status is 1 where something did not hold."""
+    """Run and print; the exit code is 1 if a requirement was not met."""
     parser = argparse.ArgumentParser(prog="python -m bench.load", description=__doc__)
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--rate", type=float, default=1000.0, help="calls a second")

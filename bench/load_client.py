@@ -1,6 +1,6 @@
 """One client process of `bench.load`: paced ClientProtocol calls from several threads, and the names that must result.
 
-Prints one JSON object: `calls` acknowledged, `seconds`, `late` (calls begun more than a second after their turn) and
+Prints one JSON object: `calls` acknowledged, `seconds`, `late` (calls that began more than a second late) and
 `names`, the path of every file that was acknowledged and not deleted again.
 """
 
@@ -26,7 +26,7 @@ _USER = "hdfs"
 
 @dataclass
 class Load:
-    """One thread's share; `files` stays at about 200, so that what grows is not the namespace."""
+    """One thread's share; `files` stays at about 200, so that the namespace does not grow."""
 
     rpc: RpcClient
     folder: str
@@ -86,7 +86,7 @@ class Load:
         self._call("complete", pb.CompleteRequestProto(src=path, clientName=self.folder))
 
     def _call(self, method: str, request: Message) -> None:
-        # What the answer holds is of no interest, that it came is.
+        # Only the arrival of the answer matters.
         self.rpc.call(method, request, pb.EmptyProto, idempotent=False)
         self.calls += 1
 

@@ -18,7 +18,7 @@ _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Watched:
-    """How a command went: what it printed, wall seconds, the most that one Java process of it held in bytes."""
+    """Result of a command: its output, wall seconds, and the peak bytes of one of its Java processes."""
 
     output: str
     seconds: float
@@ -26,7 +26,7 @@ class Watched:
 
 
 def peak_resident(pid: int) -> int:
-    """The most memory that a process has had resident, in bytes; 0 for one that is gone."""
+    """Return the peak resident memory of a process in bytes; 0 if it has ended."""
     try:
         found = _PEAK.search(Path(f"/proc/{pid}/status").read_text())
     except OSError:
@@ -35,10 +35,10 @@ def peak_resident(pid: int) -> int:
 
 
 def run_watched(command: list[str], *, environment: dict[str, str] | None = None) -> Watched:
-    """Run a command that starts Java below it.
+    """Run a command that starts Java as a child.
 
     Raises:
-        subprocess.CalledProcessError: it failed; `stderr` holds what it said.
+        subprocess.CalledProcessError: it failed; `stderr` contains its error output.
     """
     started = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as child:

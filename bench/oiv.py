@@ -1,4 +1,4 @@
-"""Hadoop 2.7.3's own way from an image to text: OfflineImageViewerPB, as rows timed."""
+"""An image as text by the OfflineImageViewerPB of Hadoop 2.7.3, timed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _OPENS = ("java.lang", "java.util", "java.nio", "sun.nio.ch")
 
 
 def heap_for(files: int) -> str:
-    """A heap that OIV is quick with: half of it would do, and twice as much does not make it faster."""
+    """A comfortable heap for OIV: half of it suffices, and twice as much does not make OIV faster."""
     return f"{1 + -(-files // 1_000_000)}g"
 
 
 def oiv_command(processor: str, image: Path, target: Path, heap: str) -> list[str]:
-    """How to write `image` as text to `target`.
+    """Return the command that writes `image` as text to `target`.
 
     Raises:
         MissingHadoopError: Hadoop's jars are not here.

@@ -1,8 +1,8 @@
 """One merge of a storage directory, its parts timed: a JSON object a line; the image it made is removed.
 
-`python -m bench.one_merge [--keep] CURRENT [LOAD REPLAY WRITE]`: with --keep the image stays. With sizes in bytes, so
-much memory is touched before and given back to the system when a part begins. A virtual machine may hand out memory
-that nobody touched lately at 0.1 to 3 us a KB, from one minute to the next; with it, a part finds memory that is there.
+`python -m bench.one_merge [--keep] CURRENT [LOAD REPLAY WRITE]`: with --keep the image stays. With sizes in bytes, each
+part is preceded by touching that much memory and returning it to the system. A virtual machine may provide memory that
+was not touched recently at a cost that varies from 0.1 to 3 us per KB; after this step, the memory is backed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hadoop_common.process_tuning import collect_garbage_rarely
 
 
 class _Stopwatch(SilentObserver):
-    """Prints how long each part took, of the clock and of the processors."""
+    """Prints wall and processor seconds of each part."""
 
     def __init__(self, reserves: list[mmap.mmap]) -> None:
         self._reserves = reserves
@@ -44,7 +44,7 @@ class _Stopwatch(SilentObserver):
 
 def _touched(size: int) -> mmap.mmap:
     block = mmap.mmap(-1, size)
-    # as the arrays of an index have it
+    # as for the arrays of an index
     block.madvise(mmap.MADV_HUGEPAGE)
     for start in range(0, size, mmap.PAGESIZE):
         block[start] = 1
@@ -59,7 +59,7 @@ def main() -> None:
     arguments = parser.parse_args()
     # as the program does
     collect_garbage_rarely()
-    # The first calls load the compiled kernels, which a daemon does once in its life.
+    # The first calls load the compiled kernels, which a daemon does only once.
     warm_up()
     plan = plan_directory(arguments.current.parent)
     watch = _Stopwatch([_touched(size) for size in arguments.touched])

@@ -20,7 +20,7 @@ _PAGE = resource.getpagesize()
 
 @dataclass(frozen=True)
 class Part:
-    """Seconds of the clock and of the processors; peak of anonymous memory in bytes."""
+    """Wall and processor seconds; peak anonymous memory in bytes."""
 
     seconds: float
     cpu: float
@@ -29,10 +29,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Run:
-    """The parts of one run by name, `whole` among them, and the most that was resident, mapped files included.
+    """The parts of one run by name, including `whole`, and peak resident memory, mapped files included.
 
     Attributes:
-        way: how it was done, where there are several ways.
+        way: the method, if there are several.
     """
 
     parts: dict[str, Part]
@@ -41,7 +41,7 @@ class Run:
 
 
 class Sampler(threading.Thread):
-    """Reads now and then how much anonymous memory a process has."""
+    """Samples the anonymous memory of a process."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(name="memory-sampler", daemon=True)
@@ -65,7 +65,7 @@ class Sampler(threading.Thread):
         self.join()
 
     def peak(self, start: float, end: float) -> int:
-        """The most between two times of the monotonic clock."""
+        """Return the peak between two times of the monotonic clock."""
         return max((size for at, size in self._samples if start <= at <= end), default=0)
 
 
@@ -73,7 +73,7 @@ def run_phases(command: list[str]) -> Run:
     """Run a command that prints a JSON object a line after each part: phase, seconds, cpu, at (monotonic clock).
 
     Raises:
-        subprocess.CalledProcessError: it failed; `stderr` holds the end of what it said.
+        subprocess.CalledProcessError: it failed; `stderr` contains the end of its error output.
     """
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
         sampler = Sampler(child.pid)
@@ -98,7 +98,7 @@ def _parts(output: str, sampler: Sampler) -> Iterator[tuple[str, Part]]:
 
 
 def run_process(command: list[str]) -> Part:
-    """A whole process from its start to its end; what it says is thrown away.
+    """Measure a whole process from start to end; its output is discarded.
 
     Raises:
         subprocess.CalledProcessError: it failed.

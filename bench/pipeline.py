@@ -1,9 +1,9 @@
-"""`python -m bench.pipeline`: image to Parquet on two cores beside Hadoop's OIV; reports and merges on Spark; a lake.
+"""`python -m bench.pipeline`: image to Parquet on two cores, and by Hadoop's OIV; reports and merges on Spark; a lake.
 
-Rounds of all writers and of OIV take turns, so that whatever else the machine does meets all of them. OIV's time is
-that of its process. The pipeline's is that of the job, in a session that is there; its start is shown beside it.
+All writers and OIV take turns, so that other load on the machine affects all of them. OIV's time covers its whole
+process. The pipeline's time covers the job in an existing session; the start of the session is shown separately.
 
-With --lake: an image, a day's edits and the merge of both in a lake, read by three engines with equal sums.
+With --lake: a lake gets an image, a day's edits and their merge; three engines must read equal sums.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _WRITERS = {"oiv": "OIV -p Delimited", "spark": "Parquet by Spark", "tasks": "Pa
 
 
 class BenchError(Exception):
-    """Two ways gave different results; the message says which."""
+    """Two variants gave different results; the message names them."""
 
 
 class _Session:
-    """`bench.table_job` at the other end of a pipe."""
+    """A `bench.table_job` process, driven through pipes."""
 
     def __init__(self, child: subprocess.Popen[str]) -> None:
         self._child = child
@@ -88,7 +88,7 @@ def _tables(image: Path, files: int, rounds: int) -> dict[str, Any]:
             seconds["oiv"].append(took)
             target.unlink()
             for writer in ("spark", "tasks", "read"):
-                image.touch()  # for the session it is another image then, whose index it has to build
+                image.touch()  # the session takes it for another image and builds a new index
                 seconds[writer].append(session.write(writer, image, target))
                 if writer != "read":
                     _check(writer, rows, target)
@@ -102,7 +102,7 @@ def _tables(image: Path, files: int, rounds: int) -> dict[str, Any]:
 
 
 def _check(writer: str, rows: int, target: Path) -> None:
-    """The rows that OIV has, and remove them."""
+    """Count the rows of OIV's output, and remove it."""
     written = sum(pq.read_metadata(path).num_rows for path in target.glob("part-*"))
     if written != rows:
         raise BenchError(f"{_WRITERS[writer]} wrote {written} rows, OIV {rows}")
@@ -110,7 +110,7 @@ def _check(writer: str, rows: int, target: Path) -> None:
 
 
 def _commands(directory: Path, image: Path) -> dict[str, Any]:
-    """Wall seconds of whole commands, and the most that the driver's JVM held."""
+    """Wall seconds of whole commands, and peak memory of the driver's JVM."""
     spark = ["--master", _MASTER]
     report = run_watched([*_CHECKPOINTER, "report", str(image), *spark, "--driver-memory", _DRIVER_MEMORY, "--json"])
     on_spark, by_spark = _merge(directory, "--engine", "spark", *spark)
@@ -122,7 +122,7 @@ def _commands(directory: Path, image: Path) -> dict[str, Any]:
 
 
 def _merge(directory: Path, *options: str) -> tuple[Watched, str]:
-    """One merge, of which nothing stays but its digest."""
+    """Run one merge and keep only its digest."""
     current = directory / "current"
     before = set(current.iterdir())
     done = run_watched([*_CHECKPOINTER, "merge", str(directory), *options, "--json"])
@@ -170,7 +170,7 @@ def _lake(scratch: Path, files: int, transactions: int) -> dict[str, Any]:
 
 
 def _lake_sums(lake: str) -> dict[str, tuple[int, int]]:
-    """Return rows and bytes of both images, as three engines read them."""
+    """Return rows and bytes of both images, read by three engines."""
     import duckdb
     import polars
     from deltalake import DeltaTable

@@ -14,7 +14,7 @@ _FLOOR_HEIGHT = 2.0
 
 
 def bars(title: str, unit: str, groups: Sequence[str], series: Mapping[str, Sequence[float]]) -> str:
-    """Bars side by side in each group, their values above them, on a logarithmic axis.
+    """Draw grouped bars with their values on a logarithmic axis.
 
     Args:
         series: by name, a value above 0 for each group.
@@ -41,7 +41,7 @@ def bars(title: str, unit: str, groups: Sequence[str], series: Mapping[str, Sequ
 
 
 def lines(title: str, unit: str, xs: Sequence[float], series: Mapping[str, Sequence[float]]) -> str:
-    """A line for each series over logarithmic axes; `xs` are above 0 and increase."""
+    """Draw a line for each series on logarithmic axes; `xs` are positive and increase."""
     values = [value for row in series.values() for value in row]
     low, high = _decades(values)
     parts = _frame(title, unit, low, high, series, _WIDTH)

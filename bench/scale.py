@@ -1,6 +1,6 @@
-"""`python -m bench.scale`: what an inode and a transaction cost over sizes of an image; it is to stay within 20 %.
+"""`python -m bench.scale`: the cost per inode and transaction over image sizes, which should vary by less than 20 %.
 
-A linear model of all merges says what a larger image takes (`bench.cost_model`).
+A linear model of all merges predicts larger images (`bench.cost_model`).
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _PARTS = {"load": "load", "write": "write", "inode": "load and write", "replay":
 
 @dataclass(frozen=True)
 class Point:
-    """What one size costs: nanoseconds of load and write an inode, of replay a transaction; peak bytes an inode.
+    """Costs of one size: nanoseconds of load and write per inode, of replay per transaction; peak bytes per inode.
 
     Attributes:
-        image: bytes of the image an inode.
+        image: bytes of the image per inode.
     """
 
     inodes: int
@@ -57,12 +57,12 @@ class Point:
 
     @property
     def inode(self) -> float:
-        """All that an inode costs, in nanoseconds."""
+        """Return the total cost of an inode in nanoseconds."""
         return self.load + self.write
 
 
 class _Size:
-    """A name directory of one size, with edits for its inodes and with a number that all sizes get."""
+    """A name directory of one size, with edits in proportion to its inodes and with a fixed number of edits."""
 
     def __init__(self, folder: Path, inodes: int, transactions: int, mix: str) -> None:
         self._transactions = inodes // _INODES_A_TRANSACTION, transactions
@@ -75,7 +75,7 @@ class _Size:
             self._runs[number] = []
 
     def run(self) -> None:
-        """One more merge of each."""
+        """Run one more merge of each."""
         for transactions, command in self._commands.items():
             reserves = [str(size) for size in _reserves(self._base.tree.inodes, transactions)]
             self._runs[transactions].append(self._merge(command + reserves))
@@ -86,9 +86,9 @@ class _Size:
         return run_phases(command)
 
     def measured(self) -> tuple[Point, list[Measurement]]:
-        """Medians of the runs: load and write of those with its own edits, replay and memory of the others; and all."""
+        """Return medians (load and write of proportional edits, replay and memory of the fixed number) and all runs."""
         own, given = (self._runs[number] for number in self._transactions)
-        # nothing is done for these, for what was touched before counts too
+        # no memory is touched for these runs, since it would count
         memory = {number: self._merge(command).parts["whole"].anonymous for number, command in self._commands.items()}
         inodes = self._base.tree.inodes
 
@@ -111,7 +111,7 @@ class _Size:
 
 
 def _measure(arguments: argparse.Namespace) -> tuple[list[Point], list[Measurement]]:
-    """A point for each size, and its merges; in a round all sizes take their turn, as a machine has slow minutes."""
+    """Return a point for each size, and its merges; all sizes take turns, since a machine has slow minutes."""
     with tempfile.TemporaryDirectory(dir=arguments.work_dir, prefix="bench-") as scratch:
         sizes = {
             inodes: _Size(Path(scratch) / str(inodes), inodes, arguments.transactions, arguments.mix)
@@ -126,7 +126,7 @@ def _measure(arguments: argparse.Namespace) -> tuple[list[Point], list[Measureme
 
 
 def _reserves(inodes: int, transactions: int) -> tuple[int, int, int]:
-    """Bytes that load, replay and write take about, see `bench.one_merge`."""
+    """Return the approximate memory of load, replay and write in bytes, see `bench.one_merge`."""
     return (64 << 20) + 20 * inodes, (32 << 20) + 160 * transactions, (64 << 20) + 64 * transactions
 
 

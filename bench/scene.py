@@ -1,4 +1,4 @@
-"""A generated name directory to measure on: made with progress shown, linked for each mix of edits."""
+"""Generated name directories for measurements: written with a progress display, linked for each mix of edits."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _CHUNK = 1 << 24
 
 
 def machine() -> str:
-    """What the numbers were measured on."""
+    """Return a description of the machine that is measured."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
     cores = f"{os.cpu_count()} cores of {_processor()}"
     return f"{platform.machine()}, {cores}, {memory:.0f} GB, {_file_system()}, Python {platform.python_version()}"
 
 
 def _processor() -> str:
-    """Its name, and whether it has AVX-512, which tells it from others of that name."""
+    """Return its name, and whether it has AVX-512, since processors that share a name differ in that."""
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         known = {key.strip(): value for key, _, value in (line.partition(":") for line in lines)}
@@ -40,7 +40,7 @@ def _processor() -> str:
 
 
 def _file_system() -> str:
-    """What temporary files lie on, and whether it says that it is a disk that turns."""
+    """Return the file system of temporary files, and whether its device is rotational."""
     with suppress(OSError, StopIteration):
         mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
         here = Path(tempfile.gettempdir()).stat().st_dev
@@ -50,7 +50,7 @@ def _file_system() -> str:
 
 
 def make_image(folder: Path, inodes: int, *, snapshots: bool, seed: int) -> BaseImage:
-    """An image of `inodes` inodes in `folder`/current."""
+    """Write an image of `inodes` inodes in `folder`/current."""
     current = folder / "current"
     current.mkdir(parents=True)
     with _progress() as progress:
@@ -64,7 +64,7 @@ def make_image(folder: Path, inodes: int, *, snapshots: bool, seed: int) -> Base
 
 
 def make_edits(base: BaseImage, folder: Path, transactions: int, mix: str, *, seed: int) -> BaseImage:
-    """Edits behind links to the image's files in `folder`/current, which is recreated."""
+    """Write edits next to links to the image's files in `folder`/current, which is recreated."""
     shutil.rmtree(folder, ignore_errors=True)
     current = folder / "current"
     current.mkdir(parents=True)
@@ -81,7 +81,7 @@ def make_edits(base: BaseImage, folder: Path, transactions: int, mix: str, *, se
 
 
 def read_all(folder: Path) -> None:
-    """Have all files in the system's cache, as far as they fit, and nothing left to write back."""
+    """Read all files into the page cache as far as they fit, and write back all dirty pages."""
     os.sync()
     for path in folder.iterdir():
         with path.open("rb", buffering=0) as stream:

@@ -21,7 +21,7 @@ _JOBS, _PERMISSIONS, _TIMES = 0.6, 0.15, 0.15
 def write_scattered(
     current: Path, layout: Layout, transactions: int, *, seed: int = 2, segments: int = 1
 ) -> list[Path]:
-    """Write finalized segments of `transactions` behind the image: each in another directory, on another file.
+    """Write finalized segments of `transactions` after the image; each transaction concerns another directory and file.
 
     Jobs write a file in one directory and rename it into another; modes and times of files of the image change, and
     some of these files are renamed.
@@ -49,7 +49,7 @@ def _scattered(layout: Layout, seed: int) -> Iterator[ops.EditOp]:
     permissions = ops.PermissionStatus("hdfs", "supergroup", 0o644)
     inode, block, genstamp = layout.last_id, FIRST_BLOCK + 3 * layout.files + 1, 1001 + 3 * layout.files
     now = CLOCK + 10_000_000_000
-    # even ones are renamed, each once; of odd ones the attributes change
+    # rename even ones, once each; change attributes of odd ones
     moved = iter((random.permutation(layout.files // 2) * 2).tolist())
     while True:
         draws = random.random(1 << 12).tolist()

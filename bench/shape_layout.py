@@ -1,4 +1,4 @@
-"""Namespaces that are unlike those of most clusters: where their files are, and what these are called."""
+"""Unusual namespaces: places and names of their files."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ Ids = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Shape:
-    """How files lie in directories, and what they have.
+    """Distribution of files over directories, and their features.
 
     Attributes:
-        per_directory: files in one; 0 for all in one directory.
+        per_directory: files per directory; 0 for all in one directory.
         depth: directories above a file.
         name: characters before the digits of a file's name.
         shuffled: records in random order of ids.
         opened: every second file is open for write.
         features: every second file has an ACL and an extended attribute.
-        snapshots: of each directory with files; behind each, some files were made, changed and deleted.
+        snapshots: number for each directory with files; after each, some files were created, changed and deleted.
     """
 
     label: str
@@ -55,13 +55,13 @@ SHAPES = {
         Shape("heavy snapshots", snapshots=10),
     )
 }
-"""By label: what `python -m bench.shapes` measures."""
+"""The shapes of `python -m bench.shapes`, by label."""
 
 
 class Layout:
     """Ids and paths of a shape with a number of files: the root, chains of directories, files.
 
-    Behind them are the files that only snapshots have.
+    The files that only snapshots have follow.
     """
 
     def __init__(self, shape: Shape, files: int) -> None:
@@ -70,7 +70,7 @@ class Layout:
         self.leaves = max(1, files // shape.per_directory) if shape.per_directory else 1
         self.directories = self.leaves * shape.depth
         self.first_file = ROOT_INODE_ID + 1 + self.directories
-        # a directory has files that no snapshot has, and some that all have
+        # each directory has files in no snapshot and files in all snapshots
         self.changes = min(_MOST_CHANGES, files // self.leaves // (2 * shape.snapshots)) if shape.snapshots else 0
         self.gone = self.leaves * shape.snapshots * self.changes
         self.last_id = self.first_file + files - 1 + self.gone
@@ -88,12 +88,12 @@ class Layout:
         return ROOT_INODE_ID + (leaf + 1) * self.shape.depth
 
     def bounds(self) -> Ids:
-        """By leaf, the number of its first file, and one entry more."""
+        """Return the number of each leaf's first file, and the end of the last."""
         return np.arange(self.leaves + 1) * self.files // self.leaves
 
     def path(self, file: int) -> str:
         leaf = min(file * self.leaves // self.files, self.leaves - 1)
-        # the division above rounds down where `bounds` does
+        # the division above rounds like `bounds`
         while (leaf + 1) * self.files // self.leaves <= file:
             leaf += 1
         return f"{self._folders[leaf]}/{self._prefix}{file:09d}"
@@ -103,11 +103,11 @@ class Layout:
 
     @property
     def inodes(self) -> int:
-        """All there are, the root and those that only snapshots have among them."""
+        """Return the number of all inodes, including the root and those that only snapshots have."""
         return 1 + self.directories + self.files + self.gone
 
     def snapshots(self, permission: int) -> SnapshotSections:
-        """Snapshots of every directory that has files; `permission` is what these had, packed."""
+        """Yield snapshots of every directory that has files; `permission` is the packed permission of the files."""
         if not self.shape.snapshots:
             return NO_SNAPSHOTS
         builder = SnapshotBuilder(lambda number: self.first_file + self.files + number, permission)

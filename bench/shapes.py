@@ -1,7 +1,7 @@
-"""Namespaces that are unlike those of most clusters, with edits that are scattered over all of them.
+"""Unusual namespaces, with edits scattered over all of them.
 
-`python -m bench.shapes` merges each, and says what an inode and a transaction cost as compared with those of the mix
-`jobs` on an image of as many inodes.
+`python -m bench.shapes` merges each, and compares the cost per inode and per transaction with the mix `jobs` on an
+image of the same number of inodes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from journal.segment import encode_header
 
 
 def make_shape(folder: Path, shape: Shape, files: int, transactions: int, *, seed: int = 1) -> Path:
-    """Write an image and edits behind it into the new folder `folder`/current; returns the image's path."""
+    """Write an image and edits after it into the new folder `folder`/current; return the image's path."""
     current = folder / "current"
     current.mkdir(parents=True)
     layout = Layout(shape, files)
@@ -42,7 +42,7 @@ def make_shape(folder: Path, shape: Shape, files: int, transactions: int, *, see
 
 
 def make_plain(image: Path, folder: Path) -> Path:
-    """Links to an image in `folder`/current, with no edits behind it but those that begin and end a segment."""
+    """Link an image in `folder`/current, with only the edits that begin and end a segment."""
     current = folder / "current"
     current.mkdir(parents=True)
     for path in (image, md5_path(image), image.with_name(VERSION)):
@@ -63,9 +63,9 @@ class _Cost:
     """Nanoseconds, medians.
 
     Attributes:
-        inode: of load and write; transaction: of replay.
-        plain: of load and write where there are no edits, an inode.
-        edit: of replay, and of what writing takes longer for the edits, a transaction.
+        inode: load and write per inode; transaction: replay per transaction.
+        plain: load and write without edits, per inode.
+        edit: replay and the additional time of writing, per transaction.
     """
 
     inode: float
@@ -91,7 +91,7 @@ def _median(runs: list[Run], part: str) -> float:
 
 @dataclass(frozen=True)
 class _Scene:
-    """An image with edits behind it, and the same one without."""
+    """Measure an image with edits after it, and the same image without."""
 
     edited: Path
     plain: Path

@@ -1,4 +1,4 @@
-"""Snapshots in a generated image: directories have some each, with files made, changed and deleted since."""
+"""Snapshots in a generated image: some directories have snapshots, with files created, changed and deleted since."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DIRECTORIES = 4
 _SNAPSHOTS = 2
 _MOST_CHANGES = 200
 _LEAST_FILES = 6
-_FIRST_BLOCK = 1 << 28  # far below those of the files that are there
+_FIRST_BLOCK = 1 << 28  # far below those of the existing files
 _PERMISSION = pack_permission(1, 200, 0o640)
 
 
@@ -44,9 +44,9 @@ class Snapshotted:
     """A directory of an image that gets snapshots.
 
     Attributes:
-        number: of the directory, see `SnapshotSections.directories`.
-        files: how many it has; children: these and its sub-directories.
-        file_id, file_name: of its file of a number; the last ones were made last.
+        number: number of the directory, see `SnapshotSections.directories`.
+        files: number of its files; children: its files and sub-directories. file_id, file_name: of its file with a
+            given number; higher numbers are newer files.
     """
 
     number: int
@@ -60,7 +60,7 @@ class Snapshotted:
 def build_snapshots(tree: Tree) -> SnapshotSections:
     """Snapshots s1 and s2 of a few directories of one depth, so that none is below another.
 
-    Since each of the two, a tenth of the files were made; as many were deleted, and others got another mode.
+    After each of the two, a tenth of the files were created, as many were deleted, and others got another mode.
     """
     builder = SnapshotBuilder(lambda number: tree.id_at(tree.inodes + number), _PERMISSION)
     for directory in choose_directories(tree):
@@ -70,7 +70,7 @@ def build_snapshots(tree: Tree) -> SnapshotSections:
 
 
 def choose_directories(tree: Tree) -> tuple[int, ...]:
-    """Those with the most files among the directories of the third level, or of the next that has some."""
+    """Return the directories with the most files of the third level, or of the next level that has files."""
     counts = np.diff(tree.arrays.ranks) - 1
     for depth in range(3, tree.levels.size - 1):
         level = np.arange(tree.levels[depth], tree.levels[depth + 1])
@@ -94,11 +94,11 @@ def _in_tree(tree: Tree, directory: int) -> Snapshotted:
 
 
 class SnapshotBuilder:
-    """Gathers records of directories, none of which is below another.
+    """Collects records of directories that do not contain each other.
 
     Args:
-        gone_id: the id of an inode that only snapshots have, by its number; behind those of all others.
-        permission: of all that snapshots have, packed.
+        gone_id: the id of an inode that only snapshots have, by its number; above all other ids.
+        permission: packed permission of all inodes in snapshots.
     """
 
     def __init__(self, gone_id: Callable[[int], int], permission: int) -> None:
@@ -110,10 +110,10 @@ class SnapshotBuilder:
         self._deleted: list[bytes] = []
 
     def add(self, directory: Snapshotted, snapshots: int, changes: int) -> None:
-        """A directory has snapshots s1, s2 ..., behind each of which so many files were made, and as many deleted.
+        """Add a directory with snapshots s1, s2 ...; after each, `changes` files were created and as many deleted.
 
-        Where there are other files, so many of them got another mode behind the last one. Of files that were made
-        there are no more than it has.
+        After the last snapshot, up to `changes` of the other files got another mode. The created files do not exceed
+        the files of the directory.
         """
         first = len(self._snapshots)
         self._directories.append(directory)
@@ -121,7 +121,7 @@ class SnapshotBuilder:
         entry = pb.DiffEntry(type=pb.DiffEntry.DIRECTORYDIFF, inodeId=directory.inode_id, numOfDiff=snapshots)
         self._diffs.append(encode_delimited(entry))
         start = len(self._deleted)
-        # the newest diff comes first; the files made last are the last ones
+        # the newest diff comes first; the newest files have the highest numbers
         for number in range(snapshots):
             snapshot = first + snapshots - 1 - number
             names = [directory.file_name(directory.files - 1 - number * changes - k) for k in range(changes)]
@@ -133,7 +133,7 @@ class SnapshotBuilder:
             self._diffs.append(encode_delimited(diff))
             self._diffs += [encode_delimited(pb.CreatedListEntry(name=name)) for name in sorted(names, key=name_key)]
         for snapshot in range(first, first + snapshots):
-            # names of one length, which are in order
+            # names of equal length, in order
             name = f"s{snapshot - first + 1:0{len(str(snapshots))}d}".encode()
             root = pb.INode(type=pb.INode.DIRECTORY, id=directory.inode_id, name=name)
             root.directory.CopyFrom(self._attributes(snapshot))
@@ -147,7 +147,7 @@ class SnapshotBuilder:
             self._file_diff(self._gone_id(start + number), snapshot, _gone_name(snapshot, place), place + 1)
 
     def sections(self) -> SnapshotSections:
-        """All that was added."""
+        """Return everything that was added."""
         header = pb.SnapshotSection(
             snapshotCounter=len(self._snapshots),
             numSnapshots=len(self._snapshots),
@@ -161,7 +161,7 @@ class SnapshotBuilder:
         )
 
     def _gone(self, snapshot: int, number: int) -> int:
-        """The id of a new inode of a file that was deleted after `snapshot`."""
+        """Add an inode for a file that was deleted after `snapshot`; return its id."""
         inode_id = self._gone_id(len(self._deleted))
         inode = pb.INode(type=pb.INode.FILE, id=inode_id, name=_gone_name(snapshot, number))
         inode.file.CopyFrom(self._file())

@@ -1,8 +1,8 @@
-"""`python -m bench.standby`: a standby's checkpoint of a warm namespace, and what it costs to keep in step.
+"""`python -m bench.standby`: a standby's checkpoint of a warm namespace, and the cost of following edits.
 
-An image of jobs is loaded once. Then come rounds: transactions are applied in batches, as a tail finds them, and the
-namespace is saved. A round's checkpoint lasts from its trigger to the image under its name, with its last batches
-still to be applied.
+An image of jobs is loaded once. In each round, transactions are applied in batches, as by a tail, and the namespace is
+saved. The time of a checkpoint runs from its trigger until the image has its name, and includes applying the last
+batches.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Round:
 
     Attributes:
         checkpoint: seconds from its trigger to the image under its name; `again`: until the next batch can be applied.
-        tail: milliseconds of processors for a batch of 1,000 transactions, the median.
-        memory: anonymous bytes after it.
+        tail: median of processor milliseconds for a batch of 1,000 transactions.
+        memory: anonymous bytes afterwards.
     """
 
     checkpoint: float
@@ -50,7 +50,7 @@ class Round:
 
 
 class _Renamed(SilentObserver):
-    """Notes when the image has its name."""
+    """Records when the image gets its name."""
 
     at = 0.0
 
@@ -59,7 +59,7 @@ class _Renamed(SilentObserver):
 
 
 def _apply(namespace: WarmNamespace, segments: Sequence[EditLogSegment]) -> list[float]:
-    """Seconds of processors for each of the segments."""
+    """Return processor seconds for each segment."""
     taken = []
     for segment in segments:
         begun = time.process_time()
@@ -69,7 +69,7 @@ def _apply(namespace: WarmNamespace, segments: Sequence[EditLogSegment]) -> list
 
 
 def _round(namespace: WarmNamespace, current: Path, segments: Sequence[EditLogSegment], behind: int) -> Round:
-    """Apply all but the last `behind` segments, then make a checkpoint, which applies those."""
+    """Apply all but the last `behind` segments, then make a checkpoint, which applies the rest."""
     tail = _apply(namespace, segments[:-behind])
     base, renamed = namespace.base_txid, _Renamed()
     begun = time.monotonic()

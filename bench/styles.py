@@ -1,4 +1,4 @@
-"""How files, directories, users and groups are called in a generated namespace."""
+"""Names of files, directories, users and groups in a generated namespace."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EDIT_TEXTS = (
 
 @dataclass(frozen=True)
 class Style:
-    """Names of one kind: text, digits, text; of the first file perhaps another."""
+    """Names of one kind: text, digits, text; the first file may have another."""
 
     kind: int
     digits: int
@@ -66,25 +66,25 @@ _FILES = (
 
 @dataclass
 class Pool:
-    """Texts one behind the other, for kernels; text 0 is empty."""
+    """Concatenated texts for kernels; text 0 is empty."""
 
     texts: list[bytes] = field(default_factory=lambda: [b""])
 
     def add(self, *texts: str) -> int:
-        """Append texts; the number of the first."""
+        """Append texts; return the number of the first."""
         first = len(self.texts)
         self.texts += [text.encode() for text in texts]
         return first
 
     def arrays(self) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-        """All bytes, and where each text starts."""
+        """Return all bytes, and the start of each text."""
         bounds = np.zeros(len(self.texts) + 1, np.int64)
         np.cumsum([len(text) for text in self.texts], out=bounds[1:])
         return np.frombuffer(b"".join(self.texts), np.uint8).copy(), bounds
 
 
 def build_styles(pool: Pool) -> tuple[npt.NDArray[np.int64], int, int]:
-    """(rows as `TreeArrays.styles` has them, how many are for directories, how many for files)."""
+    """Return (rows of `TreeArrays.styles`, number for directories, number for files)."""
     rows = [[LISTED, 0, pool.add(*TOPS), 0, 0, 0]]
     for style in (*_DIRECTORIES, *_FILES):
         marker = pool.add(style.marker) if style.marker else 0

@@ -17,9 +17,9 @@ class MixResult:
     """Measurements of one mix.
 
     Attributes:
-        rounds: runs by name: `floor`, `ours`, and `hadoop` where that was wanted.
+        rounds: runs by name: `floor`, `ours`, and `hadoop` if requested.
         heap: of Hadoop's JVM.
-        snapshots: whether the image has some.
+        snapshots: whether the image has snapshots.
     """
 
     mix: str
@@ -33,13 +33,13 @@ class MixResult:
 
     @property
     def title(self) -> str:
-        """Which image and edits these are."""
+        """Return a description of the image and edits."""
         image = f"{self.inodes:,} inodes{', snapshots' if self.snapshots else ''}"
         return f"{image}, {self.transactions:,} transactions, mix `{self.mix}`"
 
     @property
     def label(self) -> str:
-        """The same in two words."""
+        """Return the same in two words."""
         return f"{self.mix} {self.inodes / 1e6:g}M{'+s' if self.snapshots else ''}"
 
     def rate(self, name: str) -> float:
@@ -56,7 +56,7 @@ class MixResult:
         )
 
     def ratio(self, above: str, below: str, part: str) -> float:
-        """Median of the rounds' ratios of seconds: of the same round, so that other load on the machine cancels out."""
+        """Return the median of the ratios within each round, so that other load on the machine cancels out."""
         return statistics.median(
             round_[above].parts[part].seconds / round_[below].parts[part].seconds for round_ in self.rounds
         )
@@ -70,7 +70,7 @@ class MixResult:
 
 
 def numbers(result: MixResult) -> dict[str, object]:
-    """Everything that was measured, for JSON."""
+    """Return all measurements, for JSON."""
     rounds = [
         {name: {part: vars(each) for part, each in run.parts.items()} | {"resident": run.resident}
          for name, run in round_.items()}

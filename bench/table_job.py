@@ -1,4 +1,4 @@
-"""A Spark session that writes tables on request: one JSON object a line in, one a line out."""
+"""A Spark session that writes tables on request: reads and writes one JSON object per line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _by_tasks(spark: SparkSession, image: str, target: str) -> None:
 
 
 def _discard(spark: SparkSession, image: str, target: str) -> None:
-    """All columns to Spark's rows and no further: what reading alone costs."""
+    """Read all columns into Spark's rows and discard them, to measure reading alone."""
     read_image(spark, image).write.format("noop").mode("overwrite").save()
 
 

@@ -1,8 +1,8 @@
-"""`python -m bench.transfer`: GET and PUT of an image on loopback, beside `curl` and the plainest server there can be.
+"""`python -m bench.transfer`: GET and PUT of an image on loopback, compared with `curl` and a minimal server.
 
-In each round every way takes its turn. A way that stores the image takes its MD5 and syncs the file, so its floor
-is `curl | tee FILE | md5sum` with a sync; where nothing is stored, it is `curl` with a loop over sendfile or recv. The
-floor of a way over TLS is the same way without.
+All variants take turns in each round. A variant that stores the image computes its MD5 and syncs the file, so its lower
+bound is `curl | tee FILE | md5sum` with a sync; without storing, it is `curl` with a loop over sendfile or recv. The
+floor of a variant over TLS is the same variant without TLS.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.tls.certificates import authority, tls_folder
 
 _INODES = 1000
 _BLOCK = 1 << 20
-# each way and what it is compared with
+# each variant and its floor
 _WAYS = {
     "GET curl < plain server": None,
     "GET curl < ours": "GET curl < plain server",
@@ -48,7 +48,7 @@ _WAYS = {
 
 @dataclass(frozen=True)
 class TransferRun:
-    """One transfer: seconds of the clock, of both sides' processors; peaks of anonymous memory in bytes."""
+    """One transfer: wall seconds, processor seconds of both sides; peak anonymous memory in bytes."""
 
     size: int
     seconds: float
@@ -65,7 +65,7 @@ class TransferRun:
 def make_large_image(folder: Path, size: int) -> tuple[Path, int]:
     """A valid image of `size` bytes, or a little more, and its .md5 file; returns its path and txid.
 
-    The bytes between the sections and the summary are random: a transfer looks at none of them.
+    The bytes between the sections and the summary are random: a transfer does not read them.
     """
     base = make_image(folder, _INODES, snapshots=False, seed=1)
     content = base.path.read_bytes()
@@ -81,7 +81,7 @@ def make_large_image(folder: Path, size: int) -> tuple[Path, int]:
 
 
 def _measured(server: Server, size: int, command: list[str], *, shell: str | None = None) -> TransferRun:
-    """Run a client; one of ours says itself how long it took, as its start is no transfer."""
+    """Run a client; our clients measure themselves, since their start is not part of the transfer."""
     before, server_before, began = resource.getrusage(resource.RUSAGE_CHILDREN), server.cpu(), time.monotonic()
     given: list[str] = ["bash", "-o", "pipefail", "-ec", shell] if shell else command
     with subprocess.Popen(given, stdout=subprocess.PIPE, text=True) as client:
@@ -104,7 +104,7 @@ def _measured(server: Server, size: int, command: list[str], *, shell: str | Non
 
 
 class _Bench:
-    """The ways, over two servers that run all the time."""
+    """The variants, over two servers that run throughout."""
 
     def __init__(
         self, image: Path, txid: int, scratch: Path, ours: Server, plain: Server, secure: Server, tls: Path
@@ -150,7 +150,7 @@ class _Bench:
         return runs
 
     def throttled(self, server: Server) -> TransferRun:
-        """curl reads from a server with a limit."""
+        """Read from a server with a bandwidth limit, using curl."""
         return self._curl_get(server, self._get_url.replace(self._ours.url, server.url))
 
     def _curl_get(self, server: Server, url: str) -> TransferRun:
@@ -178,7 +178,7 @@ class _Bench:
 
 
 def summary(rounds: list[dict[str, TransferRun]]) -> dict[str, dict[str, float | None]]:
-    """Medians of the rounds, a ratio being of rates of one round; memory is the largest, CPU a decimal GB."""
+    """Return medians of the rounds; a ratio compares rates of one round, CPU is seconds per decimal GB."""
     found: dict[str, dict[str, float | None]] = {}
     for name, floor in _WAYS.items():
         runs = [each[name] for each in rounds]

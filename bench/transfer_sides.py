@@ -1,6 +1,6 @@
-"""The processes of `bench.transfer`: our server, the plainest server there can be, our clients.
+"""The processes of `bench.transfer`: our server, a minimal server, our clients.
 
-A server prints its port and ends when its input does; a client prints its seconds of the clock and of the processors.
+A server prints its port and ends when its input does; a client prints its wall and processor seconds.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Server:
 
 @contextmanager
 def serving(*arguments: object) -> Iterator[Server]:
-    """Run the server of these arguments."""
+    """Run a server with these arguments."""
     command = [*SIDES, *map(str, arguments)]
     with psutil.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -65,7 +65,7 @@ def serving(*arguments: object) -> Iterator[Server]:
 
 
 class _Store:
-    """Serves the images of one folder and takes any other."""
+    """Serves the images of one folder and accepts any upload."""
 
     def __init__(self, folder: Path, target: Path) -> None:
         self._folder = folder
@@ -97,7 +97,7 @@ class _Store:
 
 
 def serve(folder: Path, target: Path, bandwidth: int, tls: Path | None) -> None:
-    """Our servlet over the images of `folder`; uploads go to `target`. With the folder `tls` it speaks HTTPS."""
+    """Run our servlet over the images of `folder`; uploads go to `target`. With the folder `tls` it speaks HTTPS."""
     blueprint = image_transfer_blueprint(_Store(folder, target), options=TransferOptions(bandwidth=bandwidth))
     shown = None if tls is None else ServerTls(_tls(tls))
     with HttpServer(create_application(blueprint), _LOOPBACK, 0, threads=4, tls=shown) as server:
@@ -110,7 +110,7 @@ def _tls(folder: Path) -> TlsConfig:
 
 
 def plain(image: Path, tls: Path | None) -> None:
-    """Answers a GET with `image` by sendfile; takes a PUT into one buffer and forgets it."""
+    """Answers a GET with `image` by sendfile; reads a PUT into one buffer and discards it."""
     listening = socket.create_server((_LOOPBACK, 0))
     print(listening.getsockname()[1], flush=True)
     # ends with the process
@@ -164,13 +164,13 @@ def _take(connection: socket.socket, head: bytes, begun: bytes) -> None:
 
 
 def download(url: str, txid: int, target: Path, tls: Path | None) -> None:
-    """Our download: digest checked, on disk, named."""
+    """Run our download until the image is verified, durable and has its name."""
     use_client(TlsConfig() if tls is None else _tls(tls))
     download_image(url, txid, NAMESPACE, [target])
 
 
 def upload(url: str, txid: int, image: Path, tls: Path | None) -> None:
-    """Our upload; raises where it is not taken."""
+    """Run our upload; raise an error if it is refused."""
     use_client(TlsConfig() if tls is None else _tls(tls))
     result = upload_image(url, image, read_md5_file(image).hex(), txid, NAMESPACE)
     if result is not UploadResult.SUCCESS:

@@ -1,4 +1,4 @@
-"""The shape of a generated namespace: directories of all sizes, up to twelve deep, and what they are called."""
+"""The shape of a generated namespace: directories of all sizes, up to twelve levels deep, and their names."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from bench.styles import EDIT_TEXTS, GROUPS, TOPS, USERS, Pool, build_styles
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
 
 GAP = 8
-"""After so many inodes the id of one that was deleted is left out."""
+"""Interval, in inodes, at which the id of a deleted inode is left out."""
 LEAST_INODES = 200
 _INODES_A_DIRECTORY = 14
 _MOST_ITEMS = 1_000_000  # dfs.namenode.fs-limits.max-directory-items, about
 _MOST_OF_ALL = 0.02
-"""Of all files in one directory, about: with more, its style alone decides how large an image is."""
+"""Largest share of all files in one directory; with more, its style of names alone would set the image's size."""
 _MOST_AVERAGES = 200
-"""The same where there are few directories, as files of so many of them."""
+"""The same for few directories, as a multiple of the average number of files."""
 _LEVELS = (0.0, 0.0, 0.0005, 0.01, 0.06, 0.17, 0.26, 0.22, 0.14, 0.08, 0.04, 0.015, 0.0045)
-_DIRECTORY_TAIL, _FILE_TAIL = 1.3, 1.1  # the smaller, the more of all is in a few
+_DIRECTORY_TAIL, _FILE_TAIL = 1.3, 1.1  # the smaller the value, the more files are in a few directories
 _CHILDLESS = 0.3
 _OWN_OWNER = 0.05
 
@@ -29,16 +29,16 @@ Numbers = npt.NDArray[np.int64]
 
 
 class Tree:
-    """Directories, files in them and their names, all a function of size and seed.
+    """Directories, their files and all names, as a function of size and seed.
 
-    The number of files follows a Pareto distribution: half of the directories have two or less, a few have most of
-    all. Memory: about 20 bytes a directory, nothing for a file.
+    The number of files follows a Pareto distribution: half of the directories have two or fewer, a few have most.
+    Memory: about 20 bytes per directory, nothing for files.
 
     Args:
-        inodes: files and directories together, the root among them; at least LEAST_INODES.
+        inodes: files and directories, including the root; at least LEAST_INODES.
 
     Raises:
-        ValueError: fewer inodes are asked for.
+        ValueError: fewer inodes are requested.
     """
 
     def __init__(self, inodes: int, seed: int = 1) -> None:
@@ -77,30 +77,30 @@ class Tree:
 
     @staticmethod
     def id_at(rank: int) -> int:
-        """Inode id of the inode at that place; the root is at 0."""
+        """Return the id of the inode at a place; the root is at 0."""
         return ROOT_INODE_ID + rank + rank // GAP
 
     def path(self, directory: int) -> str:
-        """Path of a directory; "" for the root."""
+        """Return the path of a directory; "" for the root."""
         out = np.empty(PATH_ROOM, np.uint8)
         return out[: put_path(out, 0, self.arrays, directory)].tobytes().decode()
 
     def file_name(self, directory: int, number: int) -> bytes:
-        """Local name of a file of a directory."""
+        """Return the local name of a file in a directory."""
         out = np.empty(NAME_ROOM, np.uint8)
         return out[: put_file_name(out, 0, self.arrays, directory, number)].tobytes()
 
     def directory_of(self, rank: int) -> int:
-        """The directory that is at that place, or that the file there is in."""
+        """Return the directory at a place, or the directory of the file there."""
         return int(np.searchsorted(self.arrays.ranks, rank, "right")) - 1
 
 
 def _level_bounds(directories: int) -> Numbers:
-    """Number of the first directory of each depth, the root's level first, and one entry more."""
+    """Return the number of the first directory of each depth, the root's level first, and the end."""
     sizes = np.maximum(1, (directories * np.array(_LEVELS)).astype(np.int64))
     sizes[0], sizes[1] = 1, min(len(TOPS), max(3, directories // 50))
     bounds = np.minimum(np.concatenate([[0], np.cumsum(sizes)]), directories)
-    # what rounding took or added is in the largest level
+    # the largest level absorbs the rounding error
     widest = int(np.argmax(_LEVELS)) + 1
     bounds[widest:] += directories - bounds[-1]
     assert bounds.size == MOST_DEPTH + 2
@@ -124,13 +124,13 @@ def _parents(levels: Numbers, random: np.random.Generator) -> npt.NDArray[np.int
 
 
 def _first_children(parents: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """Where the sub-directories of each directory start; the root is nobody's."""
+    """Return the first sub-directory of each directory; the root is not a sub-directory."""
     counts = np.bincount(parents[1:], minlength=parents.size)
     return np.concatenate([[1], 1 + np.cumsum(counts)]).astype(np.int32)
 
 
 def _ranks(levels: Numbers, files: int, random: np.random.Generator) -> Numbers:
-    """Place of each directory among the inodes, its files behind it."""
+    """Return the place of each directory among the inodes; its files follow it."""
     weights = 1 + random.pareto(_FILE_TAIL, int(levels[-1]))
     weights[: levels[2]] = 0
     most = max(_MOST_OF_ALL, _MOST_AVERAGES / levels[-1])
@@ -145,7 +145,7 @@ def _ranks(levels: Numbers, files: int, random: np.random.Generator) -> Numbers:
 
 
 def _owners(levels: Numbers, parents: npt.NDArray[np.int32], random: np.random.Generator) -> npt.NDArray[np.uint16]:
-    """One owner has most of what is below a directory three levels deep; the first users have the most."""
+    """One owner has most inodes below a directory of the third level; the first users have the most inodes."""
     fresh = (len(USERS) * random.random(parents.size) ** 2).astype(np.uint16)
     owners = fresh.copy()
     for depth in range(4, levels.size - 1):

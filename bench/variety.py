@@ -1,4 +1,4 @@
-"""What makes a generated namespace look like one that people use: many owners, sizes, ages, ACLs, xattrs and quotas."""
+"""Realistic variety for a generated namespace: many owners, sizes, ages, ACLs, xattrs and quotas."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DAY = 86_400_000
 _YEARS = 4 * 365 * _DAY
 _MEDIAN_SIZE, _SIZE_SIGMA = 2 << 20, 2.6
 _EMPTY_SHARE = 0.03
-_RARE = 5_000  # one inode of so many has an ACL, another an xattr
+_RARE = 5_000  # one inode in this number has an ACL, another an xattr
 _QUOTA_STEP = 500
 _SKEW = 3
 
@@ -26,21 +26,21 @@ Ids = npt.NDArray[np.int64]
 
 
 def skewed_homes(files: int, directories: int, seed: int) -> Ids:
-    """Index of the directory of each file: a few directories hold most of them, some hold none."""
+    """Return the directory of each file: a few directories hold most of the files, some hold none."""
     random = np.random.default_rng(seed)
     homes = (directories * random.random(files) ** _SKEW).astype(np.int64)
-    # the large ones are to lie anywhere
+    # large directories can be anywhere
     places: Ids = random.permutation(directories)[np.minimum(homes, directories - 1)]
     return places
 
 
 class Variety:
-    """Fills in what a plain generated namespace has the same for all.
+    """Varies the attributes that are equal for all inodes of a plain generated namespace.
 
     Args:
         strings: gets users, groups and an xattr name.
-        clock: newest modification, ms since the epoch.
-        group_of: by directory, the number of the branch below the root that it is in; one owner has all of it.
+        clock: newest modification time, ms since the epoch.
+        group_of: by directory, the number of its branch below the root; one owner has the whole branch.
     """
 
     def __init__(self, strings: StringTable, clock: int, group_of: Ids, seed: int) -> None:
@@ -59,7 +59,7 @@ class Variety:
         self._xattr = pack_xattr_name(XAttrNamespace.USER, strings.serial("origin", StringKind.XATTR))
 
     def directories(self, rows: Rows, numbers: Ids) -> None:
-        """Owners, times, and quotas on some; `numbers` are indices of directories."""
+        """Vary owners and times, and set quotas on some; `numbers` are indices of directories."""
         rows["permission"] = self._owned[numbers] | np.uint64(0o755)
         rows["mtime"] = self._newest[numbers]
         limited = numbers % _QUOTA_STEP == 0
@@ -67,12 +67,12 @@ class Variety:
         rows["ds_quota"][limited & (numbers % (2 * _QUOTA_STEP) == 0)] = 50 << 40
 
     def files(self, rows: Rows, homes: Ids) -> Ids:
-        """Owners, modes, times and replication; returns the files' lengths in bytes."""
+        """Vary owners, modes, times and replication; return the files' lengths in bytes."""
         random, count = self._random, rows.size
         modes = np.array([0o644, 0o640, 0o600, 0o664], np.uint64)
         rows["permission"] = self._owned[homes] | random.choice(modes, count, p=[0.7, 0.15, 0.05, 0.1])
         rows["mtime"] = self._newest[homes] - (180 * _DAY * random.random(count)).astype(np.int64)
-        # half of what was written was never read again
+        # half of the files were never read after they were written
         read = np.where(random.random(count) < 0.5, 0.0, random.random(count))
         rows["atime"] = rows["mtime"] + (read * 180 * _DAY).astype(np.int64)
         rows["replication"] = random.choice(np.array([3, 2, 1, 10]), count, p=[0.9, 0.05, 0.04, 0.01])
@@ -81,7 +81,7 @@ class Variety:
         return sizes
 
     def decorate(self, encoded: memoryview, starts: Ids) -> list[bytes | memoryview]:
-        """The encoded records, a few of them with an ACL or an xattr."""
+        """Return the encoded records, a few of them with an ACL or an xattr."""
         parts: list[bytes | memoryview] = []
         done = 0
         for number in range(_RARE // 2, starts.size - 1, _RARE // 2):

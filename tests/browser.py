@@ -39,7 +39,7 @@ def installed() -> Path:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """Run a headless Chromium; as root without its sandbox, which refuses root.
+    """Run a headless Chromium; as root, without its sandbox, which does not work for root.
 
     Raises:
         MissingBrowserError: it is missing.

@@ -1,7 +1,7 @@
 """No hint leads an operator into losing data or into stopping a healthy service.
 
-A new hint with one of these words fails here. Ask of it: could following it lose data, or stop what works? If so, word
-it anew. If not, add the phrase that makes it safe to `SAFE`, with the reason.
+A new hint with one of these words fails here. Ask of it: could following it lose data, or stop a working service? If
+so, reword it. If not, add the phrase that makes it safe to `SAFE`, with the reason.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 
 from tests.tools.hints import all_hints
 
-# never advised: each has lost data for somebody, or stops a NameNode
+# never advised: each has lost data in practice, or stops a NameNode
 FORBIDDEN = re.compile(
     r"-?safemode (leave|exit|forceExit|enter)|-?saveNamespace|-transitionToActive|-forcemanual|-importCheckpoint"
     r"|-finalize|-rollback|-clearSpaceQuota|namenode -format|\brm\b|\bkill\b|\bwipe\b|\bpurge\b|\bdelete\b|\bdiscard\b"
@@ -18,14 +18,14 @@ FORBIDDEN = re.compile(
     re.IGNORECASE,
 )
 
-# may lose something or stop something, where it is followed in the wrong moment
+# may lose data or stop a service, if followed at the wrong moment
 GUARDED = re.compile(
     r"\b(stop|shut down|remove|clear|overwrite|replace|terminate|drop|truncate|abandon|move|mv|restart|start|format)\b"
     r"|--force\b|-initializeSharedEdits|clear-breadcrumb",
     re.IGNORECASE,
 )
 
-# what makes a hint with a guarded word safe: its precondition, or why it is harmless
+# phrases that make a hint with a guarded word safe: a precondition, or a reason why it is harmless
 SAFE = {
     # negated
     "do not restart": "says not to",
@@ -33,7 +33,7 @@ SAFE = {
     "without a restart": "says that none is needed",
     "a restart would fail": "warns of one",
     "after a restart: keep that namenode running": "warns of one",
-    # the daemon, which loses nothing by a start
+    # the daemon, which loses nothing when it starts
     "start the daemon": "a checkpointer that starts changes nothing of the NameNode's",
     "start a daemon": "the same",
     "then start the daemon": "the same",
@@ -52,7 +52,7 @@ SAFE = {
     "and start again": "the process has ended by itself",
     "start the job again": "a job that failed is repeated",
     "call start() first": "a mistake of a program, not of an operator",
-    # what is to be moved is kept, and the order is said
+    # the moved files are kept, and the hint gives the order
     "first: they may be all that is left": "moved, not removed, and told what it may be",
     "move its contents away first": "moved, not removed",
     "move a damaged folder away": "moved, not removed; what is whole comes from the peers",
@@ -66,13 +66,13 @@ SAFE = {
     "name a regular file, or move it away": "moved, not removed",
     "otherwise move it away": "moved, not removed, after what it may be was said",
     "while the other journalnodes answer": "its precondition; moved, not removed",
-    # --force, where what it loses is said
+    # --force, if the hint names the loss
     "checkpoint --force`": "asks for a checkpoint, which changes nothing that is there",
     "--force replaces this one": "says what is lost",
     "--force deletes all": "says what is lost",
     "deletes existing storage with --force": "says what is lost",
     "only while no controller": "its precondition",
-    # formats, where nothing is there
+    # formats, if nothing exists there
     "format only empty directories": "its precondition",
     "sets the files of this journal aside": "moved, not removed",
     "second `journalnode format` works there": "says who has it",

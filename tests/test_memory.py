@@ -27,10 +27,10 @@ TRANSACTIONS = 100_000
 LIMIT = 600_000_000
 
 BYTES_AN_INODE = 24
-BYTES_OF_COLUMNS = 4.5  # an inode, of these
+BYTES_OF_COLUMNS = 4.5  # bytes per inode, of which:
 BYTES_A_TOUCHED_INODE = 400
-MARKS = 1  # an inode: whether it was dropped
-PARENT = 4  # an inode: where it is, asked for where there are snapshots
+MARKS = 1  # per inode: whether it was dropped
+PARENT = 4  # per inode: its place, only with snapshots
 
 
 @pytest.mark.deep

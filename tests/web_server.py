@@ -1,4 +1,4 @@
-"""A web server in a thread, with a handler that a test gives it."""
+"""A web server in a thread, with a handler from the test."""
 
 from __future__ import annotations
 

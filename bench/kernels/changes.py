@@ -63,7 +63,7 @@ def _is_alive(tree, state, directory):
 
 @kernel
 def _directory_of(tree, rank):
-    """Return the directory of a place."""
+    """Return the directory at a place."""
     low, high = 0, tree.parents.size
     while high - low > 1:
         middle = (low + high) >> 1
@@ -76,7 +76,7 @@ def _directory_of(tree, rank):
 
 @kernel
 def _old_file(tree, state, first, last):
-    """Find a file between two places that still has its place: return (place or _NO_RANK, its directory)."""
+    """Find a file between two places that was not moved: return (place or _NO_RANK, its directory)."""
     for _ in range(_TRIES):
         if last <= first:
             break
@@ -90,7 +90,7 @@ def _old_file(tree, state, first, last):
 
 @kernel
 def _take(state, rank):
-    """Record that the file lost its place."""
+    """Record that the file was moved or deleted."""
     state.gone[rank >> 3] |= np.uint8(1 << (rank & 7))
 
 
@@ -299,7 +299,7 @@ def fill(tree, state, shares, last, path, other, out):
 
     Args:
         shares: cumulative shares of jobs, deletes, attributes and snapshots, up to 100.
-        path, other: space for a path each.
+        path, other: buffers for one path each.
     """
     pos = 0
     while state.numbers[TXID] < last and out.size - pos >= OP_ROOM:

@@ -1,4 +1,4 @@
-"""Numbers that look random and are a function of their purpose: without state, so that the order of work is free."""
+"""Stateless pseudo-random numbers: each is a function of its purpose, so work can be done in any order."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class EditState(NamedTuple):
 
     Attributes:
         numbers: counters, by the positions above.
-        gone: a bit for each inode's place: a file that was deleted or renamed.
+        gone: by place of an inode, a bit for a deleted or renamed file.
         dead: by directory, whether it was deleted itself.
         slots, writers, outputs: see `bench.kernels.jobs`; the last output is a directory whose files change.
         made: (directory, number) of created directories that may be deleted.

@@ -1,4 +1,4 @@
-"""INODE and INODE_DIR of a generated namespace, written without an object for any inode."""
+"""INODE and INODE_DIR of a generated namespace, written without Python objects for inodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A segment that a NameNode writes, and what an archive has of it."""
+"""A segment that a NameNode is writing, and its archived operations."""
 
 from __future__ import annotations
 

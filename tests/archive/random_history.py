@@ -1,4 +1,4 @@
-"""Random operations that a NameNode could have logged, on few names, so that paths are taken again and again."""
+"""Random operations that a NameNode could have logged, on few names, so that paths are reused often."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _DEPTH = 4
 def random_ops(
     seed: int, count: int, *, start: int = START, step: int = _MINUTE, snapshots: bool = False
 ) -> list[EditOp]:
-    """Return `count` operations for a namespace that is empty but for the root.
+    """Return `count` operations for a namespace that contains only the root.
 
     Args:
-        start, step: time of the first operation in ms since the epoch, and ms from each to the next one.
+        start, step: time of the first operation in ms since the epoch, and ms between operations.
         snapshots: whether some directories get snapshots.
     """
     return list(islice(_RandomHistory(seed, start, step, snapshots=snapshots).ops(), count))
@@ -59,7 +59,7 @@ def cut_merge(nn: Path, txid: int, folder: Path) -> Path:
 
 
 def have_same_meaning(one: Path, other: Path) -> bool:
-    """Whether two images are equal, apart from numbers of strings and the order of records."""
+    """Whether two images are equal, apart from string ids and the order of records."""
     if one.read_bytes() == other.read_bytes():
         return True
     with ImageFile.open(one) as ours, ImageFile.open(other) as theirs:

@@ -1,4 +1,4 @@
-"""Storage directories made of given operations, and what restored ones hold."""
+"""Storage directories with given operations, and the content of restored ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Archives of storage directories: every moment comes back, branches, growth, keys, and stores that fail."""
+"""Archives of storage directories: restoring every moment, branches, growth, keys, and stores that fail."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_namenode_that_was_set_back_gets_a_branch(archive: Archive, tmp_path: 
     newest = segment(nn, middle, mkdir("/new", 16387, 7000), mkdir("/newer", 16388, 7000))
     added = add_directory(archive, nn)
     assert added.forked
-    # its first transaction is the same in both, and proves nothing
+    # the first transaction is the same in both, so it proves nothing
     assert archive.catalogue().branches[added.branch].fork == middle
     assert kept <= archive.catalogue().names
     now, before = (
@@ -145,7 +145,7 @@ def test_a_history_that_shares_nothing_provable_has_its_own_image(archive: Archi
     add_directory(archive, nn)
     other = storage(tmp_path / "other")
     newest = segment(other, BASE_TXID, mkdir("/new", 16386, 7000), mkdir("/newer", 16387, 7000))
-    # an image that both have is the proof; without it, nothing is shared
+    # an image that both have proves it; without the image, nothing is shared
     for path in (tmp_path / "other" / "current").glob("fsimage*"):
         path.unlink()
     builder = ImageBuilder(HADOOP3)
@@ -237,7 +237,7 @@ def test_the_same_through_fsspec(tmp_path: Path) -> None:
 
 
 class SlowUploads(MemoryFileSystem):
-    """A file system whose uploads can be seen before they are complete, as on SFTP; an upload may break off."""
+    """A file system that shows incomplete uploads, like SFTP; an upload may be interrupted."""
 
     protocol = "slow"
     store: ClassVar[dict[str, object]] = {}
@@ -267,7 +267,7 @@ def test_an_upload_that_breaks_off_is_never_seen(tmp_path: Path) -> None:
 
 
 class RefusedRenames(SlowUploads):
-    """A file system whose renames can do nothing without an error, as WebHDFS."""
+    """A file system on which a rename may silently have no effect, like WebHDFS."""
 
     protocol = "refused"
     refuses = True

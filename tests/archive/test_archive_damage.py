@@ -41,7 +41,7 @@ class Scene:
     Attributes:
         root: the archive.
         sources: storage directory of each branch.
-        moments: all that can be restored.
+        moments: all moments that can be restored.
     """
 
     folder: Path
@@ -54,7 +54,7 @@ class Scene:
         return folder / "archive"
 
     def merged(self, moment: Moment) -> Path:
-        """What a merge makes of the moment."""
+        """Return the image that a merge makes for the moment."""
         branch, txid = moment
         if txid == BASE_TXID:
             return self.sources[branch] / "current" / image_name(txid)
@@ -99,7 +99,7 @@ def restorable(archive: Archive, moment: Moment, folder: Path) -> Path | str:
     except ArchiveDamagedError as fault:
         return fault.file
     except NoSuchMomentError:
-        # a damaged commit does not say what it had
+        # the content of a damaged commit is unknown
         return archive.catalogue().damaged[0]
 
 
@@ -217,7 +217,7 @@ class Killed(BaseException):
 
 
 class KillingStore(FolderStore):
-    """A store that dies after so many steps, before or after the step took effect."""
+    """A store that fails at a given step, before or after the step took effect."""
 
     def __init__(self, root: Path, steps: int) -> None:
         super().__init__(root)
@@ -257,7 +257,7 @@ def test_kills_leave_only_garbage(seed: int, tmp_path: Path) -> None:
             except Killed:
                 archive = Archive(FolderStore(root))
                 view = view_of(archive.catalogue(), MAIN)
-                # what was published stays
+                # published objects stay
                 assert known is None or set(known) <= set(moments(view)[0])
                 if view.images:
                     known = moments(view)[0]

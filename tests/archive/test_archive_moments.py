@@ -26,7 +26,7 @@ from tests.site_files import write_site
 
 @pytest.fixture
 def mistake(archive: Archive, tmp_path: Path) -> tuple[Archive, Path, int]:
-    """An archive in which /data/warehouse was renamed, and its directory deleted, at time 9000; the deletion's txid."""
+    """An archive with /data/warehouse renamed and its directory deleted at time 9000; also the deletion's txid."""
     nn = storage(tmp_path / "nn")
     middle = segment(
         nn, BASE_TXID, mkdir("/data", 16386), mkdir("/data/tmp", 16387), add("/data/tmp/f", 16388), close("/data/tmp/f")
@@ -97,7 +97,7 @@ def test_names_that_are_swapped_every_day_are_searched_once(archive: Archive, tm
         entries = path_log(archive, view, "/now", tmp_path)
     assert [each.operation for each in entries].count("OP_RENAME") == 24
     assert [each.paths for each in entries if each.operation == "OP_MKDIR"][:2] == [("/now",), ("/before",)]
-    # each of the three names costs at most two passes over nine segments
+    # each of the three names needs at most two passes over nine segments
     assert fetched_segments.call_count <= 6 * 9
 
 

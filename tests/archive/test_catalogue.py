@@ -113,7 +113,7 @@ def test_a_branch_shares_what_lies_before_its_fork() -> None:
     assert histories(found) == ["b", MAIN]
     with pytest.raises(NoSuchMomentError, match="several histories, since the NameNode was set back: b, main"):
         only_history(found)
-    # main has nothing of its own after the fork
+    # main has no objects after the fork
     assert only_history(catalogue(edits(11, 20), edits(21, 40, "b"), branches=(Branch("b", MAIN, 20),))) == "b"
     ours = view_of(found, "b")
     assert [each.txid for each in ours.images] == [10]
@@ -189,7 +189,7 @@ def test_a_commit_for_all_forgets_the_parts_of_finished_segments() -> None:
 @given(st.integers(0, 1 << 30))
 @examples(200)
 def test_replacements_that_leave_large_commits_change_nothing(seed: int) -> None:
-    """Random writers: commits that are joined one by one, and replaced by size, give what all commits give."""
+    """Random writers: joining commits one by one, with replacements by size, gives the same result as all commits."""
     rng = random.Random(seed)
     every: dict[str, Commit] = {}
     present: dict[str, Commit] = {}

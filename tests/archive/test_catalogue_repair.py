@@ -1,4 +1,4 @@
-"""What a kill, damaged commits and missing objects leave in the catalogue, and that archiving continues."""
+"""The catalogue after a kill, damaged commits and missing objects; archiving continues."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_an_immutable_archive_with_a_damaged_commit_is_repaired_by_appending(nn:
     assert set((tmp_path / "archive").rglob("*")) > stored
     report = check_archive(archive)
     assert (report.damaged, report.garbage, archive.catalogue().names) == ({}, [], before)
-    # the damaged commit stays, and costs nothing
+    # the damaged commit stays and does no harm
     with mock.patch.object(FolderStore, "read", side_effect=AssertionError("a commit is read again")):
         assert archive.catalogue() is archive.catalogue()
     segment(nn, writer.finish(), op_of(90))

@@ -54,7 +54,7 @@ def test_an_open_segment_is_archived_as_it_grows_and_written_few_times(
 
 
 def test_rolls_cost_no_more_with_many_segments(archive: Archive, nn: Path) -> None:
-    """A segment is compared with what overlaps it, and read once."""
+    """A segment is compared with overlapping segments, and read once."""
     last = BASE_TXID
     for txid in range(1, 60):
         last = segment(nn, last, op_of(txid))
@@ -190,7 +190,7 @@ def test_what_another_writer_archived_is_compared_before_more_is_added(
 def test_what_is_written_after_the_comparison_waits_for_the_next_one(
     step: tuple[type, str], archive: Archive, nn: Path, tmp_path: Path
 ) -> None:
-    """The archive has more than the open segment, which gets another history right after it was compared."""
+    """The archive has further transactions; the open segment gets another history right after the comparison."""
     other = storage(tmp_path / "other")
     writers = [Writer(nn), Writer(other)]
     followers = [ArchiveFollower(archive, AddOptions()) for _ in writers]
@@ -235,7 +235,7 @@ def test_an_image_left_over_from_a_lost_past_proves_nothing_after_the_first_diff
 
 @pytest.mark.parametrize("grown", [False, True])
 def test_a_damaged_part_does_not_take_another_history(grown: bool, archive: Archive, nn: Path, tmp_path: Path) -> None:
-    """Its digest still shows whether a segment is the same, and a shorter finalized segment is not."""
+    """The digest still shows whether a segment is equal; a shorter finalized segment is not."""
     shared = segment(nn, BASE_TXID, op_of(1))
     follower, writer = ArchiveFollower(archive, AddOptions()), Writer(nn, shared)
     writer.write(*map(op_of, (2, 3, 4)))
@@ -266,7 +266,7 @@ def test_an_image_that_the_open_segment_does_not_reach_waits(archive: Archive, n
 
 
 def test_an_idle_new_cluster_keeps_its_history(archive: Archive, tmp_path: Path) -> None:
-    """Nothing but its image 0 proves which history it is."""
+    """Only image 0 identifies its history."""
     builder = ImageBuilder(HADOOP3)
     builder.info.transactionId = 0
     nn = storage(tmp_path / "idle", builder)
@@ -275,7 +275,7 @@ def test_an_idle_new_cluster_keeps_its_history(archive: Archive, tmp_path: Path)
     last = segment(nn, last)
     added = add_directory(archive, nn)
     assert (added.branch, added.restorable, len(added.edits)) == (MAIN, last, 1)
-    # without the image, a branch is begun once
+    # without the image, one branch begins
     (nn / "current" / image_name(0)).unlink()
     branches = [add_directory(archive, nn) for _ in range(2)]
     assert [each.forked for each in branches] == [True, False]
@@ -354,7 +354,7 @@ def test_a_kill_at_any_change_leaves_only_garbage(after: bool, tmp_path: Path) -
             pass
         again = Archive(FolderStore(root / "archive"))
         if again.identity() is not None:
-            # what was published before the kill is whole
+            # objects published before the kill are complete
             assert check_archive(again).damaged == {}
         if writer.path.exists():
             writer.finish()

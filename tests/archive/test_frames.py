@@ -1,4 +1,4 @@
-"""Objects: any content comes back whole and in parts, `zstd -d` reads it, and damage is found."""
+"""Objects: any content can be read whole and in parts, `zstd -d` reads it, and damage is found."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_changed_bit_is_found(contents: list[bytes], data: st.DataObject) -> N
     stored[place >> 3] ^= 1 << (place & 7)
     with suppress(ArchiveDamagedError):
         reader = FrameReader(io.BytesIO(bytes(stored)), "object")
-        # only the frame header of the footer is not covered, and it is not read either
+        # only the frame header of the footer is not covered, and readers ignore it
         assert b"".join(reader.chunks()) == b"".join(contents)
 
 

@@ -1,4 +1,4 @@
-"""Filters of paths: what they find, and that both ways to fill them give the same bytes."""
+"""Path filters: their matches, and that both ways to fill a filter give the same bytes."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_each_deletion_can_be_undone(seed: int, tmp_path: Path) -> None:
         assert answer.code == 0, answer.err
         back, changes = saved(tmp_path / f"w{op.txid}", last + 1), json.loads(answer.out)["changes"]
         removed = {inode.id for path, inode in before.paths.items() if covers(op.path, path)}
-        # all of it is back, at its path unless a later rename moved it, and nothing written later is lost
+        # everything is restored at its path unless a later rename moved it, and nothing written later is lost
         assert removed <= set(back.inodes)
         assert set(kept.inodes) <= set(back.inodes)
         later = [each for each in ops if each.txid > op.txid and isinstance(each, RenameOp | RenameOldOp)]
@@ -73,7 +73,7 @@ def test_each_deletion_can_be_undone(seed: int, tmp_path: Path) -> None:
 
 
 def content(image: Saved, path: str) -> object:
-    """What an undone deletion elsewhere must not change. A directory has the time of its last change."""
+    """Return what undoing a deletion elsewhere must not change. A directory has the time of its last change."""
     inode = image[path]
     return inode.id, image.owner(path), (image.mtime(path), image.blocks(path)) if inode.HasField("file") else None
 

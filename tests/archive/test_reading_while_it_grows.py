@@ -39,7 +39,7 @@ class Growth:
             self._follower.follow(found(self._nn))
 
     def first(self, function: Callable[..., object]) -> Callable[..., object]:
-        """`function` after the archive has grown."""
+        """Call `function` after the archive has grown."""
 
         def late(*arguments: object, **named: object) -> object:
             self.grow(3)

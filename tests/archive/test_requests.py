@@ -1,4 +1,4 @@
-"""What a round of a daemon costs on an object store, as docs/archive.md states."""
+"""Requests of a daemon's round to an object store, as stated in docs/archive.md."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.archive.storage import storage
 
 ROUNDS = 16
 REQUESTS = {"ls": 2, "exists": 4, "put_file": 2, "rm_file": 2}
-"""Most requests of a round with new edits, by method of fsspec."""
+"""Limits on the requests of a round with new edits, by method of fsspec."""
 
 
 def test_a_round_costs_nothing_without_news_and_few_requests_with_news(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Replay without single transactions: what they removed is back, and later work stays."""
+"""Replay without single transactions: removed inodes are restored, and later changes stay."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def undone(folder: Path, *later: EditOp, first: EditOp | None = None) -> tuple[S
     answer = run_cli("archive", "restore", *words)
     assert answer.code == 0, answer.err
     found = json.loads(answer.out)
-    # a history of its own, with a transaction of its own
+    # another history, with its own transaction
     assert found["txid"] == last + 1
     assert found["changes"][0]["txid"] == DELETED
     return saved(folder / "out", last + 1), found["changes"][1:]
@@ -195,7 +195,7 @@ def test_a_directory_in_use_is_left_alone(tmp_path: Path) -> None:
         refused = run_cli(*words)
         owner.communicate(b"")
     assert (refused.code, "is in use by 4711@nn1" in refused.err, (tmp_path / "out").exists()) == (6, True, False)
-    # a file that nobody has locked was left by a killed NameNode
+    # an unlocked file was left by a killed NameNode
     assert run_cli(*words).code == 0
 
 
@@ -216,7 +216,7 @@ def test_recorded_deletions_can_be_undone(clock: mock.Mock, case: Case, tmp_path
 
 
 def check_undone(case: Case, txid: int, path: str, archive: Path, tmp_path: Path) -> None:
-    """Check that without deletion `txid` all that does not depend on it is as with it."""
+    """Check that leaving out deletion `txid` changes nothing that is independent of it."""
     conf = case.write_configuration(tmp_path / "conf")
     words = ("--archive", archive, "--conf", conf, "--json")
     answers = {}

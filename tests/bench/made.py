@@ -13,7 +13,7 @@ INODES, TRANSACTIONS = 2_000, 3_000
 
 
 def make(folder: Path, mix: str = "", *, snapshots: bool = False, seed: int = 1, inodes: int = INODES) -> BaseImage:
-    """Make a storage directory in `folder`, with edits where a mix is named."""
+    """Make a storage directory in `folder`, with edits if a mix is named."""
     current = folder / "current"
     current.mkdir(parents=True)
     base = write_image(current, Tree(inodes, seed), snapshots=snapshots)

@@ -1,4 +1,4 @@
-"""Hostile clients of every port of a working cluster: the cluster serves everybody else and keeps nothing of them."""
+"""Hostile clients of every port of a working cluster: the cluster serves all others and frees all resources."""
 
 from __future__ import annotations
 

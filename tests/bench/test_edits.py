@@ -1,4 +1,4 @@
-"""Generated edits: written as the codec writes them, the same for the same seed, and replayed without a fault."""
+"""Generated edits: equal to the codec's output, the same for the same seed, and replayed without an error."""
 
 from __future__ import annotations
 

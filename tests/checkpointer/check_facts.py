@@ -1,4 +1,4 @@
-"""Facts for the checks, made up, and what a check decides over them."""
+"""Made-up facts for the checks, and a check's decision on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A NameNode for tests of a secondary: a recorded case behind real RPC and plain HTTP, with a fault for every step."""
+"""A NameNode for tests of a secondary: a recorded case behind real RPC and plain HTTP, with faults at any step."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ Fault = str | int | RemoteError
 
 
 class FakeNamenode:
-    """Serves a recorded case; each roll makes some more of its segments known, later ones hold nothing.
+    """Serves a recorded case; each roll reveals more of its segments, and later segments are empty.
 
     Attributes:
-        steps: what was asked for, in order: RPC methods, "image", "segment-FIRST", "upload".
-        per_roll: how many recorded segments a roll makes known.
-        busy: whether segments after the recorded ones hold a change each.
-        keeps_edits: whether no segment is purged, as a NameNode does that retains extra edits.
-        started_at: when its process began, in ms since the epoch, as its /jmx shows; None where that shows nothing.
-        recent: period and transactions by which images are refused as in Hadoop 3.4.1: in the status line, with nothing
-            behind, and for good at a txid once refused; None takes every image.
-        checkpointed_at: when the last image came, seconds since the epoch; `now` tells them.
-        faults: what goes wrong at a step, for as long as it stands here: "cut", "hang", "short", "digest", or an HTTP
-            status; for a method of RPC "cut", "hang" or an exception. A list is gone through, one a time.
+        steps: the requests in order: RPC methods, "image", "segment-FIRST", "upload".
+        per_roll: number of recorded segments that a roll reveals.
+        busy: whether each segment after the recorded ones contains a change.
+        keeps_edits: whether segments are never purged, as on a NameNode that retains extra edits.
+        started_at: when its process began, in ms since the epoch, as its /jmx shows; None if it is not shown.
+        recent: period and transactions by which images are refused as in Hadoop 3.4.1: only in the status line, and
+            permanently for a refused txid; with None, every image is accepted.
+        checkpointed_at: arrival of the last image, seconds since the epoch; `now` returns the current time.
+        faults: faults by step, until removed: "cut", "hang", "short", "digest", or an HTTP
+            status; for a method of RPC "cut", "hang" or an exception. A list is used up, one fault per call.
     """
 
     def __init__(self, folder: Path, case: str = DEFAULT_CASE, *, per_roll: int = 3, release: int = 2) -> None:
@@ -99,7 +99,7 @@ class FakeNamenode:
         self.stop()
 
     def start(self) -> None:
-        """Listen, on the ports of the last time if there was one."""
+        """Listen, on the previous ports after a restart."""
         self._waiting.clear()
         service = namenode_service(self)
         if self._release == 2:
@@ -144,7 +144,7 @@ class FakeNamenode:
         return sorted((log for log in found if log.last <= self._last), key=lambda log: log.first)
 
     def take(self, txid: int, content: bytes) -> None:
-        """Store an image as a NameNode does, and purge what is older than the second newest."""
+        """Store an image as a NameNode does, and purge everything older than the second newest."""
         path = self.image(txid)
         path.write_bytes(content)
         path.with_name(md5_name(path.name)).write_text(f"{hashlib.md5(content).hexdigest()} *{path.name}\n")
@@ -162,7 +162,7 @@ class FakeNamenode:
         """End the segment and save an image at its end, as `dfsadmin -saveNamespace` does.
 
         Args:
-            upgrade: whether to do what a start with `-upgrade` does: no older image is left.
+            upgrade: whether to act like a start with `-upgrade`, which leaves no older image.
         """
         base = self.image_txids()[-1]
         with self._lock:
@@ -178,7 +178,7 @@ class FakeNamenode:
         self.checkpointed_at = self.now()
 
     def transfers(self, since: int = 0) -> list[str]:
-        """The steps from number `since` on that moved an image or a segment, those left out that only looked."""
+        """Return the steps from number `since` on that transferred an image or a segment."""
         return [step for step in self.steps[since:] if step.startswith(("image", "segment", "upload"))]
 
     def set_back(self, until: int) -> None:
@@ -201,7 +201,7 @@ class FakeNamenode:
         self._pending, self._last = [], first - 1
 
     def refusal(self, txid: int, now: float) -> str:
-        """What ImageServlet of 3.4.1 says to an image that comes at `now`, "" where it takes it."""
+        """Return the refusal of ImageServlet 3.4.1 for an image that arrives at `now`, "" if it accepts the image."""
         if self.recent is None:
             return ""
         period, transactions = self.recent
@@ -221,7 +221,7 @@ class FakeNamenode:
         )
 
     def beans(self) -> list[dict[str, Any]]:
-        """What /jmx tells of it."""
+        """Return its /jmx."""
         newest = self.image_txids()[-1]
         return [
             {
@@ -242,7 +242,7 @@ class FakeNamenode:
     # ---- NamenodeProtocol ----------------------------------------------------------------------------------
 
     def begin(self, step: str) -> Fault | None:
-        """Note that a step is asked for; what is to go wrong with it."""
+        """Record a requested step; return its fault."""
         with self._lock:
             self.steps.append(step)
             fault = self.faults.get(step)
@@ -321,7 +321,7 @@ class FakeNamenode:
         self.faults["rollEditLog"] = SafeModeError("Log not rolled. Name node is in safe mode.")
 
     def upgrade(self, **changes: Any) -> None:
-        """Say another VERSION from now on."""
+        """Report another VERSION from now on."""
         self.info = replace(self.info, **changes)
 
 
@@ -335,7 +335,7 @@ class _HttpServer(ThreadingHTTPServer):
         super().__init__(address, _Handler)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that went away is part of the tests."""
+        """Tests disconnect clients on purpose."""
 
 
 class _Handler(QuietHandler):
@@ -355,7 +355,7 @@ class _Handler(QuietHandler):
         else:
             first, last = int(query["startTxId"]), int(query["endTxId"])
             step, path = f"segment-{first}", node.folder / segment_name(first, last)
-        # Who only compares does not say what storage it is for.
+        # A request that only compares does not name its storage.
         fault = node.begin(step if "storageInfo" in query else f"look-{step}")
         if isinstance(fault, int):
             self._say(fault, "the test wants it so")

@@ -1,4 +1,4 @@
-"""Replaces `checkpointer report`: records its arguments and limits, and behaves as a file next to the reports says."""
+"""Replaces `checkpointer report`: records its arguments and limits, and obeys a file next to the reports."""
 
 from __future__ import annotations
 

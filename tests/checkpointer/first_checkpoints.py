@@ -1,7 +1,7 @@
-"""First checkpoints of each role in a process that did what `checkpointer compile` does, and nothing else.
+"""First checkpoints of each role in a process that only did the work of `checkpointer compile`.
 
-Run as a program in a folder of its own: prints a JSON object, for each checkpoint the kernels that were not compiled
-then, with the types of their arguments.
+Run as a program in its own folder, it prints a JSON object: for each checkpoint, the kernels that were not yet
+compiled, with the types of their arguments.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ UPGRADED = "hadoop-3.4.1/upgrade-from-2.7.3"
 
 
 def compiled() -> set[str]:
-    """Kernels that this process has machine code of, for each kind of arguments."""
+    """Return the kernels that have machine code in this process, for each kind of arguments."""
     kernels = [each for each in gc.get_objects() if type(each) is Kernel and "dispatcher" in each.__dict__]
     return {
         f"{each.py_func.__module__}.{each.py_func.__name__}{signature}"

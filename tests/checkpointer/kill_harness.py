@@ -1,8 +1,8 @@
 """Kills a process with SIGKILL at each step of its work: every durable file operation and every network call.
 
 `record` runs a body in a child process and lists its steps, `kill` runs it again and kills it at one of them. Children
-are forked from a server process that has imported everything and compiled the kernels, so that one takes little time.
-A body is a function of a module, its arguments can be pickled; it works for any role.
+are forked from a server process that has imported everything and compiled the kernels, so that each starts fast.
+A body is a module's function with arguments that can be pickled; it works for any role.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def kills(steps: list[str]) -> Iterator[Kill]:
 
 
 def record(body: Callable[..., None], *arguments: object) -> list[str]:
-    """The steps of a run that nothing disturbs."""
+    """Return the steps of an undisturbed run."""
     receiving, sending = multiprocessing.Pipe(duplex=False)
     with receiving:
         code = _run(_record, body, arguments, sending)
@@ -143,7 +143,7 @@ def _instrument(counter: _Counter, half: int | None) -> None:
                 try:
                     write(descriptor, memoryview(data)[: len(data) // 2], *offset)
                 finally:
-                    # past the page cache there are no half blocks
+                    # direct writes have no half blocks
                     _kill_self()
             return write(descriptor, data, *offset)
 

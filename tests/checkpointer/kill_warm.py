@@ -15,6 +15,6 @@ from tests.checkpointer.storage_support import recorded_directory
 with tempfile.TemporaryDirectory() as _folder:
     merge_directory(plan_directory(recorded_directory(Path(_folder) / "name")))
 
-# A garbage collection in a child would visit and so copy all of its pages.
+# A garbage collection in a child would touch, and therefore copy, all of its pages.
 gc.collect()
 gc.freeze()

@@ -21,7 +21,7 @@ sys.stdin.read()
 
 @contextmanager
 def leading_process(path: Path) -> Iterator[subprocess.Popen[str]]:
-    """Another process that has the lock on `path`, as `OTHER`."""
+    """Run another process that holds the lock on `path` as `OTHER`."""
     command = [sys.executable, "-c", _HOLDER, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

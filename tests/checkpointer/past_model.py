@@ -1,4 +1,4 @@
-"""A NameNode whose history is set back at random, and a node of ours, in memory: offered images are compared.
+"""A NameNode that is set back at random, and one of our nodes, both in memory: offered images are compared.
 
 The node uses the product's own `TxnRecorder`, `PastWatch` and `prove`; files, sockets and images are left out. An image
 is the digest of the history that it was made of, so that an image of a lost past is recognised at once.
@@ -53,8 +53,8 @@ class ModelNamenode:
     """Its segments, its images by txid, and copies of both that an operator may put back.
 
     Attributes:
-        telling: how many of the transactions have a time in them.
-        silent: how many of the questions it does not answer.
+        telling: share of the transactions that contain a time.
+        silent: share of the questions that it does not answer.
         extra: how many transactions before its oldest image it keeps; one of these is drawn at each purge.
         set_backs: how often it was set back and lost something.
         active: which of the two NameNodes of the cluster is active.
@@ -90,7 +90,7 @@ class ModelNamenode:
         self._take_over()
 
     def _take_over(self) -> None:
-        """Finalize the open segment, as every NameNode does that becomes active, and begin another."""
+        """Finalize the open segment, as a NameNode does when it becomes active, and begin another."""
         if self.segments and self.segments[-1].in_progress:
             self.segments[-1].in_progress = False
         self._begin()
@@ -210,7 +210,7 @@ class ModelProvenances:
 
 
 class ModelWitness:
-    """The NameNode as a witness; now and then it is set back while it is asked, or does not answer."""
+    """The NameNode as a witness; sometimes it is set back during a question, or does not answer."""
 
     def __init__(self, node: ModelNamenode, *, hasty: float) -> None:
         self._node = node
@@ -241,16 +241,16 @@ class ModelWitness:
 
 
 class ModelNode:
-    """A node of ours: what it stands on, and the steps that its role makes with it.
+    """One of our nodes: the state it relies on, and the steps of its role.
 
     Args:
         in_progress: whether it reads open segments.
         keeps_edits: whether it is a backup node, which applies the segments of its own disk first, compares nothing
-            before an image is made, and starts over if the NameNode has written less than is on that disk.
+            before an image is made, and starts over if the NameNode has written fewer transactions than that disk has.
 
     Attributes:
-        hasty: how often the NameNode is set back in the middle of a comparison.
-        begun, taken: how often it started over, and had an image taken.
+        hasty: share of comparisons during which the NameNode is set back. begun, taken: how often it started over, and
+            how many images were accepted.
     """
 
     def __init__(self, namenode: ModelNamenode, *, in_progress: bool, keeps_edits: bool) -> None:
@@ -362,7 +362,7 @@ class ModelNode:
         image = ImageId(txid, self.images[txid])
         if txid in self._namenode.images and self._namenode.images[txid] == image.md5:
             return
-        # A NameNode that was set back during the transfer was ended first, and the transfer with it.
+        # Setting a NameNode back during the transfer first stops the NameNode, which ends the transfer.
         hasty, self.hasty = self.hasty, 0.0
         verdict = self._watch.confirm(image)
         self.hasty = hasty
@@ -373,7 +373,7 @@ class ModelNode:
 
 
 def run_history(seed: int, steps: int = 60) -> tuple[ModelNamenode, ModelNode]:
-    """A random history; LostPastOfferedError where the NameNode gets an image that is not of its past."""
+    """Run a random history; LostPastOfferedError if the NameNode gets an image that is not of its past."""
     chance = random.Random(seed)
     namenode = ModelNamenode(chance, telling=chance.choice((0.0, 0.05, 0.5, 1.0)))
     namenode.start()

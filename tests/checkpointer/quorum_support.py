@@ -1,4 +1,4 @@
-"""JournalNodes in this process, served over RPC and HTTP, and who writes to them: a stub, or recorded edits."""
+"""JournalNodes in this process, served over RPC and HTTP, and their writers: a stub, or recorded edits."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class ServedNode:
             self.node.close()
 
     def cut_off(self) -> None:
-        """Nobody reaches it any more, but it goes on."""
+        """Make it unreachable while it continues to run."""
         assert self._servers is not None
         for server in self._servers:
             server.stop()
@@ -85,7 +85,7 @@ class ServedNode:
 
 
 class Quorum:
-    """Three of them as a context manager; the journal is not formatted yet."""
+    """Three JournalNodes as a context manager; the journal is not formatted yet."""
 
     def __init__(self, root: Path, *, cache: bool = True) -> None:
         root.mkdir(exist_ok=True)
@@ -108,7 +108,7 @@ class Quorum:
         return f"qjournal://{';'.join(f'127.0.0.1:{node.rpc_port}' for node in self.nodes)}/{JOURNAL}"
 
     def settled_epochs(self) -> list[int]:
-        """What each node that runs has promised, once all agree: a writer waits for most of them only."""
+        """Return the promise of each running node, once all agree, since a writer waits only for a majority."""
         found: list[int] = []
 
         def agree() -> bool:
@@ -135,7 +135,7 @@ def config_of(quorum: Quorum, tmp_path: Path, *addresses: str, **changes: Any) -
 
 @contextmanager
 def stub_on(quorum: Quorum, config: StubConfig) -> Iterator[NameNodeStub]:
-    """A stub that shares its edits on the quorum, beside its own directories."""
+    """A stub that writes its edits to the quorum and to its own directories."""
     shared = replace(config, edits=(*config.edits, quorum.uri), shared_edits=quorum.uri)
     with NameNodeStub(shared) as stub:
         yield stub

@@ -16,7 +16,7 @@ from tests.checkpointer.past_model import ModelNamenode, ModelProvenances, Model
 
 
 class FinalizedWitness(ModelWitness):
-    """What a NameNode without HA shows to its secondary: no open segment."""
+    """The view that a NameNode without HA gives its secondary: without the open segment."""
 
     def segments(self, from_txid: int) -> Sequence[ModelSegment]:
         return [each for each in super().segments(from_txid) if not each.in_progress]
@@ -28,7 +28,7 @@ class ModelSecondary:
     Attributes:
         hasty: how often the NameNode is set back between two steps.
         findings: why it started over, each time.
-        taken: how many of its images the NameNode took.
+        taken: number of its images that the NameNode accepted.
     """
 
     def __init__(self, namenode: ModelNamenode) -> None:
@@ -128,7 +128,7 @@ class ModelSecondary:
         image = ImageId(max(self.images), self.images[max(self.images)])
         if self._namenode.images.get(image.txid) == image.md5:
             return
-        # A NameNode that was set back during the transfer was ended first, and the transfer with it.
+        # Setting a NameNode back during the transfer first stops the NameNode, which ends the transfer.
         hasty, self.hasty = self.hasty, 0.0
         verdict = self._past.compare(image, self._witness())
         self.hasty = hasty
@@ -139,7 +139,7 @@ class ModelSecondary:
 
 
 def run_history(seed: int, steps: int = 60) -> tuple[ModelNamenode, ModelSecondary]:
-    """A random history; LostPastOfferedError where the NameNode gets an image that is not of its past."""
+    """Run a random history; LostPastOfferedError if the NameNode gets an image that is not of its past."""
     chance = random.Random(seed)
     namenode = ModelNamenode(chance, telling=chance.choice((0.0, 0.05, 0.5, 1.0)))
     namenode.start()
@@ -161,11 +161,11 @@ def run_history(seed: int, steps: int = 60) -> tuple[ModelNamenode, ModelSeconda
 
 
 def run_idle_history(seed: int, *, extra: Sequence[int], restarts: bool, steps: int = 60) -> ModelSecondary:
-    """A history without a set-back, in which nothing changes after the first transactions.
+    """Run a history without a set-back, in which nothing changes after the first transactions.
 
     Args:
         extra: how many transactions before its oldest image the NameNode keeps.
-        restarts: whether the NameNode is restarted now and then.
+        restarts: whether the NameNode is sometimes restarted.
     """
     chance = random.Random(seed)
     namenode = ModelNamenode(chance, telling=1.0, silent=0.0, extra=extra)

@@ -29,7 +29,7 @@ from tests.servlets.support import INFO
 PERIOD, TRANSACTIONS = 100.0, 50
 
 
-# when the processes of these tests begin, in seconds since the epoch
+# start of the processes of these tests, in seconds since the epoch
 START = 1_700_000_000.0
 
 
@@ -46,7 +46,7 @@ def standby_config(**values: str) -> CheckpointConfig:
 
 
 class FakeRole:
-    """Counts what it is asked for; `journal` is how far the edits reach."""
+    """Counts its calls; `journal` is the last transaction of the edits."""
 
     name = "standby"
 
@@ -74,10 +74,10 @@ class FakeRole:
         self.upload_fault: Exception | None = None
 
     def open(self, cancelled: Callable[[], bool]) -> None:
-        """There is nothing to open."""
+        """Do nothing, since nothing needs opening."""
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing, since nothing needs closing."""
 
     def jobs(self) -> list[Job]:
         return []
@@ -128,7 +128,7 @@ class FakeRole:
         return Progress(self.image, self.journal, self.written_at, self.urgent)
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
-        """It has all there is."""
+        """It has all edits."""
 
     def checkpoint(self, observer: Observer, *, forced: bool = False) -> MergeResult:
         self.running += 1

@@ -55,7 +55,7 @@ def put_image(folder: Path, txid: int) -> Path:
 
 
 def refuse_to_load(monkeypatch: pytest.MonkeyPatch, unloadable: Path) -> None:
-    """Make this image one that no NameNode loads."""
+    """Damage this image so that no NameNode loads it."""
 
     def check(image: ImageFile, *_: object) -> None:
         if image.path == unloadable:

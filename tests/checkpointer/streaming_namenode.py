@@ -39,17 +39,17 @@ def all_at_once(count: int) -> Iterator[int]:
 
 
 class StreamingNamenode(FakeNamenode):
-    """Rolls go from one recorded segment to the next; later ones hold nothing but their first and last operation.
+    """Rolls go from one recorded segment to the next; later ones contain only their first and last operation.
 
     Attributes:
-        batches: sizes of the batches that so many transactions are sent in.
+        batches: sizes of the batches in which a number of transactions is sent.
         streams: backup nodes by their RPC address.
-        reports, ended: what came by errorReport and endCheckpoint.
+        reports, ended: values received by errorReport and endCheckpoint.
         layouts_ahead: how much newer the layout of the software is than the storage's, as during a rolling upgrade.
         reports_software: answer versionRequest with the layout of the software, as releases up to 3.3.
         refuses_checkpoints: answer startCheckpoint with a request to stop.
-        after_roll: how many transactions are written by each roll, beside those that a segment begins and ends with.
-        tamper: changes a batch on its way (first txid, count, records).
+        after_roll: number of transactions written after each roll, besides those that begin and end a segment.
+        tamper: changes a batch in transit (first txid, count, records).
     """
 
     def __init__(self, folder: Path, case: str = DEFAULT_CASE) -> None:
@@ -91,7 +91,7 @@ class StreamingNamenode(FakeNamenode):
                 yield op.txid, content[op.offset : end]
 
     def content(self, first: int, last: int) -> bytes:
-        """What a segment file of these transactions holds, without padding."""
+        """Return the content of a segment file of these transactions, without padding."""
         return encode_header(self.info.layout_version) + b"".join(self._ops[txid] for txid in range(first, last + 1))
 
     def _journal_info(self) -> JournalInfo:

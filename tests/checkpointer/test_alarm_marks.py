@@ -1,4 +1,4 @@
-"""Silences and acknowledgements of alarms: who may request them, that they last and end, where they are visible."""
+"""Silences and acknowledgements of alarms: permissions, duration, end and visibility."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_an_acknowledgement_lasts_over_a_restart_and_ends_with_its_alarm(
     assert "Acknowledged by ann until it ends: we know" in text_of(client.get("/").text)
     (job,) = (job for job in service.jobs() if job.name == "acknowledgements")
     job.run()
-    # an alarm that returns within an hour is the same
+    # an alarm that returns within an hour counts as the same alarm
     role.journal, left = 0, clock.now + 3599
     assert 'hdfs_checkpointer_alarm_acknowledged{kind="late"} 0.0' in client.get("/metrics").text
     clock.now = left

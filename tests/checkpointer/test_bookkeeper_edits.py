@@ -1,4 +1,4 @@
-"""A journal on BookKeeper in the commands, in a daemon, and under the stub; what NameNodes left there is merged."""
+"""A journal on BookKeeper in the commands, in a daemon, and under the stub; edits of real NameNodes are merged."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
         yield made
 
 
-# ---- what real NameNodes left ------------------------------------------------------------------------------
+# ---- edits of real NameNodes -------------------------------------------------------------------------------
 
 LOCAL = recorded.ROOT / "bkjm-ledgers"
 
@@ -92,7 +92,7 @@ def test_recorded_edits_come_off_it_byte_for_byte(cluster: Cluster, tmp_path: Pa
 
 
 def test_image_and_journal_merge_to_the_image_of_the_file_journal(cluster: Cluster, tmp_path: Path) -> None:
-    """The namespace before its first transaction, and what the NameNode wrote, both ways."""
+    """The namespace before its first transaction, and the NameNode's edits from both journals."""
     cluster.load_recorded("7-graceful-failover")
     empty = tmp_path / "empty"
     format_storage([empty], [empty], cluster.journal().namespace())
@@ -145,7 +145,7 @@ def test_a_copy_that_stopped_goes_on_where_it_ended(cluster: Cluster, tmp_path: 
     extents = [(each.first, each.last) for each in target.segments(1)]
     assert extents == [(1, 30), (31, 40), (41, 60), (61, 90)]
     assert read_all(target) == read_all(journal)
-    # a repetition has nothing to do, and the copy of another journal is refused
+    # repeating the command has no effect, and the copy of another journal is refused
     assert run_cli("edits", "convert", cluster.uri, uri, "--resume")[0] == 0
     other = cluster.journal(path="/other")
     other.format(INFO)
@@ -168,7 +168,7 @@ class StoppedError(BaseException):
 
 
 def stop_at(monkeypatch: pytest.MonkeyPatch, kind: type[Any], call: str, number: int) -> None:
-    """Let a writer's process die before its call of that number, or after it if `number` is odd."""
+    """Let a writer's process die before call `number`, or after it if `number` is odd."""
     left, perform = number // 2, getattr(kind, call)
 
     def counted(writer: Any, argument: Any) -> None:
@@ -215,7 +215,7 @@ def test_a_copy_that_is_stopped_anywhere_ends_as_if_it_was_not(
 def test_who_writes_the_target_is_not_fenced_by_a_copy_that_does_not_belong_there(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    """Another namespace, another content, or all of it there and a NameNode that goes on."""
+    """Another namespace, another content, or a complete copy and a NameNode that continues."""
     source = FileJournal(tmp_path / "from" / "current")
     source.format(INFO)
     write_segments(source, (1, 30), (31, 60))
@@ -242,7 +242,7 @@ def test_who_writes_the_target_is_not_fenced_by_a_copy_that_does_not_belong_ther
                     code, _, err = run_cli("edits", "convert", source.folder.parent, uri, "--resume")
                     assert (code, "no copy of the source" in err or "differ from the written" in err) == (4, True), err
                     writer.append(batch(first + 3, [delete(first + 3)]))
-        # all transactions are present, and a reader cannot see yet what the NameNode began: nothing needs recovery
+        # all transactions are present, and a reader cannot yet see the new segment: nothing needs recovery
         uri = cluster.uri.replace(PATH, "/whole")
         with closing(opened(uri, None)) as target:
             copy_journal(parts_of(source), target, INFO)

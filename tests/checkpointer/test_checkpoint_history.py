@@ -1,4 +1,4 @@
-"""The history in the storage directories: what is kept, how it is bounded, and what a page and a command show of it."""
+"""The history in the storage directories: its content and bounds, and its display on a page and by a command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decisions of the checks of NameNodes, of the leader and of thresholds, over facts that are made up."""
+"""Decisions of the checks of NameNodes, the leader and thresholds on made-up facts."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Site:
         return run_cli("check", "--conf", write_site(self.root / "conf", self.values), *options)
 
     def answer(self, *options: str) -> dict[str, Any]:
-        """What scripts read, in the shape that they are promised."""
+        """Return the JSON output after validating its documented shape."""
         outcome = self.run("--json", *THRESHOLDS, *options)
         answer: dict[str, Any] = valid("check.json")(json.loads(outcome.out))
         assert outcome.code == answer["exitCode"]
@@ -163,7 +163,7 @@ def test_who_leads_by_a_lock_on_a_file(site: Site, tmp_path: Path) -> None:
 
 
 def test_who_leads_by_the_lock_in_zookeeper(site: Site, tmp_path: Path) -> None:
-    """The znode is the one that the daemon of this configuration asks for, whatever else is looked at."""
+    """The check reads the znode that the daemon of this configuration uses, whichever checks are selected."""
     if MISSING:
         pytest.skip(MISSING)
     with ZooKeeperServer(tmp_path / "zookeeper") as zookeeper:
@@ -229,7 +229,7 @@ def test_the_namenode_is_down(site: Site, closed_port: int) -> None:
 
 
 def test_a_namenode_that_never_answers(site: Site) -> None:
-    """It takes the connection and says nothing; the limit of time ends that."""
+    """It accepts the connection and stays silent until the time limit."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         site.values["fs.defaultFS"] = f"hdfs://127.0.0.1:{silent.getsockname()[1]}"
         assert site.told("transactions", "--timeout", "0.5")["state"] == "UNKNOWN"

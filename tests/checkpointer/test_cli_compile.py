@@ -1,4 +1,4 @@
-"""`checkpointer compile`: what installed packages prepare."""
+"""`checkpointer compile`: the preparation done by installed packages."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def test_a_daemon_that_is_frozen(cluster: Cluster, monkeypatch: pytest.MonkeyPat
 
 
 def test_status_is_watched_through_a_restart(cluster: Cluster, stub: NameNodeStub) -> None:
-    # where this runs in the background, SIGINT is ignored
+    # in a background job, SIGINT is ignored
     heeding = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     program = f"{heeding}; from checkpointer.cli import main; main()"
     command = [sys.executable, "-c", program, "status", "--conf", str(cluster.conf), "--watch", "0.1"]

@@ -1,4 +1,4 @@
-"""Text for people: 80 columns without a broken word, plain lines in a pipe, no colour where none is wanted."""
+"""Text for people: 80 columns without broken words, plain lines in a pipe, and no colour when it is disabled."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_names_cannot_move_the_cursor() -> None:
 
 def test_a_report_fits_80_columns() -> None:
     wide = [line for line in report_lines(sample_report(), 80) if len(line) > 80]
-    # nothing but a single word, as a path, that is wider itself
+    # only a single word, such as a path, may be wider
     assert all(len(line.split()) == 1 for line in wide)
 
 

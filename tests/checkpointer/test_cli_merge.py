@@ -25,10 +25,10 @@ STRICTER = {
     # The INODE section would reach into the sections behind it; Hadoop stops at its record count.
     "image-section-length-beyond"
 }
-# Left alone by a plain merge: it reads finalized segments only, and says so.
+# A plain merge ignores these: it reads only finalized segments, and reports this.
 IN_PROGRESS = {path.name for path in CORRUPT if path.name.startswith("inprogress-")}
 SNAPSHOTS = {path.name for path in CORRUPT if path.name.startswith("unreplayable-")}
-# The offending file is an in-progress one, which the merge does not read; the finalized ones are whole.
+# The damaged file is in progress, and the merge does not read it; the finalized files are intact.
 IGNORED_FAULT = {"segments-duplicate-inprogress"}
 EXIT_CODES = {
     "edits": {4, 5},
@@ -68,7 +68,7 @@ def test_damaged_storage_is_judged_as_a_namenode_does(path: Path, tmp_path: Path
         assert json.loads(out)["merged"]
         return
     if name.startswith("unreplayable") and code == 0:
-        # what a NameNode stops at is healed, and told
+        # faults that stop a NameNode are healed and reported
         answer = json.loads(out)
         assert answer["healed"]
         found = verify_image(Path(answer["image"])).findings.listed

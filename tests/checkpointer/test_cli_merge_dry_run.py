@@ -1,4 +1,4 @@
-"""`checkpointer merge --dry-run`: tells what the merge then does, and writes nothing."""
+"""`checkpointer merge --dry-run`: reports what the merge would do, and writes nothing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ COMPRESSED = (
 
 
 def state(directory: Path) -> dict[str, Any]:
-    """Everything there is: contents, and when each file and folder changed last."""
+    """Return contents and modification times of all files and folders."""
     kept = {str(path): path.stat() for path in sorted([directory, *directory.rglob("*")])}
     return {**fingerprint(directory), **{name: (s.st_ino, s.st_mtime_ns, s.st_mode) for name, s in kept.items()}}
 
@@ -103,7 +103,7 @@ def test_the_report_in_lines(tmp_path: Path) -> None:
 
 
 def test_it_takes_no_lock(tmp_path: Path) -> None:
-    """A NameNode may be at work there."""
+    """A NameNode may be using the directory."""
     RENAMES.copy_to(tmp_path)
     with StorageLock(tmp_path):
         assert dry_run(tmp_path)["transactions"] > 0
@@ -132,7 +132,7 @@ def test_the_room_is_told_first_and_measured_where_it_may_be_too_little(tmp_path
         assert first.startswith(f"room in {tmp_path / 'current'}: about ")
         assert first.endswith(f"{byte_count(free)} free: maybe too little, the image is measured first")
         if expected:
-            # but for the lock, which it takes and gives back
+            # except the lock, which it acquires and releases
             assert {k: v for k, v in state(tmp_path).items() if k != str(tmp_path)} == {
                 k: v for k, v in before.items() if k != str(tmp_path)
             }

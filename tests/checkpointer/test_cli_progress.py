@@ -1,4 +1,4 @@
-"""What commands show of their progress: percentages that are true, a line a phase, lines in a pipe."""
+"""Progress of commands: correct percentages, one line per phase, plain lines in a pipe."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Watcher(ProgressObserver):
 @pytest.mark.recorded
 @pytest.mark.parametrize("case", ["medium-20k", "compress-gzip"])
 def test_each_phase_has_a_total_and_comes_near_it(tmp_path: Path, case: str) -> None:
-    """Also where the image is compressed, whose file is smaller than what is read and written."""
+    """Also for a compressed image, whose file is smaller than the bytes that are read and written."""
     directory = Case(RECORDED / "hadoop-2.7.3" / case).copy_to(tmp_path).parent
     plan = plan_directory(directory)
     watcher = Watcher()
@@ -126,7 +126,7 @@ def read_terminal(descriptor: int) -> bytes:
     try:
         return os.read(descriptor, 1 << 16)
     except OSError:
-        # Linux tells so that the other side is closed
+        # Linux reports a closed peer this way
         return b""
 
 
@@ -135,7 +135,7 @@ def test_a_merge_on_a_terminal_leaves_a_line_for_each_phase(tmp_path: Path) -> N
     CASE.copy_to(tmp_path)
     command = [sys.executable, "-m", "checkpointer", "merge", str(tmp_path)]
     shown = on_a_terminal(command, read_terminal, {"NO_COLOR": "1", "TERM": "xterm"})
-    # what remains of each line once the cursor has gone back
+    # the rest of each line after the cursor returned
     lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown).replace("\r", "\n").splitlines()
     for phase in ("load", "replay", "save"):
         last = [line for line in lines if line.startswith(f"{phase:<8}")][-1]
@@ -146,7 +146,7 @@ def test_a_merge_on_a_terminal_leaves_a_line_for_each_phase(tmp_path: Path) -> N
 
 
 def test_a_phase_that_counts_nothing_shows_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each tick is a line here, as the clock goes ten seconds further each time it is read."""
+    """Each tick is a line here, since the clock advances ten seconds at each reading."""
     monkeypatch.setattr("hadoop_common.cli.progress._TICK", 0.001)
     monkeypatch.setattr("hadoop_common.cli.progress._EVERY", 10.0)
     now, told = iter(range(0, 1_000_000, 10)), threading.Event()

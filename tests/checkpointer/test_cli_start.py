@@ -1,4 +1,4 @@
-"""Commands start fast: what they need for their work is loaded when they work."""
+"""Commands start fast: they load modules only when needed."""
 
 from __future__ import annotations
 

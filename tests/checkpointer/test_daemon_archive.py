@@ -1,4 +1,4 @@
-"""The archive of a daemon: a process of its own that follows the edits, and never delays a checkpoint."""
+"""The archive of a daemon: a separate process that follows the edits and never delays a checkpoint."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ class Inbox:
 def test_a_mount_point_without_its_file_system_gets_no_archive(
     nn: Path, place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Neither by the process that filled the archive nor by the next one."""
+    """This holds for the process that filled the archive and for the next one."""
     writer, away = Writer(nn), place.with_name("away")
 
     def unmounted(left: int) -> None:
@@ -215,7 +215,7 @@ def test_a_failed_round_does_not_forget_the_history_of_the_image(nn: Path, place
         if left == 17:
             inbox.source = replace(source, image=nn / "current" / image_name(lost), confirmations=2)
         if left == 15:
-            # set back; the archive is out of reach for a while
+            # the NameNode was set back, and the archive is unreachable for a while
             (nn / "current" / segment_name(shared + 1, lost)).unlink()
             segment(nn, shared, *(mkdir(f"/new{n}", 17000 + n, 7000) for n in range(8)))
             place.rename(place.with_name("away"))
@@ -256,7 +256,7 @@ def test_an_archive_that_lags_or_lacks_edits_is_an_alarm(place: Path) -> None:
 
 
 def test_an_archive_that_lacks_what_the_role_has_read_is_not_complete(place: Path, nn: Path) -> None:
-    """For instance because the folder of edits is empty: what is found there is archived."""
+    """For instance, the folder of edits is empty: later edits are still archived."""
     clock, role = Clock(), FolderRole(nn)
     process = ArchiveProcess(config_of(place), clock=clock, wall=clock.wall)
     process._worker = threading.current_thread()

@@ -1,4 +1,4 @@
-"""A backup daemon beside a NameNode that streams: the whole way, faults of the stream, and checkpoints."""
+"""A backup daemon of a NameNode that streams edits: normal operation, faults of the stream, and checkpoints."""
 
 from __future__ import annotations
 

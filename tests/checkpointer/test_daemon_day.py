@@ -354,7 +354,7 @@ def test_a_day(day: Day) -> None:
 
 
 def test_a_disk_that_was_full_from_the_start(day: Day) -> None:
-    """No checkpoint was ever made, and every attempt fails: the daemon is not ready, and spares the NameNode."""
+    """No checkpoint was ever made, and every attempt fails: the daemon is not ready, and makes few requests."""
     day.node.checkpointed_at = day.clock.wall() - 60
     day.disk(4096)
     with day.life():
@@ -373,7 +373,7 @@ def test_a_disk_that_was_full_from_the_start(day: Day) -> None:
 
 
 def test_the_log_of_a_standby_is_short_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Faults of hours: the NameNode or the shared directory is away, or edits are missing."""
+    """Faults that last hours: the NameNode or the shared directory is unavailable, or edits are missing."""
     clock = VirtualClock()
     clock.patch(monkeypatch)
     book = LogBook(clock)
@@ -390,7 +390,7 @@ def test_the_log_of_a_standby_is_short_too(tmp_path: Path, monkeypatch: pytest.M
             with daemon(role, config, clock, lambda: config) as (scheduler, _):
 
                 def passes(seconds: float) -> list[str]:
-                    """What a time brings to the log, but for the lines of checkpoints."""
+                    """Return the log lines of a period, except those of checkpoints."""
                     first = len(book.lines)
                     scheduler.run(seconds, lambda: stamp(tmp_path / "nn2" / "current", clock))
                     return book.since(first, "WARNING", "ERROR")
@@ -418,7 +418,7 @@ def test_the_log_of_a_standby_is_short_too(tmp_path: Path, monkeypatch: pytest.M
                 away.rename(lost)
                 passes(LONGEST_WAIT)
                 assert role.alarms() == []
-                # the NameNode is away, and there is an image for it
+                # the NameNode is unavailable, and an image for it exists
                 write_edits(stub, "d")
                 stub.__exit__(None, None, None)
                 told_of_silence = passes(2 * hours * PERIOD)

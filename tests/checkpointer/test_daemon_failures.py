@@ -187,7 +187,7 @@ def test_a_recovery_is_logged_only_when_the_operation_that_failed_succeeded(
     role.uploads = [Upload("http://nn1:9870", "OLD_TRANSACTION_ID_FAILURE", refusal="too recent")]
     service.poll()
     assert again() == []
-    # no transaction is behind any longer, but no checkpoint was made in time
+    # no transactions are pending, but no checkpoint was made in time
     clock.now, role.journal = 4 * PERIOD, TRANSACTIONS + 1
     role.fault = StorageError("disk full")
     service.poll()

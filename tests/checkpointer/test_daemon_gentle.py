@@ -1,4 +1,4 @@
-"""A secondary that cannot make its checkpoint spares its NameNode: it rolls the log at most once."""
+"""A secondary that cannot make its checkpoint asks its NameNode for at most one roll."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def secondary(node: FakeNamenode, tmp_path: Path, clock: Clock) -> Iterator[Seco
 
 
 def states(secondary: Secondary, clock: Clock, seconds: float) -> list[TriggerState]:
-    """Return the results of the polls in so many seconds, one a minute."""
+    """Return the results of the polls within the given seconds, one per minute."""
     found = []
     for _ in range(round(seconds / 60)):
         clock.now += 60

@@ -1,4 +1,4 @@
-"""The shell around a role: jobs, reload, the service manager, and the end of a role that gave up."""
+"""The process of a role: jobs, reload, the service manager, and the exit after a role has failed."""
 
 from __future__ import annotations
 
@@ -295,7 +295,7 @@ def _read(values: dict[str, str], role: Role = Role.SECONDARY) -> CheckpointConf
         (
             {},
             {"dfs.namenode.checkpoint.period": "50s"},
-            ["dfs.namenode.checkpoint.period 3600s → 50s"],  # and not the check period, which follows
+            ["dfs.namenode.checkpoint.period 3600s → 50s"],  # but not the check period, which depends on it
             [],
         ),
         (
@@ -339,7 +339,7 @@ def test_reloading_names_the_keys_that_changed(
 
 
 def test_every_setting_is_told_by_its_key() -> None:
-    """For each role and value."""
+    """For each role and each value:"""
     for role in Role:
         running = replace(config(), role=role)
         names = [

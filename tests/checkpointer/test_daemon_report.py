@@ -1,4 +1,4 @@
-"""Daily reports after checkpoints: in a process of their own with limits, one a day, without delaying checkpoints."""
+"""Daily reports after checkpoints: in a separate process with limits, one per day, without delaying checkpoints."""
 
 from __future__ import annotations
 

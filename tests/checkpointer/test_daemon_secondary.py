@@ -319,7 +319,7 @@ def test_old_images_and_edits_go(node: FakeNamenode, tmp_path: Path) -> None:
         assert segment_names(secondary.folder) == []
 
 
-# ---- whose checkpoint it is --------------------------------------------------------------------------------
+# ---- the origin of a checkpoint ----------------------------------------------------------------------------
 
 
 def test_another_namespace_is_refused_before_the_roll(node: FakeNamenode, secondary: Secondary) -> None:
@@ -440,7 +440,7 @@ def test_after_a_failed_merge_everything_is_fetched_again(
     assert secondary.role.alarms() == []
 
 
-# ---- what lies there damaged -------------------------------------------------------------------------------
+# ---- damaged files in the directories ----------------------------------------------------------------------
 
 
 def test_a_damaged_image_is_fetched_again(node: FakeNamenode, tmp_path: Path) -> None:
@@ -482,7 +482,7 @@ def test_directories_of_a_nameservice(tmp_path: Path) -> None:
     scoped = {"dfs.nameservices": "ns", "dfs.namenode.checkpoint.dir.ns": "/images"}
     config = secondary_config(tmp_path, 1, 2, **scoped)
     assert config.edits_directories == config.image_directories == (Path("/images"),)
-    # Hadoop's default as a value of a file, and a part of one
+    # Hadoop's default as a value in a file, and as part of a value
     for own, paths in (("", ["/images"]), ("/e,/f", ["/images/e", "/f"])):
         edits = {"dfs.namenode.checkpoint.edits.dir": f"${{dfs.namenode.checkpoint.dir}}{own}"}
         config = secondary_config(tmp_path, 1, 2, **scoped, **edits)

@@ -33,7 +33,7 @@ from tests.checkpointer.secondary_support import Secondary, image_txids
 WEEK = 7 * 86_400.0
 # a base for each comparison
 KEPT = {"dfs__namenode__num__checkpoints__retained": "3"}
-# what reads, or only asks
+# calls that change nothing
 READING = {
     "getTransactionId",
     "versionRequest",

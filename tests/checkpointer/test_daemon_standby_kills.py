@@ -69,7 +69,7 @@ def life(folder: Path) -> None:
         one_life(str(folder), stub.server.url, stub.rpc_address)
 
 
-# ---- what there is to do -----------------------------------------------------------------------------------
+# ---- pending work ------------------------------------------------------------------------------------------
 
 
 def nothing_yet(folder: Path) -> None:
@@ -115,7 +115,7 @@ SCENES: dict[Callable[[Path], None], tuple[int, int, set[str]]] = {
 }
 
 
-# ---- what has to hold --------------------------------------------------------------------------------------
+# ---- requirements ------------------------------------------------------------------------------------------
 
 
 def whole(folder: Path) -> None:
@@ -181,7 +181,7 @@ def test_killed_at_every_step(scene: Callable[[Path], None], tmp_path: Path) -> 
 
 
 def run(source: Path, folder: Path) -> list[str]:
-    """The steps of a life that nothing disturbs."""
+    """Return the steps of an undisturbed run."""
     shutil.copytree(source, folder, copy_function=shutil.copyfile)
     with stub_of(folder) as stub:
         assert stub.rpc_address is not None

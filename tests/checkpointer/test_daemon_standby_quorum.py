@@ -166,7 +166,7 @@ def test_a_rolling_upgrade_from_start_to_finalize(
         assert daemon.service.poll().details["uploads"] == {stub.server.url: "SUCCESS"}
 
 
-# ---- nodes that go and come back ---------------------------------------------------------------------------
+# ---- nodes that stop and return ----------------------------------------------------------------------------
 
 
 def nodes_of(daemon: Daemon) -> list[bool | None]:
@@ -222,7 +222,7 @@ def test_no_majority_is_an_alarm_until_there_is_one(
         assert not daemon.service.ready().ok
         result = daemon.service.poll()
         assert (result.state, result.details["exitCode"]) == (TriggerState.FAILED, 7)
-        # NameNodes are asked after the roll period, and then it takes the threshold
+        # NameNodes are queried after the roll period, and then the threshold must be reached
         daemon.clock.now += 121
         daemon.role.tail()
         assert daemon.service.status()["activeTxid"] == last + 1
@@ -246,7 +246,7 @@ def newest_images(tmp_path: Path) -> list[Path]:
     return [folder / f"current/fsimage_{images(folder)[-1]:019d}" for folder in folders]
 
 
-# ---- whose edits they are ----------------------------------------------------------------------------------
+# ---- the namespace of the edits ----------------------------------------------------------------------------
 
 
 def test_edits_of_another_cluster_are_refused(
@@ -404,7 +404,7 @@ def test_an_upgrade_that_was_finalized(quorum: Quorum, stub: NameNodeStub, daemo
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Treat a node that is silent for a moment as away."""
+    """Treat a node that is briefly silent as unavailable."""
     monkeypatch.setattr("checkpointer.roles.standby.journal_node_monitor._PATIENCE", 0.2)
 
 

@@ -218,7 +218,7 @@ def test_a_walk_goes_on_after_edits_in_between(warm: WarmNamespace, monkeypatch:
 def test_a_walk_goes_on_in_another_image(
     warm: WarmNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    """A checkpoint or a load at any pause gives every row another inode; the old namespace is released before."""
+    """After a checkpoint or a load at any pause, rows belong to other inodes; the old namespace is released first."""
     monkeypatch.setattr(live_content, "BATCH_SECONDS", 0)
     for name in ("_BATCH", "_MAX_DIRECTORIES", "_MAX_INODES"):
         monkeypatch.setattr(live_content, name, 1)
@@ -402,7 +402,7 @@ def test_a_change_enters_before_waiting_readers() -> None:
 
 
 def test_a_pause_that_fails_waits_no_longer() -> None:
-    """The reader ends although the change, for instance a save, goes on."""
+    """The reader ends although the change, for instance a save, continues."""
     gate, ready, go_on = ReadGate(), [True], threading.Event()
     inside = threading.Event()
 

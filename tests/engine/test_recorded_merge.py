@@ -45,9 +45,9 @@ RENAMES = Case(RECORDED / "hadoop-2.7.3" / "renames")
 CODEC = "org.apache.hadoop.io.compress."
 
 BROKEN_BASES = [case for case in NOT_LOADING if case.path.name.startswith("namenode-own-image-fails-")]
-# edits of a namespace that the log does not tell of: nobody can know what they did
+# edits of an earlier namespace that the log does not record: their effect is unknown
 UNKNOWN_STATE = {"namenode-own-edits-fail-2"}
-# By what begins their lines: what an image as Hadoop's differs in, though no NameNode loads that one.
+# By the beginning of their lines: accepted differences from an image of Hadoop's that no NameNode loads.
 KNOWN_DIFFERENCES = {
     # Hadoop looks for a name in a created list that is in no order, and does not find it
     "hadoop-2.7.3/random-snapshot-551343": ("diffs (2, 16387)",),

@@ -81,7 +81,7 @@ def without(inode_id: int, **changes: Any) -> SimpleNamespace:
 
 def test_a_symlink_whose_record_hadoop_lost() -> None:
     assert imgcmp.compare(without(2), image()) == []
-    # a child is led to just as well
+    # a child is reachable in the same way
     child = {"dirs": {1: ((2,), ())}, "refs": []}
     assert imgcmp.compare(without(2, **child), image(**child)) == []
 
@@ -92,7 +92,7 @@ def test_a_created_name_of_such_a_symlink() -> None:
 
     ours = image(**diffs(b"a", b"link"))
     assert imgcmp.compare(without(2, **diffs(b"a"), dangling=[(1, 7, [b"link"])]), ours) == []
-    # that nothing dangles there, or in another snapshot or directory, is a difference
+    # a missing dangling entry, or one in another snapshot or directory, is a difference
     assert len(imgcmp.compare(without(2, **diffs(b"a")), ours)) == 1
     for place in ((1, 8), (3, 7)):
         assert len(imgcmp.compare(without(2, **diffs(b"a"), dangling=[(*place, [b"link"])]), ours)) == 1

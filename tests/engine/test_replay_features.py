@@ -120,6 +120,6 @@ def test_features_are_left_to_kernels_where_all_of_them_is_known(
     else:
         assert found == UNUSUAL
     for end in range(1, len(record)):
-        # a record that ends early is no reason to read on
+        # a record that ends early must not be read beyond its end
         cut = np.frombuffer(b"\0" + encode_varint(end) + record[:end], np.uint8)
         assert int(_features_mark(cut, 1)) in (UNUSUAL, NO_ACL, 0)

@@ -39,7 +39,7 @@ def snapshots(layout: int = HADOOP2) -> ImageBuilder:
 
     /top/s is the snapshot's root, with s/sub/f and s/open in it and the deleted file `lost`; /top/r holds the
     directory c, renamed out of s, with c/f and the open file c/o; /top/e/empty is a second snapshot root that has
-    no children any more. /z with z/f and z/o (open) has nothing to do with all that.
+    no children any more. /z with z/f and z/o (open) is unrelated.
     """
     image = ImageBuilder(layout)
     for path in ("/top", "/top/s", "/top/s/sub", "/top/r", "/top/e", "/top/e/empty", "/z"):
@@ -329,7 +329,7 @@ def test_deleted_records_take_their_unknown_fields_along(tmp_path: Path) -> None
     assert set(image.paths) == {"/", "/z", "/z/k"}
 
 
-# By the number of the record: who it belongs to, and an operation that needs it.
+# By the number of the record: its owner, and an operation that needs it.
 DIFF_RECORDS: dict[int, tuple[str, ops.EditOp]] = {
     0: ("DiffEntry of s", set_permissions("/top/s", 0o1)),
     1: ("DirectoryDiff of s", set_permissions("/top/s", 0o1)),

@@ -24,7 +24,8 @@ from tests.engine.snapshot_support import NEW, Setting, allow, create, disallow,
 # ---- delete ------------------------------------------------------------------------------------------------
 
 
-# /s/f goes between s0 and s1, /s/a comes; /s/a goes between s1 and s2, /s/b comes; /s/b goes behind s2.
+# /s/f is deleted and /s/a created between s0 and s1; /s/a is deleted and /s/b created between s1 and s2; /s/b is
+# deleted after s2.
 THREE = [
     *(allow(), create("s0"), delete("/s/f"), add("/s/a", NEW), close("/s/a")),
     *(create("s1"), delete("/s/a"), mkdir("/s/b", NEW + 1)),
@@ -57,7 +58,7 @@ def test_the_first_snapshot_goes_with_what_only_it_had(tmp_path: Path, layout: i
 def test_the_changes_of_a_middle_snapshot_go_to_the_one_before(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(*THREE, remove("s1"))
     assert found.diff_ids("/s") == [0, 2]
-    # a came and left between s0 and s2: nobody has it any more.
+    # a was created and deleted between s0 and s2: no snapshot has it.
     assert (found.created("/s", 0), list(found.deleted("/s", 0))) == (["b"], ["f"])
     assert NEW not in found.image.inodes
 
@@ -209,7 +210,7 @@ def test_an_open_file_that_is_deleted_stays_in_the_snapshot(tmp_path: Path, layo
     found = Setting(tmp_path, layout).merged(allow(), *OPEN, create("s0"), delete("/s/d/o"))
     assert found.at("s0")["/d/o"] == NEW
     assert found.image.inodes[NEW].file.HasField("fileUC")
-    # The block that nobody wrote to goes.
+    # The block without data is removed.
     assert len(found.image.inodes[NEW].file.blocks) == 0
     assert found.image.leases() == {}
 

@@ -237,7 +237,7 @@ LEFT_BEHIND = [
     close("/s/n"),
     ops.ConcatDeleteOp(trg="/s/f", srcs=("/s/n",), timestamp=LATER),
 ]
-"""CONCAT of a file that came after the snapshot: Hadoop 2.7 keeps it as created, and trips over it later."""
+"""CONCAT of a file created after the snapshot: Hadoop 2.7 keeps it as created, and fails on it later."""
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_a_directory_with_the_name_of_a_concatenated_file_leaves_a_snapshot(tmp_
 
 
 def check_stops(folder: Path, before: list[EditOp], trips: list[EditOp], at: int = -1) -> None:
-    """A NameNode 2.7 replays `before`, and stops at an operation of `trips`."""
+    """A NameNode 2.7 replays `before`, and stops at any operation of `trips`."""
     given = numbered([*before, *trips], BASE_TXID)
     setting = Setting(folder, HADOOP2, ReplayRules(healing=HealingMode.AS_HADOOP))
     setting.merged(*before, whole=False)

@@ -157,7 +157,7 @@ PAUSE = allow("/z")
 
 @layouts
 def test_a_snapshot_above_is_the_newest_of_a_snapshottable_directory(tmp_path: Path, layout: int) -> None:
-    """Its root was made, and then that of the one above, while kernels ran."""
+    """Kernels made its root's copy, and then the copy of the snapshot above."""
     found = Setting(tmp_path, layout).merged(
         *(allow(), allow("/s/d"), create("inner", "/s/d"), create("outer"), mkdir("/s/d/x", NEW), PAUSE),
         *(mkdir("/s/d/x/y", NEW + 1), set_permissions("/s/d", 0o700)),

@@ -82,7 +82,7 @@ def test_blocks_that_a_truncate_takes_from_a_file_keep_their_lengths_in_the_snap
 @pytest.mark.parametrize(
     ("lengths", "kept"),
     [
-        # as Java adds them up: too much at once, or less than nothing
+        # as Java sums them: an overflow, or a negative length
         ((NO_ACK, 50), 1),
         ((100, NO_ACK, 28), 3),
         ((100, NO_ACK, NO_ACK, 1), 4),
@@ -222,7 +222,7 @@ def test_a_moved_file_is_deleted(tmp_path: Path, layout: int) -> None:
     file = found.ids["/s/f"]
     assert found.references() == [(file, "f", 0)]
     assert found.at("s0")["/f"] == file
-    # 2.7 leaves it alone; 3 drops what no snapshot needs.
+    # 2.7 does not change it; 3 drops blocks that no snapshot needs.
     kept = [block.blockId for block in found.image.inodes[file].file.blocks]
     assert kept == ([1, 2] if layout == HADOOP3 else [1, 2, 3])
 
@@ -412,7 +412,7 @@ def test_moves_and_deletions_above_snapshots_leave_no_image(tmp_path: Path, op: 
         Setting(tmp_path, HADOOP3).merged(allow("/s/d/e"), create("e0", "/s/d/e"), op)
 
 
-# ---- what Hadoop leaves in two places ----------------------------------------------------------------------
+# ---- inodes that Hadoop leaves in two places ---------------------------------------------------------------
 
 # /s/d comes to /z after z0 and before z1, so that its own snapshots do not count among those of a path below it
 IN_TWO_PLACES = [

@@ -149,7 +149,7 @@ def test_an_image_whose_check_ended_a_step_is_not_loaded_again(tmp_path: Path, o
                 warm.load(path)
             assert later.value is first.value
             assert not warm.usable
-        # somebody wrote to it
+        # another program wrote to it
         md5_path(path).write_text(right)
         warm.load(path)
 

@@ -1,4 +1,4 @@
-"""The ZooKeeper that tests share; each works below a parent of its own."""
+"""The ZooKeeper that tests share; each test works below its own parent znode."""
 
 from __future__ import annotations
 

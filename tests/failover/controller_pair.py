@@ -1,4 +1,4 @@
-"""Two failover controllers in this process, with NameNodes that fail as a test wants."""
+"""Two failover controllers in this process, with NameNodes that a test can make fail."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ACTIVE, STANDBY, OBSERVER = HAState.ACTIVE, HAState.STANDBY, HAState.OBSERVER
 
 
 class Pair:
-    """NameNodes, of which all run, and controllers, of which those run that were started."""
+    """Running NameNodes, and controllers, which run once they are started."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Pair:
         self.until(lambda: self.named(LOCK) == self.named(BREADCRUMB) == name, f"the lock of {name}")
 
     def named(self, znode: str) -> str:
-        """The NameNode that a znode names, "" where it is not there."""
+        """Return the NameNode that a znode names, "" if the znode is missing."""
         try:
             return ActiveNodeInfo.from_bytes(self.zk.retry(self.zk.get, f"{self.znode}/{znode}")[0]).namenode
         except NoNodeError:
@@ -98,7 +98,7 @@ class Pair:
         return [name for name, node in self.nodes.items() if node.state is ACTIVE]
 
     def unwell(self, name: str, why: str) -> None:
-        """Its controller has heard of it."""
+        """Whether its controller knows it."""
         self.nodes[name].unwell = why
         health = NameNodeHealth.UNHEALTHY if why else NameNodeHealth.HEALTHY
         self.until(lambda: self.facts(name)["health"] == health.name.lower(), f"{name} to be {health.value}")
@@ -107,7 +107,7 @@ class Pair:
         return self.servers[name].controller.facts()
 
     def expire(self, name: str) -> None:
-        """End its session: a second client that gives the same id closes it."""
+        """End its session, by closing it from a second client with the same id."""
         found = self.servers[name].election._session
         assert found is not None
         client = found._client

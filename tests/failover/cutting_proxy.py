@@ -1,6 +1,6 @@
-"""A proxy before a ZooKeeper that cuts the connection at a chosen request, before or after the server had it.
+"""A proxy for a ZooKeeper that cuts the connection at a chosen request, before or after the server receives it.
 
-It can hold back all that goes through it, as a network does whose packets are lost, and end the session of its client.
+It can hold back all traffic, like a network that loses packets, and end the session of its client.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from tests.loopback_relay import HERE, LoopbackRelay
 
 
 class CuttingProxy(LoopbackRelay):
-    """Hands frames on; `hosts` is where clients connect to.
+    """Forwards frames; clients connect to `hosts`.
 
     Attributes:
-        session: id and password of the last session that was made through it, None before the first.
-        passes: set unless all is held back.
+        session: id and password of the last session that began through it, None before the first.
+        passes: set unless traffic is held back.
     """
 
     def __init__(self, port: int) -> None:
@@ -38,17 +38,17 @@ class CuttingProxy(LoopbackRelay):
         self._to_swallow = 0
 
     def swallow(self, connections: int) -> None:
-        """So many more are taken, and nothing on them is answered."""
+        """Accept this number of further connections without answering on them."""
         with self._lock:
             self._to_swallow = connections
 
     def cut(self, kind: int, *, answered: bool) -> None:
-        """The next request of that type ends its connection, before the server has it or once that has answered."""
+        """Cut the connection at the next request of that type, before the server receives it or after its answer."""
         with self._lock:
             self._kind, self._answered = kind, answered
 
     def hold_back(self) -> None:
-        """Let nothing through in either direction, nor say so, until `let_through`."""
+        """Hold back all data silently in both directions until `let_through`."""
         self.passes.clear()
 
     def let_through(self) -> None:
@@ -83,7 +83,7 @@ class CuttingProxy(LoopbackRelay):
             link.requests()
 
     def chosen(self, kind: int) -> bool | None:
-        """Whether a request of that type reaches the server before the cut; None: it is not cut."""
+        """Return whether a request of that type reaches the server before the cut; None without a cut."""
         with self._lock:
             if kind != self._kind:
                 return None
@@ -135,13 +135,13 @@ class _Link:
 
 
 def _session(opened: bytes) -> tuple[int, bytes]:
-    """Of a ConnectResponse: its length, protocol version, timeout, session id, password."""
+    """Format of a ConnectResponse: length, protocol version, timeout, session id, password."""
     number, size = struct.unpack_from(">qi", opened, 12)
     return number, opened[24 : 24 + size]
 
 
 def _frame(source: socket.socket) -> bytes:
-    """The next one with its length, b"" at the end."""
+    """Return the next frame with its length, b"" at the end."""
     head = _exactly(source, 4)
     return head + _exactly(source, struct.unpack(">i", head)[0]) if head else b""
 

@@ -1,9 +1,9 @@
 """Three controllers and a ZooKeeper in simulated time: sessions that expire, answers that are lost, and freezes.
 
-Guarantees of ZooKeeper: requests of a session are done and answered in their order, a watch fires before an answer
-that knows of the change, a session ends no earlier than one timeout after its owner was heard last, and its ephemeral
-znodes go with it. Random choices: when anything arrives, in which order kazoo's threads hand on answers, watches and
-changes of the connection, and everything else.
+Guarantees of ZooKeeper: requests of a session are performed and answered in order, a watch fires before any answer that
+shows the change, and a session ends no earlier than one timeout after the last message of its owner, together with its
+ephemeral znodes. Random choices: the time of each arrival, the order in which kazoo's threads deliver answers, watches
+and changes of the connection, and everything else.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from failover.elector import Elector, ElectorState
 from tests.failover.hadoop_elector import HadoopElector
 
 TIMEOUT = 10.0
-# so many times in 10,000 steps
+# frequency per 10,000 steps
 _RATES = {"cut": 60, "freeze": 6, "stop": 2, "start": 40, "controller": 60, "kill": 5, "wipe": 5, "expire": 5}
 _DISTURBANCES = [*_RATES, ""]
 _WEIGHTS = [*_RATES.values(), 10_000 - sum(_RATES.values())]
@@ -53,7 +53,7 @@ _CHANNELS = ("answers", "watches", "notices")
 
 @dataclass
 class Link:
-    """A session as its client has it, and the connection."""
+    """A session from its client's point of view, and the connection."""
 
     number: int
     owner: int | None = None
@@ -157,7 +157,7 @@ class World:
                 self._expire(self.random.choice(list(self.sessions)))
 
     def _controller(self, node: Node) -> None:
-        """Health comes and goes; who leaves in order has made its NameNode a standby before."""
+        """The health changes; an orderly stop first makes the NameNode a standby."""
         if node.callback is not None or node.frozen_until > self.now or node.restart_at is not None:
             return
         if not node.wanted:
@@ -171,7 +171,7 @@ class World:
             self._handle(node, Quit(need_fence))
 
     def _kill(self, node: Node) -> None:
-        """The controller, not the NameNode; its session is left to ZooKeeper."""
+        """Kill the controller, not the NameNode; ZooKeeper ends its session later."""
         if node.link is not None:
             node.link.up = False
         node.elector, node.link, node.callback = self._elector(node.ours), None, None
@@ -231,7 +231,7 @@ class World:
             self.watching.discard(link.owner)
 
     def _network(self, node: Node) -> None:
-        """What kazoo does by itself: it notices a lost connection, and makes another one."""
+        """Act as kazoo: notice a lost connection, and reconnect."""
         link = node.link
         if link is None or node.frozen_until > self.now or link.up:
             return
@@ -246,7 +246,7 @@ class World:
             link.pipe.clear()
             link.lost.clear()
             link.requests.clear()
-            # kazoo calls all watches then; what is no change is not handed on
+            # kazoo then calls all watches; notifications without a change are not delivered
             node.notices.append(Disconnected(link.number))
         elif not self.server_up or (not self.calm and self.chance(0.3)):
             return
@@ -279,7 +279,7 @@ class World:
         self.sessions[link.owner] = self.now
         link.pipe.append(self._answer(node, link.owner, request))
         if node.freezes:
-            # with the answer on its way
+            # with the answer in transit
             node.freezes = False
             node.frozen_until = self.now + self.random.uniform(0, 3 * TIMEOUT)
 
@@ -356,7 +356,7 @@ class World:
             self._compare(node)
 
     def _compare(self, node: Node) -> None:
-        """Somebody else changed the NameNode, such as one that fenced it late: it leaves, and comes again."""
+        """Another controller changed the NameNode, for example by fencing it late: leave the election and rejoin."""
         expected = {ElectorState.ACTIVE: True, ElectorState.STANDBY: False}.get(node.elector.state)
         if expected is not None and expected is not node.active:
             self._handle(node, Quit(need_fence=True))
@@ -378,7 +378,7 @@ class World:
                 node.link = Link(action.session)
             case CloseSession():
                 link, node.link = node.link, None
-                # kazoo waits for the server, but not for ever
+                # kazoo waits for the server for a limited time
                 if link is not None and link.up and self.server_up and link.owner and (self.calm or self.chance(0.9)):
                     for request in link.requests:
                         self._answer(node, link.owner, request)
@@ -400,7 +400,7 @@ class World:
                 pass
 
     def _check_lock(self, node: Node) -> None:
-        """Ours begins nothing without the lock."""
+        """Our elector begins nothing without the lock."""
         if node.ours and not self.wild:
             assert node.link is not None
             assert self.lock is not None, f"{node.name} begins without a lock"
@@ -427,7 +427,7 @@ class World:
     # ---- what holds ----------------------------------------------------------------------------------------
 
     def leaders(self) -> list[Node]:
-        """Those that believe to be active, with a session that lives."""
+        """Return the electors that believe they are active and have a live session."""
         return [
             each
             for each in self.nodes
@@ -435,7 +435,7 @@ class World:
         ]
 
     def _check_state(self, node: Node, before: ElectorState, event: Event) -> None:
-        """Ours is active only once the NameNode was made so, and not beyond what it heard."""
+        """Our elector is active only after its NameNode became active, and no longer than its last news allows."""
         active = node.elector.state is ElectorState.ACTIVE
         if isinstance(event, ActivationEnded) and not event.problem:
             node.made_active = True
@@ -452,7 +452,7 @@ class World:
             assert len(leaders) <= 1, [each.name for each in leaders]
 
     def rest(self) -> None:
-        """Nothing disturbs for a while: one is active in the end, and it is the one of the breadcrumb."""
+        """Run without faults for a while: exactly one is active at the end, and the breadcrumb names it."""
         self.calm = True
         if not self.server_up:
             self._stop_server(True)

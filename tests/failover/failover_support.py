@@ -1,4 +1,4 @@
-"""NameNodes that do as a test wants, and settings of controllers for them."""
+"""NameNodes that a test controls, and settings of controllers for them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ NAMESERVICE = "ns1"
 
 @dataclass
 class FakeNameNode:
-    """What it tells and does; change it at will.
+    """Its answers and actions; a test can change them at any time.
 
     Attributes:
-        unwell: why it says that it is not well.
-        refusals: what it answers a transition to a state with.
-        pause: of each transition to active, until it is set.
-        told: states that it was asked to take.
+        unwell: the reason that it reports for bad health.
+        refusals: answers to transitions, by state.
+        pause: event that each transition to active waits for.
+        told: requested states.
     """
 
     state: HAState = HAState.STANDBY
@@ -45,7 +45,7 @@ class FakeNameNode:
         self._server.start()
 
     def stop(self) -> None:
-        """It cannot be reached any more."""
+        """Make it unreachable."""
         if self._server is not None:
             self._server.stop()
             self._server = None
@@ -88,7 +88,7 @@ def namenode(node: FakeNameNode | None = None) -> Iterator[FakeNameNode]:
 
 
 def properties(ports: Mapping[str, int], own: str, more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Of a controller beside `own`, one of the NameNodes whose RPC servers have these ports."""
+    """Return settings of a controller for `own`, one of the NameNodes with RPC servers at these ports."""
     found = {
         "fs.defaultFS": f"hdfs://{NAMESERVICE}",
         "dfs.nameservices": NAMESERVICE,
@@ -117,5 +117,5 @@ def settings_of(values: Mapping[str, str]) -> FailoverSettings:
 def settings(
     ports: Mapping[str, int] | None = None, own: str = "nn1", more: Mapping[str, str] | None = None
 ) -> FailoverSettings:
-    """Of a controller beside `own`."""
+    """Return settings of a controller for `own`."""
     return settings_of(properties(ports or {"nn1": 1, "nn2": 2}, own, more))

@@ -1,4 +1,4 @@
-"""An elector that decides as Hadoop's ActiveStandbyElector does, in the words of ours, for the model to have others."""
+"""An elector that decides as Hadoop's ActiveStandbyElector does, with our interface, for the model."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SLEEP = 1.0
 
 
 class HadoopElector:
-    """Its becoming active is one step for everything else: events during the step are handled after it."""
+    """Becoming active is one atomic step: events during the step are handled after it."""
 
     def __init__(self, retries: int = 3) -> None:
         self.state = ElectorState.INIT

@@ -1,4 +1,4 @@
-"""`checkpointer zkfc`: exit codes are Hadoop's, by which scripts go."""
+"""`checkpointer zkfc`: exit codes are Hadoop's, since scripts rely on them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.interop.hadoop_conf import HadoopConf
 
 
 class Site:
-    """A configuration of nn1's host, and a client that looks at ZooKeeper."""
+    """A configuration of nn1's host, and a client that reads ZooKeeper."""
 
     def __init__(self, root: Path, zookeeper: ZooKeeperServer, zk: KazooClient, parent: str) -> None:
         self.node = FakeNameNode()
@@ -45,13 +45,13 @@ class Site:
         )
 
     def run(self, *words: str, code: int = 0) -> str:
-        """What it says; for an error, on standard error."""
+        """Return its output; for an error, standard error."""
         done = run_cli("zkfc", *words, "--conf", self.conf.folder)
         assert done.code == code, done
         return done.err if code else done.out
 
     def told(self, command: str, code: int = 0) -> dict[str, Any]:
-        """What it says with --json, in the shape that is promised of it, or of a failure."""
+        """Return its output with --json, after validating the documented shape of a result or a failure."""
         done = run_cli("zkfc", command, "--conf", self.conf.folder, "--json")
         assert done.code == code, done
         told: dict[str, Any] = json.loads(done.out)
@@ -72,7 +72,7 @@ def site(zookeeper: ZooKeeperServer, tmp_path: Path, request: pytest.FixtureRequ
 
 
 def test_format_as_hadoops_does(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its spelling too, where the environment says where the configuration is."""
+    """Hadoop's spelling works too, with the configuration's place in the environment."""
     monkeypatch.setenv("HADOOP_CONF_DIR", str(site.conf.folder))
     assert run_cli("zkfc", "-formatZK", "-nonInteractive").code == 0
     assert site.zk.exists(site.znode)
@@ -102,7 +102,7 @@ def test_format_sets_the_acl(site: Site) -> None:
 
 
 def test_format_tells_what_is_refused(site: Site) -> None:
-    """Which znode, and whose: where Hadoop's says that it could not create it."""
+    """The error names the znode and its owner; Hadoop's reports only that it could not create the znode."""
     acl = [make_digest_acl("somebody", "else", all=True)]
     site.zk.create(f"/{site.parent}", b"", acl=acl)
     told = site.run("format", code=1)
@@ -214,7 +214,7 @@ def test_a_breadcrumb_goes_only_where_nobody_needs_it(site: Site) -> None:
 
 
 class Asked:
-    """A controller that is asked to take over, and does as `refusal` says."""
+    """A controller that is asked to take over, and answers with `refusal`."""
 
     def __init__(self) -> None:
         self.times = 0

@@ -1,4 +1,4 @@
-"""What a controller does to its NameNode and in the election, by what it hears from all sides."""
+"""Actions of a controller on its NameNode and in the election, depending on all events."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ IMPATIENT = {
 
 @dataclass
 class Elections:
-    """Keeps what it was asked for; `lock` is what lies in the lock, `away` that ZooKeeper does not answer.
+    """Records requests; `lock` is the lock's content, `away` whether ZooKeeper does not answer.
 
-    `on_quit` and `on_look` happen amid what they are called after.
+    `on_quit` and `on_look` run during the named operation.
     """
 
     lock: bytes | None = None
@@ -66,7 +66,7 @@ def healthy(state: HAState = STANDBY) -> HealthReport:
 
 
 class Scene:
-    """A controller beside nn1, whose NameNode runs; nn2 is another fake one, whose controller is `theirs`."""
+    """The controller of nn1, whose NameNode runs; nn2 is another fake NameNode with the controller `theirs`."""
 
     def __init__(self, node: FakeNameNode, other: FakeNameNode, given: FailoverSettings) -> None:
         self.node, self.other, self.settings = node, other, given
@@ -76,7 +76,7 @@ class Scene:
         self.controller.begin(self.election)
 
     def hear(self, report: HealthReport, times: int = 1) -> list[Any]:
-        """What it asks of the election then."""
+        """Return its next request to the election."""
         self.election.asked.clear()
         for _ in range(times):
             self.controller.heard(report)
@@ -96,7 +96,7 @@ def scene() -> Iterator[Scene]:
 
 @pytest.fixture
 def impatient() -> Iterator[Scene]:
-    """One whose controller waits a short time for an answer."""
+    """A NameNode whose controller waits only a short time for an answer."""
     with namenode() as node, namenode() as other:
         yield Scene(node, other, settings({"nn1": node.port, "nn2": other.port}, more=IMPATIENT))
 
@@ -132,7 +132,7 @@ def test_an_unhealthy_namenode_is_not_made_active(scene: Scene) -> None:
 
 
 def test_an_earlier_controllers_lock_is_waited_for(scene: Scene) -> None:
-    """As after a restart within the session's timeout: the NameNode is active, and stays so."""
+    """After a restart within the session's timeout, the active NameNode stays active."""
     scene.node.state = ACTIVE
     scene.hear(healthy(ACTIVE))
     scene.election.lock = scene.controller.data
@@ -141,7 +141,7 @@ def test_an_earlier_controllers_lock_is_waited_for(scene: Scene) -> None:
     assert scene.hear(healthy(ACTIVE), 5) == []
     scene.controller.become_active()
     assert scene.node.state is ACTIVE
-    # or another one gets it, of which the election says nothing new
+    # or another controller gets it, which the election does not report
     scene.controller.become_standby()
     scene.election.lock = scene.crumb("nn2")
     scene.hear(healthy(ACTIVE), 2)
@@ -149,7 +149,7 @@ def test_an_earlier_controllers_lock_is_waited_for(scene: Scene) -> None:
 
 
 def test_an_earlier_controllers_lock_may_have_other_words(scene: Scene) -> None:
-    """Such as Hadoop's, or one of ours that had another port."""
+    """For example Hadoop's controller, or ours at another port."""
     scene.node.state = ACTIVE
     scene.hear(healthy(ACTIVE))
     scene.election.lock = ActiveNodeInfo("ns1", "nn1", HERE, scene.node.port, 1).to_bytes()
@@ -162,7 +162,7 @@ def test_an_earlier_controllers_lock_may_have_other_words(scene: Scene) -> None:
 
 
 def test_whose_the_lock_is_is_looked_at_while_nothing_else_is_told_to_the_namenode(scene: Scene) -> None:
-    """Else the lock may come to us in between, and the NameNode that became active by it is made a standby."""
+    """Otherwise this controller may get the lock in between, and the newly active NameNode becomes a standby again."""
     changing: list[bool] = []
     scene.election.on_look = lambda: changing.append(scene.controller._changing.locked())
     scene.election.lock = scene.crumb("nn2")
@@ -206,7 +206,7 @@ def test_an_observer_takes_no_part_and_gives_way(scene: Scene) -> None:
 
 
 def test_a_slow_transition_is_asked_about(impatient: Scene, caplog: pytest.LogCaptureFixture) -> None:
-    """Hadoop's gives the lock away, and the NameNode goes on to become active."""
+    """Hadoop's controller releases the lock, and the NameNode still becomes active."""
     impatient.node.pause = threading.Event()
     impatient.hear(healthy())
     impatient.election.lock = impatient.controller.data
@@ -223,7 +223,7 @@ def test_a_slow_transition_is_asked_about(impatient: Scene, caplog: pytest.LogCa
 
 @pytest.mark.parametrize("stop", ["limit", "lock", "nobody", "silence", "health", "cede"])
 def test_a_slow_transition_does_not_go_on_for_ever(impatient: Scene, stop: str) -> None:
-    """Above all not without the lock: who has it now has fenced the NameNode, which is not told to become active."""
+    """In particular, not without the lock: its new owner has fenced the NameNode, which must not become active."""
     impatient.node.pause = threading.Event()
     impatient.hear(healthy())
     impatient.election.lock = impatient.controller.data
@@ -289,7 +289,7 @@ def test_who_cannot_be_asked_is_fenced_by_the_methods(scene: Scene, caplog: pyte
 
 
 def test_its_own_namenode_is_not_fenced(scene: Scene) -> None:
-    """Hadoop compares bytes, and would fence a NameNode that was written down by its address."""
+    """Hadoop compares bytes, and would fence a NameNode that is recorded by its address."""
     target = scene.settings.own
     other_words = ActiveNodeInfo("ns1", "nn1", HERE, target.port, 1).to_bytes()
     assert other_words != scene.crumb("nn1")
@@ -305,7 +305,8 @@ def test_a_breadcrumb_with_an_old_address(scene: Scene) -> None:
     assert "clear-breadcrumb" in caught.value.hint
 
 
-# ---- giving way, and taking over ---------------------------------------------------------------------------
+# ---- ceding and taking over the active role
+# ---------------------------------------------------------------------------
 
 
 def test_giving_way(scene: Scene) -> None:
@@ -340,7 +341,7 @@ def test_a_stay_ends_at_once_when_it_is_called_off(scene: Scene) -> None:
 
 @pytest.mark.parametrize("called_off", [False, True])
 def test_no_transition_begins_before_the_lock_is_given_up(scene: Scene, called_off: bool) -> None:
-    """Its breadcrumb is taken away then, and nobody would fence the NameNode; however long all that takes."""
+    """Its breadcrumb would be removed, and no controller would fence the NameNode; this holds however long it takes."""
     scene.hear(healthy())
     scene.controller.become_active()
     with ThreadPoolExecutor(1) as pool:
@@ -374,7 +375,7 @@ def test_who_stops_does_not_come_back(scene: Scene) -> None:
 
 
 class Theirs:
-    """The controller of another NameNode: it gives way, and then `after` happens."""
+    """The controller of another NameNode: it cedes its active role, and then `after` runs."""
 
     def __init__(self, after: Callable[[], object] = lambda: None) -> None:
         self.asked: list[int] = []
@@ -430,7 +431,7 @@ def test_a_graceful_failover_that_fails(scene: Scene) -> None:
 
 
 def test_a_graceful_failover_asks_all_others_and_the_active_one_last(scene: Scene) -> None:
-    """As in 3.x; a standby whose controller is away does not keep it from anything."""
+    """As in 3.x; a standby without its controller prevents nothing."""
     ports = {"nn1": scene.node.port, "nn2": scene.other.port, "nn3": 3, "nn4": 4}
     scene = Scene(scene.node, scene.other, settings(ports))
     scene.hear(healthy())
@@ -456,7 +457,7 @@ def test_it_is_ready_while_there_would_be_a_failover(scene: Scene) -> None:
     scene.hear(healthy())
     assert readiness(facts(scene, "standby")).ok
     assert not readiness(facts(scene, "neutral")).ok
-    # which may last long
+    # which may take long
     assert "has the lock, and fences" in readiness(facts(scene, "standby", doing="fences")).message
     assert "cannot be fenced" in readiness(facts(scene, "standby", "nn2 cannot be fenced")).message
     scene.controller.become_active()

@@ -1,4 +1,4 @@
-"""The election on a real ZooKeeper: sessions that end, connections that are cut, znodes that go."""
+"""The election on a real ZooKeeper: expired sessions, cut connections, deleted znodes."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class NameNode:
 
 
 class Scene:
-    """Two controllers, and a client that looks on."""
+    """Two controllers, and a client that observes."""
 
     def __init__(self, stack: ExitStack, zookeeper: ZooKeeperServer, parent: str, first_hosts: str = "") -> None:
         self.parent, self.hosts = parent, zookeeper.hosts
@@ -98,7 +98,7 @@ class Scene:
             self.elections[at].join((NN1, NN2)[at].to_bytes())
 
     def hears(self, at: int, *told: str) -> None:
-        """All calls to its NameNode from the beginning on."""
+        """Return all calls to its NameNode since the start."""
         wait_until(f"{at} {told}", lambda: self.nodes[at].told == [*told])
 
     def settles(self, at: int, state: ElectorState) -> None:
@@ -112,7 +112,7 @@ class Scene:
         return None if found is None else ActiveNodeInfo.from_bytes(found[0]).namenode
 
     def expire(self, at: int) -> None:
-        """As ZooKeeper does it: the session ends under its owner."""
+        """Expire the session of a running owner, as ZooKeeper does."""
         session = self.elections[at]._session
         assert session is not None
         other = KazooClient(
@@ -173,7 +173,7 @@ def test_a_session_that_expires_ends_the_leadership(scene: Scene) -> None:
 
 
 def test_servers_may_give_a_shorter_session_than_was_asked_for(scene: Scene) -> None:
-    """They clip it to 20 ticks of 500 ms; by what was asked for we would have the lock when another one has it."""
+    """They clip it to 20 ticks of 500 ms; by the requested timeout, two controllers would believe they have it."""
     with closing(Election(ZooKeeperAddress(scene.hosts, 600.0), scene.parent, NameNode())) as patient:
         patient.join(NN1.to_bytes())
         wait_until("it", lambda: patient.state is ElectorState.ACTIVE)
@@ -192,7 +192,7 @@ def test_a_lock_that_was_deleted_is_taken_again(scene: Scene) -> None:
 def test_a_fault_of_the_driver_itself_gives_the_lock_away_and_ends_nothing(
     scene: Scene, asked: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thread that is gone, and a session that lives on, would keep the lock for ever."""
+    """An ended thread with a live session would keep the lock forever."""
     faults = [ZeroDivisionError("a fault of ours")]
     send = election._Session.send
 
@@ -248,7 +248,7 @@ def test_who_cannot_become_active_leaves_it_to_others(scene: Scene) -> None:
 
 
 def test_a_lock_that_went_while_it_fenced_is_not_used(scene: Scene) -> None:
-    """The owner is looked at again before anything is sent to the NameNode."""
+    """The owner is checked again before any request to the NameNode."""
     both(scene)
     expired = threading.Event()
 
@@ -276,7 +276,7 @@ def test_without_its_parent_the_election_says_so_and_goes_on_by_itself(scene: Sc
 
 
 def test_who_may_not_take_the_lock_is_told_by_which_acl(scene: Scene) -> None:
-    """Another one's znode: it can be read, but nothing be made below it."""
+    """A znode of another user: it can be read, but has no write permission."""
     acl = [make_digest_acl("hadoop", "secret", all=True), *READ_ACL_UNSAFE]
     scene.client.set_acls(scene.parent, acl)
     scene.join(0)
@@ -308,7 +308,7 @@ def test_zookeeper_that_stops_and_comes_back_changes_nothing(tmp_path: Path) -> 
 
 
 def test_whose_the_lock_is_is_asked_of_the_leader(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that is cut off from it answers what was, for as long as its syncLimit."""
+    """A server without contact to the leader returns old data during its syncLimit."""
     both(scene)
 
     def sync(*_: object) -> None:
@@ -320,7 +320,7 @@ def test_whose_the_lock_is_is_asked_of_the_leader(scene: Scene, monkeypatch: pyt
 
 
 def test_a_server_that_takes_a_connection_and_says_nothing_costs_no_session(zookeeper: ZooKeeperServer) -> None:
-    """One that starts, or hangs: kazoo would wait for it for as long as the session lives."""
+    """For a server that starts or hangs, kazoo would wait as long as the session lives."""
     with ExitStack() as stack:
         proxy = stack.enter_context(CuttingProxy(zookeeper.port))
         node = NameNode()
@@ -355,7 +355,7 @@ def test_nothing_is_called_after_the_end(scene: Scene) -> None:
     assert going_on.wait(600)
     ending = threading.Thread(target=scene.elections[0].close)
     ending.start()
-    # the lock goes at once, though the callback still runs
+    # the lock is released at once, though the callback still runs
     wait_until("the lock", lambda: scene.client.exists(f"{scene.parent}/{LOCK}") is None)
     may_end.set()
     ending.join()
@@ -405,7 +405,7 @@ REQUESTS = {"create": 1, "delete": 2, "exists": 3, "get": 4, "set": 5}
 @pytest.mark.parametrize("request_kind", ["create", "exists", "get", "set", "delete"])
 @pytest.mark.parameters(3)
 def test_a_request_that_is_cut_off_leaves_one_active(zookeeper: ZooKeeperServer, request_kind: str, when: str) -> None:
-    """Each of the elector's requests in turn: it may have been done, or not."""
+    """For each of the elector's requests in turn, whether the server performed it or not."""
     with ExitStack() as stack:
         proxy = stack.enter_context(CuttingProxy(zookeeper.port))
         scene = Scene(stack, zookeeper, f"/hadoop-ha/cut-{request_kind}-{when.rsplit(maxsplit=1)[-1]}", proxy.hosts)

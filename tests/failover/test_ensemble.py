@@ -27,14 +27,14 @@ def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnse
 def pair(ensemble: ZooKeeperEnsemble, request: pytest.FixtureRequest) -> Iterator[Pair]:
     with ExitStack() as stack:
         made = Pair(stack, ensemble, request.node.name.partition("[")[0])
-        # a client finds another server, and they another leader, within this time
+        # time within which a client finds another server, and the servers elect another leader
         made._values["ha.zookeeper.session-timeout.ms"] = "5000"
         made.both()
         yield made
 
 
 def undisturbed(pair: Pair) -> None:
-    """Both controllers are ready, and nn1 received only, after each silence, the request to be active."""
+    """Both controllers are ready, and nn1 received only the request to be active after each silence."""
     pair.until(lambda: all(server.ready().ok for server in pair.servers.values()), "both controllers")
     assert pair.nodes["nn1"].state is HAState.ACTIVE
     assert set(pair.nodes["nn1"].told) == {HAState.ACTIVE}
@@ -43,7 +43,7 @@ def undisturbed(pair: Pair) -> None:
 
 
 def serving(pair: Pair, name: str, ensemble: ZooKeeperEnsemble) -> ZooKeeperServer | None:
-    """The server that the session of a controller is with, None while it is with none."""
+    """Return the server of a controller's session, None without a connection."""
     session = pair.servers[name].election._session
     link = None if session is None else session._client._connection._socket
     if link is None:
@@ -74,7 +74,7 @@ def hang(server: ZooKeeperServer) -> Callable[[], None]:
 def test_the_server_of_the_session_goes(
     ensemble: ZooKeeperEnsemble, pair: Pair, befall: Callable[[ZooKeeperServer], Callable[[], None]]
 ) -> None:
-    """Whichever is ours, three times, so that the leader of the ensemble is among them."""
+    """Stop the server of our session three times, so that the leader of the ensemble is among them."""
     for _ in range(3):
         server = serving(pair, "nn1", ensemble)
         assert server is not None

@@ -59,7 +59,7 @@ def test_lines_that_are_refused(line: str, problem: str) -> None:
 
 
 def fencer(line: str, given: FailoverSettings | None = None) -> Fencer:
-    """Of nn2 by one line."""
+    """Fence nn2 with one line of the configuration."""
     given = given or settings(more={"dfs.ha.fencing.methods": line})
     return given.fencer(given.others[0])
 
@@ -122,7 +122,7 @@ def test_a_command_that_hangs_and_talks_is_told_to_hang() -> None:
 
 @pytest.mark.parametrize("allowed", [False, True])
 def test_a_command_that_cannot_be_killed_is_left_behind(allowed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that runs as root by sudo, or waits for a disk that does not answer: the election is not to wait with it."""
+    """For example a process of root (sudo), or one that waits for an unresponsive disk: the election must not wait."""
     left: list[int] = []
 
     def killpg(group: int, _: int) -> None:
@@ -153,7 +153,7 @@ def test_methods_are_tried_in_their_order_until_one_works(tmp_path: Path) -> Non
 
 
 class Ssh:
-    """A program `ssh` that ends with an exit code, and keeps what it was given."""
+    """A program `ssh` that exits with a given code and records its arguments."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._given = folder / "given"

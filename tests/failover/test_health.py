@@ -1,4 +1,4 @@
-"""How the NameNode is: what follows from its answers, and the thread that asks."""
+"""Health of the NameNode: conclusions from its answers, and the thread that asks."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_state_that_somebody_else_changed_shows_at_the_second_answer() -> None
 
 
 class Heard:
-    """What a monitor told, and a wait for more."""
+    """The reports of a monitor, with a wait for more."""
 
     def __init__(self) -> None:
         self._news = threading.Condition()
@@ -167,7 +167,7 @@ def test_a_monitor_goes_on_whatever_becomes_of_the_stacks(
 def test_what_a_namenode_that_is_not_well_does_goes_to_the_log(
     trouble: NameNodeHealth, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Above all of one that hangs."""
+    """In particular of a NameNode that hangs."""
 
     class Web(QuietHandler):
         def get(self) -> None:

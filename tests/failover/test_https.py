@@ -1,4 +1,4 @@
-"""The web server of a controller speaks what dfs.http.policy says, with the cluster's own ssl-server.xml."""
+"""The web server of a controller follows dfs.http.policy, with the cluster's own ssl-server.xml."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def node() -> Iterator[FakeNameNode]:
 
 
 class Site:
-    """A configuration with HTTPS for the controller beside nn1; `http` and `https` are where it may serve."""
+    """A configuration with HTTPS for the controller of nn1; `http` and `https` are its permitted addresses."""
 
     def __init__(self, root: Path, zookeeper: ZooKeeperServer, node: FakeNameNode, ca: Identity, policy: str) -> None:
         self.http, self.https = free_port(), free_port()

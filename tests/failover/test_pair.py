@@ -1,4 +1,4 @@
-"""Controllers on a real ZooKeeper, with NameNodes that do as a test wants: what TestZKFailoverController has."""
+"""Controllers on a real ZooKeeper, with NameNodes that a test controls: the cases of TestZKFailoverController."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_an_unhealthy_namenode_gives_way_to_a_healthy_one_only(pair: Pair) -> No
     pair.unwell("nn2", "")
     pair.becomes("nn2", ACTIVE)
     pair.has_lock("nn2")
-    # it answers still, so that it is asked; by force it would have been `false`
+    # it still answers, so it is asked to stand down; forced fencing would run `false`
     assert pair.nodes["nn1"].state is STANDBY
     pair.unwell("nn1", "")
     pair.until(lambda: pair.election("nn1") == "standby", "nn1 to stand by")
@@ -66,7 +66,7 @@ def test_a_state_that_somebody_changed_ends_in_a_failover(pair: Pair) -> None:
 def test_a_session_that_expires_is_a_failover(pair: Pair) -> None:
     pair.both()
     pair.expire("nn1")
-    # the faster controller has it then, and only one does
+    # the faster controller then has it, and no other
     pair.until(lambda: pair.named(LOCK) != "" and len(pair.active()) == 1, "one active")
 
 
@@ -112,7 +112,7 @@ def test_a_namenode_that_is_gone_is_fenced_by_the_methods(pair: Pair) -> None:
 
 
 def test_a_controller_that_is_started_anew_lets_its_namenode_be(pair: Pair) -> None:
-    """Within the timeout of the session that the one before left: the NameNode is active all the time."""
+    """Within the session timeout of the previous process, the NameNode stays active."""
     own = pair.settings("nn1").own
     before = KazooClient(pair.settings("nn1").zookeeper.hosts)
     before.start()
@@ -122,7 +122,7 @@ def test_a_controller_that_is_started_anew_lets_its_namenode_be(pair: Pair) -> N
     pair.nodes["nn1"].state = ACTIVE
     pair.start("nn1")
     pair.until(lambda: pair.election("nn1") == "standby", "nn1's new controller to wait")
-    # it has seen whose lock that is, which it finds out later
+    # it has recognised the owner of the lock, which takes a moment
     pair.until(lambda: pair.servers["nn1"].controller._predecessor, "nn1's new controller to know the old one")
     before.stop()
     before.close()
@@ -140,7 +140,7 @@ def test_a_second_controller_ends_before_it_takes_part(pair: Pair) -> None:
 
 
 def _wiped(pair: Pair) -> bool:
-    """The controller may make one while the others go."""
+    """The controller may create a znode while the others are deleted."""
     with suppress(NotEmptyError):
         pair.zk.delete(pair.znode, recursive=True)
         return True
@@ -153,7 +153,7 @@ def test_znodes_that_are_wiped_are_one_clear_error(pair: Pair) -> None:
     pair.until(partial(_wiped, pair), "the znodes to be gone")
     pair.until(lambda: "gone from ZooKeeper" in pair.servers["nn1"].ready().message, "the error")
     assert pair.nodes["nn1"].state is ACTIVE
-    # it tries again each second, and is not failed in between
+    # it retries every second, and does not count as failed in between
     metrics = f"{pair.servers['nn1'].url}/metrics"
     pair.until(lambda: "hdfs_zkfc_election_failed 1.0" in requests.get(metrics, timeout=600).text, "the metric")
     with pytest.raises(NotFormattedError, match=pair.znode), FailoverServer(pair.settings("nn2")):
@@ -191,7 +191,7 @@ def test_graceful_failover_that_cannot_be(pair: Pair) -> None:
         pair.becomes("nn1", ACTIVE)
         pair.has_lock("nn1")
         pair.nodes["nn2"].refusals.clear()
-        # who does not stand down is fenced, and that fails
+        # a NameNode that does not stand down is fenced, and fencing fails
         pair.nodes["nn1"].refusals[STANDBY] = ServiceFailedError("no")
         with pytest.raises(ServiceFailedError, match="cannot be fenced"):
             client.graceful_failover()
@@ -243,7 +243,7 @@ def test_three_namenodes_and_an_observer(three: Pair) -> None:
 
 
 def test_whatever_befalls_them_one_is_active_in_the_end(three: Pair) -> None:
-    """Health, sessions and states at random; after quiet exactly one is active, and never two have the lock."""
+    """Health, sessions and states change at random; later exactly one is active, and two never have the lock."""
     three._values["dfs.ha.fencing.methods"] = "shell(true)"
     three.start(*three.nodes)
     choose = random.Random(SEED)

@@ -1,4 +1,4 @@
-"""What a controller reads from the configuration, and whom a breadcrumb means by it."""
+"""Settings that a controller reads from the configuration, and the NameNode that a breadcrumb identifies."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_whom_a_breadcrumb_means() -> None:
     moved = last_active(crumb("nn2", "old.invalid", 8021), given, alike)
     assert (moved.ours, moved.target.address) == (False, "old.invalid:8021")
     assert "clear-breadcrumb" in moved.moved
-    # our own id, somewhere else: that process may live
+    # our own id at another address: that process may still run
     assert not last_active(crumb("nn1", "old.invalid", 8020), given, alike).ours
     assert not last_active(crumb("nn1", HERE, 8099), given, alike).ours
     unknown = last_active(crumb("nn7", "old.invalid", 1), given, alike)

@@ -37,7 +37,7 @@ def test_a_line_at_each_change(fault: RecurringFault, clock: Clock, caplog: pyte
         fault.occurred(f"{free} bytes are free", hint="Free some.", txid=9)
         clock.now += 55
     assert (fault.text, fault.hint, fault.count, fault.seconds) == ("3 bytes are free", "Free some.", 3, 165)
-    # it is worse now, and then another one
+    # the fault gets worse, then changes
     fault.occurred("2 bytes are free", level=logging.CRITICAL)
     fault.occurred("the disk is gone")
     clock.now += 55
@@ -84,7 +84,7 @@ def test_one_cause_is_logged_once_for_all_questions(peer: PeerFaults, caplog: py
         for question in ("state", "newest image"):
             peer.occurred(question, "connection refused")
     assert caplog.messages == ["nn1 does not report its state: connection refused"]
-    # the other one goes on
+    # the other fault continues
     peer.answered("state")
     peer.occurred("newest image", "connection refused")
     peer.answered("newest image")

@@ -76,7 +76,7 @@ def test_the_pieces_a_throttle_asks_for(rate, seconds, most, costs, idle):
     # of tiny pieces at a high rate, a part of the transfer shows the same
     count = min(int(rate * seconds / piece) + 1, 500)
     took = transfer.run([piece] * count, costs)
-    # what a float that tells the time cannot tell apart, at each piece
+    # the resolution of a float time, for each piece
     blur = count * math.ulp(transfer.time.now)
     # the sending of the last piece comes on top
     assert took == pytest.approx(count * piece / rate, rel=0.05, abs=1.001 * piece / rate + blur)

@@ -122,7 +122,7 @@ def test_who_waits_beside_a_call_that_is_given_up_asks_again() -> None:
         rpc._timeout = 0.1
         with pytest.raises(RpcTimeoutError, match=r"ok within 0\.1 s"):
             say(rpc, "ok")
-        # The second connection is cut too, and that is what it hears of.
+        # The second connection is cut too, and the caller gets that error.
         with pytest.raises(RpcConnectionError, match="closed the connection"):
             patient.result(WAIT)
     assert asked.is_set()
@@ -265,7 +265,7 @@ def test_a_stop_keeps_nobody_waiting_for_the_calls_of_others() -> None:
                 call.result(WAIT)
         idle.settimeout(WAIT)
         assert idle.recv(1) == b""
-        # one that comes now, on the connection of the call that runs
+        # a new call on the connection of the running call
         with pytest.raises(RetriableError, match="stopping"):
             say(shared, "slow", "late")
         # the connection without a running call is at its end

@@ -324,7 +324,7 @@ def test_busy_connections_are_not_ended_for_new_ones() -> None:
         stranger(server) as busy,
         stranger(server) as late,
     ):
-        # The late one came after a connection that had said nothing, so that it is there instead.
+        # The late connection replaced a connection that had sent nothing.
         assert end_of(busy) == b""
         late.sendall(hello() + call("slow", text("")))
         assert entered.wait(WAIT)

@@ -190,7 +190,7 @@ def test_an_error_within_a_token() -> None:
     assert failure.call_id is None
 
 
-# ---- who does not prove who he is ----
+# ---- servers that do not prove their identity ----
 
 
 @pytest.mark.parametrize("first", [sasl_reply(S.SUCCESS), offers(("SIMPLE", "")), offers(("TOKEN", "DIGEST-MD5"))])

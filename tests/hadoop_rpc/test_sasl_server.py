@@ -114,7 +114,7 @@ def test_many_tokens_hold_a_large_answer() -> None:
     assert pair.client.receive(sealed) == [CallResponse(1, large.SerializeToString())]
 
 
-# ---- who comes without a principal, or with the wrong one ----
+# ---- clients without a principal, or with a wrong one ----
 
 
 def test_who_proves_nothing_is_refused_in_hadoops_words() -> None:
@@ -212,7 +212,7 @@ def test_a_call_of_another_protocol_than_the_connections() -> None:
     assert isinstance(pair.failure, NotAuthorizedError)
 
 
-# ---- what is out of order ----
+# ---- steps out of order ----
 
 
 def steps() -> st.SearchStrategy[bytes]:

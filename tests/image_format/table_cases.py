@@ -171,7 +171,7 @@ TABLE_CASES: dict[str, list[Callable[[], Arguments]]] = {
         for done, given, section, starts, slots in (
             (0, (), SORTED_ENTRY, (0, -1, -1), NO_SLOTS),
             (1, (), SORTED_ENTRY, (0, -1, -1), REVERSED),
-            # in no order, and told in which
+            # unordered, with the order given
             (0, (), UNSORTED_ENTRY, (0, -1, -1), NO_SLOTS),
             (1, (2, 3, 4, 6), UNSORTED_ENTRY, (0, -1, -1), NO_SLOTS),
             (0, (), DIRECTORIES, (0, ENTRY_OFFSETS[1], -1), NO_SLOTS),

@@ -34,7 +34,7 @@ def rewrite(image: ImageFile, *, stored: bool) -> bytes:
         if is_sub_section(entry.name):
             subs.setdefault(entry.name.removesuffix("_SUB"), []).append(entry)
             continue
-        # slices of a compressed section are streams of their own, which no entry would tell apart
+        # slices of a compressed section are separate streams, and no entry would mark their bounds
         sliced = bool(image.codec) and entry.name in subs
         if stored and not sliced:
             writer.copy_section(entry.name, image.stored_bytes(entry))

@@ -64,7 +64,7 @@ def test_code_for_other_types_is_not_used(tmp_path: Path) -> None:
     shutil.copy(whole, fraction)
     again = scaled_by(tmp_path, 2)
     assert (again(1.5), hits(again)) == (3.0, 0)
-    # it was kept anew
+    # it was stored again
     last = scaled_by(tmp_path, 2)
     assert (last(1.5), last(21), hits(last)) == (3.0, 42, 2)
 

@@ -124,7 +124,7 @@ def test_deflate_refers_to_the_piece_before() -> None:
     assert twice - once < 15_000
 
 
-# ---- pieces in the hands of threads ------------------------------------------------------------------------
+# ---- pieces that threads compress --------------------------------------------------------------------------
 
 
 class Gated:
@@ -157,7 +157,7 @@ class Gated:
         if number == self.faulty:
             raise MemoryError
         if number:
-            # the one before may only now go on: the pieces are done from the last to the first
+            # only now the previous piece may continue: the pieces finish from the last to the first
             self.gates[number - 1].set()
         return piece
 

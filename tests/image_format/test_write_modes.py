@@ -31,7 +31,7 @@ def test_no_disk_is_written_much_slower_than_the_better_way(direct: float, cache
     stretches = 400
     seconds = write(WriteModeChooser(direct=True), stretches, direct, cached, producer)
     best = stretches * STRETCH / min(producer, max(direct, cached))
-    # of 67 stretches three go the slower way, and a tenth is no reason to use the cache
+    # three of 67 pieces use the slower mode, and a gain of a tenth does not justify the cache
     worst = 6 * 3 * STRETCH / min(direct, cached, producer)
     assert seconds <= 1.1 * best + worst + 1e-6
 

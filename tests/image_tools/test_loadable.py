@@ -50,7 +50,7 @@ def test_records_are_those_that_a_parser_takes() -> None:
     assert parses(number, b"") is False
     assert not parses(number, body[2:])
     assert not parses(number, pb.INode(type=pb.INode.FILE).SerializePartialToString())
-    # of an enum, a value that is none counts as absent; an optional field of another wire type is an unknown one
+    # an unknown value of an enum counts as absent; an optional field of another wire type is an unknown field
     assert not parses(number, b"\x08\x09" + body[2:])
     assert parses(number, body + b"\x18\x05")
     assert parses(number, body + b"\x98\x06\x05")
@@ -90,7 +90,7 @@ def test_recorded_images_load(path: Path) -> None:
         check_loadable(image, ImageIndex(image))
 
 
-# ---- values that no loader takes -----------------------------------------------------------------------------
+# ---- values that no loader accepts ---------------------------------------------------------------------------
 
 
 def refused(tmp_path: Path, builder: ImageBuilder) -> str:
@@ -174,7 +174,7 @@ def built_in(number: int, **changed: object) -> pb.ErasureCodingPolicyProto:
         ([policy(64)], ""),
         ([built_in(2)], ""),
         ([*map(built_in, range(1, 7))], ""),
-        # what a damaged id looks like
+        # a typical damaged id
         ([*map(built_in, (1, 2, 3, 37, 5))], "policy 37 has no name"),
         ([*map(built_in, range(6)), policy(6, name=None)], "has no name"),
         ([built_in(0)], "has no name"),
@@ -217,7 +217,7 @@ def test_cache_directives(given_directive: pb.CacheDirectiveInfoProto, what: str
     assert bool(found) == bool(what)
 
 
-# ---- what leads from one record to another -------------------------------------------------------------------
+# ---- references between records ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("piece", [1, 1 << 17])

@@ -65,7 +65,7 @@ class OurNameNode(OurProcess):
         log = self.log.read_text()[-3000:] if self.log.exists() else ""
         return CommandResult(name, done.returncode, done.stdout, done.stderr + log)
 
-    # ---- what it tells and does ----------------------------------------------------------------------------
+    # ---- its answers and actions ----------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
         return status_of(self.url)

@@ -91,6 +91,6 @@ def test_a_created_name_that_concat_leaves_is_healed(crafted: CraftedReplay) -> 
 
 
 def test_a_difference_is_found(crafted: CraftedReplay, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The comparison can fail."""
+    """Check that the comparison can fail."""
     monkeypatch.setattr("engine.namespace.namespace.MODE_BITS", 0o17)
     assert crafted.compare([mkdir("/new", 20_000)]).verdict is Verdict.DIFFERENT

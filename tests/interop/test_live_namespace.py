@@ -72,7 +72,7 @@ ASKED_TOO = """
 -ls /s/.snapshot/none
 -ls /t/z/below
 """
-# what Hadoop 2 sums in a snapshot is partly the present
+# sums of Hadoop 2 in a snapshot partly count the present
 SUMMED_IN_SNAPSHOTS = """
 -count -q -v /s/.snapshot/s1 /s/.snapshot/s1/a
 -count /s/.snapshot/s4

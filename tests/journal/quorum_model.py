@@ -46,7 +46,7 @@ class Snapshot:
         finalized, opened: records of its segments by first txid; `opened` may be left out.
         seen: latest epoch in which an open segment may have been written.
         newest: the answer of newEpoch.
-        told: the answer of prepareRecovery for a segment, and its records.
+        told: the expected answer of prepareRecovery for a segment, and its records.
     """
 
     promised: int
@@ -109,7 +109,7 @@ class ModelNode:
         fetch: content behind a URL of another node's /getJournal.
         tells_committed: whether manifests hold the committed txid, as since 3.0.
         caches: whether getJournaledEdits is served.
-        strict: as ours where that is stricter than Hadoop's: copies of equal length are not taken for the same.
+        strict: act as our node where it is stricter than Hadoop's: copies of equal length may differ.
     """
 
     def __init__(

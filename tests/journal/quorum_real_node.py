@@ -17,7 +17,7 @@ from tests.journal_node.memory_disk import FaultyDisk, Killed, MemoryDisk
 T = TypeVar("T")
 
 _PROMISED = "current/last-promised-epoch"
-_OUTSIDE = 1_000_000  # an epoch for looking at a copy of a node: as far ahead as a node lets one get
+_OUTSIDE = 1_000_000  # an epoch to inspect a copy of a node: the highest that a node accepts
 
 
 class _Disk(FaultyDisk):

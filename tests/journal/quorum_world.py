@@ -93,7 +93,7 @@ class World:
     # ---- what writers do ----
 
     def go_on(self, actor: Actor, size: int, choice: int) -> bool:
-        """Take the writer's next own step; returns whether there was one."""
+        """Take the writer's next own step; return whether one existed."""
         if actor.busy:
             return False
         match actor.phase:
@@ -199,7 +199,7 @@ class World:
                 shown |= read_all([segment], first)
         self.oracle.show(shown)
 
-    # ---- what has to hold ----
+    # ---- invariants ----
 
     def finalized_end(self) -> int:
         """Return the newest transaction of a finalized segment."""

@@ -49,7 +49,7 @@ def journal(cluster: Cluster) -> BookKeeperJournal:
     return made
 
 
-# ---- the contract, as far as it is not that of all journals --------------------------------------------------
+# ---- the part of the contract that only this journal has -----------------------------------------------------
 
 
 def test_a_forced_format_leaves_no_ledger(cluster: Cluster) -> None:
@@ -403,7 +403,7 @@ def test_a_ledger_that_is_gone_and_damaged_operations_are_named(cluster: Cluster
         journal.recover(INFO)
 
 
-# ---- any step is the last one ------------------------------------------------------------------------------
+# ---- each step may be the last -------------------------------------------------------------------------------
 
 
 def _life(cluster: Cluster, acknowledged: list[int]) -> None:

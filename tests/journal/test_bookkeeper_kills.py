@@ -129,7 +129,7 @@ class Writer:
                 self.lines.append(hearing.recv())
 
     def await_lines(self, wanted: int) -> None:
-        """Wait for so many acknowledgements, or the writer's end."""
+        """Wait for this number of acknowledgements, or the writer's end."""
         while sum(line.startswith("acknowledged") for line in self.lines) < wanted and self.process.is_alive():
             time.sleep(0.005)
 
@@ -152,7 +152,7 @@ def round_of_kills(
     writers = [Writer(uri, 2 * number)]
     writers[0].await_lines(max(least, chance.choice([0, 0, 1, chance.randrange(20)])))
     for bookie in chance.sample(bookies, chance.choice([0, 0, 1, 1, 2])):
-        time.sleep(chance.random() * 0.3)  # the moment is what the test varies
+        time.sleep(chance.random() * 0.3)  # the test varies the moment
         bookie.kill()
         if chance.random() < 0.7:
             bookie.start()
@@ -271,7 +271,7 @@ def test_a_bookie_that_is_frozen_for_10_seconds_without_a_spare(
             while thaw.is_alive():
                 txid += 1
                 writer.append(batch_of(txid, [mark(txid, 1)]))
-                time.sleep(0.01)  # so that there are not too many
+                time.sleep(0.01)  # to limit their number
             txid += 1
             writer.append(batch_of(txid, [end_op(txid)]))
             writer.finalize(txid)

@@ -216,7 +216,7 @@ def test_a_flush_takes_along_whoever_the_one_before_has_set_free(monkeypatch: py
     log.sync(log.write(delete(2)))
     assert [(each.first, each.last) for each in journal.batches] == [(1, 1), (2, 8)]
     assert log.durable_txid == log.last_txid == 8
-    # the batch before was of several callers, so others are expected although none has come yet
+    # the previous batch had several callers, so more are expected although none has arrived yet
     late = iter([20])
     log.sync(log.write(delete(3)))
     assert journal.batches[-1].count == 2

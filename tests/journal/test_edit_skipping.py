@@ -141,7 +141,7 @@ def test_the_neutral_operation_is_the_smallest_of_times() -> None:
     assert decode_op(content, HEADER_SIZE, -63)[0] == neutral_op(5)
 
 
-# ---- what depends on it ------------------------------------------------------------------------------------
+# ---- dependent operations ----------------------------------------------------------------------------------
 
 
 def because(left_out: EditOp, *later: EditOp) -> list[tuple[int, str]]:

@@ -106,7 +106,7 @@ def test_a_reader_goes_on_with_another_copy_at_the_right_txid(roots: list[Path],
     with pytest.raises(CorruptOpError):
         for op in segment.read(1):
             seen.append(op.txid)
-    assert seen == list(range(1, 8))  # as far as the best of them goes
+    assert seen == list(range(1, 8))  # up to the end of the best copy
 
 
 def test_a_full_disk_drops_its_member_and_keeps_what_was_acknowledged(
@@ -261,7 +261,7 @@ def test_the_shared_member_is_written_first(roots: list[Path], open_set: OpenSet
     with pytest.raises(JournalStorageError):
         write(log)
     with_shared.close()
-    for root in roots[:2]:  # they have nothing that a standby did not see
+    for root in roots[:2]:  # a standby has seen everything in them
         (recovered,) = recover_in_progress(root / "current")
         assert recovered.last == 1
 
@@ -343,5 +343,5 @@ def test_purge_reaches_all_and_tells_of_those_that_fail(roots: list[Path], open_
             journals.purge(7)
         disks.repair()
         assert names(roots[0])[0] == names(roots[2])[0] == segment_name(7, 9)
-        assert journals.copy_missing() == 0  # what was purged does not come back
+        assert journals.copy_missing() == 0  # purged segments do not return
         assert names(roots[0])[0] == segment_name(7, 9)

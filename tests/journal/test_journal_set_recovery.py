@@ -75,7 +75,7 @@ def test_a_segment_that_is_damaged_everywhere_is_left_to_the_reader(roots: list[
 
 def test_what_a_writer_left_that_was_taken_over_is_moved_aside(roots: list[Path], open_set: OpenSet) -> None:
     crashed(roots, open_set, [4, 4, 9])
-    journals = open_set(roots[:2])  # the third disk is not there
+    journals = open_set(roots[:2])  # the third disk is missing
     with EditLogWriter(journals, LAYOUT, 5) as log:
         write(log, 7)
     journals = open_set(roots)
@@ -229,7 +229,7 @@ def test_what_a_directory_has_is_read_there(roots: list[Path], open_set: OpenSet
 
 
 def test_a_required_member_that_cannot_be_listed_is_missed(roots: list[Path], open_set: OpenSet) -> None:
-    """The member may be the only one with the newest transactions; of the others the best is chosen."""
+    """The member may be the only one with the newest transactions; among the others, the best is chosen."""
     journals = open_set(roots, required=1)
     with EditLogWriter(journals, LAYOUT, 1) as log:
         write(log)

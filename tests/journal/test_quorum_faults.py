@@ -71,7 +71,7 @@ def workload(journal: QuorumJournal) -> int:
 
 
 def goes_on(simulation: Simulation, acked: int, before: QuorumJournal) -> None:
-    """Check that a writer without faults has everything acknowledged, and the one before can do nothing any more."""
+    """Check that a writer without faults has everything acknowledged, and that the previous writer is powerless."""
     simulation.on_send = lambda message: None
     journal = simulated_journal(simulation)
     journal.recover(NAMESPACE)
@@ -80,7 +80,7 @@ def goes_on(simulation: Simulation, acked: int, before: QuorumJournal) -> None:
     with pytest.raises(JournalError):
         write_segment(before, last + 1, last + 1, value=2)
     write_segment(journal, last + 1, last + 3, value=3)
-    simulation.settle()  # what was late arrives now
+    simulation.settle()  # late messages arrive now
     expected = {**written(1, last, 1), **written(last + 1, last + 3, 3)}
     for group in itertools.combinations(NODES, 2):
         assert read_all(instant_reader(simulation, list(group)).streams(1, in_progress=True)) == expected

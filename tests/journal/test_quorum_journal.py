@@ -270,7 +270,7 @@ def test_readers_need_a_majority(simulation: Simulation, journal: QuorumJournal)
         ranges(journal)
 
 
-# ---- what is passed on -------------------------------------------------------------------------------------
+# ---- forwarded values --------------------------------------------------------------------------------------
 
 
 def test_a_failure_is_told_in_the_nodes_words(simulation: Simulation, journal: QuorumJournal) -> None:

@@ -52,7 +52,7 @@ def round_of_kills(
     collector.start()
     await_lines(process, lines, max(least, chance.choice([0, 0, 1, chance.randrange(20)])))
     for node in chance.sample(nodes, chance.choice([0, 1, 1, 2])):
-        time.sleep(chance.random() * 0.15)  # the moment is what the test varies
+        time.sleep(chance.random() * 0.15)  # the test varies the moment
         node.kill()
         if chance.random() < 0.7:
             node.start()
@@ -68,7 +68,7 @@ def round_of_kills(
 
 
 def await_lines(process: Any, lines: list[str], wanted: int) -> None:
-    """Wait for so many acknowledgements, or the writer's end."""
+    """Wait for this number of acknowledgements, or the writer's end."""
     while sum(line.startswith("acknowledged") for line in lines) < wanted and process.is_alive():
         time.sleep(0.005)
 

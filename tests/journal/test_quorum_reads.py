@@ -54,7 +54,7 @@ def test_what_one_node_alone_holds_is_not_shown(simulation: Simulation, journal:
     left_at_345(simulation, journal)
     for group in itertools.combinations((A, B, C), 2):
         (segment,) = instant_reader(simulation, list(group)).streams(1, in_progress=True)
-        assert segment.last == 4  # the nodes heard with txid 5 that this one is committed, be it by a heartbeat
+        assert segment.last == 4  # with txid 5, possibly by a heartbeat, the nodes learned that this one is committed
     assert ranges(simulated_journal(simulation), in_progress=True) == [(1, 4)]
 
 

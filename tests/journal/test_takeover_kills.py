@@ -115,7 +115,7 @@ class Writing:
         return {int(txid): path for txid, path in map(str.split, self._lines[1:])}
 
     def await_lines(self, number: int) -> None:
-        """Wait for so many reports, or the end."""
+        """Wait for this number of reports, or the end."""
         while len(self._lines) < number and self._collector.is_alive():
             self._collector.join(0.005)
 
@@ -128,7 +128,7 @@ class Writing:
 def disturb(nodes: list[Node], chance: random.Random) -> None:
     """Kill up to two nodes; most come back at once, the others when the writer has ended."""
     for node in chance.sample(nodes, chance.choice([0, 1, 1, 2])):
-        time.sleep(chance.random() * 0.15)  # the moment is what the test varies
+        time.sleep(chance.random() * 0.15)  # the test varies the moment
         node.kill()
         if chance.random() < 0.7:
             node.start()
@@ -203,7 +203,7 @@ def check_copies(found: dict[int, bytes], folders: list[Path], ended: Path, labe
         first = int(name.split("_")[1].split("-")[0])
         expected = [found[txid] for txid in range(first, first + len(holding[0])) if txid in found]
         if first > len(found):
-            continue  # of the other side's, after it took over
+            continue  # by the other writer, after its takeover
         assert all(each == expected for each in holding), f"{label}: {name}"
         assert len(holding) >= 2, f"{label}: {name}"
         covered += len(expected)

@@ -39,7 +39,7 @@ class JournalNodeMachine(RuleBasedStateMachine):
     def begin(self) -> None:
         self.writer = formatted(self.network.node("a", self.disk))
 
-    # ---- the writer of the day ----
+    # ---- the current writer ----
 
     @precondition(lambda self: self.first is None)
     @rule()

@@ -167,7 +167,7 @@ def test_a_copy_that_cannot_be_compared_is_not_accepted(
     network.cut.clear()
     writer.accept(1, 8, segment_at("b", 1))
     network.cut.add("b")
-    writer.accept(1, 8, segment_at("b", 1))  # what was accepted in an epoch needs no second look in it
+    writer.accept(1, 8, segment_at("b", 1))  # a copy accepted in an epoch is not checked again in that epoch
     newer = Writer(node, epoch=3)
     with pytest.raises(JavaIOError, match="cannot be reached"):
         newer.accept(1, 8, segment_at("b", 1))

@@ -75,7 +75,7 @@ class Strangers:
         self._stack.close()
 
     def come(self, to: Mapping[str, Address], many: int) -> None:
-        """Connect so many clients in turns to the servers: rpc, http or https."""
+        """Connect this number of clients to the servers in turn: rpc, http or https."""
         places = list(to.items())
         for number in range(many):
             speaks, address = places[number % len(places)]
@@ -117,7 +117,7 @@ class Strangers:
         threading.Thread(target=send, daemon=True).start()
 
     def _log_in(self, to: Address, steps: int, then: bytes = b"") -> None:
-        """Take so many steps of a login; `then` becomes a token of the login, if it gets there."""
+        """Take this number of login steps; then send `then` as a token of the login."""
         client = self._client()
         peer = self._plain(to, client.open())
         for _ in range(steps):

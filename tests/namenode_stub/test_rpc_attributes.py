@@ -108,7 +108,7 @@ def test_acls_as_setfacl_makes_them(tmp_path: Path, layout: int, sent: bytes) ->
         assert told(dfs, "/d/f") == [(0, AclType.USER, "bob", 7), (0, AclType.GROUP, "", 4)]
         info = dfs.info("/d/f")
         assert info is not None
-        # The mask takes the group's place in the mode 0o674; in Hadoop 2, an extra bit tells of the ACL.
+        # The mask takes the group's place in the mode 0o674; in Hadoop 2, an extra bit shows that an ACL exists.
         assert (info.permission.SerializeToString(), info.flags) == (sent, 1)
         acl(dfs, "modifyAclEntries", "/d", entry(AclType.GROUP, 5, "ops", AclScope.DEFAULT))
         dfs.mkdirs("/d/sub")

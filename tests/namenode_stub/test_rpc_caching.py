@@ -88,7 +88,7 @@ def test_pools(tmp_path: Path, layout: int) -> None:
             "OP_ADD_CACHE_POOL", "OP_ADD_CACHE_POOL", "OP_ADD_CACHE_POOL", "OP_MODIFY_CACHE_POOL",
             "OP_REMOVE_CACHE_POOL",
         ]  # fmt: skip
-        # All of a new pool is logged, of a changed one what changed.
+        # A new pool is logged completely, for a changed pool only the changes.
         assert logged[1].pool == ("full", "o", "g", 0o700, 5, 60_000, None if layout == -63 else 1)
         assert logged[3].pool == ("plain", None, None, None, 9, None, None)
         assert all(op.rpc_client_id for op in logged)
@@ -135,7 +135,7 @@ def test_directives(tmp_path: Path, layout: int) -> None:
             "OP_ADD", "OP_ADD", "OP_ADD", "OP_MODIFY", "OP_MODIFY", "OP_ADD", "OP_REMOVE",
         ]  # fmt: skip
         assert logged[0].directive[:4] == (1, "/a", 1, "one")
-        # A time from now on is logged as a time of day: replay must not depend on when it is done.
+        # A relative time is logged as an absolute one: replay must not depend on its own time.
         assert logged[4].directive.expiration >= before + 7_200_000
         found = directives(dfs)
         assert [(e.info.id, e.info.path, e.info.pool, e.info.replication, e.stats.hasExpired) for e in found] == [

@@ -78,7 +78,7 @@ def test_storage_policies_are_inherited_and_survive(tmp_path: Path) -> None:
             ("OP_SET_STORAGE_POLICY", "/d/e/f", 12),
             ("OP_SET_STORAGE_POLICY", "/d/e/f", 0),
         ]
-        # What HDFS keeps in attributes of its own is not for clients.
+        # Clients cannot see HDFS's internal attributes.
         assert not dfs.path("listXAttrs", "/d", pb.GetXAttrsResponseProto).xAttrs
         asked = dfs.call("getXAttrs", pb.GetXAttrsRequestProto(src="/d"), pb.GetXAttrsResponseProto)
         assert not asked.xAttrs

@@ -90,7 +90,7 @@ LATER = ["M ./", "- ./moved", "M ./x", "+ ./x/late", "M ./x/b", "- ./x/b/new"]
 def test_what_changed_between_snapshots(tmp_path: Path, layout: int) -> None:
     config = rpc_config(tmp_path, layout)
     for turn in range(2):
-        # The second time from the image and edits alone.
+        # The second time only from the image and edits.
         with serving(config, ME) as (_, dfs):
             if not turn:
                 change(dfs)
@@ -111,7 +111,7 @@ def test_what_changed_between_snapshots(tmp_path: Path, layout: int) -> None:
                 assert refused(dfs, below) == "SnapshotException"
                 assert refused(dfs, lambda d: listing(d, "/s", "s0", "s1")) == "RpcNoSuchMethodException"
                 continue
-            # Hadoop 3 compares any directory below; what left it is gone.
+            # Hadoop 3 compares any directory below; moved inodes count as deleted.
             assert sorted(below(dfs)) == ["- ./b", "- ./f", "M ./"]
             pages, forward = listing(dfs, "/s", "s0", "s1")
             assert (len(pages), forward, as_listed(pages)) == (1, True, set(FORWARD))

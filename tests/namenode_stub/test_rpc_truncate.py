@@ -67,13 +67,13 @@ def test_inside_of_a_block_the_file_waits_for_a_datanode(tmp_path: Path, layout:
         logged = logged_since(stub, first)
         assert summary(logged) == ["SET_GENSTAMP_V2", "TRUNCATE"]
         block_id, size, genstamp = blocks[1]
-        # As a 2.7.3 logs it: the block with its length of before and the stamp that recovery gives it.
+        # As logged by 2.7.3: the block with its previous length and the stamp of its recovery.
         assert logged[1].truncate_block == (block_id, size, logged[0].genstamp)
         assert logged[0].genstamp > genstamp
         status = stub.namespace.status("/f")
         assert (status.open, status.blocks) == (True, blocks[:2])
         assert not dfs.path("isFileClosed", "/f", pb.ResultProto).result
-        # The same again is no error, another length is.
+        # Repeating the call is not an error, another length is.
         assert not truncate(dfs, "/f", BLOCK + 7, "DFSClient_2")
         assert refused(dfs, lambda d: truncate(d, "/f", 5)) == "AlreadyBeingCreatedException"
         assert stub.namespace.last_txid == first + 2
@@ -119,7 +119,7 @@ def test_a_block_that_is_still_needed_is_copied(tmp_path: Path, layout: int, kee
         found = stub.namespace.status("/d/f").blocks
         assert found == (blocks[0], (logged[0].block_id, 7, logged[1].genstamp))
         stub.namespace.complete("/d/f", 7)
-        # What the snapshot has no more, is cut where it lies.
+        # A block that the snapshot no longer needs is truncated in place.
         first = stub.namespace.last_txid
         assert not truncate(dfs, "/d/f", BLOCK + 3)
         assert len(logged_since(stub, first)) == (2 if keep is in_a_snapshot else 3)

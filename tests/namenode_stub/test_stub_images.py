@@ -136,7 +136,7 @@ def test_damage_is_refused_without_a_trace(config: StubConfig, tmp_path: Path) -
 
 def test_young_and_small_is_refused(config: StubConfig, tmp_path: Path) -> None:
     now = 1000.0
-    # a clock of its own, and an image as young as a restart would find it
+    # a separate clock, and an image with the age that a restart would find
     with NameNodeStub(config, clock=lambda: now) as stub:
         write_edits(stub, "a", count=3)
         image = checkpoint_of(config, tmp_path / "scratch")

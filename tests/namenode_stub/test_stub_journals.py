@@ -81,7 +81,7 @@ def test_the_journals_of_a_configuration(tmp_path: Path) -> None:
         directory.mkdir()
     journals = open_edit_journals(config, [])
     found = [(journal_name(each.journal), each.required, each.shared) for each in journals.members]
-    # what a standby reads comes first, then what the NameNode must not go on without
+    # journals that a standby reads come first, then those that the NameNode requires
     assert found == [
         (NOBODY, True, True),
         (str(tmp_path / "needed/current"), True, False),
@@ -95,7 +95,7 @@ def test_the_journals_of_a_configuration(tmp_path: Path) -> None:
         journal.close()
 
 
-# ---- what the set lists ------------------------------------------------------------------------------------
+# ---- segments that the set lists ---------------------------------------------------------------------------
 
 
 def test_the_log_is_made_of_what_each_journal_has(tmp_path: Path, locks: StorageLocks) -> None:
@@ -111,7 +111,7 @@ def test_the_log_is_made_of_what_each_journal_has(tmp_path: Path, locks: Storage
         assert [(each.first, each.last) for each in journals.segments(5)] == [*WHOLE[1:]]
         lose(shared, WHOLE[2])
         lose(name, WHOLE[1])
-        # what may be purged is listed across a gap, which the log must not have
+        # segments that may be purged are listed across a gap; the log must not have gaps
         assert [(each.first, each.last) for each in journals.finalized(1)] == [WHOLE[0], WHOLE[2]]
         with pytest.raises(TransactionGapError) as gap:
             journals.segments(1)
@@ -122,7 +122,7 @@ def test_the_log_is_made_of_what_each_journal_has(tmp_path: Path, locks: Storage
 def test_the_shared_journal_has_to_reach_as_far_as_what_was_loaded(tmp_path: Path, locks: StorageLocks) -> None:
     config = formatted(tmp_path)
     journals, info = opened(config, locks)
-    # it is new: others may have been written before there was one
+    # it is new: other journals may have been written before it existed
     check_shared_edits(journals, 100)
     with EditLogWriter(journals, info.layout_version, 1):
         pass
@@ -145,20 +145,20 @@ def test_a_manifest_is_of_all_directories_together(tmp_path: Path) -> None:
     with NameNodeStub(config) as stub:
         write_whole(stub)
         lose(name, WHOLE[0])  # in the shared directory alone
-        lose(shared, WHOLE[1])  # in the local directory alone
-        # the open segment is nobody's yet
+        # the open segment is only in the local directory, so it is not listed yet
+        lose(shared, WHOLE[1])
         assert told(stub) == [*WHOLE]
         assert told(stub, 2) == [*WHOLE[1:]]
         assert told(stub, 10) == []
         (tmp_path / "fetched").mkdir()
         for first, last in WHOLE:
             download_segment(stub.server.url, first, last, stub.images.storage_info(), [tmp_path / "fetched"])
-        # a shorter copy, as a kill leaves it, does not stand in the way of the longer one
+        # a shorter copy, as left by a kill, does not hide the longer one
         (shared / segment_name(4, 5)).write_bytes(b"")
         assert told(stub) == [*WHOLE]
         lose(name, WHOLE[1])
         (shared / segment_name(4, 5)).unlink()
-        # behind a gap it starts over, for nobody could apply what lies before
+        # after a gap the list starts over, since earlier segments could not be applied
         assert told(stub) == [WHOLE[2]]
 
 
@@ -175,7 +175,7 @@ def test_what_lies_in_journal_nodes_alone_is_not_in_the_manifest(quorum: Quorum,
         active.transition_to_standby()
         standby.transition_to_active()
         assert paths(standby) == {"/", "/0", "/1", "/2", "/open"}
-        # it has no copies of its own of what came before it took over, until it has fetched them
+        # after a takeover, it has no copies of earlier segments until it has fetched them
         wait_until("local copies", lambda: told(standby)[:3] == [*WHOLE])
 
 
@@ -189,7 +189,7 @@ def test_a_directory_that_fails_does_not_keep_the_others_from_a_manifest(tmp_pat
         more.rename(tmp_path / "gone")
         assert told(stub) == [(1, 3)]
         (tmp_path / "gone").rename(more)
-        # names that nobody can read
+        # names that cannot be parsed
         (tmp_path / "name/current" / segment_name(9, 8)).touch()
         assert told(stub) == [(1, 3)]
 

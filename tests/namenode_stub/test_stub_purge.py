@@ -116,18 +116,18 @@ def elsewhere(tmp_path: Path) -> Elsewhere:
 @pytest.mark.parametrize(
     ("retained", "extra", "most", "images", "kept", "first"),
     [
-        # edits go on behind the oldest image that stays
+        # edits continue after the oldest remaining image
         (2, 0, 100, (4, 10, 16), (10, 16), 11),
         (1, 0, 100, (4, 10, 16), (16,), 17),
         (5, 0, 100, (4, 10, 16), (4, 10, 16), 5),
-        # a segment that the image ends in stays whole
+        # a segment in which the image ends stays complete
         (1, 0, 100, (4, 11), (11,), 11),
-        # extra transactions before it, in so many segments at most
+        # extra transactions before it, in a limited number of segments
         (2, 5, 100, (4, 10, 16), (10, 16), 5),
         (2, 1_000_000, 100, (4, 10, 16), (10, 16), 1),
         (2, 1_000_000, 2, (4, 10, 16), (10, 16), 7),
         (2, 1_000_000, 0, (4, 10, 16), (10, 16), 11),
-        # nothing is missed where there is no image
+        # without an image, missing edits are not reported
         (2, 0, 100, (), (), 1),
     ],
 )
@@ -140,7 +140,7 @@ def test_what_stays(
     assert store.files() == [{each for txid in kept for each in (image_name(txid), md5_name(image_name(txid)))}] * 2
     assert store.firsts() == [first] * 2
     assert list_segments(store.edits[0])[-1].last == 20
-    # and a purge with nothing new changes nothing
+    # repeating the purge changes nothing
     before = store.files(), store.firsts()
     store.purge()
     assert (store.files(), store.firsts()) == before
@@ -150,7 +150,7 @@ def test_every_journal_is_asked_for_the_same(tmp_path: Path, elsewhere: Elsewher
     store = Store(tmp_path, JournalMember(elsewhere), images_retained=1, extra_edits_retained=4)
     store.add_images(4, 10)
     store.purge()
-    # it is listed from where the edits that stay may begin, and not from the very first on
+    # it is listed from the first transaction that may remain, not from the beginning
     assert (elsewhere.listed, elsewhere.asked) == (7, [7])
     assert store.firsts() == [7, 7]
     store.add_images(14)

@@ -62,7 +62,7 @@ def test_it_takes_over_and_the_other_one_stops_with_its_next_write(quorum: Quoru
         assert mkdirs(standby, "/new").ok
         assert {"/finalized", "/open", "/new"} == paths(standby) - {"/"}
         first, last = (tmp_path / name / "name/current" for name in ("nn1", "nn2"))
-        # what was fenced is nowhere
+        # fenced transactions are in no journal
         wait_until("the edits it lacked", lambda: len(list_segments(last)) >= 3)
         assert list_segments(first)[-1].in_progress
 
@@ -142,7 +142,7 @@ def take_over_amid_writes(shared: Quorum | Cluster, tmp_path: Path) -> None:
         made = {path for future in working for path in future.result()}
         assert len(made) >= 60
         assert made <= paths(standby)
-        # beyond what was acknowledged, at most one of each client may be there
+        # besides acknowledged operations, at most one of each client may exist
         assert len(paths(standby) - made) <= 5
         refused = mkdirs(active, "/refused")
         assert (refused.status_code, "another NameNode has taken over" in refused.json()["error"]) == (503, True)
@@ -207,7 +207,7 @@ def test_one_that_was_taken_over_is_a_standby_again_without_what_it_never_logged
         with ha(first) as client:
             client.monitor_health()
             assert client.service_status() == ServiceStatus(HAState.STANDBY, True)
-        # what a thread of the time before still finds is nobody's business any more
+        # results of a thread of the earlier state are ignored
         failed.trip("later")
         assert first.state is HAState.STANDBY
         assert first.retry_cache is not noted
@@ -251,7 +251,7 @@ def test_one_that_cannot_recover_says_so_and_can_later(quorum: Quorum, tmp_path:
         assert first.state is HAState.STANDBY
 
 
-# ---- a takeover that cannot be -----------------------------------------------------------------------------
+# ---- impossible takeovers ----------------------------------------------------------------------------------
 
 
 def test_without_a_majority_it_stays_a_standby(quorum: Quorum, tmp_path: Path) -> None:
@@ -346,7 +346,7 @@ def test_missing_edits_are_told_and_a_new_bootstrap_is_due(quorum: Quorum, tmp_p
         image = checkpoint_of(first, tmp_path / "scratch")
         digest, info = read_md5_file(image).hex(), active.images.storage_info()
         assert upload_image(active.server.url, image, digest, int(image.name[-19:]), info) is UploadResult.SUCCESS
-        # the quorum is purged as the directories are
+        # the quorum is purged like the directories
         purged = [list_segments(node.current)[0].first for node in quorum.nodes]
         assert purged == [int(image.name[-19:]) + 1] * 3
         active.roll()

@@ -1,6 +1,6 @@
 """Rows of the pipeline's tables from the XML of Hadoop's own viewer.
 
-It reads the recorded XML alone, none of our code: each row has those columns that this release's viewer prints.
+It reads only the recorded XML and uses none of our code: each row has the columns that this release's viewer prints.
 """
 
 from __future__ import annotations
@@ -403,7 +403,7 @@ def _file_diff(diff: Element) -> Row:
     blocks = [_block(block) for block in diff.findall("blocks/block")]
     row |= {"block_count": len(blocks), "block_ids": [block["block_id"] for block in blocks]}
     row["block_bytes"] = _total(blocks)
-    # The viewer prints the copy of a diff without one too, with zeros and nobody's.
+    # The viewer prints a copy even for a diff without one, with zeros and without an owner.
     row["has_copy"] = copy.findtext("permission") not in {None, "null:null:0000"}
     if row["has_copy"]:
         striped = copy.find("erasureCodingPolicyId") is not None

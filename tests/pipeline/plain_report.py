@@ -242,7 +242,7 @@ class PlainReport:
             yield path, self.sums(nearest[path])
 
     def direct(self, positive: str) -> list[Row]:
-        """Return the sums of the children of each directory of which one is positive."""
+        """Return the sums of each directory's children, if any sum is positive."""
         rows = [{**self.sums(rows), "path": path} for path, rows in self.children.items()]
         return [row for row in rows if row.get(positive)]
 

@@ -20,7 +20,7 @@ _SHOTS: dict[str, dict[str, Any]] = {
     "report-phone": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light", "is_mobile": True},
 }
 _SECTION = {"report-dark": "operations", "report-phone": "space"}
-"""What a picture shows where it is not the top of the page."""
+"""The part of the page that a picture shows, if not the top."""
 
 
 def main(folder: Path) -> None:

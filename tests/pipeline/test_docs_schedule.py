@@ -1,4 +1,4 @@
-"""The recipes of docs/pipeline.md for systemd, cron and Airflow: commands that exist, in units that systemd takes."""
+"""The recipes of docs/pipeline.md for systemd, cron and Airflow: commands that exist, in units that systemd accepts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def blocks(language: str) -> list[str]:
 
 
 def airflow_commands() -> list[str]:
-    """The f-strings of the DAG, filled in; what Airflow itself replaces stays."""
+    """Return the f-strings of the DAG with their values; Airflow's own placeholders stay."""
     (dag,) = blocks("python")
     names = {"CHECKPOINTER": PROGRAM, "IMAGES": "/backup/fsimage"}
     found = [
@@ -45,7 +45,7 @@ def commands() -> list[str]:
 def test_their_commands_are_understood(monkeypatch: pytest.MonkeyPatch) -> None:
     found = commands()
     assert len(found) == 6
-    # whether a folder is there is asked on the machine that they run on
+    # the existence of a folder is checked on the machine where the units run
     monkeypatch.setattr("hadoop_common.cli.output._ExistingPath.convert", lambda self, value, *_: Path(value))
     for line in found:
         program, *words = shlex.split(line.replace("{{ ds }}", "2026-01-01"))

@@ -24,7 +24,7 @@ TRANSACTIONS = 20_000
 INODES = 1 + FILES // 50 + FILES
 DRIVER_MEMORY = "1g"
 DRAWN = 1 << 18
-"""Files that the generator draws sizes for at once."""
+"""Number of files for which the generator draws sizes at once."""
 
 pytestmark = pytest.mark.timeout(3600)
 
@@ -60,7 +60,7 @@ def check_driver(folder: Path) -> None:
 
 
 def drawn_blocks() -> tuple[int, int]:
-    """(blocks, their bytes) that `generate_image` drew."""
+    """Return (blocks, their bytes) that `generate_image` drew."""
     random = np.random.default_rng(1)
     blocks = length = 0
     for start in range(0, FILES, DRAWN):

@@ -277,7 +277,7 @@ def test_the_schema_is_the_tables(tmp_path: Path) -> None:
     assert [batch.schema for batch in made.read(part)] == [EDITS.arrow_schema()]
 
 
-# OP_TIMES holds what a client chose, a renewal and a key what is to come
+# OP_TIMES contains a client's choice, a renewal and a key contain future times
 UNTIMED = """
     APPEND ADD_BLOCK UPDATE_BLOCKS SET_REPLICATION SET_PERMISSIONS SET_OWNER TIMES SET_NS_QUOTA CLEAR_NS_QUOTA
     SET_QUOTA SET_QUOTA_BY_STORAGETYPE REASSIGN_LEASE SET_ACL SET_XATTR REMOVE_XATTR SET_STORAGE_POLICY

@@ -97,7 +97,7 @@ CONDITIONS = (
 
 @pytest.fixture(scope="module")
 def unfiltered(spark: SparkSession) -> Iterator[DataFrame]:
-    """What a cache holds was read without a filter."""
+    """Cached rows were read without a filter."""
     frame = read_image(spark, str(FILTERED)).cache()
     assert frame.count() > 0
     yield frame
@@ -106,7 +106,7 @@ def unfiltered(spark: SparkSession) -> Iterator[DataFrame]:
 
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_a_filter_in_spark_means_what_it_says(spark: SparkSession, unfiltered: DataFrame, condition: str) -> None:
-    """The same frame is counted whole before and after, as a reader that kept a filter would miss rows."""
+    """The same frame is counted before and after, since a reader that kept a filter would miss rows."""
     frame = read_image(spark, str(FILTERED))
     every = frame.count()
     assert rows_of(frame.where(condition)) == rows_of(unfiltered.where(condition))
@@ -115,7 +115,7 @@ def test_a_filter_in_spark_means_what_it_says(spark: SparkSession, unfiltered: D
 
 @pytest.mark.parametrize("session", ["true", "false"])
 def test_one_frame_serves_several_queries(spark: SparkSession, session: str) -> None:
-    """Whatever the session says of filters, counts, joins, unions and caches of one relation are right."""
+    """With any filter setting of the session, counts, joins, unions and caches of one relation are right."""
     setting = "spark.sql.python.filterPushdown.enabled"
     before = spark.conf.get(setting, "true") or "true"
     spark.conf.set(setting, session)

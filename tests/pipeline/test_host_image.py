@@ -255,7 +255,7 @@ def test_executors_of_a_host_share_the_folder_of_the_application(
     with mock.patch.object(SparkFiles, "getRootDirectory", return_value="."):
         assert host_scratch() == Path("/local/app/fsimage")
     assert scratch_setting(Path("/local/app/fsimage")) == setting
-    # a local session has a folder of its own, whatever manager the variables are of
+    # a local session has its own folder, whichever manager set the variables
     with mock.patch.object(SparkFiles, "getRootDirectory", return_value="/tmp/spark-1/userFiles-1"):
         assert host_scratch() == Path("/tmp/spark-1/userFiles-1/fsimage")
     assert scratch_setting(Path("/tmp/spark-1/userFiles-1/fsimage")) == "spark.local.dir"

@@ -80,7 +80,7 @@ def lake_rows(lake: str, txid: int, table: str = "inodes") -> list[dict[str, Any
 
 
 class KilledError(BaseException):
-    """Stands for SIGKILL: nothing of ours runs after it but what ends with the process anyway."""
+    """Stands for SIGKILL: only work that ends with the process runs after it."""
 
 
 def segment(folder: Path, first: int, *times: int) -> Path:
@@ -367,7 +367,7 @@ def test_concurrent_appends_all_arrive(edits: Path, tmp_path: Path, lake: str) -
 
 
 def test_killed_writers_lose_nothing_that_they_reported(tmp_path: Path, lake: str) -> None:
-    """SIGKILL after a random number of appends, at whatever the writer then does; two append to each cluster."""
+    """SIGKILL after a random number of appends, at a random step; two writers append to each cluster."""
     chooser = random.Random(SEED)
     segments = 12
     folder = tmp_path / "edits"

@@ -164,7 +164,7 @@ def _expected_quotas(made: _Namespace, say: ValueFormatter) -> list[tuple[str, s
 
 
 def _saved_heap(small: list[_File]) -> int:
-    """Of each owner's small files of a directory one for each full block is left."""
+    """The small files of an owner in a directory are reduced to one per full block."""
     groups: dict[tuple[str, str], list[_File]] = defaultdict(list)
     for file in small:
         groups[file.path.rpartition("/")[0], file.owner].append(file)

@@ -78,7 +78,7 @@ def open_report(chromium: Browser, tmp_path: Path) -> Iterator[Open]:
 
 @pytest.fixture
 def bare(chromium: Browser) -> Iterator[Page]:
-    """An empty page that has the functions of the scripts that draw nothing."""
+    """An empty page with the functions of all scripts that draw nothing."""
     page = chromium.new_page()
     for name in ("format.js", "squarify.js"):
         page.add_script_tag(content=files("pipeline.reports.html").joinpath(name).read_text())

@@ -39,7 +39,7 @@ EMPTY = NamespaceReport("Report", "fsimage_7", 7, None, NOON)
 
 
 class Page(HTMLParser):
-    """Elements with their attributes, texts of scripts and styles, and what does not nest."""
+    """Elements with their attributes, texts of scripts and styles, and nesting errors."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

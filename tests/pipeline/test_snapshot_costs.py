@@ -1,4 +1,4 @@
-"""What each snapshot keeps, compared with a walk through every snapshot of recorded images."""
+"""Space kept by each snapshot, compared with a walk through every snapshot of recorded images."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Walk:
         return list(self._inodes[inode_id].file.blocks)
 
     def cost(self, left: set[int]) -> dict[str, int]:
-        """The files, and the bytes of their blocks without and with replicas, if these snapshots were left."""
+        """Return files and bytes of their blocks without and with replicas, if only these snapshots remained."""
         found = {"files": 0, "length": 0, "raw": 0}
         for inode_id, users in self.files.items():
             if users & left:
@@ -118,7 +118,7 @@ class Walk:
         return sum(sizes) * max(factors, default=0)
 
     def freed(self, deleted: set[int]) -> dict[str, int]:
-        """What the deletion of snapshots would free."""
+        """Return the space that deleting the snapshots would free."""
         every = {user for users in self.files.values() for user in users}
         with_all, without = self.cost(every), self.cost(every - deleted)
         return {name: with_all[name] - without[name] for name in with_all}

@@ -113,7 +113,7 @@ def test_a_file_that_was_replaced_is_not_read_as_the_old_one(spark: SparkSession
     uri, image = storage("quotas-storage-policy", tmp_path / "nn")
     stager = Stager(spark.sparkContext)
     assert stager.stage(uri, SourceKind.IMAGE) == stager.stage(uri, SourceKind.IMAGE)
-    spark.range(1).count()  # a task takes the file, which Spark compares with its origin then
+    spark.range(1).count()  # a task takes the file, and Spark then compares it with its origin
     image.write_bytes(image.read_bytes() + b"x")
     with pytest.raises(SourceFileError, match="has changed"):
         stager.stage(uri, SourceKind.IMAGE)
@@ -137,7 +137,7 @@ def test_what_cannot_be_fetched_is_told_in_one_sentence(
 
 
 def test_a_journal_on_bookkeeper(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What NameNodes left there, as rows; once more there is nothing to fetch, and nobody is fenced."""
+    """Edits that NameNodes left are read as rows; a second read fetches nothing, and no writer is fenced."""
     with Cluster(tmp_path) as cluster:
         cluster.serve(monkeypatch)
         cluster.load_recorded("7-graceful-failover")

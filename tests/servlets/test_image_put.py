@@ -294,7 +294,7 @@ def test_client_that_disappears_releases_everything(served, chunked, half_close)
         assert answer.startswith(b"HTTP/1.1 410")
         assert b"after 3000 bytes" in answer
     connection.close()
-    # the server notices on its own time; a reservation that is kept would be refused for ever
+    # the server notices after a while; a leaked reservation would be refused forever
     for _ in range(1000):
         if put(served.url, IMAGE).status == 200:
             break

@@ -22,7 +22,7 @@ from servlets.http_request import BufferedConnection
 from servlets.image_receiver import FileReceiver
 from tests.servlets.support import INFO, NEW_IMAGE, NEW_TXID, make_store, padded_image, put, serve
 
-# the writing threads' queue, what each of them has in hand, and the one that is being filled
+# the writing threads' queue, the buffer of each thread, and the buffer that is being filled
 MOST_SLICES = 16 + 4
 SIZE = 64 << 20
 

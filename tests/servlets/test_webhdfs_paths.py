@@ -27,7 +27,7 @@ ANSWERED = [RECORDED / "webhdfs-3.4.2", RECORDED / "webhdfs-3.5.0"]
 ANSWERS = [
     (folder, *json.loads(line)) for folder in ANSWERED for line in (folder / "answers.jsonl").read_text().splitlines()
 ]
-# what only snapshots hold is not counted here, and the times of .inodes and raw are not in the image
+# files that only snapshots have are not counted here, and the image lacks the times of .inodes and raw
 COUNTED = ("directoryCount", "fileAndDirectoryCount")
 SNAPSHOTS = [
     Case(RECORDED / name)
@@ -133,7 +133,7 @@ def test_every_name_is_found(tmp_path: Path, name: bytes) -> None:
     with ImageFile.open(store(tmp_path, build_image(list(sections.items()))), verify_md5=False) as image:
         client = create_application(webhdfs_blueprint(ImageSource(ImageBrowser(image)))).test_client()
         for path, inode_id in ((b"/" + name, 16386), (b"/" + name + b"/" + name, 16387)):
-            # the bytes as the server gives them; the client of the test would replace those that are no text
+            # the server's raw bytes; the test's client would replace bytes that are not text
             given = {"PATH_INFO": f"/webhdfs/v1{path.decode('latin-1')}"}
             found = client.get("/", query_string={"op": "GETFILESTATUS"}, environ_overrides=given)
             assert found.status_code == 200

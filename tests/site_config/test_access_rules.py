@@ -1,4 +1,4 @@
-"""Whom a server of ours lets in by default: those that Hadoop's own keys name."""
+"""Callers that our servers accept by default: those named by Hadoop's own keys."""
 
 from __future__ import annotations
 

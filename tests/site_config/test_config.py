@@ -81,7 +81,7 @@ def test_a_checkpoint_directory_that_is_a_namenodes_own(tmp_path: Path) -> None:
     assert config(edits, Role.SECONDARY)
     edits["dfs.namenode.checkpoint.edits.dir"] = f"{tmp_path}/edits"
     assert "dfs.namenode.checkpoint.edits.dir" in faults(edits, Role.SECONDARY)
-    # what a NameNode keeps elsewhere is no matter of a secondary
+    # other directories of a NameNode do not matter to a secondary
     assert config({**SINGLE, "dfs.namenode.edits.dir": "bookkeeper://zk/ledgers,${nothing}"}, Role.SECONDARY)
     # a standby has the directories of a NameNode
     assert config({**own, "dfs.namenode.checkpoint.dir": f"{tmp_path}/name"}, Role.STANDBY)
@@ -344,7 +344,7 @@ def test_any_values_are_taken_or_reported(values: dict[str, str]) -> None:
     assert found.images_retained > 0
 
 
-# these are parts of other keys' names and defaults, by which a fault goes
+# these are parts of other keys' names and defaults, and faults name the other key
 ELSEWHERE = {"dfs.nameservices", "dfs.internal.nameservices", "hadoop.tmp.dir"}
 
 

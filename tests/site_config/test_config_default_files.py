@@ -1,4 +1,4 @@
-"""Copies of Hadoop's whole default files as site files: operators begin with them.
+"""Copies of Hadoop's whole default files as site files: operators start from them.
 
 The files are read from jars: those of `make interop-setup`, and those in the local repository of Maven, as
 `mvn dependency:copy -Dartifact=org.apache.hadoop:hadoop-hdfs:3.3.6` leaves them there.
@@ -37,7 +37,7 @@ _HA = {
 
 
 def _jar(release: str, name: str) -> Path:
-    """The jar of a release that holds a default file; skips where none is at hand."""
+    """Return the jar of a release with a default file; skip the test without such a jar."""
     module = "hadoop-common" if name.startswith("core") else "hadoop-hdfs"
     ours = (jar for each in HADOOP_RELEASES.values() for jar in each.jars.folder.glob(f"{module}-{release}.*.jar"))
     found = [*ours, *_MAVEN.glob(f"{module}/{release}.*/*.jar")]

@@ -1,4 +1,4 @@
-"""The keys `checkpoint.engine`: what they mean, and what is said of values that mean nothing."""
+"""The keys of `checkpoint.engine`: their meaning, and the errors for invalid values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who the daemon is on a kerberized cluster, by Hadoop's keys, and whether the NameNodes take images from it."""
+"""The daemon's identity on a kerberized cluster, by Hadoop's keys, and whether the NameNodes accept its images."""
 
 from __future__ import annotations
 

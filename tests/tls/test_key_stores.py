@@ -87,7 +87,7 @@ def test_pem() -> None:
     with pytest.raises(WrongPasswordError):
         decode_key_store(hidden, "wrong")
     assert decode_anchors(hidden, None) == own.chain
-    # the chain in another order, and with somebody else in between
+    # the chain in another order, and with a foreign certificate in between
     first, *others = own.certificate, ca.certificate, authority("Other").certificate
     key = own.pem().partition(b"-----BEGIN CERTIFICATE")[0]
     assert decode_key_store(key + others[1] + others[0] + first, None).keys[0].chain == own.chain
@@ -165,7 +165,7 @@ def test_changed_credentials_give_errors_of_ours(at: int, value: int) -> None:
     data[at] = value
     try:
         for secret in parse_java_store(bytes(data), None).secrets.values():
-            # the recorded test has the hundred thousands of digests
+            # the recorded test covers hundreds of thousands of iterations
             secret.fields.update(encodedParams=bytes.fromhex("300e0408000102030405060702020002"))
             open_secret(secret, "none")
     except KeyStoreError:
@@ -188,7 +188,7 @@ def test_java_objects_in_one_another_end() -> None:
 
 
 def test_a_salt_of_two_equal_halves() -> None:
-    """SunJCE turns the first half around, with a slip: [a, b, c, d] becomes [d, a, b, d]."""
+    """SunJCE reverses the first half, with a bug: [a, b, c, d] becomes [d, a, b, d]."""
     equal, turned = bytes.fromhex("01020304" * 2), bytes.fromhex("0401020401020304")
     assert _derived(PbeParameters(equal, 3), "pw") == _derived(PbeParameters(turned, 3), "pw")
 
@@ -227,7 +227,7 @@ def der(tag: int, *content: bytes) -> bytes:
 
 
 def with_mac_of(store: bytes, iterations: bytes | None) -> bytes:
-    """Return a PKCS12 store in DER with so many iterations of its digest; None leaves the digest out."""
+    """Return a PKCS12 store in DER with this number of digest iterations; None leaves the digest out."""
     outer = Der(store).sequence()
     parts = [der(0x02, outer.value(0x02)), der(0x30, outer.value(0x30))]
     if iterations is not None:

@@ -1,4 +1,4 @@
-"""Every hint of the program, read from the sources: where it stands, of which error it is, and its text.
+"""Every hint of the program, read from the sources: its place, its error and its text.
 
     python -m tests.tools.hints            # all of them, by error
     python -m tests.tools.hints stop       # those with this word
@@ -45,7 +45,7 @@ _READ = (ast.Call, ast.Assign, ast.AnnAssign, ast.FunctionDef, ast.ClassDef)
 
 
 class Hint(NamedTuple):
-    """A hint as in the sources; expressions are in braces."""
+    """A hint as in the sources; expressions appear in braces."""
 
     error: str
     text: str

@@ -1,4 +1,4 @@
-"""What the servers promise: their HTTP endpoints, metrics and beans, as lines of docs/interface.txt."""
+"""The interface of the servers: HTTP endpoints, metrics and beans, as lines of docs/interface.txt."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from servlets.application import create_application
 from tests.checkpointer.secondary_support import secondary_config
 from tests.pipeline.sample_report import sample_report
 
-# what a page of the console is made of, for people with a browser
+# files of a console page, which only browsers request
 _PAGES = ("/console/", "/docs/")
 _METHODS = ("GET", "PUT", "POST")
 
@@ -92,7 +92,7 @@ def all_of_servers() -> Iterable[str]:
 
 
 class _CapturedError(Exception):
-    """The end of a construction of which only the application was wanted."""
+    """Ends the construction of a server once its application is known."""
 
 
 def _application(module: ModuleType, make: Callable[[], object]) -> Flask:

@@ -70,7 +70,7 @@ def plan(names: Sequence[str], runs: int, fresh: int, loads: Sequence[int]) -> l
 
 @contextmanager
 def busy(count: int) -> Iterator[list[int]]:
-    """Run so many processes that only use a processor; yield their ids."""
+    """Run this number of processes that only use a processor; yield their ids."""
     command = [sys.executable, "-c", _BUSY.format(parent=os.getpid())]
     processes = [subprocess.Popen(command) for _ in range(count)]
     try:

@@ -1,4 +1,4 @@
-"""Records a case for `tests/recorded`: random work on a real NameNode, and what Hadoop's own tools make of it.
+"""Records a case for `tests/recorded`: random work on a real NameNode, and the output of Hadoop's own tools.
 
 python -m tests.tools.record_case NAME --mode MODE --seed SEED --steps STEPS
 
@@ -37,7 +37,7 @@ _BLOCKS = "blocks through ClientProtocol and DatanodeProtocol with DataNodes tha
 
 
 class NotRecordedError(Exception):
-    """Hadoop made no checkpoint of the recording, or cannot read its own files; the message says why."""
+    """Hadoop made no checkpoint of the recording, or cannot read its own files; the message gives the reason."""
 
 
 def record_case(name: str, mode: str, seed: int, steps: int, folder: Path) -> Path:
@@ -66,7 +66,7 @@ def record_case(name: str, mode: str, seed: int, steps: int, folder: Path) -> Pa
 
 
 def _write(hadoop: Hadoop, recording: Recording, case: Path) -> dict[str, Any]:
-    """Write the case's files and return what case.json says of them."""
+    """Write the case's files and return the content of case.json."""
     storage, txid = storage_before(recording, case.with_name("storage"))
     (storage / "current").rename(case / "before")
     before, after = case / "before", case / "after"
@@ -108,7 +108,7 @@ def _compress(path: Path, content: bytes) -> None:
 
 
 def main() -> int:
-    """Record the case that the command line names; return 1 where there is none to record."""
+    """Record the case that the command line describes; return 1 if no case was recorded."""
     parser = argparse.ArgumentParser(prog="python -m tests.tools.record_case", description=__doc__)
     parser.add_argument("name", help="of the case's folder")
     parser.add_argument("--mode", default="mixed")

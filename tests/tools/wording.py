@@ -1,8 +1,8 @@
 """The wording checker of `make check`: it rejects phrases that the project's writing rules replace.
 
 It reads docstrings, comments and string constants of Python sources, and documents in Markdown. A rule is a regular
-expression with the words to use instead. `CONTRIBUTING.md` has the rules of writing; this file has only those that a
-program can recognise.
+expression with the words to use instead. `CONTRIBUTING.md` has the rules of writing; this file has those that a program
+can recognise.
 
 Usage: python -m tests.tools.wording [PATH...]
 """
