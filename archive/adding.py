@@ -97,7 +97,8 @@ def find_files(directory: Path, edits: Sequence[Path] = (), *, in_progress: bool
     """List `directory/current`.
 
     Args:
-        edits: further directories with `current`, such as shared edits; of equal segments, the first one is read.
+        edits: further directories with `current`, such as shared edits; if a segment exists in several of them, the
+            first copy is read.
 
     Raises:
         ForeignDirectoryError: `directory` belongs to another node than a NameNode.
@@ -332,7 +333,7 @@ class _Addition:
 
 
 def _end_of(segment: EditLogSegment) -> int:
-    """Return the last transaction that a segment in progress has now, the one before its first if it has none."""
+    """Return the present last transaction of a segment in progress; the transaction before its first if it has none."""
     with map_file(segment.path) as content:
         if len(content) < HEADER_SIZE:
             return segment.first - 1
@@ -345,7 +346,7 @@ def _version_values(text: str) -> frozenset[str]:
 
 
 def later_ops(archive: Archive, view: BranchView, txid: int, folder: Path) -> Iterator[EditOp]:
-    """The operations of a branch after `txid`, as far as they follow without a gap."""
+    """The operations of a branch after `txid`, up to the first gap."""
     expected = txid + 1
     for piece in sorted(view.pieces, key=lambda each: (each.record.first, -each.last)):
         if piece.last < expected or piece.record.first > expected:

@@ -75,7 +75,7 @@ def read_audit(paths: Iterable[Path]) -> Iterator[AuditLine]:
 
 
 def parse_audit(line: str) -> AuditLine | None:
-    """Parse a line; None for anything else than an allowed operation."""
+    """Parse a line; return None if it does not record an allowed operation."""
     match = _LINE.match(line)
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""The branch of an archive that the files of a storage directory belong to, by comparing them with what it has.
+"""The branch of an archive to which the files of a storage directory belong, found by comparison.
 
 Only an identifying transaction, or an equal image, proves that both are one history up to it.
 """
@@ -75,7 +75,7 @@ class BranchChoice:
         """Return the branch that the files provably belong to; a new one, and True, if they belong to none.
 
         Args:
-            expected: the branch of other files that are still there; a difference refutes it, and nothing else.
+            expected: the branch of other files that still exist; only a difference refutes it.
         """
         if not self._catalogue.records or not segments:
             return self._catalogue.branches[MAIN], False
@@ -142,7 +142,7 @@ class BranchChoice:
                     overlapping.append(pieces[number])
             compared: list[range] = []
             first_differing: int | None = None
-            # a part within a longer one that could be read proves no more
+            # a part within a longer readable part proves nothing further
             for piece in sorted(overlapping, key=lambda each: each.record.first - each.last):
                 own = range(piece.record.first, piece.last + 1)
                 if any(each.start <= own.start and own.stop <= each.stop for each in compared):

@@ -36,7 +36,7 @@ class NoSuchMomentError(ArchiveError):
 
 
 class CrossingWritersError(ArchiveError):
-    """Another writer published another past in the same branch, or also began the archive; nothing of ours stayed."""
+    """Another writer published another past in the same branch, or also began the archive; our commit was removed."""
 
     def __init__(self, branch: str) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""Archiving of files that grow: each round adds what is new, and costs little if nothing is.
+"""Archiving of files that grow: each round adds the new part, and is cheap without one.
 
 A round that finds another set of files compares them with the archive (`add_files`). The other rounds only read the
 segment in progress after the last archived transaction, and publish what follows as a part. A new part absorbs the
@@ -231,7 +231,7 @@ class ArchiveFollower:
         if self._last_txid(catalogue, branch) == self._next.first - 1:
             return True
         view = view_of(catalogue, branch)
-        # if there are none, what was archived is gone
+        # without any, the archived files no longer exist
         others = [each for each in view.pieces if each.last >= self._next.first]
         with scratch_folder() as scratch:
             for piece in sorted(others, key=lambda each: (each.record.first, each.last)):
@@ -273,7 +273,7 @@ class ArchiveFollower:
         if position is None or known is not self._noted or not alone:
             self._note(published, record.branch)
             return published
-        # nobody else has published, so that not all records have to be read
+        # no other writer has published, so not all records have to be read
         whole = position.restorable_txid == position.last_txid
         restorable = record.last if whole else position.restorable_txid
         self._position = replace(position, last_txid=record.last, restorable_txid=restorable)

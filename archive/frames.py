@@ -4,7 +4,7 @@
     footer      a skippable zstd frame: JSON, the path filter, and the lengths of both
 
 `zstd -d` of such an object gives the file that was archived. The footer has the place and a digest of each frame, so a
-reader can verify and read a part of the object without the rest.
+reader can verify and read a part of the object alone.
 """
 
 from __future__ import annotations

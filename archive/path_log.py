@@ -21,7 +21,7 @@ _FIRST, _LAST = 0, (1 << 63) - 1
 class LogEntry(NamedTuple):
     """A transaction that touched the path under the name `known_as`; `time` in ms since the epoch, 0 if unknown.
 
-    `approximate` means that the transaction has no time of its own, and `time` is that of the one before it.
+    `approximate` means that the transaction records no time, and `time` is that of the previous transaction.
     """
 
     txid: int

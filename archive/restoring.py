@@ -91,7 +91,7 @@ class Restored:
 
 
 class LaterDeletions(NamedTuple):
-    """What deletions after a moment removed, of what existed at that moment.
+    """Inodes that existed at a moment and were deleted later.
 
     The NameNode has queued the blocks of these files for deletion. Times are in ms since the epoch, 0 if unknown.
     """
@@ -339,7 +339,7 @@ def _up_to(segments: Sequence[EditLogSegment], txid: int) -> list[EditLogSegment
 
 
 def _original(names: dict[str, str], path: str) -> str:
-    """Return the path that something had at the moment, given its path after `names` renames."""
+    """Return the path that an inode had at the moment, given its path after `names` renames."""
     for cut in range(len(path), 0, -1):
         if (cut == len(path) or path[cut] == "/") and path[:cut] in names:
             return names[path[:cut]] + path[cut:]

@@ -96,7 +96,7 @@ class Undo:
         self._namespace = namespace
         self._txids = txids
         self._redirects: dict[str, str] = {}
-        # rows of the inodes that operations left out would have removed, and the last inode id at that moment
+        # rows of the inodes that the omitted operations would have removed, and the last inode id at that moment
         self._restored: list[tuple[int, int]] = []
         self.changes: list[UndoChange] = []
 
@@ -194,7 +194,7 @@ class Undo:
                     hint="Restore the state before it with --txid, or leave out the deletion of the file.",
                 )
             self._mark(redirected.path)
-            # blocks and the end of the new file have no place to go
+            # blocks and the end of the new file would have no file
             self._redirects[clean_path(given.path)] = self._free(clean_path(redirected.path), op.txid)
 
     def _mark(self, path: str) -> None:
@@ -227,7 +227,7 @@ class Undo:
         return replace(op, **changes) if changes else op
 
     def _redirected(self, path: str) -> str:
-        """Return where something is now, given its path in the history."""
+        """Return the present path of an inode, given its path in the history."""
         if not self._redirects:
             return path
         clean = clean_path(path)

@@ -1,4 +1,4 @@
-"""Work that a page asks for and that must not hold it up: one run at a time, at most every so many seconds."""
+"""Work that a page requests and must not wait for: one run at a time, with a minimum interval."""
 
 from __future__ import annotations
 

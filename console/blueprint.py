@@ -1,7 +1,7 @@
 """The routes of the console: GET / and further pages, their style and script, and the documents.
 
-All links are relative, so that a proxy may serve the console below any path. Each rendered page is kept for a second:
-however many browsers look, a page costs one rendering a second, and nothing while nobody looks.
+All links are relative, so that a proxy may serve the console below any path. Each rendered page is cached for a second:
+with any number of browsers, a page is rendered at most once a second, and never without a browser.
 """
 
 from __future__ import annotations

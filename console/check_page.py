@@ -28,7 +28,7 @@ class CheckRow:
 
 
 class CheckPage:
-    """Runs the checks in the background while somebody looks at them, at most once a minute."""
+    """Runs the checks in the background while a browser shows them, at most once a minute."""
 
     def __init__(self, run: Callable[[], Sequence[CheckRow]]) -> None:
         self._work = BackgroundWork("checks", run, SECONDS)

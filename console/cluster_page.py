@@ -43,7 +43,7 @@ class PeerAnswer:
     """What a peer answered: its /status, or its beans by their names; `error` is why there is neither.
 
     Attributes:
-        odd: whether it answered something else.
+        odd: whether its answer was unexpected.
     """
 
     peer: Peer
@@ -54,7 +54,7 @@ class PeerAnswer:
 
 
 class ClusterPage:
-    """Page of clusters, each asked in the background while somebody looks, at most every few seconds.
+    """Page of clusters, each queried in the background while a browser shows it, at most every few seconds.
 
     Args:
         clusters: by name, a function that asks all nodes of a cluster within bounds.

@@ -1,4 +1,4 @@
-"""The page of a checkpoint daemon, made of its /status."""
+"""The page of a checkpoint daemon, rendered from its /status."""
 
 from __future__ import annotations
 

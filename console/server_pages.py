@@ -1,4 +1,4 @@
-"""The pages of the other programs, made of their /status: JournalNode, failover controller, NameNode stub."""
+"""The pages of the other programs, rendered from their /status: JournalNode, failover controller, NameNode stub."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def _none() -> Sequence[Panel]:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleSources:
-    """What the page is made of; each function may be called from any thread, and only while somebody looks.
+    """Sources of the page; each function may be called from any thread, and only while a browser shows the page.
 
     Attributes:
         overview: the answer of GET /status, or the page itself.

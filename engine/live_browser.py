@@ -190,7 +190,7 @@ class LiveBrowser:
         return self._at(place, inode_id, name) if inode_id else None
 
     def _at(self, above: LocatedInode, inode_id: int, name: bytes = b"") -> LocatedInode | None:
-        """Return an inode below a place, by its name there unless that is its present one; None if it is missing."""
+        """Return an inode below a place, with its name there if that is not its present name; None if it is missing."""
         inode = self.inode(inode_id) if above.snapshot is None else self.inode_at(inode_id, above.snapshot)
         if inode is None:
             return None
@@ -235,7 +235,7 @@ class LiveBrowser:
         """Return the ids of the present children of a directory by name, without the untouched ones.
 
         Raises:
-            ReadRefusedError: the directory has so many changes that reading them takes long.
+            ReadRefusedError: the directory has too many changes to read them in time.
         """
         tree, table = self.namespace.tree, self.namespace.table
         row = table.row_of.get(directory_id)
@@ -266,7 +266,7 @@ class LiveBrowser:
         return ChildIds(plain[~self.namespace.tree.dropped[self.index.slots_of(plain)]], named)
 
     def children_at(self, directory_id: int, snapshot: int, behind: bytes = b"") -> ChildIds:
-        """Return the children that a directory had at a snapshot; as `children`."""
+        """Return the children that a directory had at a snapshot; otherwise as `children`."""
         changed = self.past.names_at(directory_id, snapshot)
         plain, named = self.children(directory_id, behind)
         if changed:

@@ -1,8 +1,8 @@
 """Sums of a subtree of a warm namespace, as a NameNode counts them (INode.computeContentSummary).
 
 A walk counts directories one after the other, and pauses after a bounded time, so that edits are applied. It continues
-like a NameNode that released its lock: what was counted stays counted, a directory that was removed in between counts
-no further, and the rest is counted as it is by then.
+like a NameNode that released its lock: counted inodes stay counted, a directory that was removed in between counts no
+further, and the others are counted in their state at that time.
 
 A NameNode also counts the inodes in the deleted lists of the directories below, which only snapshots have; a moved
 inode counts at each of its places, and permissions are not checked there

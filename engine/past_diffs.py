@@ -28,14 +28,14 @@ _MAX_ENTRIES = 50_000
 
 
 class PastEntry(NamedTuple):
-    """An entry of a deleted list; `last_snapshot` is that of a name which a renamed inode left, None for others."""
+    """An entry of a deleted list; `last_snapshot` belongs to the old name of a renamed inode, else None."""
 
     inode_id: int
     last_snapshot: int | None = None
 
 
 class DirectoryChange(NamedTuple):
-    """Changes of a directory after a snapshot; `attributes` are those of that time, None if they did not change."""
+    """Changes of a directory after a snapshot; `attributes` are its attributes at the snapshot, None if unchanged."""
 
     snapshot_id: int
     attributes: pb.INodeDirectory | None
@@ -83,7 +83,7 @@ class PastDiffs:
 
         Raises:
             RecordError: the diffs are damaged.
-            ReadRefusedError: they have very many entries.
+            ReadRefusedError: they have too many entries.
         """
         found: list[DirectoryChange] = []
         for change in self._directory_changes(inode_id):

@@ -54,10 +54,10 @@ _TIME_STAMPED: Final = (
     RollingUpgradeFinalizeOp,
 )
 
-# After so many transactions without an identifying one, another run begins.
+# After this number of transactions without an identifying one, another run begins.
 _MAX_OPENING: Final = 4096
 MAX_HISTORY: Final = 1024
-"""Runs that are kept below an image: an idle cluster with hourly checkpoints writes so many in six weeks."""
+"""Limit on the runs kept below an image: an idle cluster with hourly checkpoints writes this number in six weeks."""
 _JSON_NAMES: Final = {"opening_end": "upto", "identifying": "telling"}
 """Names of fields in `provenance.json` where they differ."""
 

@@ -65,7 +65,8 @@ def warm_up(*, first: bool = False, compiled: Callable[[int], None] | None = Non
         image = folder / image_name(_FIRST - 1)
         image.write_bytes(_image())
         md5_path(image).write_bytes(format_md5(md5_of_file(image), image.name))
-        # Each merge continues with the image of the one before: snapshots, compression, another layout, sub-sections.
+        # Each merge continues with the image of the previous merge: snapshots, compression, another layout,
+        # sub-sections.
         for step in _steps()[: 1 if first else None]:
             image = _merge(folder, image, step, reads=not first)
             if not first:
@@ -100,7 +101,7 @@ class _Compilations(Listener):
 
 @dataclass(frozen=True, slots=True)
 class _WarmUpStep:
-    """Edits in the layout of the image before, and settings of the next image; None keeps a setting."""
+    """Edits in the layout of the previous image, and settings of the next image; None keeps a setting."""
 
     edits: list[ops.EditOp]
     layout: int = _LAYOUT

@@ -102,7 +102,7 @@ class HealthMonitor:
             try:
                 self._heard(report)
             except Exception:
-                # the thread must survive: without it, the NameNode's health would go unwatched and unreported
+                # the thread must survive: without it, the NameNode's health would not be monitored
                 _LOG.exception("a fault of the controller itself; the health checks continue")
             if report.health not in (NameNodeHealth.HEALTHY, before):
                 self._fetch_stacks()

@@ -1,7 +1,7 @@
 """Files mapped for reading. A file that shrinks while it is read causes an error, not the death of the process.
 
 Reading a mapped page beyond the end of a file raises SIGBUS. The handler here maps zeros in its place and records the
-offset. Readers call `check_whole` before they rely on what they read. Normal reads cost nothing extra.
+offset. Readers call `check_whole` before they rely on what they read. Normal reads have no additional cost.
 """
 
 from __future__ import annotations

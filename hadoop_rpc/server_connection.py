@@ -93,11 +93,11 @@ class RpcChannel(Channel):
         # a handler processes login data; the protection after the login
         self._logging_in = False
         self._protection = ""
-        # the peer sends no more; we send no more; the socket is closed
+        # the peer has ended its side; we have ended ours; the socket is closed
         self._read_all = False
         self._sent_all = False
         self._closed = False
-        # since when the peer owes the rest of a frame or has an unread answer, and the bytes moved since
+        # start of a partly received frame or of an unread answer, and the bytes transferred since
         self._owing_since: float | None = None
         self._moved = 0
 

@@ -65,8 +65,8 @@ class ArrayAllocator:
         """Return an array of zeros.
 
         Raises:
-            ImageStorageError: the array goes into a file, and the disk is full.
-            MemoryError: the array goes into memory, and memory is short.
+            ImageStorageError: the array belongs in a file, and the disk is full.
+            MemoryError: the array belongs in memory, and memory is short.
         """
         size = math.prod(shape) if isinstance(shape, tuple) else shape
         wanted = np.dtype(dtype)

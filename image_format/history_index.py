@@ -82,8 +82,8 @@ class HistoryIndex(HistorySections):
         return int(older_diffs(self._buffer, *span, index.ids, index.slots, index.offsets, self._records, snapshots))
 
     def holders(self) -> Ids:
-        """By number: id of the directory that has the reference as a child, or minus the id of the owner of
-        the diffs that have it as deleted; 0 where nobody has it.
+        """By number: id of the directory that has the reference as a child, or the negative id of the owner of the
+        diffs that list it as deleted; 0 if it is unused.
         """
         held = np.zeros(self.reference_count, np.int64)
         if not directory_holders(self._directories, held):

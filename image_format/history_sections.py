@@ -66,7 +66,7 @@ def _doubled(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 class HistorySections:
-    """What SNAPSHOT_DIFF and INODE_REFERENCE say without the rest of the image.
+    """Facts of SNAPSHOT_DIFF and INODE_REFERENCE that need no other section.
 
     Args:
         diffs, references: the sections; None for an absent one.

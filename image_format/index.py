@@ -386,5 +386,5 @@ class ImageIndex:
         return found
 
     def forget_directory(self, directory_id: int) -> None:
-        """Nobody asks for the directory's entry again."""
+        """The directory's entry is not read again."""
         self._children.pop(directory_id, None)

@@ -1,4 +1,4 @@
-"""The arrays that an index over an fsimage is made of: scanned once, kept in a folder for others where that pays."""
+"""The arrays of an index over an fsimage: scanned once, and stored in a folder for other processes if worthwhile."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def _ids(old: IndexArrays, kept: npt.NDArray[np.bool_], added: Ids) -> tuple[Pac
     ids = Packed.joined(chain(kept_ids(), [added]), size, ArrayAllocator())
     slots[count:] = np.arange(count, size)
     if bool(np.all(slots[1:] > slots[:-1])):
-        # what stood out of order is gone
+        # entries that were out of order no longer exist
         slots = slots[:0]
     return ids, slots
 

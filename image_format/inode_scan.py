@@ -40,7 +40,7 @@ class InodeRecords(NamedTuple):
         ids: of each record, in the order of the section.
         offsets: of each record in the section.
         limited: numbers of the records of directories with storage type quotas, ascending.
-        ascending: whether each id is greater than the one before it.
+        ascending: whether each id is greater than the previous id.
     """
 
     ids: Packed
@@ -107,8 +107,8 @@ class _Reached(NamedTuple):
     Attributes:
         number, position: of the first record behind it.
         ids, offsets: of the records before that one which do not fill a block of a column yet.
-        last_id: of the record before, 0 for none.
-        ascending: whether each id so far is greater than the one before it.
+        last_id: of the previous record, 0 for none.
+        ascending: whether each id so far is greater than the previous id.
     """
 
     number: int
@@ -141,7 +141,7 @@ class _Scan:
     """One scan.
 
     Records follow each other with no mark where one begins, so a thread guesses where the first one of its piece does.
-    What it found counts where the piece before ends just there; else it walks the piece again.
+    Its result is valid if the previous piece ends at the same position; otherwise the piece is scanned again.
     """
 
     def __init__(self, image: ImageFile, allocator: ArrayAllocator) -> None:
@@ -161,7 +161,7 @@ class _Scan:
         """Walk the records that begin in a piece.
 
         Args:
-            before: of the piece before, which was begun earlier; None for the first one.
+            before: of the previous piece, which began earlier; None for the first one.
         """
         first = self.begin.position + number * PIECE
         stop = min(first + PIECE, self._buffer.size)
@@ -192,7 +192,7 @@ class _Scan:
         return _Found(ids, offsets, behind - BLOCK, limited[:limited_count] - BLOCK, end, damaged)
 
     def _pack(self, found: _Found, reached: _Reached) -> _Reached:
-        """Pack what fills blocks together with what the piece before left; the rest is left to the next one."""
+        """Pack whole blocks, with the remainder of the previous piece; leave the new remainder to the next."""
         left = reached.ids.size
         taken = slice(BLOCK - left, BLOCK + found.rows)
         ids, offsets = found.ids[taken], found.offsets[taken]

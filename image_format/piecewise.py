@@ -125,7 +125,7 @@ _BLOCK = 64 * 1024
 
 
 class _DeflateFormat:
-    """Raw deflate: each piece ends at a byte and may refer to the last 32 KiB of the piece before."""
+    """Raw deflate: each piece ends at a byte boundary and may refer to the last 32 KiB of the previous piece."""
 
     piece_size = 512 * 1024
 

@@ -86,7 +86,7 @@ class StringTable:
         """Return the serial of a string, which is appended if it is missing.
 
         Raises:
-            RecordError: the table is full, or has no map of that kind.
+            RecordError: the table is full, or has no map for that kind of string.
         """
         space = self._space(kind)
         serial = self._serials.get((space, text))

@@ -150,7 +150,7 @@ class SectionWriter:
         """Append bytes to the section.
 
         Raises:
-            RecordError: the section is to be cut, and the bytes are not records of it.
+            RecordError: the section must be cut, but its bytes are not valid records.
         """
         start = 0
         view = memoryview(buffer)

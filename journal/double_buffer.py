@@ -4,9 +4,9 @@
     swap     makes the filling half the flushing one; an empty half fills. Refused while a half is flushing.
     flushed  drops the flushing half, which is now durable.
 
-Flushing half and filling half are consecutive without a gap, because a half begins where the one before ends.
-So each record is in exactly one of them, and txids are flushed in order. A half whose flush failed stays the flushing
-one for good: `swap` stays refused, and `durable_txid` never passes that half.
+Flushing half and filling half are consecutive without a gap, because a half begins where the previous half ends.
+So each record is in exactly one of them, and txids are flushed in order. A half whose flush failed remains the flushing
+half: `swap` stays refused, and `durable_txid` never passes that half.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class GroupCommit:
     def patience(self) -> float:
         """Seconds that a flush may wait for more writers: half of the time of the flush before.
 
-        0 if there seems to be one writer only, with at most one transaction in this batch and in the one before.
+        0 if there seems to be only one writer, with at most one transaction in this batch and in the previous one.
         """
         return self._last_sync / 2 if max(self._metrics.last_batch, self._buffer.count) > 1 else 0.0
 

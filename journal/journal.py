@@ -34,7 +34,7 @@ class SegmentWriter(Protocol):
     def first_txid(self) -> int: ...
 
     def append(self, batch: RecordBatch) -> None:
-        """Make `batch` durable. The first batch begins at `first_txid`, each other batch after the one before.
+        """Make `batch` durable. The first batch begins at `first_txid`, and each batch continues the previous one.
 
         Raises:
             JournalError: the batch may not be durable.

@@ -188,7 +188,7 @@ class PrimitiveReader:
         return value
 
     def count(self, size: int, smallest: int, what: str) -> int:
-        """Return `size` if so many elements of at least `smallest` bytes each can follow."""
+        """Return `size` if the input has room for that many elements of at least `smallest` bytes each."""
         if size < 0 or size * smallest > self.limit - self.position:
             raise CorruptOpError(f"{size} {what} do not fit in the {self.limit - self.position} bytes left")
         return size

@@ -115,7 +115,7 @@ def read_log(chain: Iterable[ReadableSegment], from_txid: int) -> Iterator[EditO
     """Yield the operations of `chain`, a result of `Journal.segments`, in one sequence from `from_txid` on.
 
     Raises:
-        TransactionGapError: a segment does not continue the one before.
+        TransactionGapError: a segment does not continue the previous one.
         JournalError: a segment cannot be read.
     """
     expected = from_txid

@@ -125,7 +125,7 @@ class SegmentTransactions:
 
     Raises (during iteration):
         JournalError: see `read_ops`.
-        TransactionGapError: a segment does not continue the one before.
+        TransactionGapError: a segment does not continue the previous one.
         OSError: a file cannot be read.
     """
 

@@ -46,7 +46,7 @@ class JournalCounters:
 
 @dataclass(frozen=True, slots=True)
 class SyncSummary:
-    """Syncs of a window: their number, and by percentage, the duration that so many percent did not exceed."""
+    """Syncs of a window: their number, and percentiles of their duration."""
 
     count: int
     seconds: Mapping[int, float]

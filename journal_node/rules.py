@@ -133,7 +133,7 @@ def admit_write(now: Epochs, request: RequestInfo) -> WriterAdmission:
 
 
 def check_size(count: int, size: int) -> None:
-    """Raise IllegalArgumentRemoteError if `size` bytes are too few for so many transactions."""
+    """Raise IllegalArgumentRemoteError if `size` bytes are too few for the number of transactions."""
     if not _MIN_OP_SIZE * count <= size:
         raise IllegalArgumentRemoteError(f"{size} bytes are too few for {count} transactions")
 

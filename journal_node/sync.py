@@ -52,7 +52,7 @@ class SyncThread:
         self._stopping.set()
 
     def join(self, seconds: float) -> None:
-        """Wait for the end, at most so many seconds."""
+        """Wait for the end, at most the given seconds."""
         self._thread.join(seconds)
 
     def _run(self) -> None:

@@ -102,7 +102,7 @@ def _write(folder: Path, values: Mapping[str, object], core: Mapping[str, object
 
 # ---- two stubs with failover controllers -----------------------------------------------------------------------
 
-# like a power switch: the process is gone when the script ends
+# like a power switch: the process has ended when the script ends
 _FENCE = """\
 #!/bin/bash
 echo "$target_namenodeid is fenced" >> {log}

@@ -1,14 +1,14 @@
 """`make demo-ha`: two NameNode stubs fail over automatically while clients write.
 
 ZooKeeper, three JournalNodes, two stubs and their failover controllers run as processes of this machine. Clients create
-directories by RPC as HDFS clients do: if a NameNode is not active or gone, they call the other one. They record which
-directories were acknowledged. Then the active NameNode is killed, hangs, is lost with its controller, and is asked to
-hand over. After each step, all acknowledged directories must exist in the new active NameNode, and only one NameNode is
-active.
+directories by RPC as HDFS clients do: if a NameNode is not active or has stopped, they call the other one. They record
+which directories were acknowledged. Then the active NameNode is killed, hangs, is lost with its controller, and is
+asked to hand over. After each step, all acknowledged directories must exist in the new active NameNode, and only one
+NameNode is active.
 
 On a busy machine a NameNode may miss its answer deadline, or a controller its session. The pair then fails over on its
-own, and the fenced NameNode is gone. So every step first waits for one active and one standby, and fenced processes are
-restarted.
+own, and the fenced NameNode has ended. So every step first waits for one active and one standby, and fenced processes
+are restarted.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class AlarmKind:
     Attributes:
         title: what is wrong, in a few words.
         section: anchor of the section of docs/operations.md that says what to do.
-        pages: whether somebody should be woken up.
+        pages: whether the alarm should wake an operator up.
     """
 
     name: str

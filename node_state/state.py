@@ -101,7 +101,7 @@ class JournalNodeState:
     Attributes:
         answers: whether it answered the last query, None before the first; `fault` says why not.
         last_txid: newest transaction that it reported, -1 for none.
-        lag_transactions: how far that is behind the other nodes, None if it reported none.
+        lag_transactions: transactions that it lacks compared with the other nodes, None if it reported none.
     """
 
     address: str

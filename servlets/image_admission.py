@@ -130,7 +130,7 @@ class ImageAdmission:
         """Return the namespace of this side if it matches `theirs` (`layout:namespaceID:cTime:clusterID`).
 
         Raises:
-            StorageMismatchError: it is another one, or there is none yet.
+            StorageMismatchError: it is another namespace, or the storage has none yet.
         """
         info = self.namespace()
         if theirs != info.colon_string():

@@ -36,7 +36,7 @@ class FetchOptions:
     Attributes:
         txid: of the image; None means the newest.
         keep: number of images to keep, 0 for all.
-        deep: check every record of the image before it is stored.
+        deep: check every record of the image before storing it.
         user: the name that the NameNode's RPC server sees.
     """
 

@@ -41,7 +41,7 @@ class _Problem(NamedTuple):
 def check_storage(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     """Check that every directory works, that all agree, and that the newest image is intact.
 
-    The hint is that of the worst problem, of the first of equal ones.
+    The hint is that of the worst problem; among equally bad ones, the first counts.
     """
     broken, broken_edits = _broken(facts.directories), _broken(facts.edits_directories)
     new = [each for each in facts.directories if each not in broken and _is_new(each)]

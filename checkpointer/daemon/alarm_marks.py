@@ -72,7 +72,7 @@ class _AlarmMarks(Generic[M]):
     def _put(self, kind: str, made: M) -> None:
         with self._writing:
             paths = self._paths()
-            # A directory that was away may have marks of its own. The end of a mark is kept too: another directory
+            # A directory that was unavailable may have other marks. The end of a mark is kept too: another directory
             # may still have its beginning.
             marks = {**_latest([self._marks or {}, *map(self._read, paths)]), kind: made}
             self._store(paths, marks)
@@ -213,7 +213,7 @@ class AlarmAcknowledgements(_AlarmMarks[AlarmAcknowledgement]):
                 elif now - self._raised_at.setdefault(kind, now) >= _ENDED_SECONDS:
                     del self._raised_at[kind]
                     ended = replace(each, until=self._wall())
-                    # also if no directory keeps it: an alarm that begins now is another one
+                    # also if no directory stores it: an alarm that begins now is a new one
                     self._publish({**(self._marks or {}), kind: ended})
                     _LOG.info("alarms of the kind %s have ended, and so has their acknowledgement", kind)
                     self._put(kind, ended)

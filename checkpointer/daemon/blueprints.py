@@ -68,7 +68,8 @@ def daemon_blueprints(
     questions: ConsoleQuestions | None = None,
     live: LiveNamespace | None = None,
 ) -> list[Blueprint]:
-    """Return all blueprints of a daemon that runs `role`; `limits` bound what it serves, `access` decides to whom.
+    """Return all blueprints of a daemon that runs `role`; `limits` bounds its responses, `access` decides who gets
+    them.
 
     Args:
         guard: which hosts may request changes.

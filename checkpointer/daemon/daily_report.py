@@ -1,8 +1,8 @@
 """Makes a report of the first image of each day (UTC), in a process of its own that no checkpoint waits for.
 
-The process has a low priority and limited memory. The folder is the state: a day with a complete report gets no other
-one, also after a restart. Only the reporter's thread uses the folder, since its file system may hang. A failure stays
-until a report succeeds; a checkpoint an hour later retries.
+The process has a low priority and limited memory. The folder is the state: a day gets only one complete report, also
+after a restart. Only the reporter's thread uses the folder, since its file system may hang. A failure stays until a
+report succeeds; a checkpoint an hour later retries.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class DailyReporter:
         return self._kept
 
     def renew(self, role: CheckpointRole) -> None:
-        """List the reports anew."""
+        """Refresh the list of reports."""
         self._children.offer(partial(self._task, role))
 
     def offer(self, role: CheckpointRole) -> None:

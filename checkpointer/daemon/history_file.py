@@ -91,7 +91,7 @@ class HistoryFile:
             return self._sorted
 
     def _read(self, path: Path, before: Mapping[tuple[int, int], _ReadPart]) -> bool:
-        """Read what was appended to a file; return whether there was something."""
+        """Read the lines appended to a file since the last call; return whether there were any."""
         try:
             with path.open("rb") as file:
                 status = os.fstat(file.fileno())

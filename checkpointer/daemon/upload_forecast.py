@@ -95,7 +95,7 @@ class UploadForecast:
         return max((each.last_at or 0.0 for each in known if each.state != "standby"), default=None)
 
     def remember(self) -> None:
-        """Note that the NameNodes' present images are not the work of another daemon."""
+        """Record that the NameNodes' present images do not come from another daemon."""
         with self._lock:
             self._own = dict(self._last)
 

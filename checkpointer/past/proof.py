@@ -1,7 +1,7 @@
 """Proof that applied transactions belong to the NameNode's present past, by comparison with what a witness has.
 
-docs/lost-past.md has the theory. In short: one writer writes a segment in one go. So two segments with the same first
-transactions, one of them identifying, are equal as far as both reach.
+docs/lost-past.md has the theory. In short: one writer writes a segment without interruption. So two segments with the
+same first transactions, one of them identifying, are equal as far as both reach.
 """
 
 from __future__ import annotations
@@ -142,7 +142,8 @@ def prove(
         if runs and image.txid < runs[0].first - 1:
             break
         if runs and image.txid > runs[-1].last:
-            # it says nothing of what was applied, for example if it is damaged and an older image was loaded
+            # it does not show which transactions were applied, for example if it is damaged and an older image was
+            # loaded
             continue
         behind = [verdict for run, verdict in zip(runs, found, strict=True) if run.last > image.txid]
         if not all(verdict.holds for verdict in behind):
@@ -275,8 +276,8 @@ def _missing(case: _RunInWitness, witness: Witness, *, deep: bool) -> PastVerdic
 def _only_begins(case: _RunInWitness, witness: Witness) -> bool:
     """Return whether the run consists of START_LOG_SEGMENT after a finalized segment.
 
-    That transaction follows every finalized segment. JournalNodes show it only once the next transaction tells them
-    that it is committed.
+    That transaction follows every finalized segment. JournalNodes show it only after the next transaction, which
+    reports it as committed.
     """
     run = case.run
     if not run.starts or run.ends or not 1 < run.first == run.last:
@@ -331,7 +332,7 @@ def _range(segment: ReadableSegment) -> str:
 
 
 def contradiction(image_txid: int, local: Iterable[EditLogSegment], logs: Iterable[RemoteEditLog]) -> str:
-    """Return what of our segments and image cannot belong to the past that the NameNode's `logs` show, "" if nothing.
+    """Return which of our segments or which image cannot belong to the past in the NameNode's `logs`, "" if all can.
 
     A finalized segment of ours may be the beginning of the NameNode's. Segments that the NameNode has purged prove
     nothing.

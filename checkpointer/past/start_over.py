@@ -57,7 +57,7 @@ class StartOverLimiter:
             )
 
     def started_over(self, txid: int) -> None:
-        """Note that the node holds the image at `txid` and nothing else."""
+        """Record that the node has only the image at `txid`."""
         self._txid = txid
         self._failures += 1
         self._next = self._clock() + _BACK_OFF.wait(self._failures)

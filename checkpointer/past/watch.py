@@ -1,9 +1,9 @@
 """Watch over a node's state, which must belong to its NameNode's present past.
 
-The watch covers what the node applied and what its images were made of. The state is proven (compared with the
-NameNode's edits and found equal), unknown (nobody could be asked) or lost. It is unknown after an image is loaded, and
-each applied edit is unknown until it is compared. A comparison of segment bounds keeps the state proven only while
-nothing else changed. Before an image is made or offered, contents are compared.
+The watch covers the transactions that the node applied and those in its images. The state is proven (compared with the
+NameNode's edits and found equal), unknown (no NameNode or journal answered) or lost. It is unknown after an image is
+loaded, and each applied edit is unknown until it is compared. A comparison of segment bounds keeps the state proven
+only while nothing else changed. Before an image is made or offered, contents are compared.
 
 An image that was not made here gets a provenance when it is fetched, loaded or found at the NameNode: the NameNode's
 process, and the edits that end with the image. These prove the image after the NameNode has purged it, but nothing that
@@ -184,7 +184,7 @@ class PastWatch:
         )
 
     def _is_of_process(self, image: ImageId, witness: Witness) -> bool:
-        """Return whether the process stored with an image is that of the active NameNode, so that its past has it."""
+        """Return whether the process stored with an image is the active NameNode's, whose past then has the image."""
         provenance = self._provenances.of(image.md5)
         return provenance is not None and provenance.life is not None and witness.active_life() == provenance.life
 

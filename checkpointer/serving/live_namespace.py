@@ -78,7 +78,7 @@ class LiveNamespace:
 
     def admit(self) -> Callable[[], None]:
         if not self._readers.acquire(blocking=False):
-            raise _retriable(f"{MAX_READERS} requests are answered at this moment; repeat the request")
+            raise _retriable(f"{MAX_READERS} requests are being answered already; repeat the request")
         return self._readers.release
 
     @contextmanager
@@ -123,7 +123,7 @@ class LiveNamespace:
             if is_long:
                 return
             if not self._long.acquire(blocking=False):
-                raise _retriable(f"{MAX_LONG} requests that take long are answered at this moment; repeat the request")
+                raise _retriable(f"{MAX_LONG} long requests are being answered already; repeat the request")
             inside.callback(self._long.release)
             is_long = True
 

@@ -23,7 +23,7 @@ def require_space(roots: Sequence[Path], image: Path | None) -> None:
     """Check that one of the storage directories `roots` is writable and has space for an image as large as `image`.
 
     Raises:
-        StorageError: none of them is.
+        StorageError: no directory is.
     """
     if problem := space_shortage(roots, image):
         raise StorageError(problem, hint=SPACE_HINT)

@@ -95,7 +95,7 @@ class CreatedLists:
 
         Raises:
             InconsistentNamespaceError: the diff has an older reference to the inode, or a link itself while its
-                directory has a reference; as `report_stop`.
+                directory has a reference; see `report_stop`.
         """
         directory, name = int(self._table.parent[row]), self._table.name(row)
         if self._table.kind[row] == SYMLINK and self._references.hub(row) is not None:
@@ -157,7 +157,7 @@ class CreatedLists:
         Changes that contradict the present children count as never recorded.
 
         Raises:
-            InconsistentNamespaceError: a created child is missing, or a deleted one exists; as `report_stop`.
+            InconsistentNamespaceError: a created child is missing, or a deleted one exists; see `report_stop`.
         """
         since = DirectoryDiff(snapshot_id, 0)
         diffs = self._diffs.of_directory(directory)

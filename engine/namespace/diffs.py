@@ -111,7 +111,7 @@ class DirectoryDiff:
         self.created[name] = stray
 
     def delete(self, name: bytes, node: Node) -> Node | None:
-        """Record that a child leaves. A child that came after the snapshot leaves no trace, and is returned."""
+        """Record that a child leaves. A child that was created after the snapshot leaves no trace, and is returned."""
         if name in self.created:
             stray = self.created.pop(name)
             return node if stray is None else stray
@@ -132,7 +132,7 @@ class DirectoryDiff:
         """Add the changes of the next diff to this one (Diff.combinePosterior).
 
         Args:
-            trashed: called with each node that came after this snapshot and left before the next.
+            trashed: called with each node that was created after this snapshot and removed before the next.
             stops: called with each name that leaves twice: a NameNode stops there.
         """
         if not later.deleted:
@@ -152,7 +152,7 @@ class DirectoryDiff:
             if gone is None:
                 self.create(name, later.created[name])
             elif name not in later.created and name in self.deleted and name not in self.created:
-                # One of them came in between, under another name.
+                # One of them was created in between, under another name.
                 if stops is not None:
                     stops(name)
                 self.forget_stray(gone)

@@ -128,7 +128,7 @@ class History:
         """Make an inode the child `name` of a directory that has none of that name (INodeDirectory.addChild).
 
         Raises:
-            InconsistentNamespaceError: a ghost has that name in the created list; as `report_stop`.
+            InconsistentNamespaceError: a ghost has that name in the created list; see `report_stop`.
         """
         if self.lookup.in_latest(directory, latest):
             diff = self.directory_diff(directory, latest)

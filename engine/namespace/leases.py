@@ -41,7 +41,7 @@ class LeasePaths:
     A NameNode 2.7 keeps leases by path, as operations spell it (LeaseManager.sortedLeasesByPath), and edits these texts
     at renames and closes. A path with a trailing slash becomes another path when a directory above is renamed, and an
     invalid one where slashes meet. When an image is written, each path is resolved; a path that does not lead to an
-    open file is left out. It is kept all the same, as in a NameNode: a file that is opened there later is listed by it.
+    open file is left out. It is kept nevertheless, as in a NameNode: it lists a file that is opened there later.
     While any path is kept, the plain functions replay closes, renames and removals instead of kernels.
     """
 

@@ -1,4 +1,4 @@
-"""Children by directory and name, as far as they were looked up, in a table that kernels share."""
+"""Children by directory and name, after their first lookup, in a table that kernels share."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class ChildLinks:
         yield from reversed(found)
 
     def rows(self, directory: int) -> Iterator[int]:
-        """Yield the rows of children that the links of a directory have, in no order."""
+        """Yield the rows of children in the links of a directory, unordered."""
         following = self.links["next"]
         number = self._table.rows["first_link"].item(directory)
         while number:

@@ -1,4 +1,4 @@
-"""Deletion with snapshots: what disappears for good, and what the remaining snapshots no longer need."""
+"""Deletion with snapshots: what is removed permanently, and what the remaining snapshots no longer need."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ class Reclaimer(FileReclaimer):
                     self._destroy_dst_subtree(child, snapshot, prior)
 
     def _report_stop(self, row: int, what: str) -> None:
-        """Report an inode at which a NameNode stops when it replays the same edits; nothing of it is dropped.
+        """Report an inode at which a NameNode stops when it replays the same edits; the inode is kept completely.
 
         Raises:
             InconsistentNamespaceError: the healing mode is not `HEAL`.
@@ -289,7 +289,7 @@ class Reclaimer(FileReclaimer):
     # ---- directories ---------------------------------------------------------------------------------------
 
     def _remove_diff(self, row: int, diffs: DirectoryDiffs, snapshot: int, prior: int) -> DirectoryDiff | None:
-        """Delete and return the diff of a snapshot; the diff before takes over its changes."""
+        """Delete and return the diff of a snapshot; the previous diff receives its changes."""
         self._diffs.touch(row)
         removed, earlier = diffs.remove_diff(snapshot, prior) or (None, None)
         self._diffs.note(row, prior if diffs.any else NO_SNAPSHOT)
@@ -477,7 +477,7 @@ class Reclaimer(FileReclaimer):
                 queue.extend((child, False) for child in self._kept_children(row, prior))
 
     def _kept_children(self, row: int, prior: int) -> list[Node]:
-        """Destroy what came after `prior` into a deleted directory; return the children that `prior` still has."""
+        """Destroy children that a deleted directory got after `prior`; return the children that `prior` still has."""
         diffs = self._diffs.of_directory(row)
         at_prior = None if diffs is None else diffs.of(prior)
         if at_prior is not None:

@@ -133,7 +133,7 @@ class FileReclaimer(ABC):
         self._cut_blocks(row, kept)
 
     def remove_file_diff(self, row: int, diffs: FileDiffs, snapshot: int, prior: int) -> None:
-        """Delete the diff of a snapshot; the diff before takes over its blocks."""
+        """Delete the diff of a snapshot; the previous diff receives its blocks."""
         self._diffs.touch(row)
         taken = diffs.remove_diff(snapshot, prior)
         if taken is None:

@@ -232,7 +232,7 @@ class Tree:
         return row == ancestor
 
     def children(self, directory: int) -> Iterator[tuple[bytes, int]]:
-        """Yield (name, row) of every child, in no order; loads all children."""
+        """Yield (name, row) of every child, unordered; loads all children."""
         yield from self._children(directory, None)
 
     def misplaced(self, directory: int) -> dict[bytes, WithName]:
@@ -387,7 +387,7 @@ class Tree:
     # ---- removal -------------------------------------------------------------------------------------------
 
     def drop(self, row: int) -> None:
-        """Remove an inode for good; everything below it must be removed before, see also `drop_untouched`."""
+        """Remove an inode permanently; everything below it must be removed first, see also `drop_untouched`."""
         slot = int(self.table.slot[row])
         self.table.flags[row] |= DROPPED
         self.inode_count -= row not in self._unmapped

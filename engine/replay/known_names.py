@@ -24,7 +24,7 @@ _KINDS: Final = (KNOWN_USER, StringKind.USER), (KNOWN_GROUP, StringKind.GROUP)
 
 
 class KnownNames:
-    """Names of a string table; at first all that it has.
+    """Names of a string table; initially all of its entries.
 
     Attributes:
         table: the names, with users and groups apart.

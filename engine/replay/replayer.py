@@ -105,7 +105,7 @@ class _Budget:
         self._left = size
 
     def take(self, size: int) -> bool:
-        """Take `size` bytes if so many are left; return whether they were."""
+        """Take `size` bytes if available; return whether they were."""
         enough = size <= self._left
         if enough:
             self._left -= size

@@ -258,9 +258,9 @@ def _has_only_known(buf, pos, end, ids, slots, offsets, inodes):
 def older_diffs(buf, start, end, ids, slots, offsets, inodes, snapshots):
     """Return the offset of the diffs after the newest one in a directory's entry, -1 if they are not plain.
 
-    Plain diffs are each of an older snapshot than the one before. None has a copy with `_has_quota_only`, or a field
-    that this version does not know, also in its copy. A diff of a snapshot's root needs its snapshot. Deleted lists
-    have only files and directories of the image, and created lists only names.
+    Each plain diff belongs to an older snapshot than the previous diff. None has a copy with `_has_quota_only`, or a
+    field that this version does not know, also in its copy. A diff of a snapshot's root needs its snapshot. Deleted
+    lists have only files and directories of the image, and created lists only names.
 
     Args:
         start, end: of the entry, with its diffs.

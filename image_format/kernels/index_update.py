@@ -10,10 +10,10 @@ def shift_offsets(offsets, cuts, spans, cut, shift, kept, out):
     """Shift the offsets of the records of a section by its cuts.
 
     Args:
-        offsets: of old records, ascending; earlier calls got the offsets before them.
+        offsets: of old records, ascending; they continue those of earlier calls.
         cuts: rows of (start, end) in the old section, ascending; each has whole records.
         spans: a row of (start, end) for each cut: its replacement, no or one record.
-        cut, shift: result of the call before; at first 0 and the common shift of all records.
+        cut, shift: result of the previous call; initially 0 and the common shift of all records.
         kept: result, whether each record still exists; out: result, offsets of those that do.
 
     Returns:

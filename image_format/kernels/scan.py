@@ -200,7 +200,7 @@ def scan_directories(buf, pos, ids, offsets, count):
 
 @lean_kernel
 def strictly_increasing(ids):
-    """Return whether each id is greater than the one before it."""
+    """Return whether each id is greater than the previous id."""
     size = ids.size
     start = 1
     while start < size:

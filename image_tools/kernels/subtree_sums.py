@@ -178,7 +178,7 @@ def sum_below(
         ids, slots, offsets, inodes: of `IndexArrays`, and INODE.
         owners: ascending ids of the inodes that are not counted.
         known: `slots` of an `IdTable` whose inodes are left out; empty if no directory has one.
-        stack: ids of directories, of which `used` wait; every other one is replaced.
+        stack: ids of directories, of which `used` are pending; later entries are overwritten.
         most: inodes to count, about.
         odd: result, ids of inodes that were met: owners, and inverted those of directories with references, or with
             more than `MAX_ENTRY` bytes, which are not read.

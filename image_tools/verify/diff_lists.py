@@ -267,7 +267,8 @@ class DiffListCheck:
                 if lists.inodes.kinds[at] != SYMLINK:
                     self._add("diff-deleted-twice", text, inode_id)
                     if lists.directories.owner[at] == slot:
-                        # The child is also in the created list; both entries go, or the snapshot would lose the child.
+                        # The child is also in the created list; both entries are removed, or the snapshot would lose
+                        # the child.
                         self._never_left.add(lists.inodes.name(at))
                     continue
                 # A copy of a symlink shares its record, and a NameNode loads it.

@@ -7,9 +7,9 @@ A link to a bookie is connecting, open, or gone. Requests wait in it from the be
     gone      refused, broken, damaged, or a request timed out: all requests of the link fail. The next request makes a
               new link.
 
-What can never happen, and why: a late answer counts for a later request, because the link is gone with the first late
-one. An outcome comes twice, or never: a request leaves the link's list with its outcome, and the thread checks all
-lists in short intervals. Callbacks run on the thread only, without a lock.
+What can never happen, and why: a late answer counts for a later request, because the first late answer ends the link.
+An outcome comes twice, or never: a request leaves the link's list with its outcome, and the thread checks all lists in
+short intervals. Callbacks run on the thread only, without a lock.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ OVER = frozenset({ResultCode.FENCED, ResultCode.UNAUTHORIZED})
 """Answers to an ADD that end its writer."""
 
 Choose = Callable[[Sequence[str], int], list[str]]
-"""Chooses so many different bookies."""
+"""Chooses the given number of different bookies."""
 
 
 def write_set(entry_id: int, metadata: LedgerMetadata) -> tuple[int, ...]:
@@ -29,9 +29,8 @@ def write_set(entry_id: int, metadata: LedgerMetadata) -> tuple[int, ...]:
 def is_covered(known: Collection[int], metadata: LedgerMetadata) -> bool:
     """Whether an acknowledgement needs at least one of the bookies at the indexes `known`.
 
-    An entry is on a window of successive indexes. Of each window, so many have to be known that the others are too few
-    to
-    acknowledge it.
+    An entry is on a window of successive indexes. Of each window, enough bookies must be known that the others are too
+    few to acknowledge it.
     """
     return all(
         sum(index not in known for index in write_set(start, metadata)) < metadata.ack_quorum
@@ -40,7 +39,7 @@ def is_covered(known: Collection[int], metadata: LedgerMetadata) -> bool:
 
 
 def is_absent(negative: int, metadata: LedgerMetadata) -> bool:
-    """Whether so many fenced bookies without an entry prove that it was never acknowledged."""
+    """Whether this number of fenced bookies without an entry proves that it was never acknowledged."""
     return negative > metadata.write_quorum - metadata.ack_quorum
 
 

@@ -17,12 +17,11 @@ It is open, closing, closed, or has failed for good.
 What can never happen, and why:
 
 - A lost acknowledged entry: its ack quorum has it on disk, and a recovery asks enough bookies to reach one of them.
-- An entry acknowledged after a recovery has passed it: the recovery fenced so many bookies that the rest is not a
-  quorum, and the first FENCED answer ends the writer, whatever the others answer.
-- An answer of a replaced bookie that counts for its replacement: every request contains the turn of its place in the
-  ensemble.
-- A new segment after an entry that is acknowledged on the old ensemble only: no entry is acknowledged while
-  `change_ensemble` runs. Leaving a bookie out changes no metadata, so acknowledgements need not wait.
+- An entry acknowledged after a recovery has passed it: the recovery left fewer unfenced bookies than a quorum, and the
+first FENCED answer ends the writer, whatever the others answer. - An answer of a replaced bookie that counts for its
+replacement: every request contains the turn of its place in the ensemble. - A new segment after an entry that is
+acknowledged on the old ensemble only: no entry is acknowledged while `change_ensemble` runs. Leaving a bookie out
+changes no metadata, so acknowledgements need not wait.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ There are three steps, each on a majority, and each with the nodes that took par
 
 1. prepare: a node reports its copy, and from then on accepts no transaction of an older writer. `choose_recovery`
    chooses one copy.
-2. accept: a node gets that copy, if its own is another one, and records it before it answers.
+2. accept: a node fetches that copy unless its own is the same, and records the acceptance before it answers.
 3. finalize: the copy gets its final name there.
 
 A kill between two steps leaves a segment in progress. The next writer recovers it in a later epoch. If a majority has

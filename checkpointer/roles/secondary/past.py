@@ -54,7 +54,7 @@ class _PendingImage:
     life: tuple[str, int] | None
 
     def complete(self) -> Provenance:
-        """Return the provenance with nothing left out."""
+        """Return the complete provenance."""
         below = () if self.below is None else self.below.history()
         return Provenance(self.runs, self.base, below, self.life)
 
@@ -96,7 +96,7 @@ class SecondaryPast:
         }
 
     def made(self, image: ImageId, base: ImageId, runs: Sequence[TxnRun], life: tuple[str, int] | None) -> None:
-        """Note an image that `runs` made of `base`.
+        """Record an image made of `base` and `runs`.
 
         Args:
             life: the NameNode's process since before base and segments were fetched or compared.
@@ -184,7 +184,7 @@ class PastGuard:
         refuse(verdict, txid, self.namenode)
 
     def _lost_by(self, newest: ImageId | None, witness: Witness, logs: Sequence[RemoteEditLog]) -> PastVerdict | None:
-        """Return what shows that our newest image is not of the NameNode's past, None if nothing does."""
+        """Return the proof that our newest image is not of the NameNode's past, None without proof."""
         txid, local = -1 if newest is None else newest.txid, self.storage.segments()
         problem = contradiction(txid, local, logs)
         if problem:

@@ -17,7 +17,7 @@ class EditsView:
     """Finalized segments to replay, in order, and the readable part of the open segment after them.
 
     Attributes:
-        last_txid: newest transaction found, at least the one before the first requested.
+        last_txid: newest transaction found; without any, the transaction before the first requested one.
         open_fault: why the open segment could not be read, "" if it could or was not requested.
         more: whether there may be more, because one request returns only a part.
     """

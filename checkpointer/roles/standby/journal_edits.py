@@ -31,8 +31,8 @@ class SharedJournalEdits:
     Args:
         location: URI of the journal.
         open_journal: opens the journal for reading, without connecting.
-        confirm: returns whether the journal is known to belong to a namespace. It returns False if nobody can tell now,
-            and raises a StorageError if the journal belongs to another one. It is called until it returns True once.
+        confirm: returns whether the journal is known to belong to a namespace. It returns False if no node answers, and
+            raises a StorageError if the journal belongs to another namespace. It is called until it returns True once.
         journal_nodes: returns the last answers of the JournalNodes, None for other journals.
         batch: an open part of at least this many transactions may be continued; None if it is always complete.
     """
@@ -144,7 +144,7 @@ class SharedJournalEdits:
     # ---- the past ------------------------------------------------------------------------------------------
 
     def present(self, first: int, last: int) -> Sequence[ReadableSegment]:
-        """Return present segments. If `first` is missing, it was purged, or the nodes that have it are away."""
+        """Return present segments. If `first` is missing, it was purged, or the nodes that have it are unavailable."""
         journal = self._reading()
         try:
             found = list(journal.segments(first))

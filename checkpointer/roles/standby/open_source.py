@@ -115,7 +115,8 @@ def _belongs_to(address: QuorumAddress, answers: list[NodeAnswer], namespace: St
     """Return whether a JournalNode knows the journal as the namespace's.
 
     Raises:
-        StorageError: so many nodes know it as another namespace's that it cannot be written for this one.
+        StorageError: a majority of this namespace is impossible, because too many nodes have the journal of another
+            one.
     """
     others = [answer.address for answer in answers if answer.same_namespace is False]
     if len(others) >= majority(len(answers)):

@@ -342,6 +342,6 @@ class StandbyRole:
             yield upload
 
     def _note_fetched(self) -> None:
-        """Note that fetched images need not be offered to the NameNodes they came from."""
+        """Record that fetched images need not be offered to the NameNodes that sent them."""
         while self._fetched:
             self._uploader.holds(*self._fetched.popleft())

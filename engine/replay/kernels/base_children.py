@@ -254,7 +254,7 @@ def _find_child(state, first, behind, buf, start, size):
 
 @step
 def _names_read(size):
-    """Return about how many names a search reads among children of so many bytes."""
+    """Return the approximate number of names that a search reads among children of this size in bytes."""
     names = 1
     while size > 4:
         size >>= 1

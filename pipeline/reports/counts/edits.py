@@ -320,7 +320,7 @@ def _buckets(directories: pa.ChunkedArray, count: int) -> Numbers:
 
 
 def _modulo(values: pa.Array, divisor: int) -> pa.Array:
-    """Return the rest of a division, not negative; null for null."""
+    """Return the remainder of a division, not negative; null for null."""
     rest = np.mod(numbers(values), divisor)
     return pa.array(rest, mask=values.is_null().to_numpy(zero_copy_only=False))
 
