@@ -2,23 +2,136 @@
 
 For `spark.python.daemon.module` on this host. On a cluster the module may be missing where the daemon starts, because
 Spark passes `--py-files` only to workers.
+
+Spark starts its daemon with the first task, seconds after Java has started. A command can start the process earlier,
+while Java starts (`start_early`). The process that Spark starts then only gives its standard streams, environment and
+arguments to the early one, which becomes the daemon, and ends when that ends.
 """
 
 from __future__ import annotations
 
 import importlib
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 _IMPORTED = ("numpy", "numba", "pyarrow", "pyspark.worker", "pipeline.sources.readers")
 """Modules that start no threads, because threads do not survive a fork."""
+_IMPORTED_EARLY = ("pipeline.reports.tasks",)
+"""Modules that an early daemon imports too, because nobody waits for it."""
+_MODULE = "pipeline.python_daemon"
+_EARLY = "--early"
+_SOCKET = "HDFS_CHECKPOINTER_DAEMON_SOCKET"
+"""Variable of the environment with the socket of an early daemon, which Java passes on to the daemon it starts."""
+_HASH_SEED = "PYTHONHASHSEED"
+"""Spark sets it for its daemons: equal strings have equal hashes in all workers."""
+_STREAMS = (0, 1, 2)
+_END_SECONDS = 30.0
+
+
+@contextmanager
+def start_early() -> Iterator[None]:
+    """Start a process that becomes the daemon of the Java that starts within the block; at the end it has ended."""
+    with tempfile.TemporaryDirectory(prefix="hdfs-checkpointer-") as folder:
+        path = str(Path(folder) / "daemon")
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(path)
+            listener.listen(1)
+            early = subprocess.Popen(
+                [sys.executable, "-m", _MODULE, _EARLY, str(listener.fileno())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                env={_HASH_SEED: "0", **os.environ},
+                pass_fds=(listener.fileno(),),
+                process_group=0,  # an interrupt of the terminal is for the command, which ends Spark
+            )
+        assert early.stdin is not None
+        os.environ[_SOCKET] = path
+        try:
+            yield
+        finally:
+            del os.environ[_SOCKET]
+            early.stdin.close()
+            try:
+                early.wait(_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                early.kill()
+                early.wait()
 
 
 def main() -> None:
-    """Import the modules, then serve requests for workers until Spark ends."""
-    for name in _IMPORTED:
+    """Serve requests for workers until Spark ends, in this process or in an early one."""
+    if sys.argv[1:2] == [_EARLY]:
+        _become_daemon(socket.socket(fileno=int(sys.argv[2])))
+        return
+    code = _hand_over()
+    if code is not None:
+        sys.exit(code)
+    _import(_IMPORTED)
+    _serve()
+
+
+def _import(names: tuple[str, ...]) -> None:
+    for name in names:
         importlib.import_module(name)
+
+
+def _serve() -> None:
     from pyspark import daemon
 
     daemon.manager()
+
+
+def _hand_over() -> int | None:
+    """Let an early process be the daemon; return the exit code of the daemon, None if there is no such process."""
+    path = os.environ.get(_SOCKET)
+    if path is None:
+        return None
+    with socket.socket(socket.AF_UNIX) as early:
+        try:
+            early.connect(path)
+            socket.send_fds(early, [b"\0"], _STREAMS)
+            early.sendall(json.dumps([dict(os.environ), sys.argv]).encode())
+            early.shutdown(socket.SHUT_WR)
+            accepted = early.recv(1)
+        except OSError:
+            return None
+        if not accepted:
+            return None
+        ended = early.recv(1)
+    return ended[0] if ended else 1
+
+
+def _become_daemon(listener: socket.socket) -> None:
+    """Wait until Spark's process asks, and take its place; return if the command ends before."""
+    _import(_IMPORTED)
+    _import(_IMPORTED_EARLY)
+    with listener:
+        ready, _, _ = select.select([listener, sys.stdin], [], [])
+        if listener not in ready:
+            return
+        asking, _ = listener.accept()
+    os.register_at_fork(after_in_child=asking.close)  # workers may live longer than the daemon
+    _, streams, _, _ = socket.recv_fds(asking, 1, len(_STREAMS))
+    with asking.makefile("rb") as request:
+        environment, sys.argv = json.load(request)
+    asking.sendall(b"\0")
+    for stream, given in zip(_STREAMS, streams, strict=True):
+        os.dup2(given, stream)
+        os.close(given)
+    os.environ.clear()
+    os.environ.update(environment)
+    try:
+        _serve()
+    except SystemExit as end:
+        asking.sendall(bytes([end.code if isinstance(end.code, int) else 1]))
 
 
 if __name__ == "__main__":

@@ -7,12 +7,14 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.class_archive import LOCAL_FLAGS
 from pipeline.errors import PipelineSetupError
 from pipeline.java import find_java_home
+from pipeline.python_daemon import start_early
 from pipeline.task_errors import error_reason
 
 if TYPE_CHECKING:
@@ -98,12 +100,11 @@ def build_context(
         raise PipelineSetupError(
             "PySpark is not installed", hint="Install it: pip install 'hdfs-checkpointer[spark]'."
         ) from None
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    if not submitted:
+    if not _is_submitted():
         os.environ["JAVA_HOME"] = str(find_java_home(os.environ))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    chosen = master or (None if submitted else "local[*]")
-    if chosen is not None and _LOCAL.match(chosen):
+    chosen = _chosen_master(master)
+    if _is_local(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     wanted = {**settings(chosen, driver_memory, small=small), **(conf or {})}
     try:
@@ -112,6 +113,30 @@ def build_context(
         where = "" if chosen is None else f" with master {chosen}"
         hint = "Check that the master runs at this address; check Java and memory."
         raise PipelineSetupError(f"Spark did not start{where}: {error_reason(error)}", hint=hint) from error
+
+
+def early_daemon(master: str | None) -> AbstractContextManager[None]:
+    """Return a block in which a session for this master starts sooner, see `pipeline.python_daemon`."""
+    return start_early() if _is_local(master) and not _java_runs() else nullcontext()
+
+
+def _java_runs() -> bool:
+    """Return whether this process has started a JVM, which PySpark keeps for later sessions."""
+    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    return getattr(context, "_gateway", None) is not None
+
+
+def _is_local(master: str | None) -> bool:
+    chosen = _chosen_master(master)
+    return chosen is not None and _LOCAL.match(chosen) is not None
+
+
+def _chosen_master(master: str | None) -> str | None:
+    return master or (None if _is_submitted() else "local[*]")
+
+
+def _is_submitted() -> bool:
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _register(spark: SparkSession) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from pipeline.errors import PipelineError
-from pipeline.session import suppress_py4j_logs
+from pipeline.session import build_context, build_session, early_daemon, suppress_py4j_logs
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -33,18 +33,16 @@ def spark_for(master: str | None, driver_memory: str, *, small: bool = False) ->
         PipelineError: Spark failed for another reason, or its JVM ended.
         KeyboardInterrupt: on SIGINT, after Spark has ended.
     """
-    from pipeline.session import build_session
-
-    with _ending(partial(build_session, master=master, driver_memory=driver_memory, small=small)) as spark:
+    start = partial(build_session, master=master, driver_memory=driver_memory, small=small)
+    with early_daemon(master), _ending(start) as spark:
         yield spark
 
 
 @contextmanager
 def context_for(master: str | None, driver_memory: str, *, small: bool = False) -> Iterator[SparkContext]:
     """Start a context, for commands that need no SQL; otherwise like `spark_for`."""
-    from pipeline.session import build_context
-
-    with _ending(partial(build_context, master=master, driver_memory=driver_memory, small=small)) as context:
+    start = partial(build_context, master=master, driver_memory=driver_memory, small=small)
+    with early_daemon(master), _ending(start) as context:
         yield context
 
 

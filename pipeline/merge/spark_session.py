@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from pipeline.session import build_context, suppress_py4j_logs
+from pipeline.session import build_context, early_daemon, suppress_py4j_logs
 from site_config.engine_settings import SparkSettings
 
 if TYPE_CHECKING:
@@ -35,21 +35,22 @@ def engine_context(settings: SparkSettings, *, small: bool = False) -> Iterator[
     # An existing context ignores this setting.
     owner = uuid.uuid4().hex
     context, owned = None, False
-    try:
-        context = build_context(
-            master=settings.master or None,
-            driver_memory=settings.driver_memory,
-            conf={**settings.conf, _OWNER: owner},
-            small=small,
-        )
-        # asked now: the JVM, which answers, may have ended at the end of the checkpoint
-        owned = context.getConf().get(_OWNER) == owner
-        yield context
-    finally:
-        if context is not None and owned:
-            _stop(context)
-        if context is None or owned:
-            _end_java()
+    with early_daemon(settings.master or None):
+        try:
+            context = build_context(
+                master=settings.master or None,
+                driver_memory=settings.driver_memory,
+                conf={**settings.conf, _OWNER: owner},
+                small=small,
+            )
+            # asked now: the JVM, which answers, may have ended at the end of the checkpoint
+            owned = context.getConf().get(_OWNER) == owner
+            yield context
+        finally:
+            if context is not None and owned:
+                _stop(context)
+            if context is None or owned:
+                _end_java()
 
 
 def _stop(context: SparkContext) -> None:

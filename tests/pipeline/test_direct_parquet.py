@@ -74,7 +74,7 @@ class TestCommand:
     def _in_session(self, spark: SparkSession) -> Iterator[None]:
         """The tests' session, which the command must not stop."""
         with (
-            mock.patch("pipeline.session.build_context", return_value=spark.sparkContext),
+            mock.patch("pipeline.cli.spark_command.build_context", return_value=spark.sparkContext),
             mock.patch.object(spark.sparkContext, "stop"),
         ):
             yield

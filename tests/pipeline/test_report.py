@@ -80,7 +80,7 @@ def made_once() -> Callable[..., NamespaceReport]:
 def in_session(spark: SparkSession, made_once: Callable[..., NamespaceReport]) -> Iterator[None]:
     """The command with the tests' Spark, which it must not stop; all but the first write a report that is there."""
     with (
-        mock.patch("pipeline.session.build_context", return_value=spark.sparkContext),
+        mock.patch("pipeline.cli.spark_command.build_context", return_value=spark.sparkContext),
         mock.patch.object(spark.sparkContext, "stop"),
         mock.patch("pipeline.reports.build.make_report", made_once),
     ):
@@ -302,7 +302,7 @@ class TestCommand:
     ],
 )
 def test_wrong_usage_is_told_before_spark_starts(arguments: list[str], message: str) -> None:
-    with mock.patch("pipeline.session.build_context", side_effect=AssertionError):
+    with mock.patch("pipeline.cli.spark_command.build_context", side_effect=AssertionError):
         outcome = run_cli("report", CASE / "after", *arguments)
     assert outcome.code == 2
     assert message in outcome.err
@@ -321,7 +321,7 @@ def test_inputs_are_checked_before_spark_starts(tmp_path: Path) -> None:
         ([image, "--edits", str(tmp_path / "cut")], 4),
         ([image, "--edits", str(tmp_path / "empty")], 6),
     ):
-        with mock.patch("pipeline.session.build_context", side_effect=AssertionError):
+        with mock.patch("pipeline.cli.spark_command.build_context", side_effect=AssertionError):
             outcome = run_cli("report", *arguments)
         assert outcome.code == code, (arguments, outcome.err)
         assert len(outcome.err.strip().splitlines()) == 2

@@ -19,7 +19,7 @@ def test_a_java_that_has_ended_is_one_line() -> None:
     spark = mock.Mock()
     spark.stop.side_effect = ConnectionRefusedError(111, "Connection refused")
     with (
-        mock.patch("pipeline.session.build_session", return_value=spark),
+        mock.patch("pipeline.cli.spark_command.build_session", return_value=spark),
         pytest.raises(PipelineError, match=r"^Spark failed: Answer from Java side is empty$"),
         spark_for("local[1]", "1g"),
     ):
@@ -30,7 +30,7 @@ def test_a_java_that_has_ended_is_one_line() -> None:
 def test_a_typed_error_stays_what_it_is() -> None:
     spark = mock.Mock()
     with (
-        mock.patch("pipeline.session.build_session", return_value=spark),
+        mock.patch("pipeline.cli.spark_command.build_session", return_value=spark),
         pytest.raises(SourceFileError, match=r"^no such file") as caught,
         spark_for("local[1]", "1g"),
         mark_typed_errors(),
@@ -59,7 +59,7 @@ def test_an_interrupt_is_pythons_own_and_ends_the_session() -> None:
     before = signal.signal(signal.SIGINT, of_pyspark)
     try:
         with (
-            mock.patch("pipeline.session.build_session", return_value=spark),
+            mock.patch("pipeline.cli.spark_command.build_session", return_value=spark),
             pytest.raises(KeyboardInterrupt),
             spark_for("local[1]", "1g"),
         ):
@@ -78,7 +78,7 @@ def test_an_interrupt_while_spark_starts_waits_for_it() -> None:
         return spark
 
     with (
-        mock.patch("pipeline.session.build_session", side_effect=start),
+        mock.patch("pipeline.cli.spark_command.build_session", side_effect=start),
         pytest.raises(KeyboardInterrupt),
         spark_for("local[1]", "1g"),
     ):
@@ -93,7 +93,7 @@ def test_a_second_interrupt_does_not_wait() -> None:
         raise AssertionError("went on")
 
     with (
-        mock.patch("pipeline.session.build_session", side_effect=start),
+        mock.patch("pipeline.cli.spark_command.build_session", side_effect=start),
         pytest.raises(KeyboardInterrupt),
         spark_for("local[1]", "1g"),
     ):
@@ -104,7 +104,7 @@ def test_a_second_interrupt_does_not_wait() -> None:
 def test_what_py4j_logs_of_an_interrupt_is_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
     spark = mock.Mock()
     noise = logging.LogRecord("root", logging.ERROR, "py4j/java_gateway.py", 1, "KeyboardInterrupt", (), None)
-    with mock.patch("pipeline.session.build_session", return_value=spark), spark_for("local[1]", "1g"):
+    with mock.patch("pipeline.cli.spark_command.build_session", return_value=spark), spark_for("local[1]", "1g"):
         assert not logging.getLogger().filter(noise)
         logging.getLogger("py4j.clientserver").error("Exception occurred while shutting down connection")
     assert not logging.getLogger().filter(noise)

@@ -1,0 +1,72 @@
+"""An early worker daemon: it takes the place of the process that Spark starts, and ends with it or with the command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pipeline.python_daemon import start_early
+
+
+@contextmanager
+def asked_by_spark() -> Iterator[subprocess.Popen[bytes]]:
+    """The process that Spark starts as its daemon, with Spark's environment; it ends when its input is closed."""
+    command = [sys.executable, "-m", "pipeline.python_daemon", "pyspark.worker"]
+    environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHON_WORKER_FACTORY_SECRET": "secret"}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as asking:
+        yield asking
+        assert asking.stdin is not None
+        asking.stdin.close()
+        assert asking.wait() is not None
+
+
+def listening(process: subprocess.Popen[bytes]) -> int:
+    """The process that listens at the port that a daemon has written."""
+    assert process.stdout is not None
+    port = int.from_bytes(process.stdout.read(4), "big")
+    (pid,) = {
+        each.pid
+        for each in psutil.net_connections("tcp4")
+        if each.status == psutil.CONN_LISTEN and each.laddr.port == port
+    }
+    assert pid is not None
+    return pid
+
+
+@pytest.fixture
+def early() -> Iterator[psutil.Process]:
+    with start_early():
+        (process,) = (each for each in psutil.Process().children() if "--early" in each.cmdline())
+        yield process
+    assert not process.is_running()
+
+
+def test_the_early_process_is_the_daemon_that_spark_asks_for(early: psutil.Process) -> None:
+    with asked_by_spark() as asking:
+        assert listening(asking) == early.pid
+        assert early.environ().keys() >= {"PYTHONHASHSEED"}
+
+
+def test_it_ends_with_the_command_if_spark_never_asks(early: psutil.Process) -> None:
+    folder = Path(os.environ["HDFS_CHECKPOINTER_DAEMON_SOCKET"]).parent
+    assert early.is_running()
+    assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_the_process_of_spark_serves_if_the_early_one_was_killed(early: psutil.Process) -> None:
+    early.kill()
+    with asked_by_spark() as asking:
+        assert listening(asking) == asking.pid
+
+
+def test_the_early_process_ends_when_the_daemon_of_spark_is_killed(early: psutil.Process) -> None:
+    with asked_by_spark() as asking:
+        assert listening(asking) == early.pid
+        asking.kill()
