@@ -1,4 +1,4 @@
-"""Build hook: compiles the project's .proto files to Python beside them."""
+"""Build hook: compiles the project's .proto files to Python modules next to them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def compile_protos(root: Path) -> None:
 
 def shared_data(root: Path) -> dict[str, str]:
     """What a wheel installs below its prefix: configuration, units, documents, and what `install.share` made."""
-    # hatch runs this file by itself
+    # hatch runs this file automatically
     sys.path.insert(0, str(root))
     from install.documents import CONFIG, FOLDER, write_documents
 

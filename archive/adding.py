@@ -1,4 +1,4 @@
-"""Adding the files of a storage directory to an archive: new segments, and a base image where one is needed.
+"""Adding the files of a storage directory to an archive: new segments, and a base image if needed.
 
 Each segment is compared with what the archive has at its transactions. Equal bytes are already archived. If the bytes
 differ, the NameNode was set back: the segments go to a branch, and nothing that was archived is touched.

@@ -221,7 +221,7 @@ def _edits_order(record: EditsRecord) -> tuple[int, int]:
 
 
 def large_commits(commits: Mapping[str, Commit]) -> dict[str, Commit]:
-    """Return the commits that a replacement leaves: each has more records than all smaller ones together, by far.
+    """Return the commits that a replacement keeps: each has far more records than all smaller commits together.
 
     So each record is written only a few times in years: about once for each time that the catalogue grows tenfold.
     """

@@ -155,7 +155,7 @@ class DecryptingStream(io.RawIOBase):
 
     def _content(self, number: int) -> bytes:
         if self._kept[0] != number:
-            # importing it also proves that the package is there
+            # the import also proves that the package is installed
             from cryptography.exceptions import InvalidTag
 
             self._stream.seek(len(_MAGIC) + _SALT + number * (_CHUNK + _TAG))

@@ -122,7 +122,7 @@ def chosen_view(archive: Archive, branch: str | None) -> BranchView:
 
 @contextmanager
 def fetched(archive: Archive, plan: RestorePlan, folder: Path) -> Iterator[Source]:
-    """Fetch what a plan needs into `folder`; other objects in place of damaged ones, where they lead to the moment.
+    """Fetch the objects of a plan into `folder`; replace damaged objects by others that lead to the same moment.
 
     Raises:
         ArchiveDamagedError: an object is missing or damaged, and the moment needs it.

@@ -132,7 +132,7 @@ def store_part(archive: Archive, content: Buffer, part: EditsPart, branch: str, 
     size = HEADER_SIZE + part.end - part.start
     with archive.writing(EDITS, name) as out:
         for frame in cut_ranges(size, ()):
-            # all but the header lie `shift` bytes further in the file
+            # all frames but the header are `shift` bytes later in the file
             shift = part.start - HEADER_SIZE
             head = bytes(content[frame.start : min(frame.stop, HEADER_SIZE)])
             piece = head + bytes(content[max(frame.start, HEADER_SIZE) + shift : frame.stop + shift])

@@ -131,7 +131,7 @@ class NodePage:
     """The page of one node.
 
     Attributes:
-        paths: known paths, of which those with a blank are found only here.
+        paths: known paths; paths with a blank are recognised only by this list.
     """
 
     role: str

@@ -7,7 +7,7 @@ further, and the others are counted in their state at that time.
 A NameNode also counts the inodes in the deleted lists of the directories below, which only snapshots have; a moved
 inode counts at each of its places, and permissions are not checked there
 (DirectoryWithSnapshotFeature.computeContentSummary4Snapshot). Hadoop 2 counts a directory once more for each of its
-diffs, a file with diffs once for each of them, and of a name that a moved inode left only the space.
+diffs, a file with diffs once for each of them, and only the space of a moved inode's old name.
 
 With `LiveSums`, a walk visits only directories above inodes that snapshots know; of all others it takes the sums.
 Without them, a kernel sums what is below directories that no edit touched. A caller whose permissions are checked in
@@ -56,7 +56,7 @@ _BATCH = 20_000
 _MAX_DIRECTORIES = 2_000
 """Untouched directories from which a kernel starts at once."""
 _MAX_INODES = 50_000
-"""Inodes below them that it counts at once, about."""
+"""Approximate number of inodes below them that it counts at once."""
 _NO_ROWS: Ids = np.zeros((0, 2), np.int64)
 NO_NAMES: Mapping[int, bytes] = MappingProxyType({})
 
@@ -237,15 +237,15 @@ class ContentWalk:
     def _run_kernel(
         self, ids: Ids, most: int, *, with_rows: bool
     ) -> tuple[SubtreeTotals, list[int], list[int], list[int]]:
-        """Sum what is below directories of the base image.
+        """Sum the inodes below directories of the base image.
 
         Args:
-            most: inodes to count, about; 1 for the children of one directory.
+            most: approximate number of inodes to count; 1 for the children of one directory.
             with_rows: whether children may have rows, which are left out.
 
         Returns:
-            (sums; ids of inodes with diffs, which are not counted; directories below which is not counted; those of
-            `ids` or below that the kernel cannot read).
+            (sums; ids of inodes with diffs, which are not counted; directories whose subtrees are not counted;
+            directories in or below `ids` that the kernel cannot read).
         """
         browser = self._browser
         index, owners = browser.index, browser.past.owners

@@ -1,6 +1,6 @@
 """Sums of every directory of a warm namespace: those of its image, brought up to date with the rows of touched inodes.
 
-The sums are brought up to date when a reader needs them, in one pass over the rows. Replay does not know of them.
+The sums are brought up to date when a reader needs them, in one pass over the rows. Replay does not maintain them.
 
 Sums are exact below directories without inodes that snapshots know: what a NameNode counts there depends on diffs,
 which only a walk reads. Such inodes are marked, and the number of marked inodes is kept with the sums.

@@ -69,7 +69,7 @@ def save_image(
     rollback: bool = False,
     confirm: Callable[[], object] | None = None,
 ) -> SaveResult:
-    """Write one image into all folders in parallel, and name it where it is complete.
+    """Write one image into all folders in parallel, and give each complete file its name.
 
     A folder that fails is left out and reported. A folder with a valid image of this txid is not changed; if all have
     one, the call is refused.

@@ -146,7 +146,7 @@ class WarmNamespace:
     def usable(self) -> bool:
         """Whether an image is loaded and all edits since were completely applied, by the rules of `settings`.
 
-        With other rules, a NameNode that starts now gets another result from the same edits: load the image again.
+        With other rules, a NameNode that starts now replays the same edits to another result: load the image again.
         """
         return self._open is not None and self._open.loaded.namespace.rules == self.settings.rules
 

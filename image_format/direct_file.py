@@ -4,14 +4,14 @@ There are two modes: past the page cache (O_DIRECT of open(2)) with several writ
 written back while it fills. Which one is faster depends on the disk. `WriteModeChooser` measures both while a file is
 written, in stretches of 64 MiB, and does no I/O itself:
 
-    unknown   Stretches are written past the cache, which leaves the cache to other processes. This goes on as long as
-              the disk keeps up with the incoming data: a faster mode would not help.
-    trial     The writer waited for the disk in two stretches. Only the second counts, since the first one includes the
-              start. One stretch goes through the cache.
+    unknown   Stretches are written past the cache, which leaves the cache to other processes. This state lasts as long
+    as the disk keeps up with the incoming data: a faster mode would not help. trial     The writer waited for the disk
+    in two stretches. Only the second counts, since the first one includes the start. One stretch goes through the
+    cache.
     settled   Both rates are known, and the next stretches use the faster mode. Then the state is `unknown` again: a
               disk can change, for example when its own cache is full.
 
-A stretch is on the disk before its time is taken: a stretch that only filled the page cache would prove nothing.
+A stretch is on the disk before its time is measured: filling the page cache would prove nothing.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class DirectFile:
             # Some file systems open a file with O_DIRECT but cannot write it so.
             self._mode.no_direct()
             count = 0
-        # The rest is not a whole number of blocks any more.
+        # The remaining bytes are no longer a whole number of blocks.
         self._put(self._descriptor, part[count:], offset + count)
 
     def _write_cached(self, part: memoryview, offset: int) -> None:

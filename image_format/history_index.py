@@ -1,4 +1,4 @@
-"""Index over the sections that snapshots leave: SNAPSHOT_DIFF by owner, INODE_REFERENCE by number and by inode."""
+"""Index over the snapshot sections: SNAPSHOT_DIFF by owner, INODE_REFERENCE by number and by inode."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class HistoryIndex(HistorySections):
         records: INODE.
         inodes: index over it.
         place: makes the place of a section, for errors.
-        allocator: for what is kept of each inode; None for one without a limit.
+        allocator: for the arrays by inode; None for an allocator without a limit.
 
     Raises:
         RecordError: a record is damaged, or an inode has two entries.
@@ -69,13 +69,13 @@ class HistoryIndex(HistorySections):
             raise self._place(section).error(InconsistentHistoryError, what, 0)
 
     def older_diffs(self, directory_id: int, snapshots: Ids) -> int:
-        """Offset in SNAPSHOT_DIFF of the diffs behind the newest one of a directory that has an entry there.
+        """Return the offset in SNAPSHOT_DIFF of the diffs after the newest diff of a directory with an entry.
 
         Args:
             snapshots: ids of all snapshots that the image has, ascending.
 
         Returns:
-            -1 where they are not plain, see `kernels.history.older_diffs`, or that is not known.
+            -1 if they are not plain, see `kernels.history.older_diffs`, or if this is unknown.
         """
         index = self._inodes
         span = self.diff_span(directory_id)
@@ -93,17 +93,17 @@ class HistoryIndex(HistorySections):
 
     @functools.cached_property
     def _parents(self) -> npt.NDArray[Any]:
-        """By slot: slot of the directory an inode is in, -1 where none is."""
+        """By slot: slot of an inode's directory, -1 for none."""
         size = self._inodes.ids.size
         parents = self._allocator.zeros(size, np.int32 if size <= _INT32_MAX else np.int64)
         parents[...] = -1
         if not collect_parents(self._directories, self._inodes.ids, self._inodes.slots, self._referred, parents):
             raise self._damaged("INODE_DIR", 0, "damaged directory entry, or a child that is not an inode")
-        # They are asked for again with each inode that only snapshots have.
+        # They are needed again for each inode that only snapshots have.
         return parents
 
     def chains(self, inode_ids: Ids) -> list[Ids]:
-        """For each inode, the ids from the topmost directory above it that the image tells of down to itself."""
+        """Return, for each inode, the ids from its topmost known directory down to the inode itself."""
         if not inode_ids.size:
             return []
         parents = self._parents
@@ -111,7 +111,7 @@ class HistoryIndex(HistorySections):
         for first in self._inodes.slots_of(inode_ids).tolist():
             chain: dict[int, None] = {}
             slot = first
-            # A damaged image may have a ring of directories.
+            # A damaged image may have a cycle of directories.
             while slot >= 0 and slot not in chain:
                 chain[slot] = None
                 slot = int(parents[slot])
@@ -127,21 +127,21 @@ class HistoryIndex(HistorySections):
 
     @property
     def columns(self) -> tuple[Bytes, Rows]:
-        """SNAPSHOT_DIFF, and a row of `DIFF_DTYPE` for each of its diffs."""
+        """Return SNAPSHOT_DIFF, and a row of `DIFF_DTYPE` for each of its diffs."""
         return self._buffer, self._diffs
 
     @property
     def reference_columns(self) -> References:
-        """INODE_REFERENCE, with the offset and the inode id of each of its records."""
+        """Return INODE_REFERENCE, with the offset and the inode id of each record."""
         return References(self._references, self._reference_offsets, self._referred)
 
     @property
     def referred(self) -> Ids:
-        """Id of the inode that each record of INODE_REFERENCE is about."""
+        """Return the id of the inode to which each record of INODE_REFERENCE refers."""
         return self._referred
 
     def on_the_way_to(self, inode_ids: Ids) -> Marks:
-        """By slot: whether an inode is one of these, holds a reference, or is a directory above such a one."""
+        """Return, by slot, whether an inode is one of these, holds a reference, or is above such an inode."""
         holders = self.holders()
         wanted = np.concatenate([inode_ids, holders[holders > 0]])
         slots = self._inodes.slots_of(wanted)
@@ -150,12 +150,12 @@ class HistoryIndex(HistorySections):
         return marks
 
     def reached_from(self, directory_id: int) -> Marks:
-        """By slot: whether an inode is this directory or lies below it."""
+        """Return, by slot, whether an inode is this directory or is below it."""
         reached: Marks = mark_below(self._parents, self._inodes.slot(directory_id))
         return reached
 
     def is_reached(self, directory_id: int, inode_id: int) -> bool:
-        """Whether an inode of the image is this directory or lies below it."""
+        """Return whether an inode of the image is this directory or is below it."""
         marks = self._reached.get(directory_id)
         if marks is None:
             marks = self._reached[directory_id] = self.reached_from(directory_id)
@@ -164,7 +164,7 @@ class HistoryIndex(HistorySections):
 
     @functools.cached_property
     def _deleters(self) -> tuple[Ids, Ids]:
-        """(ids, ascending, of the inodes in deleted lists; the last owner of such a list for each)."""
+        """Return (ascending ids of the inodes in deleted lists; for each, the last owner of such a list)."""
         marks: Marks = self._allocator.zeros(self._inodes.ids.size, np.bool_)
         self._look_for_deleted(self._inodes.ids, marks)
         deleted = self._inodes.ids.at(np.flatnonzero(marks))
@@ -177,7 +177,7 @@ class HistoryIndex(HistorySections):
             raise self._damaged("SNAPSHOT_DIFF", 0, "damaged snapshot diff")
 
     def deleters(self, inode_ids: Ids) -> Ids:
-        """For each inode, the id of the last one that has it in a deleted list of its diffs, 0 for none."""
+        """Return, for each inode, the last owner of a diff that lists it as deleted, 0 for none."""
         deleted, owners = self._deleters
         at = find_ids(deleted, inode_ids)
         found: Ids = np.zeros(inode_ids.size, np.int64)

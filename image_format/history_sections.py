@@ -1,4 +1,4 @@
-"""The sections that snapshots leave, by themselves: SNAPSHOT_DIFF by owner, INODE_REFERENCE by number."""
+"""The snapshot sections alone: SNAPSHOT_DIFF by owner, INODE_REFERENCE by number."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Rows = npt.NDArray[np.void]
 _FIRST_ROWS = 256
 
 _NOTHING: Bytes = np.zeros(0, np.uint8)
-# as sections are: kernels are compiled for one kind of array only
+# read-only like sections: kernels are compiled for one kind of array
 _NOTHING.flags.writeable = False
 
 
@@ -97,7 +97,7 @@ class HistorySections:
 
     @property
     def reference_count(self) -> int:
-        """Records in INODE_REFERENCE; the first one has number 0."""
+        """Number of records in INODE_REFERENCE; the first record has number 0."""
         return self._referred.size
 
     def _damaged(self, section: str, offset: int, what: str) -> RecordError:
@@ -124,12 +124,12 @@ class HistorySections:
             ids, offsets = _doubled(ids), _doubled(offsets)
 
     def diff_span(self, inode_id: int) -> tuple[int, int]:
-        """(start, end) in SNAPSHOT_DIFF of an inode's entry with its diffs, (-1, -1) where it has none."""
+        """Return (start, end) in SNAPSHOT_DIFF of an inode's entry with its diffs, (-1, -1) without an entry."""
         at = int(find_id(self.owners, inode_id))
         return (-1, -1) if at < 0 else (int(self._offsets[at]), int(self._ends[at]))
 
     def reference(self, number: int) -> pb.INodeReference:
-        """A record of INODE_REFERENCE; raises RecordError where there is none of that number."""
+        """Return a record of INODE_REFERENCE; raises RecordError for an unknown number."""
         if not 0 <= number < self.reference_count:
             raise self._damaged("INODE_REFERENCE", 0, f"there is no reference {number}")
         place = self._place("INODE_REFERENCE")
@@ -144,7 +144,7 @@ class HistorySections:
         return found
 
     def held_in_diffs(self) -> tuple[Ids, Ids]:
-        """By number: (minus the id of the owner of the diffs that have a reference as deleted, else 0; id of the
+        """By number: (negative id of the owner of the diffs that list a reference as deleted, else 0; id of the
         snapshot of that diff, else -1).
         """
         held, snapshots = np.zeros(self.reference_count, np.int64), np.full(self.reference_count, -1, np.int64)
@@ -153,25 +153,25 @@ class HistorySections:
         return held, snapshots
 
     def references_to(self, inode_id: int) -> Ids:
-        """Numbers of the references to an inode."""
+        """Return the numbers of the references to an inode."""
         first, behind = np.searchsorted(self._sorted_referred, [inode_id, inode_id + 1])
         return self._by_inode[first:behind]
 
     def reference_bytes(self, first: int, behind: int) -> memoryview:
-        """Records `first` to `behind` - 1, delimited."""
+        """Return the delimited records `first` to `behind` - 1."""
         bounds = self._reference_offsets
         start = int(bounds[first]) if first < bounds.size else self._references.size
         end = int(bounds[behind]) if behind < bounds.size else self._references.size
         return self._references.data[start:end]
 
     def quota_copy_owners(self) -> Ids:
-        """Ids of the directories with a diff whose copy has a quota, but none for storage types."""
+        """Return the ids of directories with a diff whose copy has a quota, but no storage type quotas."""
         found: Ids = np.unique(self._diffs["owner"][copies_with_quota(self._buffer, self._diffs)])
         return found
 
     @functools.cached_property
     def _by_snapshot(self) -> tuple[Ids, Ids]:
-        """(snapshot ids of all diffs, ascending, -1 where an entry has none; the owner of each)."""
+        """Return (ascending snapshot ids of all diffs, -1 for an entry without diffs; the owner of each)."""
         without = np.setdiff1d(self.owners, self._diffs["owner"])
         owners = np.concatenate([without, self._diffs["owner"]])
         snapshots = np.concatenate([np.full(without.size, -1, np.int64), self._diffs["snapshot"].astype(np.int64)])
@@ -179,7 +179,7 @@ class HistorySections:
         return snapshots[order], owners[order]
 
     def owners_at(self, snapshot_id: int) -> Ids:
-        """Ids of the inodes with a diff of a snapshot; of -1, of those whose entry has no diffs."""
+        """Return the ids of inodes with a diff of a snapshot; for -1, of inodes whose entry has no diffs."""
         snapshots, owners = self._by_snapshot
         first, behind = np.searchsorted(snapshots, [snapshot_id, snapshot_id + 1])
         return owners[first:behind]

@@ -1,4 +1,4 @@
-"""Index over an fsimage: where each inode and each directory's children lie in the mapped file."""
+"""Index over an fsimage: positions of each inode and each directory's children in the mapped file."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ _PIECE = 1 << 20
 
 
 class DirectoryChanges(NamedTuple):
-    """What a delta says of the names in some directories.
+    """Changed names of some directories, from a delta.
 
     Attributes:
         directory_ids: inode id of each directory.
         names, spans: the names' bytes, and a row of (start, size) for each name, in any order.
-        ids: inode id that has each name now, 0 where none has.
-        bounds: where each directory's names start, one more.
+        ids: inode id that has each name now, 0 for none.
+        bounds: start of each directory's names, and the end.
     """
 
     directory_ids: Ids
@@ -58,7 +58,7 @@ class DirectoryChanges(NamedTuple):
     bounds: Ids
 
     def select(self, numbers: Ids) -> DirectoryChanges:
-        """The changes in the directories of these numbers alone, in that order."""
+        """Return the changes in the directories with these numbers, in that order."""
         parts = [np.arange(self.bounds[number], self.bounds[number + 1]) for number in numbers.tolist()]
         rows = np.concatenate([*parts, _EMPTY_IDS])
         bounds = _bounds([part.size for part in parts])
@@ -66,20 +66,20 @@ class DirectoryChanges(NamedTuple):
 
 
 def _pieces(ids: Ids) -> Iterator[Ids]:
-    """`ids` in pieces, so that work on them takes little memory."""
+    """Yield `ids` in pieces, so that work on them takes little memory."""
     for start in range(0, ids.size, _PIECE):
         yield ids[start : start + _PIECE]
 
 
 def _bounds(sizes: list[int]) -> Ids:
-    """Where items of these sizes start when laid one after another, and the end of the last."""
+    """Return the starts of consecutive items of these sizes, and the end of the last."""
     bounds = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=bounds[1:])
     return bounds
 
 
 class ImageIndex:
-    """The index of a mapped image file: 4 to 5 bytes an inode of most images, nothing decoded ahead of time.
+    """The index of a mapped image file: 4 to 5 bytes per inode of most images; nothing is decoded in advance.
 
     Attributes:
         inode_buffer: the INODE section that `inode_offset` points into; `header` is its first record.
@@ -98,7 +98,7 @@ class ImageIndex:
         allocator: ArrayAllocator | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> None:
-        """Scan the image, or take the arrays that a scan of the same image made before; the others lie in `room`.
+        """Scan the image, or use `arrays` of an earlier scan of the same image; `allocator` provides all other arrays.
 
         `progress` receives the number of scanned bytes of the image.
         """
@@ -130,12 +130,12 @@ class ImageIndex:
 
     @property
     def slot_count(self) -> int:
-        """Inodes in the image; a slot is an inode's position in the INODE section."""
+        """Number of inodes in the image; a slot is an inode's position in the INODE section."""
         return self._offsets.size
 
     @property
     def records_start(self) -> int:
-        """Offset of the first INode record, behind the section's header."""
+        """Offset of the first INode record, after the section's header."""
         return self._offsets.item(0) if self._offsets.size else self.inode_buffer.size
 
     @property
@@ -152,7 +152,7 @@ class ImageIndex:
         return self._image.section(name)
 
     def place(self, name: str) -> BufferOrigin:
-        """Where a section lies, for errors."""
+        """Return the place of a section, for errors."""
         if self._image.section(name) is None:
             return BufferOrigin(self.file, name)
         return self._image.place(name)
@@ -163,11 +163,11 @@ class ImageIndex:
     # ---- inodes --------------------------------------------------------------------------------------------
 
     def slot(self, inode_id: int) -> int:
-        """Slot of an inode, -1 where the image has none of that id."""
+        """Return the slot of an inode, -1 if the image does not have it."""
         return self.arrays.slot(inode_id)
 
     def open_file_ids(self) -> Ids:
-        """Ids of the files under construction, ascending; reads every inode record."""
+        """Return the ids of files under construction, ascending; reads every inode record."""
         slots = np.flatnonzero(open_files(self.inode_buffer, self._offsets))
         if not self._slots.size:
             return self._ids.at(slots)
@@ -176,7 +176,7 @@ class ImageIndex:
         return self._ids.at(np.flatnonzero(is_open[self._slots]))
 
     def slots_of(self, inode_ids: Ids) -> Ids:
-        """`slot` of each, -1 for an inode that the image does not have."""
+        """Return the slot of each inode, -1 if the image does not have it."""
         return self.arrays.slots_of(inode_ids)
 
     def inode_offset(self, slot: int) -> int:
@@ -188,7 +188,7 @@ class ImageIndex:
 
     @property
     def offsets(self) -> Packed:
-        """Offset of each record in the INODE section, by slot."""
+        """Return the offset of each record in the INODE section, by slot."""
         return self._offsets
 
     # ---- directories ---------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ class ImageIndex:
         return self._directory_ids
 
     def directory_spans(self, directory_ids: Ids) -> Ids:
-        """Rows of (start, end) in INODE_DIR for each directory, (-1, -1) where it has no children in the image."""
+        """Return rows of (start, end) in INODE_DIR for each directory, (-1, -1) without children in the image."""
         spans = np.full((directory_ids.size, 2), -1, np.int64)
         found = find_ids(self._directory_ids, directory_ids)
         known = found >= 0
@@ -218,7 +218,7 @@ class ImageIndex:
         return spans
 
     def dropped_directories(self, dropped: Ids) -> Ids:
-        """Ids of the directories with an entry whose slots lie in ascending runs, rows of (first, one behind)."""
+        """Return the ids of directories that have an entry and a slot within ascending runs of (first, end)."""
         if not dropped.size:
             return self._directory_ids[:0]
         parts = [self._dropped_of(ids, dropped) for ids in _pieces(self._directory_ids)]
@@ -271,11 +271,11 @@ class ImageIndex:
         return np.array([child for _, child in names], np.int64)
 
     def name(self, inode_id: int) -> bytes:
-        """Local name of an inode of the image."""
+        """Return the local name of an inode of the image."""
         return self._record(inode_id).name
 
     def kind(self, inode_id: int) -> int:
-        """Type of an inode of the image, as the record says it."""
+        """Return the type in the record of an inode."""
         return self._record(inode_id).type
 
     def _record(self, inode_id: int) -> pb.INode:
@@ -284,7 +284,7 @@ class ImageIndex:
         return parse_message(pb.INode, read_record(self.inode_buffer.data, offset, place), place)
 
     def child(self, directory_id: int, name: bytes) -> int:
-        """Inode id of the child called `name`, 0 where there is none."""
+        """Return the inode id of the child `name`, 0 for none."""
         children, _ = self._entry(directory_id)
         if not children.size:
             return 0
@@ -292,15 +292,15 @@ class ImageIndex:
         return int(children[positions[0]]) if found[0] else 0
 
     def children(self, directory_id: int) -> Ids:
-        """Inode ids of the plain children, in name order."""
+        """Return the inode ids of the plain children, in name order."""
         return self._entry(directory_id)[0]
 
     def reference_children(self, directory_id: int) -> Ids:
-        """Numbers of the INODE_REFERENCE records in the directory."""
+        """Return the numbers of the INODE_REFERENCE records in the directory."""
         return self._entry(directory_id)[1]
 
     def locate(self, directory_id: int, names: list[bytes]) -> tuple[Ids, npt.NDArray[np.bool_]]:
-        """Where `names` stand or would stand among `children`, and which of them are there."""
+        """Return the existing or insertion positions of `names` among `children`, and which exist."""
         children, _ = self._entry(directory_id)
         sizes = np.fromiter(map(len, names), np.int64, len(names))
         starts = np.zeros(len(names), np.int64)
@@ -315,17 +315,17 @@ class ImageIndex:
         return positions, found
 
     def merge_directories(self, changes: DirectoryChanges, places: Ids) -> tuple[Bytes, Ids]:
-        """New DirEntry records of changed directories.
+        """Return new DirEntry records of changed directories.
 
         Args:
-            places: of their entries, as `directory_spans` tells them.
+            places: of their entries, from `directory_spans`.
 
         Returns:
-            The records in one array, about in the order of their places, and a row of (start, end) in it for each
-            directory, empty where it has no children.
+            The records in one array, roughly in the order of their places, and a row of (start, end) in it for each
+            directory, empty without children.
 
         Raises:
-            RecordError: an entry is damaged, or a child of the image is no inode.
+            RecordError: an entry is damaged, or a child in the image is not an inode.
         """
         starts = np.ascontiguousarray(places[:, 0])
         turns = np.argsort(starts, kind="stable")
@@ -361,27 +361,27 @@ class ImageIndex:
             directory_id = int(changes.directory_ids[turns[reached]])
             if given.size and reached == done:
                 raise self._damaged("INODE_DIR", int(starts[turns[reached]]), f"directory {directory_id} has no order")
-            # raises, unless only the order is odd
+            # raises, unless only the order is unusual
             given, done = self.children(directory_id), reached
         return out[: spans.max(initial=0)], spans
 
     def child_count(self, directory_id: int) -> int:
-        """How many children there are, plain ones and references."""
+        """The number of children, including references."""
         children, references = self._entry(directory_id)
         return children.size + references.size
 
     def has_unknown_fields(self, directory_id: int) -> bool:
-        """Whether the directory's entry holds fields this version does not know."""
+        """Whether the directory's entry has unknown fields."""
         self._entry(directory_id)
         return directory_id in self._unknown_entries
 
     def drop_inodes(self, inode_ids: Ids, dropped: npt.NDArray[np.bool_]) -> Ids:
-        """Mark the slots of these inodes in `dropped`; returns those that are directories with entries."""
+        """Mark the slots of these inodes in `dropped`; return the directories with entries among them."""
         dropped[self.slots_of(inode_ids)] = True
         return self.with_entries(inode_ids)
 
     def with_entries(self, inode_ids: Ids) -> Ids:
-        """Those of these inodes that are directories with children, in their order."""
+        """Return the inodes that are directories with children, in their order."""
         found: Ids = inode_ids[find_ids(self._directory_ids, inode_ids) >= 0]
         return found
 

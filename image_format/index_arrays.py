@@ -32,11 +32,11 @@ _NO_SLOTS: Slots = np.zeros(0, np.uint32)
 
 @dataclass(frozen=True, slots=True)
 class IndexArrays:
-    """Where the records of INODE and INODE_DIR lie; packed, or int64 but for the slots, which are uint32.
+    """Positions of the records of INODE and INODE_DIR; packed, or int64 except the slots, which are uint32.
 
     Attributes:
         ids: of all inodes, ascending.
-        slots: slot of each of `ids`; empty where it is their own order. A slot is a record's position in INODE.
+        slots: slot of each of `ids`; empty if the slots have the same order. A slot is a record's position in INODE.
         offsets: of each delimited record in the INODE section, by slot.
         type_quota_ids: of the directories with storage type quotas, by slot.
         directory_ids: of the directories with an entry in INODE_DIR, ascending.
@@ -54,13 +54,13 @@ class IndexArrays:
     def scan(
         cls, image: ImageFile, allocator: ArrayAllocator | None = None, progress: Callable[[int], None] | None = None
     ) -> IndexArrays:
-        """Walk both sections of an image; the arrays lie in `room`, `progress` gets the bytes, about.
+        """Walk both sections of an image; `allocator` provides the arrays, `progress` gets the approximate bytes.
 
         Raises:
-            MissingSectionError: there is no INODE section.
+            MissingSectionError: the INODE section is missing.
             RecordError: INODE or INODE_DIR holds a damaged record, two records of one id, or another number of
                 inodes than its header says.
-            ImageStorageError: there is no room.
+            ImageStorageError: the arrays do not fit.
         """
         wide = ArrayAllocator() if allocator is None else allocator
         with scanners() as executor:
@@ -70,7 +70,7 @@ class IndexArrays:
             ids, slots = by_slot, _NO_SLOTS
             if not ascending:
                 plain = _sorted(image, by_slot, wide)
-                # one after the other, so that the least is there at a time
+                # in sequence, to limit memory
                 del ids, by_slot
                 ids = Packed.of(plain, wide)
                 del plain
@@ -85,7 +85,7 @@ class IndexArrays:
         return sum(getattr(self, item.name).nbytes for item in fields(self))
 
     def save(self, folder: Path) -> None:
-        """Write each array as a `.npy`, plainly: who needs it whole renames the folder when it is done.
+        """Write each array as a `.npy` without syncing; a caller that needs atomicity renames the folder afterwards.
 
         Raises:
             OSError: the folder cannot be written.
@@ -98,7 +98,7 @@ class IndexArrays:
 
     @classmethod
     def load(cls, folder: Path) -> IndexArrays:
-        """Map what `save` wrote; the pages are shared by all processes that do.
+        """Map the files of `save`; all processes share the pages.
 
         Raises:
             ImageStorageError: a file is absent or cut.
@@ -113,14 +113,14 @@ class IndexArrays:
         return cls(ids, slots, offsets, *others)
 
     def slots_at(self, rows: Ids) -> Ids:
-        """The slots that `ids` in these rows have; a negative row, of no id, stays."""
+        """Return the slots of `ids` in these rows; negative rows are unchanged."""
         if not self.slots.size:
             return rows
         found: Ids = np.where(rows >= 0, self.slots[rows], rows)
         return found
 
     def slot(self, inode_id: int) -> int:
-        """Slot of an inode, -1 for none of that id."""
+        """Return the slot of an inode, -1 for an unknown id."""
         row = self.ids.find(inode_id)
         return int(self.slots[row]) if row >= 0 and self.slots.size else row
 
@@ -128,10 +128,10 @@ class IndexArrays:
         return self.slots_at(self.ids.find_all(inode_ids))
 
     def ids_at(self, slots: Ids, allocator: ArrayAllocator | None = None) -> Ids:
-        """Inode id of each of these slots; marks for all inodes temporarily lie in `room`."""
+        """Return the inode id of each slot; `allocator` temporarily provides marks for all inodes."""
         if not self.slots.size:
             return self.ids.at(slots)
-        # An array of the ids by slot would take more than all that is kept of an inode.
+        # An array of the ids by slot would be larger than everything stored for an inode.
         wanted: npt.NDArray[np.bool_] = (ArrayAllocator() if allocator is None else allocator).zeros(
             self.ids.size, np.bool_
         )
@@ -179,7 +179,7 @@ def _check_distinct(image: ImageFile, ordered: Ids, section: str) -> None:
 
 
 def _scan_directories(image: ImageFile, allocator: ArrayAllocator) -> tuple[Ids, Ids, int]:
-    """(id of the directory of each entry, ascending; offset of each entry; how many children they have)."""
+    """Return (id of the directory of each entry, ascending; offset of each entry; total number of children)."""
     buffer = image.section("INODE_DIR")
     if buffer is None or buffer.size == 0:
         return _EMPTY_IDS, _EMPTY_IDS, 0
@@ -203,7 +203,7 @@ def _scan_directories(image: ImageFile, allocator: ArrayAllocator) -> tuple[Ids,
 
 
 def _check_directories(image: ImageFile, ids: Ids, children: int, inode_ids: Packed, executor: Executor) -> None:
-    """Raises RecordError where entries are of no inode, or tell of more children than there can be."""
+    """Raise RecordError if entries belong to no inode, or have more children than possible."""
     if children >= inode_ids.size > 0:
         what = f"{children} children of directories, but only {inode_ids.size} inodes: one is in two places"
         raise _damaged(image, "INODE_DIR", 0, what)

@@ -1,4 +1,4 @@
-"""The index of an image that a merge wrote, made from the index of the old one instead of by a scan."""
+"""The index of a merged image, derived from the index of the old image instead of a scan."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _PIECE = 1 << 20
 
 
 class SectionUpdate(NamedTuple):
-    """What a merge did to the records of INODE or INODE_DIR.
+    """Changes of a merge to the records of INODE or INODE_DIR.
 
     Attributes:
-        start: where records begin in the new section; old_end: where they ended in the old one.
+        start: begin of the records in the new section; old_end: end of the records in the old section.
         places: rows of (start, end) in the old section, ascending: what was cut out, whole records each.
         data, spans: new records, and a row of (start, end) in them for each of `places`, empty where nothing came.
         added_data, added: the same of the records that came behind all others.
@@ -43,7 +43,7 @@ class SectionUpdate(NamedTuple):
 def updated_arrays(
     old: IndexArrays, inodes: SectionUpdate, directories: SectionUpdate, added_directories: Ids
 ) -> IndexArrays | None:
-    """What `IndexArrays.scan` of the new image gives; None where only that can tell.
+    """Return the result of `IndexArrays.scan` of the new image; None if only a scan can provide it.
 
     Both indexes are in memory during the update.
 
@@ -69,7 +69,7 @@ def _pieces(column: Packed) -> Iterator[Ids]:
 
 
 class _Records(NamedTuple):
-    """Encoded inodes: id, offset and whether it is a directory with storage type quotas."""
+    """Return ids and offsets of encoded inodes, and whether each is a directory with storage type quotas."""
 
     ids: Ids
     offsets: Ids
@@ -86,16 +86,16 @@ class _Records(NamedTuple):
         return cls(ids[:count], offsets[:count], limited)
 
     def at(self, spans: Ids) -> Ids:
-        """Numbers of the records at `spans`."""
+        """Return the numbers of the records at `spans`."""
         return np.searchsorted(self.offsets, spans[:, 0])
 
 
 def _shifted(old: Iterable[Ids], update: SectionUpdate, kept: npt.NDArray[np.bool_]) -> Iterator[Ids]:
-    """Offsets of the old records that are there still and of the added ones.
+    """Return the offsets of the remaining old records and of the added ones.
 
     Args:
         old: offsets of all old records, ascending.
-        kept: result, which of the old records these are.
+        kept: result, marks of the remaining old records.
     """
     row = cut = shift = 0
     for offsets in old:
@@ -106,7 +106,7 @@ def _shifted(old: Iterable[Ids], update: SectionUpdate, kept: npt.NDArray[np.boo
         count, cut, shift = shift_offsets(offsets, update.places, update.spans, cut, shift, kept[row:behind], out)
         yield out[:count]
         row = behind
-    # what is cut out behind the last record that a piece has counts as well
+    # bytes cut after the last record of a piece count, too
     rest = slice(cut, None)
     shift += int(np.diff(update.spans[rest]).sum() - np.diff(update.places[rest]).sum())
     sizes = np.diff(update.added).ravel()
@@ -114,7 +114,7 @@ def _shifted(old: Iterable[Ids], update: SectionUpdate, kept: npt.NDArray[np.boo
 
 
 def _ids(old: IndexArrays, kept: npt.NDArray[np.bool_], added: Ids) -> tuple[Packed, Slots]:
-    """(ids, slots) of the old records that are there still and of the added ones, whose ids are the largest."""
+    """Return (ids, slots) of the remaining old records and of the added ones, whose ids are the largest."""
     count = int(np.count_nonzero(kept))
     size = count + added.size
     if not old.slots.size:
@@ -143,7 +143,7 @@ def _ids(old: IndexArrays, kept: npt.NDArray[np.bool_], added: Ids) -> tuple[Pac
 
 
 def _limited(old: IndexArrays, update: SectionUpdate, kept: npt.NDArray[np.bool_]) -> Ids:
-    """Ids of the old inodes that are directories with storage type quotas now, by slot."""
+    """Return the ids of old inodes that are now directories with storage type quotas, by slot."""
     records = _Records.of(update.data)
     slots = old.slots_of(old.type_quota_ids)
     same = kept[slots] & ~np.isin(old.offsets.at(slots), update.places[:, 0])
@@ -158,7 +158,7 @@ def _limited(old: IndexArrays, update: SectionUpdate, kept: npt.NDArray[np.bool_
 
 
 def _directories(old: IndexArrays, update: SectionUpdate, added: Ids) -> tuple[Ids, Ids]:
-    """(directory ids, offset of the entry of each)."""
+    """Return (directory ids, offset of each entry)."""
     in_file_order = np.argsort(old.directory_offsets, kind="stable")
     kept = np.empty(in_file_order.size, np.bool_)
     offsets = np.concatenate(list(_shifted([old.directory_offsets[in_file_order]], update, kept)))

@@ -1,4 +1,4 @@
-"""Finds the records of the INODE section, a piece of it at a time, in several threads."""
+"""Finds the records of the INODE section, piece by piece, in several threads."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ Ids = npt.NDArray[np.int64]
 SMALLEST_RECORD = 5
 """Bytes of the shortest delimited INode."""
 PIECE = 4 << 20
-"""Bytes that a thread walks at a time: what it finds there stays in its core's cache until its place is known."""
+"""Bytes of a piece: a thread's results stay in its core's cache until their place is known."""
 
 _NONE: Ids = np.zeros(0, np.int64)
 _MOST_SCANNERS = 8
-"""Each has arrays of its own, a few MB of which it touches; more scanners do not make the disk faster."""
+"""Each thread uses a few MB of its own arrays; more threads do not make the disk faster."""
 
 
 class InodeRecords(NamedTuple):
-    """Where the records lie.
+    """Positions of the records.
 
     Attributes:
         ids: of each record, in the order of the section.
@@ -50,7 +50,7 @@ class InodeRecords(NamedTuple):
 
 
 def inode_section(image: ImageFile) -> Bytes:
-    """The INODE section; raises MissingSectionError where there is none."""
+    """Return the INODE section; raises MissingSectionError without one."""
     section = image.section("INODE")
     if section is None:
         raise MissingSectionError(
@@ -60,30 +60,30 @@ def inode_section(image: ImageFile) -> Bytes:
 
 
 def read_inode_header(image: ImageFile) -> tuple[pb.INodeSection, int]:
-    """(the section's header, offset of what follows it); raises RecordError where it is damaged."""
+    """Return (the section's header, offset of the first record); raises RecordError if it is damaged."""
     place = image.place("INODE")
     record = read_record(inode_section(image).data, 0, place)
     return parse_message(pb.INodeSection, record, place), record.end
 
 
 def scanners() -> ThreadPoolExecutor:
-    """Threads for a scan, one on each core up to a few."""
+    """Provide threads for a scan: one per core, up to a limit."""
     return ThreadPoolExecutor(min(available_cores(), _MOST_SCANNERS), "image-scan")
 
 
 def scan_inode_section(
     image: ImageFile, executor: Executor, allocator: ArrayAllocator, progress: Callable[[int], None] | None = None
 ) -> InodeRecords:
-    """Walk all records; the columns lie in `room`.
+    """Walk all records; `allocator` provides the columns.
 
     Args:
-        executor: begins what it is given in that order; its threads walk.
-        progress: told how many bytes were walked, scaled so that the section counts as the whole image.
+        executor: starts its tasks in order; its threads walk the pieces.
+        progress: called with the number of bytes walked, scaled so that the section counts as the whole image.
 
     Raises:
-        MissingSectionError: there is no such section.
-        RecordError: a record is damaged, or the header tells of another number of them.
-        ImageStorageError: there is no room.
+        MissingSectionError: the section is missing.
+        RecordError: a record is damaged, or the header has another number of records.
+        ImageStorageError: the arrays do not fit.
     """
     scan = _Scan(image, allocator)
     pieces: list[Future[_Reached]] = []
@@ -106,7 +106,7 @@ class _Reached(NamedTuple):
 
     Attributes:
         number, position: of the first record behind it.
-        ids, offsets: of the records before that one which do not fill a block of a column yet.
+        ids, offsets: of the preceding records that do not yet fill a block of a column.
         last_id: of the previous record, 0 for none.
         ascending: whether each id so far is greater than the previous id.
     """
@@ -120,13 +120,13 @@ class _Reached(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """What a thread found in a piece.
+    """A thread's results for a piece.
 
     Attributes:
-        ids, offsets: the thread's own arrays; before the rows of the records is room for a block.
-        rows: how many records there are.
-        limited: numbers of those with storage type quotas.
-        end: where the walk ended; there is a fault if it is `damaged`.
+        ids, offsets: the thread's own arrays; the rows of the records follow space for a block.
+        rows: number of records.
+        limited: numbers of the records with storage type quotas.
+        end: end of the walk; `damaged` means a fault.
     """
 
     ids: Ids
@@ -140,7 +140,7 @@ class _Found(NamedTuple):
 class _Scan:
     """One scan.
 
-    Records follow each other with no mark where one begins, so a thread guesses where the first one of its piece does.
+    Records have no start mark, so a thread guesses the beginning of the first record in its piece.
     Its result is valid if the previous piece ends at the same position; otherwise the piece is scanned again.
     """
 
@@ -180,10 +180,10 @@ class _Scan:
         return self._pack(found, reached)
 
     def _scan(self, start: int, stop: int) -> _Found:
-        """The records that begin from `start` on, before `stop`."""
+        """Return the records that begin in `start` to `stop` - 1."""
         if not hasattr(self._own, "arrays"):
             rows = BLOCK + min(PIECE, self._buffer.size) // SMALLEST_RECORD + 1
-            # Large pages, as NumPy would ask for, are zeroed whole; a thread needs the beginning only.
+            # Large pages, which NumPy would request, are zeroed completely; a thread needs only the beginning.
             self._own.arrays = [
                 np.frombuffer(memory(8 * rows, mmap.mmap, large_pages=False), np.int64) for _ in range(3)
             ]
@@ -208,7 +208,7 @@ class _Scan:
         return _Reached(count, found.end, ids[whole:].copy(), offsets[whole:].copy(), last_id, ascending)
 
     def records(self, reached: _Reached) -> InodeRecords:
-        """All that was found.
+        """Return all results.
 
         Args:
             reached: of the last piece.

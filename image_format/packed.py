@@ -29,13 +29,13 @@ _PIECE = 1 << 17
 
 
 class Packed(Columns):
-    """Numbers that are not negative, in rows; kernels take it as it is."""
+    """A column of non-negative numbers; kernels accept it directly."""
 
     __slots__ = ()
 
     @classmethod
     def joined(cls, pieces: Iterable[Numbers], most: int, allocator: ArrayAllocator) -> Packed:
-        """Pack arrays one after the other, `most` numbers at most; raises as `of`."""
+        """Pack arrays in sequence, at most `most` numbers; raises as `of`."""
         packer = Packer(most, allocator)
         row, left = 0, np.zeros(0, np.int64)
         for piece in pieces:
@@ -48,14 +48,14 @@ class Packed(Columns):
 
     @classmethod
     def of(cls, values: Numbers, allocator: ArrayAllocator | None = None) -> Packed:
-        """Pack an array; what comes of it lies in `room`, and raises as its `zeros` does."""
+        """Pack an array; raises as `ArrayAllocator.zeros`."""
         packer = Packer(values.size, ArrayAllocator() if allocator is None else allocator)
         packer.put(0, values)
         return packer.packed(values.size)
 
     @property
     def size(self) -> int:
-        """How many numbers there are."""
+        """The number of rows."""
         return self.low.size
 
     @property
@@ -63,7 +63,7 @@ class Packed(Columns):
         return self.low.nbytes + self.bases.nbytes + self.wide.nbytes
 
     def find(self, wanted: int) -> int:
-        """Row of a number where they increase strictly, -1 for one that is not there."""
+        """Return the row of a number in a strictly increasing column, -1 if it is missing."""
         return int(find_packed(self, wanted))
 
     def find_all(self, wanted: Numbers) -> Numbers:
@@ -71,19 +71,19 @@ class Packed(Columns):
         return found
 
     def item(self, row: int) -> int:
-        """The number in a row; raises IndexError where there is none."""
+        """Return the number in a row; raises IndexError for a missing row."""
         self._check(row, row)
         return int(packed_at(self, row))
 
     def at(self, rows: Numbers) -> Numbers:
-        """The numbers in these rows; raises IndexError where one is none."""
+        """Return the numbers in these rows; raises IndexError for a missing row."""
         if rows.size:
             self._check(int(rows.min()), int(rows.max()))
         found: Numbers = unpack_at(self, rows)
         return found
 
     def part(self, first: int, behind: int) -> Numbers:
-        """The numbers in the rows from `first` to `behind` - 1, as far as there are any; raises IndexError below 0."""
+        """Return the numbers in the existing rows from `first` to `behind` - 1; raises IndexError below 0."""
         if first < 0:
             raise IndexError(first)
         out: Numbers = np.empty(max(0, min(behind, self.size) - first), np.int64)
@@ -95,20 +95,20 @@ class Packed(Columns):
         return self.part(0, self.size)
 
     def _check(self, least: int, most: int) -> None:
-        # kernels do not look
+        # kernels do not check bounds
         if not 0 <= least <= most < self.size:
             raise IndexError(f"rows {least} to {most} of {self.size}")
 
 
 class Packer:
-    """Packs a column; several threads may, each some rows of it.
+    """Packs a column; several threads may pack different rows.
 
     Args:
-        capacity: the most rows there may be.
-        allocator: where the column lies.
+        capacity: maximum number of rows.
+        allocator: for the column's arrays.
 
     Raises:
-        ImageStorageError, MemoryError: see `Room.zeros`; so do its methods.
+        ImageStorageError, MemoryError: see `ArrayAllocator.zeros`; its methods raise them, too.
     """
 
     def __init__(self, capacity: int, allocator: ArrayAllocator) -> None:
@@ -129,14 +129,14 @@ class Packer:
 
     def _put(self, row: int, values: Numbers) -> None:
         block, count = row // BLOCK, _blocks(values.size)
-        bases, allocator = self._bases[block : block + count], np.empty(count * BLOCK, np.int64)
-        used = int(pack_blocks(values, self._low[row : row + values.size], bases, allocator))
+        bases, wide = self._bases[block : block + count], np.empty(count * BLOCK, np.int64)
+        used = int(pack_blocks(values, self._low[row : row + values.size], bases, wide))
         if used:
             with self._guard:
-                self._keep(bases, allocator[:used])
+                self._keep(bases, wide[:used])
 
     def _keep(self, bases: Numbers, wide: Numbers) -> None:
-        """Put blocks of `wide` behind those that are there, and tell `bases` so."""
+        """Append blocks to `wide`, and record their numbers in `bases`."""
         before, behind = self._wide_used, self._wide_used + wide.size
         if behind > self._wide.array.size:
             self._wide.grow(before, behind, most=_blocks(self.capacity) * BLOCK)
@@ -145,7 +145,7 @@ class Packer:
         self._wide_used = behind
 
     def packed(self, size: int) -> Packed:
-        """The first rows, which all were packed."""
+        """Return the column of the first rows, all of which must be packed."""
         return Packed(self._low[:size], self._bases[: _blocks(size)], self._wide.array[: self._wide_used])
 
 

@@ -37,7 +37,7 @@ class DirectorySums(NamedTuple):
         totals: `SubtreeTotals` of the descendants, without the directory itself.
         marks: number of marked inodes below the directory, itself included.
         above: row of the directory that contains it, -1 for none.
-        parents: the same of each inode, by slot.
+        parents: the number of each inode's directory, by slot.
     """
 
     ids: Ids

@@ -6,9 +6,9 @@ which directories were acknowledged. Then the active NameNode is killed, hangs, 
 asked to hand over. After each step, all acknowledged directories must exist in the new active NameNode, and only one
 NameNode is active.
 
-On a busy machine a NameNode may miss its answer deadline, or a controller its session. The pair then fails over on its
-own, and the fenced NameNode has ended. So every step first waits for one active and one standby, and fenced processes
-are restarted.
+On a busy machine a NameNode may miss its answer deadline, or a controller its session. The pair then fails over
+automatically, and the fenced NameNode has ended. So every step first waits for one active and one standby, and fenced
+processes are restarted.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ def as_entry(values: Any) -> HistoryEntry | None:
 
 
 def recent(entries: Sequence[HistoryEntry], now: float, days: float = KEPT_DAYS) -> Sequence[HistoryEntry]:
-    """Return the entries of the last `days`, without those of the future; `entries` has the oldest first."""
+    """Return the entries of the last `days`, without future entries; `entries` has the oldest first."""
     # a clock may have been set back a little
     first, end = bisect_left(entries, now - days * _DAY, key=_time), bisect_right(entries, now + _DAY, key=_time)
     return entries[first:end]

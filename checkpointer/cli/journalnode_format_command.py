@@ -21,10 +21,10 @@ def command(conf_dir: Path, source: str | None, only: str | None, as_json: bool)
     """Format the journals of dfs.namenode.shared.edits.dir on this node with the namespace of the other JournalNodes.
 
     A journal that is already formatted is not changed. A journal with a damaged VERSION or damaged epochs is first
-    moved to `damaged` in its folder, even while the JournalNode serves its other journals. The other JournalNodes have
-    to answer, and at least a majority of all: the node has to keep promises that it may have made before it lost its
-    disk. The running JournalNode then fetches the finalized segments, and takes part in recoveries once a new segment
-    begins. With dfs.journalnode.enable.sync.format, a running JournalNode formats its journals by itself.
+    moved to `damaged` in its folder, even while the JournalNode serves its other journals. At least a majority of all
+    JournalNodes must answer: the node has to keep promises that it may have made before it lost its disk. The running
+    JournalNode then fetches the finalized segments, and takes part in recoveries once a new segment begins. With
+    dfs.journalnode.enable.sync.format, a running JournalNode formats its journals by itself.
 
     \b
     Example: checkpointer journalnode format --conf /etc/hadoop/conf --from-peers

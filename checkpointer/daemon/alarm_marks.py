@@ -262,7 +262,7 @@ def _parameters(default: str) -> tuple[str, float, str]:
         minutes = math.nan
     if kind not in ALARM_KINDS:
         _refuse(f"kind is {kind[:80]!a}, expected one of {', '.join(ALARM_KINDS)}")
-    # without a limit only where that is the default
+    # without a limit only if that is the default
     if not 0 <= minutes <= _MAX_MINUTES and text != default:
         _refuse(f"minutes must be a number from 0 to {_MAX_MINUTES:.0f}")
     if minutes and not reason:

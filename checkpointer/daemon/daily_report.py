@@ -93,7 +93,7 @@ class DailyReporter:
         return storages[0].parent / _FOLDER if storages else None
 
     def reports(self) -> list[KeptReport]:
-        """Return the complete reports, the newest first; also those of a time when the key was on."""
+        """Return the complete reports, newest first, also from an earlier time when the key was on."""
         return self._kept
 
     def renew(self, role: CheckpointRole) -> None:

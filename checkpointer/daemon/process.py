@@ -105,7 +105,7 @@ def serve(
     """Poll and serve an open role until `control` requests a stop; a running checkpoint stops at a safe point.
 
     Args:
-        clocks: those of the system by default; the scheduler runs by them.
+        clocks: the scheduler's clocks, by default the system's.
 
     Raises:
         HdfsError: the address cannot be used, or the role gave up.

@@ -31,8 +31,8 @@ class LostPast:
 
 
 class StartOverLimiter:
-    """Limits how often a node starts over: with another image of its NameNode at once, with the same one after growing
-    waits.
+    """Limits how often a node starts over: immediately with another image of its NameNode, with the same image after
+    growing waits.
 
     Args:
         clock: monotonic seconds.

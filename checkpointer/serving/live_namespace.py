@@ -132,7 +132,7 @@ class LiveNamespace:
         return browser
 
     def headers(self, browser: NamespaceBrowser) -> Mapping[str, str]:
-        """Return the position of an answer: its transaction, and how far that lags as far as this node knows."""
+        """Return the position of an answer: its transaction, and the known number of later transactions."""
         assert isinstance(browser, LiveBrowser)
         lag = self._role.details().tailing_lag_transactions
         return {

@@ -36,7 +36,7 @@ def is_covered(path: str, prefix: str) -> bool:
 
 
 class LeasePaths:
-    """Leases of Hadoop 2.7 whose paths are not those of their files.
+    """Leases of Hadoop 2.7 with paths other than the paths of their files.
 
     A NameNode 2.7 keeps leases by path, as operations spell it (LeaseManager.sortedLeasesByPath), and edits these texts
     at renames and closes. A path with a trailing slash becomes another path when a directory above is renamed, and an

@@ -31,7 +31,7 @@ class SecretManager:
         self.changed = False
 
     def clear(self) -> None:
-        """Remove all tokens and keys; ids continue from where they were."""
+        """Remove all tokens and keys; ids continue from their present values."""
         self._keys.clear()
         self._tokens.clear()
         self.changed = True

@@ -1,8 +1,8 @@
 """Replay of the frequent operations by kernels, which leave the others to the plain functions.
 
 `_enter` sets the counters of the state, `_point` the addresses of its arrays. `run` applies operations. `_leave` takes
-the counters over and reads the features of decoded rows. `_settle` and `_give_acls` apply the kernels' notes. Then the
-namespace is as if Python had applied the operations itself.
+the counters over and reads the features of decoded rows. `_settle` and `_give_acls` apply the kernels' notes. The
+namespace is then in the same state as if Python had applied the operations.
 
     a run ends with AGAIN   arrays grow, and the run continues. If it ends again at the same operation, the operation is
                             larger than the growth of the arrays, and the plain function applies it.
@@ -67,7 +67,7 @@ _OPENED_COLUMNS = 6
 _NO_NAMES = np.zeros(0, np.uint32)
 _NO_ROOM = -1
 _BYTES_A_ROW = 700
-"""Bytes of edits for each inode that they change, about."""
+"""Approximate bytes of edits for each changed inode."""
 _MAX_EXPECTED = 1 << 20
 
 

@@ -6,8 +6,8 @@
 
 Work is small if the Python form probably takes at most `MAX_SECONDS`, by `cost`, and the kernel has spent less than
 that in its Python form in this process: Python takes no longer than compiling. Numba calls `KernelChoice` only for
-argument types without code in memory, so calls of compiled kernels have no additional cost. After a compiled form was
-missing, calls go to `call_plain` for a second, which is faster than the call by Numba.
+argument types without code in memory, so calls of compiled kernels have no additional cost. For a second after a
+compiled form was missing, calls go to `call_plain`, which is faster than a call by Numba.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Cost of Python forms of kernels, as measured on one core, rounded up.
 
-A kernel that is listed here does work in proportion to some of its arguments only. The others are tables or sections in
-which it looks something up. Any other kernel may read all of its measured arguments.
+The work of a kernel listed here depends on only some of its arguments. The other arguments are tables or sections for
+lookups. Any other kernel may read all of its measured arguments.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class PythonCost(NamedTuple):
     """Cost of one call of a Python form."""
 
     arguments: tuple[str, ...]
-    """Those that the work depends on."""
+    """The arguments on which the work depends."""
     seconds: Callable[..., float]
     """Returns the time of a call with these arguments."""
 

@@ -112,7 +112,7 @@ class CriteriaMatcher:
         return np.fromiter(found, np.bool_, columns.kind.size)
 
     def _is_owned(self, pair: int) -> bool:
-        """Return whether serials of an owner and a group are those that are wanted."""
+        """Return whether the serials of an owner and a group match."""
         known = self._owned.get(pair)
         if known is None:
             owner = self._names.owner((pair << _MODE_BITS) % (1 << 64))

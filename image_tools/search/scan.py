@@ -1,7 +1,7 @@
 """The scan of a search: batches of the current tree below some paths, narrowed by criteria.
 
-The arrays of the tree cost about 30 bytes an inode and the paths of all directories; they lie in the allocator's files
-beyond its limit. A batch is decoded, narrowed and released before the next.
+The arrays of the tree need about 30 bytes per inode, plus the paths of all directories; beyond the allocator's limit,
+they are in files. A batch is decoded, narrowed and released before the next.
 """
 
 from __future__ import annotations

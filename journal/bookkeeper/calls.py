@@ -43,7 +43,7 @@ class BookieRound:
     """Requests to bookies and the time to wait; the results are in `answers` only.
 
     Attributes:
-        answers: of these requests, and of earlier ones whose answers may still come.
+        answers: of these requests, and late answers to earlier requests.
         enough: whether waiting can end.
         timeout: seconds.
     """

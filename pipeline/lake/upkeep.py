@@ -1,7 +1,7 @@
 """Keeps the lake small: joins small files, removes old images, and deletes files that no table refers to.
 
-Only replacements remove files from a table. Of two concurrent ones the second fails. Retention then repeats it; joining
-is left to the next append.
+Only replacements remove files from a table. If two run concurrently, the second fails. Retention then repeats it;
+joining is left to the next append.
 """
 
 from __future__ import annotations

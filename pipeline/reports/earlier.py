@@ -84,7 +84,7 @@ def _read(path: Path, content: dict[str, Any]) -> EarlierReport:
     tables = {table["name"]: table for section in content["sections"] for table in section["tables"]}
     (total,) = tables[TOTALS]["rows"]
     owners = tables.get("by_owner", {"rows": [], "cut": True})
-    # The largest trees, and those with most names, which are partly the same.
+    # The largest trees and the trees with the most names, which may overlap.
     trees = {row["path"]: row for name in ("directories", "names") for row in tables[name]["rows"]}
     return EarlierReport(
         path,

@@ -90,7 +90,7 @@ class BackupFollower:
             RpcError, TransferError, StorageError: the image could not be fetched; it is fetched when it is needed next.
         """
         self.forget_image()
-        # Files that arrive during the fetch belong to the running stream. They stay, whatever their names are by then.
+        # Files that arrive during the fetch belong to the running stream. They stay, even if they have been renamed.
         here = [path.name for folder in self.storage.current_folders() for path in folder.iterdir()]
         doomed = {name for name in here if not _is_streamed(name, streamed_from)}
         name, aside = image_name(self.source.newest_image_txid()), []

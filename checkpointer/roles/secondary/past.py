@@ -1,4 +1,4 @@
-"""Proof that a secondary's images belong to the NameNode's present past, and what follows where they do not.
+"""Proof that a secondary's images belong to the NameNode's present past, and the reaction if they do not.
 
 `SecondaryPast` proves images and does no I/O but through a witness. `PastGuard` sets the storage aside.
 

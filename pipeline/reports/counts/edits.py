@@ -89,7 +89,7 @@ class EditRules:
     """Options of the counts.
 
     Attributes:
-        depth: level of directories to which changes are attributed.
+        depth: level of the directories to which changes are attributed.
         small: bytes below which a new file is small; edits do not always contain the block size.
         limit: maximum number of directories in a table.
     """

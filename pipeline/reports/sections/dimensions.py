@@ -1,4 +1,4 @@
-"""The breakdown of which several sections show parts."""
+"""The breakdown by dimensions, shared by several sections."""
 
 from __future__ import annotations
 
