@@ -54,6 +54,8 @@ class PathFilterBuilder:
 
     def __init__(self) -> None:
         self._keys: list[Words] = []
+        # reused, because the system clears new memory
+        self._total: Words = np.empty(0, np.uint64)
 
     def add(self, op: EditOp) -> None:
         for path in op_paths(op):
@@ -84,7 +86,10 @@ class PathFilterBuilder:
         # the number of each slash: those of a path follow each other
         order = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         above = slashes[order + np.repeat(first, counts)]
-        sums = _sums(data, np.concatenate([np.repeat(begins, counts), begins]), np.concatenate([above, ends]))
+        if len(self._total) <= len(data):
+            self._total = np.empty(len(data) + 1, np.uint64)
+        begins = np.concatenate([np.repeat(begins, counts), begins])
+        sums = _sums(data, begins, np.concatenate([above, ends]), self._total)
         own = sums[len(above) :]
         self._note(np.concatenate([sums, own[wide[clean]] ^ _SPREAD]))
 
@@ -143,14 +148,22 @@ def _sums_of(path: str) -> Words:
     content = path.encode("utf-8", "surrogatepass")
     data = np.frombuffer(content, np.uint8)
     ends = [each for each in range(1, len(content)) if content[each] == _SLASH] + [len(content)] * (path != "/")
-    return _sums(data, np.zeros(len(ends), np.int64), np.array(ends, np.int64))
+    return _sums(data, np.zeros(len(ends), np.int64), np.array(ends, np.int64), np.empty(len(data) + 1, np.uint64))
 
 
-def _sums(data: npt.NDArray[np.uint8], begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Words:
-    """Return the sum of the bytes `begins` to `ends` of `data`, for each pair."""
+def _sums(
+    data: npt.NDArray[np.uint8], begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], total: Words
+) -> Words:
+    """Return the sum of the bytes `begins` to `ends` of `data`, for each pair.
+
+    Args:
+        total: room for a word more than `data` has bytes.
+    """
     powers, back = _powers(1 << max(_MIN_POWER, (len(data) - 1).bit_length()))
-    total = np.zeros(len(data) + 1, np.uint64)
-    np.cumsum(_VALUES[data] * powers[: len(data)], out=total[1:])
+    total[0], terms = 0, total[1 : len(data) + 1]
+    np.take(_VALUES, data, out=terms, mode="clip")
+    terms *= powers[: len(data)]
+    np.cumsum(terms, out=terms)
     found: Words = (total[ends] - total[begins]) * back[begins]
     return found
 
@@ -189,15 +202,13 @@ def _is_unclean(
     ends: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.bool_]:
     """Return which paths are not written as keys are: not ASCII, or with empty components."""
-
-    def has(places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Whether one of `places` is in each path, without its first byte."""
-        found: npt.NDArray[np.bool_] = np.searchsorted(places, begins + 1) < np.searchsorted(places, ends)
-        return found
-
     if not len(begins):
         return np.zeros(0, np.bool_)
     doubled = slashes[1:][np.diff(slashes) == 1]
+    has_doubled: npt.NDArray[np.bool_] = np.searchsorted(doubled, begins + 1) < np.searchsorted(doubled, ends)
     outside: npt.NDArray[np.bool_] = (ends <= begins + 1) | (data[np.minimum(begins, len(data) - 1)] != _SLASH)
     ends_with_slash: npt.NDArray[np.bool_] = data[ends - 1] == _SLASH
-    return outside | ends_with_slash | has(doubled) | has(np.flatnonzero(data >= _ASCII))
+    # the largest byte of each path; in between, those up to the next path
+    edges = np.column_stack([begins, np.maximum(ends, begins + 1)]).ravel()
+    beyond_ascii: npt.NDArray[np.bool_] = np.maximum.reduceat(data, edges)[::2] >= _ASCII
+    return outside | ends_with_slash | has_doubled | beyond_ascii

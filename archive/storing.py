@@ -113,16 +113,16 @@ def read_part(
 
 def _warn_of_undecodable(cursor: SegmentCursor, frames: Frames, decoded: set[int]) -> None:
     """Log operations that no restore can replay; the first one of each opcode that is not in `decoded` is read."""
-    for number, start in enumerate(frames.starts):
-        position = cursor.position + start
-        if (opcode := cursor.buffer[position]) in decoded:
-            continue
-        decoded.add(opcode)
+    opcodes = bytes(map(cursor.buffer[cursor.position : cursor.position + frames.end].__getitem__, frames.starts))
+    for opcode in set(opcodes) - decoded:
+        number = opcodes.index(opcode)
+        position = cursor.position + frames.starts[number]
         try:
             decode_op(cursor.buffer, position, cursor.layout_version, file=cursor.file)
         except CorruptOpError as fault:
             fault.locate(txid=frames.next_txid - len(frames.starts) + number)
             _LOG.warning("archived, but no restore can replay it: %s; next: %s", fault.message, fault.hint)
+    decoded.update(opcodes)
 
 
 def store_part(archive: Archive, content: Buffer, part: EditsPart, branch: str, *, finalized: bool) -> EditsRecord:
