@@ -48,9 +48,6 @@ def daemon_page(status: Mapping[str, Any], now: float) -> NodePage:
 def _attention(status: Mapping[str, Any]) -> Iterator[Attention]:
     kinds, steps = status.get("alarmKinds") or {}, status.get("nextSteps") or {}
     silences, acknowledged = status.get("silences") or {}, status.get("acknowledgements") or {}
-    if status.get("error"):
-        step = "Check that the NameNodes, the journal and the storage directories can be reached."
-        yield Attention(Level.FAULT, "Storage or journal cannot be read", status["error"], step, "namenode-down")
     for alarm in status.get("alarms") or ():
         kind = kind_named(kinds.get(alarm, ""))
         found = ((AlarmAcknowledgement, acknowledged.get(alarm)), (AlarmSilence, silences.get(kind.name)))

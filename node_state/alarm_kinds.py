@@ -38,6 +38,11 @@ class AlarmKind:
     section: str
     pages: bool = False
 
+    @property
+    def next_step(self) -> str:
+        """Return the next step for an alarm that has none of its own."""
+        return f"The runbook describes it: docs/operations.md#{self.section}."
+
 
 _KINDS = (
     AlarmKind("archive", "The archive is behind", "metrics-and-alarms"),
@@ -46,11 +51,15 @@ _KINDS = (
     AlarmKind("directory", "A storage directory is not used", "disk-full-or-broken"),
     AlarmKind(ROLE, "Edits are not followed or merged", "gap-in-the-edits"),
     AlarmKind("healed", "Snapshots were healed", "snapshots-were-healed", pages=True),
+    AlarmKind("image", "A file with an image's name cannot be used", "a-file-named-like-an-image-that-cannot-be-used"),
     AlarmKind("lake", "The lake is behind", "metrics-and-alarms"),
     AlarmKind("late", "No checkpoint for several periods", "no-checkpoint-for-several-periods", pages=True),
+    AlarmKind("namenode", "A NameNode does not answer", "namenode-down"),
+    AlarmKind("past", "Files of a lost past were set aside", "restore-rollback-or-a-second-namenode-with-the-same-ids"),
     AlarmKind("report", "The daily report failed", "metrics-and-alarms"),
     AlarmKind("shadow", "An image of the NameNode differs from ours", "an-image-differs-in-shadow-mode"),
     AlarmKind("space", "No room for the next image", "disk-full-or-broken"),
+    AlarmKind("unreadable", "Storage or journal cannot be read", "namenode-down"),
     AlarmKind("upload", "A NameNode does not get the image", "the-namenode-refuses-an-image-403-409-410-417"),
     AlarmKind(OTHER, "The daemon has another alarm", "metrics-and-alarms"),
 )

@@ -328,9 +328,10 @@ class NodeState:
     Attributes:
         ready: whether checkpoints are made on schedule; `message`: the situation, or why not.
         image_txid: newest image here, -1 for none; `journal_txid`: newest edit; `transactions_behind`: not in an image.
-        error: why storage or journal cannot be read now; the first two are then the last known and the third is None.
+        error: why storage or journal cannot be read now, also an alarm; the first two are then the last known and the
+            third is None.
         alarms: one sentence for each problem that needs an operator; some do not prevent checkpoints.
-        next_steps: what to do about an alarm, by its sentence; some have none.
+        next_steps: what to do about each alarm, by its sentence.
         alarm_kinds: the kind of each alarm (`ALARM_KINDS`), by its sentence.
         silences: the silenced kinds of alarms; `acknowledgements`: the acknowledged alarms, by their sentence.
         cluster_id: of the namespace, None while unknown.

@@ -52,8 +52,6 @@ def _facts(state: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]:
         yield "alarm", alarm
         if step := (state.get("nextSteps") or {}).get(alarm):
             yield "", f"next: {step}"
-    if state.get("error"):
-        yield "error", state["error"]
     if state.get("lastError"):
         yield "last error", f"{state['lastError']} ({ago_text(state.get('lastErrorAt'), now)})"
 

@@ -15,10 +15,6 @@ from node_state.state import ALLOW_AGAIN_HINT, CheckpointBlock, CheckpointRecord
 _WARNING_PERIODS, _CRITICAL_PERIODS = 2, 3
 _WARNING_TRANSACTIONS = 2
 _LISTED = 5
-_UNREADABLE_HINT = (
-    "The daemon runs and retries: repair what its error names. The checks namenode, storage and journalnodes examine "
-    "the NameNode, the directories and the edits."
-)
 
 
 def check_age(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
@@ -193,8 +189,6 @@ def _next_steps(status: NodeState) -> Iterator[str]:
     yield from status.next_steps.values()
     if status.cancelled is not None:
         yield ALLOW_AGAIN_HINT
-    if status.error and status.error not in status.next_steps:
-        yield _UNREADABLE_HINT
 
 
 def _cancellation(held: CheckpointBlock | None) -> str:

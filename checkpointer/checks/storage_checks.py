@@ -12,21 +12,14 @@ from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import CheckVerdict, Metric, State, worst
 from checkpointer.storage.disk_space import MIN_FREE_SPACE
 from checkpointer.storage.inspector import StorageState, agree_on_version
+from checkpointer.storage.lost_pasts import LOST_PAST_HINT
+from checkpointer.storage.usable_images import UNUSABLE_HINT
 from hadoop_common.errors import StorageError
 from hadoop_common.quantities import counted
 from image_format.codec_choice import advice_on_codec, class_of, codec_to_write
 
-_UNUSABLE_HINT = (
-    "Checkpoints continue without the named files. Copy a missing .md5 file from the image's origin, and let the "
-    "daemon's user read the files. Move a file out of `current` only if its content is damaged."
-)
-
 _RIGHTS_HINT = (
     "Let the daemon's user write the directory and `current` in it, and check that its disk is not read-only."
-)
-_LOST_PAST_HINT = (
-    "If the NameNode was set back by mistake, `lost_past` is the state that it lost: keep it. Otherwise move it away, "
-    'which ends this warning: docs/operations.md, "Restore, rollback or a second NameNode with the same ids".'
 )
 
 
@@ -169,7 +162,7 @@ def _unusable(facts: Facts, details: list[str]) -> _Problem | None:
         return None
     hint = "" if facts.image.value is None else facts.image.value.way_out
     text = f"{counted(len(lines), 'file')} with the name of an image cannot be used"
-    return _Problem(State.WARNING, text, hint or _UNUSABLE_HINT)
+    return _Problem(State.WARNING, text, hint or UNUSABLE_HINT)
 
 
 def _lost_past(facts: Facts, details: list[str]) -> _Problem | None:
@@ -187,7 +180,7 @@ def _lost_past(facts: Facts, details: list[str]) -> _Problem | None:
         for folder in each.not_compared
     ]
     were = "1 lost past was" if len(folders) == 1 else f"{len(folders)} lost pasts were"
-    return _Problem(State.WARNING, f"{were} set aside", _LOST_PAST_HINT) if folders else None
+    return _Problem(State.WARNING, f"{were} set aside", LOST_PAST_HINT) if folders else None
 
 
 def check_space(facts: Facts, thresholds: Thresholds) -> CheckVerdict:

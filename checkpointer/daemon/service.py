@@ -46,6 +46,10 @@ from site_config.keys import HA_STANDBY_CHECKPOINTS
 # StandbyCheckpointer.PREVENT_AFTER_CANCEL_MS
 PREVENT_SECONDS = 120.0
 CONFIGURATION_HINT = "Correct it and reload again (`checkpointer config` lists all faults); a restart would fail."
+_UNREADABLE_HINT = (
+    "The daemon runs and retries: repair what the error names. The checks namenode, storage and journalnodes examine "
+    "the NameNode, the directories and the edits."
+)
 _SWITCHED_OFF = "dfs.ha.standby.checkpoints is false, so this standby makes no checkpoints"
 
 
@@ -314,12 +318,13 @@ class CheckpointService:
         state = self.state()
         return ProbeResult(state.ready, state.message)
 
-    def _observe(self) -> str | None:
+    def _observe(self) -> Alarm | None:
         """Read the role's progress; return why it cannot be read, None if it can."""
         try:
             self._attempts.observe()
         except (HdfsError, OSError) as error:
-            return error_text(error)
+            hint = describe_fault(error)[0].hint or _UNREADABLE_HINT
+            return Alarm(error_text(error), hint, "unreadable")
         return None
 
     def _notices(self) -> list[Alarm]:
@@ -328,7 +333,7 @@ class CheckpointService:
         configuration = [Alarm(fault, CONFIGURATION_HINT, "configuration")] if fault else []
         return [*configuration, *self._reports.alarms(), *differences, *self._server_notices()]
 
-    def _checkpoint_status(self, fault: str | None) -> CheckpointStatus:
+    def _checkpoint_status(self, fault: Alarm | None) -> CheckpointStatus:
         progress, wall, retry = self._attempts.progress, self.wall(), self._schedule.retry_wait
         theirs, ours = self._forecast.last_image_at(), None if progress is None else progress.image_at
         # A failed checkpoint matters more than an image that cannot be offered.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from checkpointer.daemon.archive_process import ArchiveProcess
 from checkpointer.daemon.lake import LakeAppender
+from checkpointer.daemon.storage_alarms import storage_alarms, storage_space
 from checkpointer.daemon.upload_forecast import UploadForecast
-from checkpointer.roles.role import IN_USE, CheckpointRole, Progress, UploadTarget
+from checkpointer.roles.role import CheckpointRole, Progress, UploadTarget
 from checkpointer.storage.disk_space import SPACE_HINT
 from hadoop_common.errors import HdfsError
 from hadoop_common.names import ImageKind
@@ -17,15 +17,7 @@ from hadoop_common.quantities import counted, duration
 from hadoop_common.recurring_fault import Alarm
 from node_state.alarm_kinds import ROLE, alarm_key, alarm_keys, kind_named
 from node_state.alarm_marks import AlarmAcknowledgement, AlarmSilence
-from node_state.state import (
-    CheckpointBlock,
-    CheckpointRecord,
-    LeaderState,
-    NodeState,
-    ShadowState,
-    StorageSpace,
-    TargetState,
-)
+from node_state.state import CheckpointBlock, CheckpointRecord, LeaderState, NodeState, ShadowState, TargetState
 
 _MISSED_PERIODS = 3
 LATE_HINT = "Check what failed before; then `checkpointer checkpoint --force` requests a checkpoint now."
@@ -53,7 +45,7 @@ class CheckpointStatus:
     period: float
     started_at: float
     progress: Progress | None
-    fault: str | None
+    fault: Alarm | None
     checkpoint_at: float | None
     switched_off: str
     cancelled: CheckpointBlock | None
@@ -98,17 +90,19 @@ def daemon_state(
     shadow: ShadowState | None = None,
 ) -> NodeState:
     progress, storage = status.progress, role.storage()
-    alarms = [*map(_of_role, role.alarms()), *_failing(status), *_not_uploaded(role, progress)]
+    unread = [] if status.fault is None or status.switched_off else [status.fault]
+    alarms = [*unread, *map(_of_role, role.alarms()), *_failing(status), *_not_uploaded(role, progress)]
     # Between the end of an image and retention, less space is free than usual.
     if record.phase != _SAVE and (problem := role.space_shortage()):
         alarms.append(Alarm(problem, SPACE_HINT, "space"))
     if late := lateness(status):
         alarms.append(Alarm(late, LATE_HINT, "late"))
-    problems = [status.fault, *alarms] if status.fault else alarms
-    if status.switched_off:
-        problems = []
-    all_alarms = (*alarms, *_unused(role), *_healed_alarm(record), *archive.alarms(), *lake.alarms(), *status.notices)
-    kinds = {str(each): kind_named(getattr(each, "kind", "")).name for each in all_alarms}
+    problems = [] if status.switched_off else alarms
+    silent = forecast.alarms([target.address for target in role.targets])
+    others = (*silent, *storage_alarms(role), *_healed_alarm(record), *archive.alarms(), *lake.alarms())
+    all_alarms = (*alarms, *others, *status.notices)
+    kinds = {str(each): kind_named(getattr(each, "kind", "")) for each in all_alarms}
+    names = {alarm: kind.name for alarm, kind in kinds.items()}
     return NodeState(
         role=role.name,
         ready=not problems,
@@ -117,19 +111,19 @@ def daemon_state(
         journal_txid=None if progress is None else progress.journal_txid,
         # An old count of transactions behind is wrong by now.
         transactions_behind=None if progress is None or status.fault else progress.behind,
-        error=status.fault,
+        error=None if status.fault is None else str(status.fault),
         alarms=tuple(map(str, all_alarms)),
-        next_steps={str(each): each.hint for each in all_alarms if isinstance(each, Alarm) and each.hint},
-        alarm_kinds=kinds,
-        silences={kind: each for kind, each in silences.items() if each.covers(alarm_keys(kinds, kind))},
+        next_steps={str(each): getattr(each, "hint", "") or kinds[str(each)].next_step for each in all_alarms},
+        alarm_kinds=names,
+        silences={kind: each for kind, each in silences.items() if each.covers(alarm_keys(names, kind))},
         acknowledgements={
             alarm: acknowledged[kind]
-            for alarm, kind in kinds.items()
+            for alarm, kind in names.items()
             if kind in acknowledged and alarm_key(alarm) in acknowledged[kind].alarms
         },
         cluster_id=_cluster_id(role),
         storage=storage,
-        storage_space={path: found for path, each in storage.items() if (found := _space(path, each)) is not None},
+        storage_space=storage_space(storage),
         enabled=not status.switched_off,
         cancelled=status.cancelled,
         checkpoint_at=status.checkpoint_at,
@@ -144,15 +138,6 @@ def daemon_state(
         leader=status.leader,
         shadow=shadow,
     )
-
-
-def _space(path: str, state: str) -> StorageSpace | None:
-    """Return the space of a directory in use; None if it cannot be read. A dropped one might not answer."""
-    try:
-        found = shutil.disk_usage(path) if state == IN_USE else None
-    except OSError:
-        return None
-    return None if found is None else StorageSpace(free_bytes=found.free, total_bytes=found.total)
 
 
 def _sentence(status: CheckpointStatus) -> str:
@@ -190,15 +175,6 @@ def _not_uploaded(role: CheckpointRole, progress: Progress | None) -> list[str]:
 
 def _of_role(alarm: str) -> Alarm:
     return Alarm(alarm, getattr(alarm, "hint", ""), getattr(alarm, "kind", "") or ROLE)
-
-
-def _unused(role: CheckpointRole) -> list[str]:
-    """Return alarms for dropped storage directories."""
-    return [
-        Alarm(f"storage directory {path} is not used: {state}", getattr(state, "hint", ""), "directory")
-        for path, state in role.storage().items()
-        if state != IN_USE
-    ]
 
 
 def _healed_alarm(record: CheckpointRecord) -> list[str]:

@@ -15,6 +15,7 @@ from checkpointer.transfer import UploadResult
 from checkpointer.transfer.common import TransferCancelledError
 from checkpointer.transfer.image_acceptance import ImageAcceptance, ask_acceptance, min_image_age, too_recent
 from hadoop_common.names import ImageKind
+from hadoop_common.recurring_fault import Alarm
 from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
@@ -45,6 +46,8 @@ class UploadForecast:
         self._last: dict[str, ImageAcceptance] = {}
         # reports at the time when this daemon was last known to lead, or when it uploaded an image
         self._own: dict[str, ImageAcceptance] = {}
+        # for each NameNode that does not answer: the alarm, and when the first and the last request in a row failed
+        self._silent: dict[str, tuple[Alarm, float, float]] = {}
         # when each NameNode accepted our last image
         self._accepted_at: dict[str, float] = {}
         # when a NameNode accepts an image again, according to its refusal
@@ -55,24 +58,34 @@ class UploadForecast:
         if not addresses:
             return
 
-        def ask(address: str) -> ImageAcceptance | None:
+        def ask(address: str) -> ImageAcceptance | TransferError:
             return self._fetch(address, cancelled)
 
         with ThreadPoolExecutor(len(addresses), "upload-forecast") as pool:
             for address, found in zip(addresses, pool.map(ask, addresses), strict=True):
                 with self._lock:
                     self._known.pop(address, None)
-                    if found is not None:
+                    if isinstance(found, ImageAcceptance):
                         self._known[address] = self._last[address] = self._fresh(address, found)
+                        self._silent.pop(address, None)
+                    elif not isinstance(found, TransferCancelledError):
+                        reason = found.message.removeprefix(found.target).lstrip(": ")
+                        alarm = Alarm(f"{address} does not report its state: {reason}", found.hint, "namenode")
+                        now = self._wall()
+                        self._silent[address] = alarm, self._silent.get(address, (alarm, now))[1], now
 
-    def _fetch(self, address: str, cancelled: Callable[[], bool]) -> ImageAcceptance | None:
+    def _fetch(self, address: str, cancelled: Callable[[], bool]) -> ImageAcceptance | TransferError:
         try:
             return self._ask(address, timeout=_TIMEOUT, cancel=cancelled)
-        except TransferCancelledError:
-            return None
         except TransferError as error:
             _LOG.debug("it is not known when %s accepts images: %s", address, error)
-            return None
+            return error
+
+    def alarms(self, addresses: Sequence[str]) -> list[Alarm]:
+        """Return an alarm for each of these NameNodes that did not answer at one poll and at the next."""
+        with self._lock:
+            found = [self._silent[address] for address in addresses if address in self._silent]
+        return [alarm for alarm, first, last in found if last - first >= self.config.poll_interval / 2]
 
     def _fresh(self, address: str, found: ImageAcceptance) -> ImageAcceptance:
         """Correct a report that may be older than an image that the NameNode has just accepted."""

@@ -108,7 +108,15 @@ def test_the_daemon_says_what_to_do_about_its_alarms() -> None:
     ("status", "hint"),
     [
         ({"cancelled": CheckpointBlock(reason="maintenance", seconds_left=60.0)}, "--cancel --minutes 0"),
-        ({"error": "nn1:8020 did not answer", "ready": False}, "The checks namenode, storage"),
+        (
+            {
+                "error": "nn1:8020 did not answer",
+                "alarms": ("nn1:8020 did not answer",),
+                "next_steps": {"nn1:8020 did not answer": "Check nn1."},
+                "ready": False,
+            },
+            "Check nn1.",
+        ),
     ],
 )
 def test_the_next_step_is_that_of_the_reason(status: dict[str, Any], hint: str) -> None:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 
 from checkpointer.daemon.service import CheckpointService
-from checkpointer.errors import RoleGaveUpError
+from checkpointer.daemon.upload_forecast import UploadForecast
+from checkpointer.errors import RoleGaveUpError, TransferError
 from checkpointer.roles.role import Upload
+from checkpointer.transfer.common import TransferCancelledError
+from checkpointer.transfer.image_acceptance import ImageAcceptance
 from engine.healing import HealedFault
 from hadoop_common.errors import StorageError
 from hadoop_common.json_log import JsonFormatter
-from hadoop_common.names import ImageKind
+from hadoop_common.names import ImageKind, image_name, md5_name
 from hadoop_rpc.errors import RpcConnectionError
+from node_state.text import status_lines
 from servlets.status import TriggerState
 from tests.checkpointer.service_support import (
     PERIOD,
@@ -27,6 +32,7 @@ from tests.checkpointer.service_support import (
     service,
     standby_config,
 )
+from tests.checkpointer.storage_support import IMAGE_TXID, recorded_directory
 from tests.servlets.support import INFO
 
 __all__ = ["clock", "role", "service"]
@@ -273,9 +279,15 @@ def test_a_job_that_fails_is_told_as_a_checkpoint_is(
 
 
 def test_an_unreadable_journal_is_told_everywhere(service: CheckpointService, role: FakeRole) -> None:
-    role.read_fault = StorageError("not mounted")
+    role.read_fault = StorageError("not mounted", hint="Mount it.")
     assert service.poll().state is TriggerState.FAILED
-    assert service.status()["error"] == "not mounted"
+    status = service.status()
+    assert (status["error"], status["alarms"], status["ready"]) == ("not mounted", ["not mounted"], False)
+    assert (status["alarmKinds"], status["nextSteps"]) == ({"not mounted": "unreadable"}, {"not mounted": "Mount it."})
+    shown = list(status_lines(status | {"url": "http://here"}, START, None))
+    assert shown[-3:-1] == [f"{'alarm':<16}not mounted", f"{'':<16}next: Mount it."]
+    role.read_fault = OSError(5, "Input/output error")
+    assert set(service.status()["nextSteps"]) == set(service.status()["alarms"])
     assert not service.ready().ok
     assert service.live().ok
     role.read_fault = None
@@ -298,6 +310,53 @@ def test_an_alarm_is_not_ready(service: CheckpointService, role: FakeRole) -> No
     assert not service.ready().ok
     assert service.live().ok
     assert service.status()["alarms"] == role.raised
+    assert service.status()["nextSteps"] == {
+        role.raised[0]: "The runbook describes it: docs/operations.md#gap-in-the-edits."
+    }
+
+
+def test_a_namenode_that_does_not_answer_twice_is_an_alarm(role: FakeRole, clock: Clock) -> None:
+    """A frozen NameNode: the journal can be read, so the daemon is ready."""
+    url, config = "http://nn1:9870/jmx?qry=x", standby_config()
+    answers: list[ImageAcceptance | TransferError] = [
+        TransferError(url, "no answer: timed out", hint="Check that the NameNode is up."),
+        TransferCancelledError(url, "the request was cancelled"),
+        TransferError(url, "no answer: timed out", hint="Check that the NameNode is up."),
+        ImageAcceptance(version="3.4.2", state="active", last_at=None, last_txid=None),
+    ]
+
+    def ask(address: str, **_: object) -> ImageAcceptance:
+        answer = answers.pop(0)
+        if isinstance(answer, TransferError):
+            raise answer
+        return answer
+
+    forecast = UploadForecast(config, ask=ask, wall=clock.wall)
+    service = CheckpointService(role, config, clock=clock, wall=clock.wall, forecast=forecast)
+    alarm = "http://nn1:9870 does not report its state: no answer: timed out"
+    for raised in ([], [], [alarm], []):
+        service.jobs()[0].run()
+        clock.now += config.poll_interval
+        status = service.status()
+        assert (status["alarms"], status["ready"]) == (raised, True)
+        assert status["nextSteps"] == dict.fromkeys(raised, "Check that the NameNode is up.")
+
+
+def test_files_that_check_reports_are_alarms(
+    service: CheckpointService, role: FakeRole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = recorded_directory(tmp_path / "name")
+    monkeypatch.setattr(role, "image_folders", lambda: [root / "current"])
+    monkeypatch.setattr(role, "storage", lambda: {str(root): "in use"})
+    assert service.status()["alarms"] == []
+    (root / "current" / md5_name(image_name(IMAGE_TXID))).unlink()
+    (root / "lost_past" / "2026-01-01").mkdir(parents=True)
+    status = service.status()
+    assert [status["alarmKinds"][each] for each in status["alarms"]] == ["image", "past"]
+    assert "1 file with the name of an image cannot be used" in status["alarms"][0]
+    assert "name/lost_past/2026-01-01" in status["alarms"][1]
+    assert [status["nextSteps"][each].split()[0] for each in status["alarms"]] == ["Checkpoints", "If"]
+    assert status["ready"]
 
 
 def test_log_lines_have_fields_for_collectors(

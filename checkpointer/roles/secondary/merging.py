@@ -14,17 +14,19 @@ from checkpointer.roles.secondary.storage import SecondaryStorage
 from engine.errors import CheckpointCancelledError
 from engine.loaded_image import next_layout
 from engine.merge import MergeResult, Observer
+from hadoop_common.quantities import counted
+from hadoop_common.recurring_fault import Alarm
 from hadoop_rpc.namenode_protocol import CheckpointSignature
 from journal.segment_file import EditLogSegment
 from site_config.checkpoint_config import CheckpointConfig
 
 
 class MergeFailures:
-    """The number `count` of merges that failed in a row, and the reason `fault` of the last one."""
+    """The number `count` of merges that failed in a row, and the reason `fault` of the last one, with its next step."""
 
     def __init__(self) -> None:
         self.count = 0
-        self.fault = ""
+        self.fault = Alarm("")
 
     @contextmanager
     def counted(self, max_retries: int) -> Iterator[None]:
@@ -39,19 +41,21 @@ class MergeFailures:
             raise
         except Exception as error:
             self.count += 1
-            self.fault = str(error)
+            self.fault = Alarm(str(error), getattr(error, "hint", ""))
             if self.count <= max_retries:
                 raise
             raise RoleGaveUpError(
                 f"{self.count} merges in a row failed, dfs.namenode.checkpoint.max-retries allows {max_retries}; "
                 f"the last one: {error}",
-                hint=getattr(error, "hint", "") or "Find the cause, then start the daemon again.",
+                hint=self.fault.hint or "Find the cause, then start the daemon again.",
             ) from error
         self.count = 0
 
-    def alarms(self) -> list[str]:
+    def alarms(self) -> list[Alarm]:
         """Return what needs an operator, a sentence each."""
-        return [f"{self.count} merge(s) in a row failed, the last because: {self.fault}"] if self.count else []
+        if not self.count:
+            return []
+        return [Alarm(f"{counted(self.count, 'merge')} in a row failed, the last one: {self.fault}", self.fault.hint)]
 
 
 def merge_checkpoint(

@@ -1,0 +1,64 @@
+"""Alarms and free space of a daemon's storage directories, read from the directories themselves.
+
+A dropped directory is not read, because its disk might not answer.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from checkpointer.roles.role import IN_USE, CheckpointRole
+from checkpointer.storage.inspector import inspect
+from checkpointer.storage.lost_pasts import LOST_PAST_HINT, folders_aside
+from checkpointer.storage.usable_images import UNUSABLE_HINT, unusable
+from hadoop_common.errors import HdfsError
+from hadoop_common.quantities import counted
+from hadoop_common.recurring_fault import Alarm
+from node_state.state import StorageSpace
+
+
+def storage_space(storage: Mapping[str, str]) -> dict[str, StorageSpace]:
+    """Return the space of each directory in use whose space can be read; `storage` has the state of each."""
+    spaces = {}
+    for path in _in_use(storage):
+        with suppress(OSError):
+            found = shutil.disk_usage(path)
+            spaces[path] = StorageSpace(free_bytes=found.free, total_bytes=found.total)
+    return spaces
+
+
+def storage_alarms(role: CheckpointRole) -> Iterator[Alarm]:
+    """Yield alarms for dropped directories, for files that cannot be used as images, and for lost pasts.
+
+    `checkpointer check` reports the same. None of them prevents checkpoints.
+    """
+    storage = role.storage()
+    for path, state in storage.items():
+        if state != IN_USE:
+            hint = getattr(state, "hint", "")
+            yield Alarm(f"storage directory {path} is not used: {state}", hint, "directory")
+    lines: list[str] = []
+    for folder in role.image_folders():
+        with suppress(HdfsError):
+            lines += unusable(inspect(folder.parent, allow_unknown_layout=True))
+    if lines:
+        text = f"{counted(len(lines), 'file')} with the name of an image cannot be used: {_first(lines)}"
+        yield Alarm(text, UNUSABLE_HINT, "image")
+    lost: list[Path] = []
+    for path in _in_use(storage):
+        with suppress(OSError):
+            lost += folders_aside(Path(path))
+    if lost:
+        text = f"set aside: {counted(len(lost), 'lost past')}: {_first([str(each) for each in lost])}"
+        yield Alarm(text, LOST_PAST_HINT, "past")
+
+
+def _first(lines: Sequence[str]) -> str:
+    return lines[0] if len(lines) == 1 else f"{lines[0]}, and {len(lines) - 1} more"
+
+
+def _in_use(storage: Mapping[str, str]) -> list[str]:
+    return [path for path, state in storage.items() if state == IN_USE]
