@@ -11,7 +11,7 @@ from console.background import BackgroundWork
 from console.model import Attention, Level, NodePage, PageCell, Panel, cell
 from console.server_pages import page_of
 from console.words import count_text
-from hadoop_common.quantities import ago_text
+from hadoop_common.quantities import ago_text, counted
 
 SECONDS: Final = 5.0
 
@@ -131,7 +131,7 @@ def _row(answer: PeerAnswer, now: float) -> tuple[PageCell, ...]:
         at = names.get("LastCheckpointTime")
         made = f"last checkpoint {ago_text(at / 1000, now)}" if at else ""
         since = names.get("TransactionsSinceLastCheckpoint")
-        behind = f"{count_text(since)} transactions since" if since is not None else ""
+        behind = f"{counted(since, 'transaction', ',')} since" if since is not None else ""
         detail = ", ".join(part for part in (made, behind) if part)
         newest = names.get("LastWrittenTransactionId")
         return node, cell(kind), _beans_state(answer), cell(None), _txid(newest), cell(detail)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from console.model import Attention, Level, NodePage, PageCell, PageFact, Panel, cell
 from console.rest import rest_panels
 from console.words import count_text
-from hadoop_common.quantities import ago_text, duration
+from hadoop_common.quantities import ago_text, counted, duration
 from hadoop_common.text_layout import byte_count
 from node_state.alarm_kinds import kind_named
 from node_state.alarm_marks import AlarmAcknowledgement, AlarmSilence
@@ -129,7 +129,7 @@ def _phase(status: Mapping[str, Any], now: float) -> PageFact:
 
 
 def _amount(phase: str, value: int) -> str:
-    return f"{value:,} transactions" if phase == "replay" else byte_count(value)
+    return counted(value, "transaction", ",") if phase == "replay" else byte_count(value)
 
 
 def _active(status: Mapping[str, Any]) -> str:
@@ -165,7 +165,7 @@ def restart_cost(status: Mapping[str, Any]) -> PageFact | None:
     minutes = "under a minute" if seconds < 60 else f"about {duration(seconds)}"
     level = Level.WARNING if seconds > _LONG_REPLAY else Level.NEUTRAL
     where = f" at {address}" if len(targets) > 1 else ""
-    return PageFact(title, f"would replay {behind:,} transactions{where}, {minutes}", level)
+    return PageFact(title, f"would replay {counted(behind, 'transaction', ',')}{where}, {minutes}", level)
 
 
 def _held_txid(target: Mapping[str, Any]) -> int | None:

@@ -9,7 +9,7 @@ from typing import Final
 from console.charts import ChartBar, ChartEvent, bar_chart
 from console.model import Level, PageCell, Panel, cell
 from console.words import count_text, time_text
-from hadoop_common.quantities import duration
+from hadoop_common.quantities import counted, duration
 from hadoop_common.text_layout import byte_count
 from node_state.history import CHECKPOINT, EVENTS, FAILURE, UPLOAD, HistoryEntry
 from node_state.history_text import entry_detail
@@ -116,7 +116,7 @@ def _seconds(entry: HistoryEntry) -> Mapping[str, float]:
 
 
 def _words(entry: HistoryEntry, failures: int) -> str:
-    failed = f", {failures} failures" if failures else ""
+    failed = f", {counted(failures, 'failure')}" if failures else ""
     return f"{time_text(entry.at)}: {entry_detail(entry)}{failed}"
 
 

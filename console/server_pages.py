@@ -9,7 +9,7 @@ from console.daemon_page import daemon_page
 from console.model import Attention, Level, NodePage, PageCell, PageFact, Panel, cell
 from console.rest import rest_panels
 from console.words import count_text, time_text
-from hadoop_common.quantities import ago_text
+from hadoop_common.quantities import ago_text, counted
 
 _UNHEALTHY_STEP: Final = "Check the NameNode and its log; the controller returns to the election when it is healthy."
 
@@ -45,7 +45,7 @@ def journal_node_page(status: Mapping[str, Any], now: float) -> NodePage:
     return NodePage(
         role=f"JournalNode {status.get('address', '')}",
         cluster=", ".join(sorted({str(each.get("namespace")) for each in formatted})),
-        headline=attention[0].text if attention else f"{len(formatted)} journals are served",
+        headline=attention[0].text if attention else f"serves {counted(len(formatted), 'journal')}",
         level=attention[0].level if attention else Level.GOOD,
         attention=tuple(attention),
         facts=(

@@ -33,9 +33,20 @@ def ago_text(at: float | None, now: float) -> str:
     return "never" if at is None else f"{duration(now - at)} ago"
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a count with its noun, whose plural ends in s: "1 segment", "2 segments"."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def counted(number: int, noun: str, spec: str = "") -> str:
+    """Return a count with its noun: "1 segment", "2 segments", "0 directories".
+
+    Args:
+        spec: format of the number, such as "," for groups of three digits.
+    """
+    return f"{number:{spec}} {noun if number == 1 else plural(noun)}"
+
+
+def plural(noun: str) -> str:
+    """Return the regular plural of an English noun."""
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"
 
 
 def parse_int(text: str) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hadoop_common.file_faults import error_text
+from hadoop_common.quantities import counted
 from image_format.array_allocator import ArrayAllocator, GrowableArray
 from image_format.errors import ImageStorageError, RecordError
 from image_format.inode_scan import inode_section, scan_inode_section, scanners
@@ -164,7 +165,7 @@ def _damaged(image: ImageFile, section: str, offset: int, what: str) -> RecordEr
 def _sorted(image: ImageFile, by_slot: Packed, allocator: ArrayAllocator) -> Ids:
     """All ids, ascending."""
     if by_slot.size > _MOST_SLOTS:
-        raise _damaged(image, "INODE", 0, f"{by_slot.size} inodes are more than an image can have")
+        raise _damaged(image, "INODE", 0, f"it has more inodes than an image can have: {by_slot.size}")
     ids: Ids = allocator.zeros(by_slot.size, np.int64)
     unpack(by_slot, 0, ids)
     ids.sort()
@@ -205,7 +206,7 @@ def _scan_directories(image: ImageFile, allocator: ArrayAllocator) -> tuple[Ids,
 def _check_directories(image: ImageFile, ids: Ids, children: int, inode_ids: Packed, executor: Executor) -> None:
     """Raise RecordError if entries belong to no inode, or have more children than possible."""
     if children >= inode_ids.size > 0:
-        what = f"{children} children of directories, but only {inode_ids.size} inodes: one is in two places"
+        what = f"{children} children of directories in {counted(inode_ids.size, 'inode')}: one is in two places"
         raise _damaged(image, "INODE_DIR", 0, what)
     pieces = [ids[start : start + _PIECE] for start in range(0, ids.size, _PIECE)]
     for piece, found in zip(pieces, executor.map(inode_ids.find_all, pieces), strict=True):

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hadoop_common.process_tuning import available_cores
+from hadoop_common.quantities import counted
 from image_format.array_allocator import ArrayAllocator, memory
 from image_format.errors import MissingSectionError, RecordError
 from image_format.kernels.scan import find_record, scan_inodes, strictly_increasing
@@ -225,5 +226,5 @@ class _Scan:
         return InodeRecords(ids, offsets, np.concatenate(limited), reached.ascending)
 
     def _miscounted(self, found: str) -> RecordError:
-        what = f"header counts {self._expected} inodes, found {found}"
+        what = f"header counts {counted(self._expected, 'inode')}, found {found}"
         return self._image.place("INODE").error(RecordError, what, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import IntEnum
 
+from hadoop_common.quantities import counted
 from image_format.errors import BufferOrigin, RecordError
 from image_format.proto.fsimage_pb2 import StringTableEntry, StringTableSection
 from image_format.varint import encode_delimited, iter_records, parse_message, read_record
@@ -134,7 +135,9 @@ class StringTable:
             self._put(entry.id, space, serial, entry.str.decode("utf-8", "surrogateescape"))
             count += 1
         if count != expected:
-            raise self._place.error(RecordError, f"the table should have {expected} entries but has {count}", 0)
+            raise self._place.error(
+                RecordError, f"the table should have {counted(expected, 'entry')} but has {count}", 0
+            )
 
     def _split(self, number: int) -> tuple[int, int]:
         if not self.mask_bits:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import Any
 
+from hadoop_common.quantities import counted
 from journal import primitives
 from journal.errors import CorruptOpError
 from journal.kinds import FieldGroup, FieldKind, Json, XmlSink
@@ -51,7 +52,7 @@ def _read_block_array(reader: PrimitiveReader) -> tuple[Block, ...]:
     if size == 0:
         return ()
     if size > _MAX_BLOCKS:
-        raise CorruptOpError(f"{size} blocks are more than {_MAX_BLOCKS}")
+        raise CorruptOpError(f"more than {_MAX_BLOCKS} blocks: {size}")
     raw = reader.take(reader.count(size, _BLOCK.size, "blocks") * _BLOCK.size)
     return tuple(map(Block._make, _BLOCK.iter_unpack(raw)))
 
@@ -124,7 +125,7 @@ COMPACT_BLOCKS = FieldKind(
 def _read_truncate_block(reader: PrimitiveReader) -> Block | None:
     blocks = _read_compact_blocks(reader)
     if len(blocks) > 1:
-        raise CorruptOpError(f"a truncate has {len(blocks)} blocks instead of at most 1")
+        raise CorruptOpError(f"a truncate has {counted(len(blocks), 'block')} instead of at most 1")
     return blocks[0] if blocks else None
 
 
@@ -139,7 +140,7 @@ def _xml_truncate_block(sink: XmlSink, tag: str, value: Block | None) -> None:
 def _truncate_block_from_xml(element: XmlElement, tag: str) -> Block | None:
     blocks = _blocks_from_xml(element, tag)
     if len(blocks) > 1:
-        raise element.fault(f"a truncate has {len(blocks)} blocks instead of at most 1")
+        raise element.fault(f"a truncate has {counted(len(blocks), 'block')} instead of at most 1")
     return blocks[0] if blocks else None
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 from hadoop_common.file_faults import error_text
+from hadoop_common.quantities import counted
 from hadoop_common.storage_info import StorageInfo
 from journal.binary_codec import check_layout, encode_op
 from journal.bookkeeper.ledger_segments import LedgerSegment
@@ -227,7 +228,8 @@ def _compare(parts: list[CopiedSegment], target: Journal, written: _RecordDigest
         for op in _exactly(segment.read(part.first), part.first, part.last, segment.name):
             found.add(encode_op(op, part.layout_version))
     if found.transactions != written.transactions or target.count(first, in_progress=in_progress) != last - first + 1:
-        problem = f"{written.transactions} transactions, {first} to {last}, were written, {found.transactions} readable"
+        wrote = counted(written.transactions, "transaction")
+        problem = f"wrote {wrote}, {first} to {last}, but can read {found.transactions}"
         raise SegmentError(problem, file=target.location, hint=_DAMAGED_HINT)
     if found.digest.digest() != written.digest.digest():
         problem = f"transactions {first} to {last} differ from the written ones"

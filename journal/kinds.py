@@ -230,13 +230,13 @@ _MAX_CONCAT_SOURCES = 1024 * 1024
 def _read_str_list(reader: PrimitiveReader) -> tuple[str, ...]:
     size = reader.count(reader.i32(), 2, "strings")
     if size > _MAX_CONCAT_SOURCES:
-        raise CorruptOpError(f"{size} concat sources are more than {_MAX_CONCAT_SOURCES}")
+        raise CorruptOpError(f"more than {_MAX_CONCAT_SOURCES} concat sources: {size}")
     return tuple(reader.string() for _ in range(size))
 
 
 def _write_str_list(out: bytearray, value: tuple[str, ...]) -> None:
     if len(value) > _MAX_CONCAT_SOURCES:
-        raise OpEncodingError(f"{len(value)} concat sources are more than {_MAX_CONCAT_SOURCES}")
+        raise OpEncodingError(f"more than {_MAX_CONCAT_SOURCES} concat sources: {len(value)}")
     primitives.write_int(out, len(value))
     for text in value:
         primitives.write_str(out, text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from hadoop_common.quantities import counted
 from journal import primitives
 from journal.compound_kinds import json_of_tuple, tuple_of_json
 from journal.errors import CorruptOpError, OpEncodingError
@@ -248,7 +249,7 @@ def _options_from_xml(element: XmlElement, tag: str) -> tuple[tuple[str, str], .
     promised = element.integer(tag + "S")
     options = tuple((item.string("KEY"), item.string("VALUE")) for item in element.every(tag))
     if promised != len(options):
-        raise element.fault(f"{tag}S is {promised}, but {len(options)} options follow")
+        raise element.fault(f"{tag}S is {promised}, but {counted(len(options), 'option')} follow")
     return options
 
 

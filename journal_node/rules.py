@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from hadoop_common.quantities import counted
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import IllegalArgumentRemoteError, JavaIOError, JournalOutOfSyncError, RemoteError
 from hadoop_rpc.qjournal_values import INVALID_TXID, RequestInfo
@@ -135,7 +136,7 @@ def admit_write(now: Epochs, request: RequestInfo) -> WriterAdmission:
 def check_size(count: int, size: int) -> None:
     """Raise IllegalArgumentRemoteError if `size` bytes are too few for the number of transactions."""
     if not _MIN_OP_SIZE * count <= size:
-        raise IllegalArgumentRemoteError(f"{size} bytes are too few for {count} transactions")
+        raise IllegalArgumentRemoteError(f"{size} bytes are too few for {counted(count, 'transaction')}")
 
 
 def check_batch(segment: HostedSegment | None, segment_txid: int, first_txid: int) -> BatchDecision:

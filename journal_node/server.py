@@ -16,6 +16,7 @@ from hadoop_common.durable import make_with_mode
 from hadoop_common.errors import StorageError
 from hadoop_common.port_limits import Refusals
 from hadoop_common.product import product_version
+from hadoop_common.quantities import counted
 from hadoop_common.storage_lock import StorageInUseError
 from hadoop_common.transfer import Throttle
 from hadoop_rpc.errors import RemoteError
@@ -201,7 +202,7 @@ class JournalNodeServer:
         formatted = sum(journal.is_formatted for journal in self.node.journals())
         if not formatted:
             return ProbeResult(False, "no journal is formatted here: a NameNode formats it, or `journalnode format`")
-        return ProbeResult(True, f"{formatted} journals are served", {"journals": formatted})
+        return ProbeResult(True, f"serves {counted(formatted, 'journal')}", {"journals": formatted})
 
     def _check_directories(self) -> None:
         for directory in {self._config.edits_directory, *self._config.edits_directories.values()}:

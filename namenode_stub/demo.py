@@ -23,6 +23,7 @@ from http import HTTPStatus
 from typing import Any
 
 from hadoop_common.cluster_http import send_request
+from hadoop_common.quantities import counted
 from namenode_stub.demo_archive import undo_deletion
 from namenode_stub.demo_conf import DemoPorts, free_ports, write_configuration
 from namenode_stub.demo_stage import HTTP_SECONDS, DemoError, DemoStage, kill, perform, run_demo, tree
@@ -90,7 +91,7 @@ class Demo(DemoStage):
             done = sum(pool.map(lambda name: self._client(name, share), names))
         self.operations += done
         seconds = time.monotonic() - started
-        self.console.print(f"  {done} operations from {_CLIENTS} clients in {seconds:.1f} s")
+        self.console.print(f"  {counted(done, 'operation')} from {_CLIENTS} clients in {seconds:.1f} s")
 
     def roll(self) -> None:
         """Roll the edit log, since only finalized segments are merged."""
@@ -202,10 +203,10 @@ def run(demo: Demo) -> None:
     after = tree(demo.ports.stub_url)
     if before != after:
         different = [pair for pair in zip(before, after, strict=False) if pair[0] != pair[1]]
-        raise DemoError(f"{len(before)} inodes before, {len(after)} after; first difference {different[:1]}")
+        raise DemoError(f"{counted(len(before), 'inode')} before, {len(after)} after; first difference {different[:1]}")
     say(
         f"  started again from the checkpoint and {demo.operations} operations' remaining edits: "
-        f"all {len(after)} inodes are the same"
+        f"all {counted(len(after), 'inode')} are the same"
     )
     say("[bold]5. A directory is deleted by mistake;[/] the archive finds the transaction and undoes it")
     undo_deletion(demo, demo.ports.stub_url, "/user/round1-client0")

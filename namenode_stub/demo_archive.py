@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from hadoop_common.names import image_name
+from hadoop_common.quantities import counted
 from image_format.reader import ImageFile
 from image_tools.browse import ImageBrowser
 from image_tools.namespace_browser import LocatedInode
@@ -25,15 +26,15 @@ def undo_deletion(demo: DemoStage, url: str, path: str) -> None:
     _archive(demo, "add", storage, "--archive", archive, "--in-progress")
     entries = _archive(demo, "log", "--archive", archive, "--path", path, "--op", "delete")["entries"]
     txid = entries[-1]["txid"]
-    demo.console.print(f"  {path} was deleted with {len(below)} inodes by transaction {txid}")
+    demo.console.print(f"  {path} was deleted with {counted(len(below), 'inode')} by transaction {txid}")
     made = _archive(demo, "restore", "--archive", archive, "--without", str(txid), "--out", out)
     with ImageFile.open(demo.scratch / "restored" / "current" / image_name(made["txid"])) as image:
         browser = ImageBrowser(image)
         missing = [each for each in (*below, "/later") if not isinstance(browser.find(each.encode()), LocatedInode)]
     if missing:
-        raise DemoError(f"the restored namespace lacks {len(missing)} paths, the first is {missing[0]}")
+        raise DemoError(f"the restored namespace lacks {counted(len(missing), 'path')}, the first is {missing[0]}")
     demo.console.print(
-        f"  restored in {made['seconds']:.1f} s without that transaction: all {len(below)} inodes are back, "
+        f"  restored in {made['seconds']:.1f} s without that transaction: all {counted(len(below), 'inode')} are back, "
         "and the directory made later is kept"
     )
 

@@ -13,6 +13,7 @@ import subprocess
 import threading
 from contextlib import closing, suppress
 
+from hadoop_common.quantities import counted
 from journal.bookie.bookie import JOURNAL
 from journal.bookkeeper.open_bookkeeper import BookKeeperOptions, open_bookkeeper_journal
 from journal.bookkeeper.settings import BookKeeperSettings
@@ -62,10 +63,10 @@ class _ClientLoad:
 
         def reached() -> bool:
             if not any(thread.is_alive() for thread in self._threads):
-                raise DemoError(f"the stub refused all clients after {len(self.acknowledged)} directories")
+                raise DemoError(f"the stub refused all clients after {counted(len(self.acknowledged), 'directory')}")
             return len(self.acknowledged) >= count
 
-        self._demo.wait(f"{count} acknowledged directories", reached, process)
+        self._demo.wait(counted(count, "acknowledged directory"), reached, process)
 
     def end(self) -> list[str]:
         self._stop.set()
@@ -102,7 +103,7 @@ def run(demo: Demo) -> None:
         busiest = max(ports, key=lambda port: (demo.scratch / f"bookie-{port}" / JOURNAL).stat().st_size)
         kill(bookies[busiest])
         load.reach(len(load.acknowledged) + _ENOUGH, stub)
-        say(f"  {len(load.acknowledged)} directories acknowledged so far")
+        say(f"  {counted(len(load.acknowledged), 'directory')} acknowledged so far")
         say("[bold]4. The stub is killed[/] with SIGKILL amid the load, a ledger open")
         kill(stub)
         acknowledged = list(load.end())
@@ -118,7 +119,7 @@ def run(demo: Demo) -> None:
         for port in ports:
             _start_bookie(demo, zookeeper.hosts, port)
         _check("the journal", acknowledged, _recovered_directories(demo, uri))
-        say(f"  all {len(acknowledged)} acknowledged directories exist")
+        say(f"  all {counted(len(acknowledged), 'acknowledged directory')} exist")
 
 
 def _start_bookie(demo: Demo, hosts: str, port: int) -> subprocess.Popen[bytes]:

@@ -27,6 +27,7 @@ from functools import partial
 
 from rich.table import Table
 
+from hadoop_common.quantities import counted
 from hadoop_rpc.client import NO_RETRY, RpcClient
 from hadoop_rpc.client_protocol import CLIENT_PROTOCOL
 from hadoop_rpc.errors import RpcError
@@ -239,7 +240,7 @@ class HaDemo(DemoStage):
     def reach(self, more: int) -> None:
         """Wait until `more` further directories were acknowledged."""
         wanted = len(self.clients.acknowledged) + more
-        self.wait_tending(f"{wanted} acknowledged directories", lambda: len(self.clients.acknowledged) >= wanted)
+        self.wait_tending(counted(wanted, "acknowledged directory"), lambda: len(self.clients.acknowledged) >= wanted)
 
     def fail_over(self, what: str, befall: Callable[[str], None]) -> None:
         """Inject a failure into the active NameNode during writes, and check that the other one takes over.

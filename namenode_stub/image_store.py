@@ -10,6 +10,7 @@ from pathlib import Path
 
 from checkpointer.storage.usable_images import ImageCopy, latest_image
 from hadoop_common.names import ImageKind, image_name, segment_name
+from hadoop_common.quantities import counted
 from hadoop_common.storage_info import StorageInfo
 from image_format.layout import LayoutVersion, supports
 from journal.errors import SegmentError
@@ -138,8 +139,8 @@ class StubImages:
         wanted_age = _TOO_RECENT_SHARE * self._config.checkpoint_period
         if kind is ImageKind.IMAGE and age < wanted_age and delta < self._config.checkpoint_transactions:
             return (
-                f"the last checkpoint is {age:.0f} s old and {delta} transactions back, expected "
-                f"{wanted_age:.0f} s or {self._config.checkpoint_transactions} transactions"
+                f"the last checkpoint is {age:.0f} s old and {counted(delta, 'transaction')} back, expected "
+                f"{wanted_age:.0f} s or {counted(self._config.checkpoint_transactions, 'transaction')}"
             )
         return None
 

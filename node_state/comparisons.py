@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hadoop_common.quantities import counted
 from node_state.history import COMPARISON, DIFFERENT, EQUAL, SET_BACK, HistoryEntry
 from node_state.state import ShadowState
 
@@ -52,4 +53,4 @@ def weekly_summary(compared: Iterable[HistoryEntry], week: int) -> str:
     if not found:
         return "shadow mode compared no image in the last week"
     equal = sum(each.reason == EQUAL for each in found)
-    return f"shadow mode compared {len(found)} images in the last week: {equal} of {len(found)} equal"
+    return f"shadow mode compared {counted(len(found), 'image')} in the last week: {equal} of {len(found)} equal"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from hadoop_common.quantities import counted
 from hadoop_common.text_layout import byte_count
 from node_state.history import CHECKPOINT, HistoryEntry
 
@@ -20,4 +21,4 @@ def entry_detail(entry: HistoryEntry) -> str:
     if entry.kind != CHECKPOINT:
         return ": ".join(part for part in (entry.target, entry.text) if part)
     phases = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in entry.seconds.items())
-    return f"{entry.transactions or 0:,} transactions, {byte_count(entry.size or 0)}, {phases}"
+    return f"{counted(entry.transactions or 0, 'transaction', ',')}, {byte_count(entry.size or 0)}, {phases}"

@@ -37,7 +37,10 @@ def _facts(state: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]:
     yield "edits", _edits(state)
     if state.get("lastSeconds"):
         yield "last took", ", ".join(f"{name} {seconds:.1f} s" for name, seconds in state["lastSeconds"].items())
-    yield "since its start", f"{state.get('checkpoints') or 0} checkpoints, {state.get('failures') or 0} failures"
+    yield (
+        "since its start",
+        f"{counted(state.get('checkpoints') or 0, 'checkpoint')}, {counted(state.get('failures') or 0, 'failure')}",
+    )
     if shadow := state.get("shadow"):
         last = f", the last one at txid {shadow['txid']}, {ago_text(shadow['comparedAt'], now)}"
         newest = last if shadow["compared"] else ""
@@ -104,6 +107,6 @@ def _offer(target: Mapping[str, Any]) -> str:
         case "standby" | "NOT_ACTIVE_NAMENODE_FAILURE":
             return "is not active, so it gets no image"
         case "failed":
-            return f"{target.get('failures') or 1} transfers in a row failed"
+            return f"{counted(target.get('failures') or 1, 'transfer')} in a row failed"
         case other:
             return str(other)

@@ -12,6 +12,7 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from hadoop_common.names import MD5_SUFFIX, SegmentName, md5_name, newest_image, parse_image, parse_segment
+from hadoop_common.quantities import counted
 from pipeline.errors import SourceFileError
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
@@ -138,7 +139,7 @@ def only_file(files: Sequence[SourceFile], uri: str) -> SourceFile:
         SourceFileError: a pattern matches several files.
     """
     if len(files) > 1:
-        raise SourceFileError(f"{uri} matches {len(files)} files", hint="Name one of them.")
+        raise SourceFileError(f"{uri} matches {counted(len(files), 'file')}", hint="Name one of them.")
     return files[0]
 
 

@@ -13,6 +13,7 @@ from archive.scratch import scratch_folder
 from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.errors import EXIT_BAD_IMAGE
+from hadoop_common.quantities import counted
 
 _MIN_AGE = 86_400.0
 """Seconds; the first addition of a large directory stores objects for a long time before it lists them."""
@@ -59,7 +60,7 @@ def command(
     if as_json:
         echo_json({**asdict(report), "sound": report.sound})
     else:
-        echo(f"{report.objects} objects, {report.size:,} bytes")
+        echo(f"{counted(report.objects, 'object')}, {report.size:,} bytes")
         for name, problem in sorted(report.damaged.items()):
             echo(f"damaged: {name}: {problem}")
         for branch, first, last in report.lost:

@@ -21,6 +21,7 @@ from archive.restoring import RestoreOptions, chosen_view, fetched, restore
 from archive.scratch import scratch_folder
 from engine.settings import MergeSettings
 from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
+from hadoop_common.quantities import counted
 from journal.op_times import clean_path, covers
 
 _DIFFERENT = 1
@@ -74,7 +75,7 @@ def command(
     else:
         for each in found:
             echo(difference_line(each))
-        echo(f"{len(found)} differences")
+        echo(counted(len(found), "difference"))
     if found:
         sys.exit(_DIFFERENT)
 

@@ -17,6 +17,7 @@ from archive.cli.options import (
 )
 from archive.errors import ArchiveDamagedError, NoSuchMomentError
 from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
+from hadoop_common.quantities import counted
 
 
 @click.command("drill")
@@ -84,5 +85,5 @@ def command(
     else:
         echo(
             f"transaction {txid} of branch {view.branch} was restored in {made.seconds:.1f} s: "
-            f"{plan.transactions} transactions replayed, {inodes} inodes"
+            f"{counted(plan.transactions, 'transaction')} replayed, {counted(inodes, 'inode')}"
         )

@@ -13,6 +13,7 @@ from archive.cli.options import archive_options, opened
 from archive.history import histories, missing_edits, moments, view_of
 from archive.restoring import format_time
 from hadoop_common.cli.output import echo, echo_json, json_option
+from hadoop_common.quantities import counted
 
 
 @click.command("list")
@@ -62,8 +63,8 @@ def _print(catalogue: Catalogue) -> None:
         if own:
             times = [each.last_time for each in own if each.last_time]
             until = f", the newest of {format_time(max(times))}" if times else ""
-            echo(f"  {len(own)} segments, {sum(each.stored for each in own):,} bytes{until}")
+            echo(f"  {counted(len(own), 'segment')}, {sum(each.stored for each in own):,} bytes{until}")
     total = sum(each.stored for each in catalogue.records)
-    echo(f"{len(catalogue.records)} objects, {total:,} bytes")
+    echo(f"{counted(len(catalogue.records), 'object')}, {total:,} bytes")
     for name in catalogue.damaged:
         echo(f"damaged: {name}; run `checkpointer archive check`")

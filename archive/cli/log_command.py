@@ -14,6 +14,7 @@ from archive.path_log import LogEntry, path_log
 from archive.restoring import chosen_view, format_time
 from archive.scratch import scratch_folder
 from hadoop_common.cli.output import echo, echo_json, json_option
+from hadoop_common.quantities import counted
 
 
 @click.command("log")
@@ -63,7 +64,7 @@ def command(
         return
     for entry in entries:
         echo(_line(entry, users.get(entry.txid)))
-    echo(f"{len(entries)} transactions on {path}")
+    echo(f"{counted(len(entries), 'transaction')} on {path}")
     if entries and not audit:
         echo("note: edits do not contain the user; --audit adds it from the NameNode's audit logs")
 

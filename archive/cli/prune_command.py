@@ -10,6 +10,7 @@ import click
 from archive.cli.options import archive_options, opened
 from archive.pruning import prune
 from hadoop_common.cli.output import echo, echo_json, json_option
+from hadoop_common.quantities import counted
 from site_config.archive_settings import parse_rules
 
 
@@ -44,4 +45,4 @@ def command(location: str, key_file: Path | None, keep: str, dry_run: bool, as_j
     for each in plan.remove:
         echo(f"{'would be removed' if dry_run else 'removed'}: {each.name}, {each.stored:,} bytes")
     what = "would free" if dry_run else "freed"
-    echo(f"{what} {plan.freed:,} bytes; {len(plan.keep)} objects stay")
+    echo(f"{what} {plan.freed:,} bytes; keeps {counted(len(plan.keep), 'object')}")

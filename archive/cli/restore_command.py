@@ -17,6 +17,7 @@ from archive.scratch import scratch_folder
 from archive.undoing import UndoChange
 from hadoop_common.cli.output import PRIVATE_UMASK, conf_option, echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
+from hadoop_common.quantities import counted
 from journal.cli.edits_argument import TXID_RANGES
 
 _SHOWN = 20
@@ -139,7 +140,7 @@ def print_changes(changes: Sequence[UndoChange]) -> None:
     for change in changes[:_SHOWN]:
         echo(str(change))
     if len(changes) > _SHOWN:
-        echo(f"and {len(changes) - _SHOWN} more changes, which --json lists")
+        echo(f"and {counted(len(changes) - _SHOWN, 'more change')}, which --json lists")
 
 
 def _content(made: Restored, loss: LaterDeletions, out: Path, branch: str) -> dict[str, Any]:
@@ -164,11 +165,11 @@ def _content(made: Restored, loss: LaterDeletions, out: Path, branch: str) -> di
 def _print(made: Restored, loss: LaterDeletions, out: Path) -> None:
     echo(f"{out}: the state after transaction {made.txid}, in {made.seconds:.1f} s")
     print_changes(made.changes)
-    echo(f"{loss.later_transactions} later transactions are not in it")
+    echo(f"it lacks {counted(loss.later_transactions, 'later transaction')}")
     if loss.deletions:
         since = f", from {format_time(loss.first_time)} to {format_time(loss.last_time)}" if loss.first_time else ""
         echo(
-            f"later deletions: {loss.deletions}{since}, with {loss.files:,} files and {loss.length:,} bytes of this "
-            "state; DataNodes may have deleted their blocks since"
+            f"later deletions: {loss.deletions}{since}, with {counted(loss.files, 'file', ',')} and "
+            f"{loss.length:,} bytes of this state; DataNodes may have deleted their blocks since"
         )
     echo("next: follow docs/runbook-deleted.md before a NameNode with DataNodes starts from it")

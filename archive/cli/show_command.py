@@ -12,6 +12,7 @@ from archive.history import plan_restore
 from archive.restoring import chosen_view
 from archive.scratch import scratch_folder
 from hadoop_common.cli.output import echo, echo_json, json_option
+from hadoop_common.quantities import counted
 
 
 @click.command("show")
@@ -36,4 +37,4 @@ def command(moment: str, location: str, key_file: Path | None, branch: str | Non
     echo(f"base image: transaction {plan.base.txid}, {plan.base.stored:,} bytes, {plan.base.name}")
     for each in plan.pieces:
         echo(f"edits {each.record.first} to {each.last}: {each.record.stored:,} bytes, {each.record.name}")
-    echo(f"{plan.transactions} transactions to replay")
+    echo(f"{counted(plan.transactions, 'transaction')} to replay")

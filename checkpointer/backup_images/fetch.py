@@ -16,6 +16,7 @@ from checkpointer.errors import TransferError
 from checkpointer.transfer.common import never
 from checkpointer.transfer.download import download_image
 from hadoop_common.errors import HdfsError, StorageError
+from hadoop_common.quantities import counted
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.transfer import Throttle
 from hadoop_rpc.errors import RpcError
@@ -197,7 +198,7 @@ def _verify(path: Path, options: FetchOptions, steps: FetchProgress) -> None:
     if not found.valid:
         listed = "; ".join(str(each) for each in found.findings.listed if each.severity is Severity.ERROR)
         raise ImageFormatError(
-            f"the NameNode's image has {found.findings.severities[Severity.ERROR]} errors: {listed}",
+            f"the NameNode's image has {counted(found.findings.severities[Severity.ERROR], 'error')}: {listed}",
             file=path.name,
             hint="The NameNode has it like this: run `checkpointer image verify` on the NameNode's own copy.",
         )

@@ -23,7 +23,7 @@ def check_archive(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     if archive is None:
         return CheckVerdict(State.OK, "no archive: checkpointer.archive.dir is not set")
     where, gap = archive.directory, archive.missing_transactions
-    lost = f"; {gap} transactions were purged before they were archived" if gap else ""
+    lost = f"; a purge removed {counted(gap, 'transaction')} before the archive had them" if gap else ""
     metrics = _metrics(archive)
     if archive.error:
         hint = next((step for alarm, step in status.next_steps.items() if archive.error in alarm), "")

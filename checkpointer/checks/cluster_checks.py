@@ -5,6 +5,7 @@ from __future__ import annotations
 from checkpointer.checks.facts import Facts, NameNodeFacts
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import CheckVerdict, Metric, State, worst
+from hadoop_common.quantities import counted
 from hadoop_common.storage_info import StorageInfo
 from image_format.errors import UnsupportedLayoutError
 from image_format.layout import check_supported
@@ -75,7 +76,7 @@ def check_kerberos(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     details = tuple(f"{step.name}: {step.error or 'works'}" for step in steps)
     failed = [step for step in steps if step.error]
     if not failed:
-        return CheckVerdict(State.OK, f"all {len(steps)} steps of the login work", details)
+        return CheckVerdict(State.OK, f"all {counted(len(steps), 'step')} of the login work", details)
     first = failed[0]
     return CheckVerdict(State.CRITICAL, f"{first.name} fails: {first.error}", details, hint=first.hint)
 
@@ -153,7 +154,9 @@ def check_journal_nodes(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     lagging = Metric("lag", lag, "", limits.warning, limits.critical)
     details = tuple(f"{node.address}: {_fault(node) or _standing(node, newest)}" for node in nodes)
     states = [_state(len(well), len(nodes)), lagging.state()]
-    summary = f"{len(well)} of {len(nodes)} answer by RPC and HTTP, the furthest behind lacks {lag} transactions"
+    summary = (
+        f"{len(well)} of {len(nodes)} answer by RPC and HTTP, the furthest behind lacks {counted(lag, 'transaction')}"
+    )
     hint = next((_leftover_hint(node) for node in nodes if node.leftover), "")
     if lacking := lacking_open_segment(nodes):
         states.append(State.WARNING)

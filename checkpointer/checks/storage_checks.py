@@ -179,8 +179,8 @@ def _lost_past(facts: Facts, details: list[str]) -> _Problem | None:
         for each in everywhere
         for folder in each.not_compared
     ]
-    were = "1 lost past was" if len(folders) == 1 else f"{len(folders)} lost pasts were"
-    return _Problem(State.WARNING, f"{were} set aside", LOST_PAST_HINT) if folders else None
+    text = f"{counted(len(folders), 'lost past')} set aside"
+    return _Problem(State.WARNING, text, LOST_PAST_HINT) if folders else None
 
 
 def check_space(facts: Facts, thresholds: Thresholds) -> CheckVerdict:

@@ -6,7 +6,7 @@ import click
 
 from hadoop_common.cli.output import echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
-from hadoop_common.quantities import duration
+from hadoop_common.quantities import counted, duration
 
 
 @click.command("compile")
@@ -47,7 +47,8 @@ def command(first: bool, as_json: bool) -> None:
     if as_json:
         echo_json({"seconds": round(seconds, 3), "compiled": count})
     else:
-        echo(f"{count} kernels compiled in {duration(seconds)}" if count else "all kernels are already compiled")
+        done = f"{counted(count, 'kernel')} compiled in {duration(seconds)}"
+        echo(done if count else "all kernels are already compiled")
         for sentence in further:
             echo(sentence)
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hadoop_common.quantities import counted
+
 if TYPE_CHECKING:
     from checkpointer.merging.dry_run import DryRun
 
 
 def ignored_text(count: int) -> str:
     """Describe `count` operations that change nothing."""
-    operations = "1 operation changes" if count == 1 else f"{count} operations change"
-    return f"{operations} nothing, as on a NameNode (docs/opcodes.md lists them)"
+    change = "changes" if count == 1 else "change"
+    return f"{counted(count, 'operation')} {change} nothing, as on a NameNode (docs/opcodes.md lists them)"
 
 
 def dry_run_content(found: DryRun) -> dict[str, Any]:
@@ -36,7 +38,7 @@ def dry_run_content(found: DryRun) -> dict[str, Any]:
 def dry_run_text(found: DryRun) -> str:
     inodes = found.inodes
     lines = [
-        f"{found.transactions} transactions to merge onto txid {found.base_txid}",
+        f"{counted(found.transactions, 'transaction')} to merge onto txid {found.base_txid}",
         *([ignored_text(found.ignored)] if found.ignored else []),
         f"inodes: {inodes.created} created, {inodes.changed} changed, {inodes.deleted} deleted; then {inodes.total}",
         f"new image: {found.size} bytes, layout {found.layout_version}",

@@ -16,6 +16,7 @@ from engine.settings import MergeSettings
 from hadoop_common.cli.output import EXISTING_FOLDER, conf_option, echo, echo_json, json_option, load_configuration
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.configuration import Configuration
+from hadoop_common.quantities import counted
 from hadoop_common.storage_lock import StorageLock
 from image_format.layout import MIN_MERGE_LAYOUT, NEWEST_LAYOUT
 from image_format.memory_limit import MemoryLimit
@@ -200,7 +201,7 @@ def _report_merge(plan: MergePlan, settings: MergeSettings, result: MergeResult,
         "seconds": {"load": timings.load, "replay": timings.replay, "save": timings.save},
     }
     text = (
-        f"{image}: {result.inodes} inodes, {result.transactions} transactions merged "
+        f"{image}: {counted(result.inodes, 'inode')}, {counted(result.transactions, 'transaction')} merged "
         f"(load {timings.load:.2f} s, replay {timings.replay:.2f} s, save {timings.save:.2f} s)"
     )
     if result.layout_version != plan.version_layout:

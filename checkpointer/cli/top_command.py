@@ -8,6 +8,7 @@ import click
 
 from checkpointer.cli.namespace_source import NamespaceSource, opened_namespace, source_options
 from hadoop_common.cli.output import echo, echo_json, json_option
+from hadoop_common.quantities import counted
 from hadoop_common.text_layout import byte_count
 from image_format.memory_limit import MemoryLimit
 from image_tools.cli.memory_options import memory_options
@@ -60,4 +61,4 @@ def command(
         echo_json({"txid": image.txid, "of": what, "by": by, "rows": [row._asdict() for row in rows]})
         return
     for row in rows:
-        echo(f"{byte_count(row.length):>12}  {row.files:>12,} files  {row.name}")
+        echo(f"{byte_count(row.length):>12}  {counted(row.files, 'file', '>12,'):<18}  {row.name}")

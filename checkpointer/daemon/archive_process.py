@@ -28,7 +28,7 @@ from hadoop_common.addresses import without_password
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import parse_image
-from hadoop_common.quantities import duration
+from hadoop_common.quantities import counted, duration
 from hadoop_common.recurring_fault import Alarm, RecurringFault
 from image_format.md5_file import read_md5_file
 from node_state.state import ArchiveState
@@ -288,8 +288,8 @@ class ArchiveProcess:
         where, report, limit = self._config.archive.location, self._report, self._config.archive.lag_alarm
         if report.missing and report.restorable_txid < report.last_txid:
             text = (
-                f"the archive {where} lacks {report.missing} transactions, which were purged before they were "
-                f"archived: it restores nothing after transaction {report.restorable_txid}"
+                f"the archive {where} lacks {counted(report.missing, 'transaction')} that a purge removed before the "
+                f"archive had them: it restores nothing after transaction {report.restorable_txid}"
             )
             return [Alarm(text, _MISSING_HINT, _KIND)]
         if limit and self._lag_seconds > limit:

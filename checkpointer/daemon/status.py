@@ -153,7 +153,7 @@ def _sentence(status: CheckpointStatus) -> str:
 def _failing(status: CheckpointStatus) -> list[str]:
     if status.failures < _REPEATED:
         return []
-    text = f"{status.failure} ({status.failures} attempts in a row, in {duration(status.failing_for)})"
+    text = f"{status.failure} ({counted(status.failures, 'attempt')} in a row, in {duration(status.failing_for)})"
     return [Alarm(text, status.failure.hint, "attempts")]
 
 
@@ -163,8 +163,8 @@ def _not_uploaded(role: CheckpointRole, progress: Progress | None) -> list[str]:
         return []
     return [
         Alarm(
-            f"{target.address} does not get the image at txid {progress.image_txid}: {target.failures} transfers in a "
-            f"row failed, the last: {target.error}",
+            f"{target.address} does not get the image at txid {progress.image_txid}: "
+            f"{counted(target.failures, 'transfer')} in a row failed, the last: {target.error}",
             UPLOAD_HINT,
             "upload",
         )
@@ -181,7 +181,7 @@ def _healed_alarm(record: CheckpointRecord) -> list[str]:
     if not record.healed:
         return []
     text = Alarm(
-        f"{len(record.healed)} inconsistencies of snapshots were healed in the image at txid {record.saved_txid} "
+        f"{counted(len(record.healed), 'inconsistency')} of snapshots healed in the image at txid {record.saved_txid} "
         f"({record.healed[0]} first): a NameNode may not load its own image or edits of that time; make sure that "
         "it has this image before it is restarted",
         "Check that a NameNode has the image (`checkpointer status`) before one is restarted.",

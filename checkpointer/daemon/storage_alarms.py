@@ -52,7 +52,7 @@ def storage_alarms(role: CheckpointRole) -> Iterator[Alarm]:
         with suppress(OSError):
             lost += folders_aside(Path(path))
     if lost:
-        text = f"set aside: {counted(len(lost), 'lost past')}: {_first([str(each) for each in lost])}"
+        text = f"{counted(len(lost), 'lost past')} set aside: {_first([str(each) for each in lost])}"
         yield Alarm(text, LOST_PAST_HINT, "past")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from engine.errors import NamespaceError
 from engine.namespace import Namespace
+from hadoop_common.quantities import counted
 from journal.ops import AddBlockOp, AllocateBlockIdOp, Block, SetGenstampV1Op, SetGenstampV2Op, UpdateBlocksOp
 
 
@@ -36,7 +37,9 @@ def set_blocks(namespace: Namespace, row: int, new: Sequence[Block], *, complete
         namespace.history.convert_block(row, old_count - 1)
     if len(new) < old_count:
         if not table.is_under_construction(row) or len(new) != old_count - 1:
-            raise NamespaceError(f"{namespace.tree.path(row)} has {old_count} blocks, the operation has {len(new)}")
+            raise NamespaceError(
+                f"{namespace.tree.path(row)} has {counted(old_count, 'block')}, the operation has {len(new)}"
+            )
         table.truncate_blocks(row, len(new))
     elif len(new) > old_count:
         table.extend_blocks(row, [(b.block_id, b.num_bytes, b.genstamp) for b in new[old_count:]])
@@ -56,7 +59,9 @@ def add_block(namespace: Namespace, op: AddBlockOp) -> None:
     table = namespace.table
     namespace.tree.touch(row)
     if len(op.blocks) not in (1, 2):
-        raise NamespaceError(f"the operation has {len(op.blocks)} blocks for {op.path} instead of one or two")
+        raise NamespaceError(
+            f"the operation has {counted(len(op.blocks), 'block')} for {op.path} instead of one or two"
+        )
     *before, added = op.blocks
     old = table.file_blocks(row)
     if before:
@@ -67,7 +72,7 @@ def add_block(namespace: Namespace, op: AddBlockOp) -> None:
         namespace.history.convert_block(row, len(old) - 1)
         namespace.see_generation_stamp(penultimate.genstamp)
     elif old:
-        raise NamespaceError(f"{op.path} has {len(old)} blocks, but the operation adds the first one")
+        raise NamespaceError(f"{op.path} has {counted(len(old), 'block')}, but the operation adds the first one")
     table.extend_blocks(row, [(added.block_id, added.num_bytes, added.genstamp)])
     namespace.history.set_last_block_complete(row, complete=False)
     namespace.see_generation_stamp(added.genstamp)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from hadoop_common.quantities import counted
 from hadoop_common.tls.errors import KeyStoreError
 from hadoop_common.tls.java_protection import MAX_ITERATIONS
 
@@ -61,7 +62,7 @@ def _check(what: str, counts: Callable[[], list[int]]) -> None:
     except (IndexError, ValueError) as fault:
         raise KeyStoreError(f"it is not a {what}: a part of it is missing") from fault
     if total > MAX_ITERATIONS:
-        raise KeyStoreError(f"it needs {total} iterations to open, expected at most {MAX_ITERATIONS}")
+        raise KeyStoreError(f"it needs {counted(total, 'iteration')} to open, expected at most {MAX_ITERATIONS}")
 
 
 def _of_store(data: bytes) -> Iterator[int]:

@@ -9,6 +9,7 @@ import hashlib
 import hmac
 from typing import NamedTuple
 
+from hadoop_common.quantities import counted
 from hadoop_common.tls.errors import KeyStoreError, WrongPasswordError
 
 _JKS = bytes.fromhex("2b060104012a02110101")
@@ -56,7 +57,7 @@ def parse_parameters(data: bytes) -> PbeParameters:
     if len(salt) != _SALT:
         raise KeyStoreError(f"the salt of a key has {len(salt)} bytes, expected {_SALT}")
     if not 0 < count <= MAX_ITERATIONS:
-        raise KeyStoreError(f"a key needs {count} iterations, expected 1 to {MAX_ITERATIONS}")
+        raise KeyStoreError(f"a key needs {counted(count, 'iteration')}, expected 1 to {MAX_ITERATIONS}")
     return PbeParameters(salt, count)
 
 

@@ -11,6 +11,7 @@ import click
 
 from hadoop_common.cli.output import EXISTING_FILE, echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
+from hadoop_common.quantities import counted
 from image_format.reader import ImageFile
 from image_tools.cli.memory_options import memory_bound
 from image_tools.compare.difference import ChangeKind, Difference
@@ -76,11 +77,11 @@ def _print(shown: list[Difference], counts: Counter[str], inodes: tuple[int, int
     for difference in shown:
         echo(difference_line(difference))
     if not counts:
-        echo(f"the same: {inodes[0]} inodes")
+        echo(f"the same: {counted(inodes[0], 'inode')}")
         return
     if left := counts.total() - len(shown):
         echo(f"... and {left} more; --limit 0 prints all")
-    echo(f"{counts.total()} differences: " + ", ".join(f"{count} {what}" for what, count in counts.items()))
+    echo(f"{counted(counts.total(), 'difference')}: " + ", ".join(f"{count} {what}" for what, count in counts.items()))
 
 
 def difference_line(difference: Difference) -> str:

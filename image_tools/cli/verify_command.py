@@ -185,7 +185,7 @@ def _show_repair(done: Repair, report: Path, limit: int, *, as_json: bool) -> No
             shown[finding.code] += 1
             echo(f"repaired {finding}" + (f"; {finding.change}" if finding.change else ""))
     _echo_unlisted(counts, shown)
-    echo(f"{done.output}: {sum(counts.values())} repairs, MD5 {done.md5}; report {report}")
+    echo(f"{done.output}: {counted(sum(counts.values()), 'repair')}, MD5 {done.md5}; report {report}")
 
 
 def _echo_unlisted(counts: Counter[str], listed: Counter[str]) -> None:

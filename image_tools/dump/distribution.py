@@ -7,6 +7,7 @@ from decimal import ROUND_HALF_UP, Decimal
 
 import numpy as np
 
+from hadoop_common.quantities import counted
 from image_format.errors import RecordError
 from image_format.inode_scan import inode_section, read_inode_header
 from image_format.kernels.inode_columns import COLUMNS
@@ -40,7 +41,7 @@ def dump_distribution(
     count = 0
     while pos < section.size:
         if count % _REPORT_STEP == 0:
-            yield f"Processed {count} inodes.\n"
+            yield f"Processed {counted(count, 'inode')}.\n"
         pos, found = tally_sizes(section, pos, PROGRESS_STEP, step, largest, row, buckets, totals)
         count += found
         if records.progress is not None:

@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeVar
 
 from google.protobuf.message import Message
 
+from hadoop_common.quantities import counted
 from image_format.errors import RecordError
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
@@ -108,7 +109,7 @@ class ImageRecords:
         """Raise RecordError if the header of INODE has another inode count."""
         expected = self.inode_header().numInodes
         if found != expected:
-            text = f"header counts {expected} inodes, found {found}"
+            text = f"header counts {counted(expected, 'inode')}, found {found}"
             raise self.image.place("INODE").error(RecordError, text, 0)
 
     def references(self) -> Iterator[pb.INodeReference]:

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 from google.protobuf.message import Message
 
+from hadoop_common.quantities import counted
 from image_format.layout import MIN_MERGE_LAYOUT, NEWEST_LAYOUT, LayoutVersion, supports
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringTable
@@ -170,7 +171,7 @@ class _ImageDocument:
             count += 1
             self._report(count)
         if count != header.numInodes:
-            raise ImageTextError(f"<INodeSection> counts {header.numInodes} inodes but has {count}")
+            raise ImageTextError(f"<INodeSection> counts {counted(header.numInodes, 'inode')} but has {count}")
 
     def _with_head(
         self, section: ElementTree.Element, tags: tuple[str, ...]
@@ -248,7 +249,7 @@ class _ImageDocument:
                     found += [diff, *created]
             fields.finish()
             if len(diffs) != entry.numOfDiff:
-                raise ImageTextError(f"<{kind}> counts {entry.numOfDiff} diffs but has {len(diffs)}")
+                raise ImageTextError(f"<{kind}> counts {counted(entry.numOfDiff, 'diff')} but has {len(diffs)}")
             out.write(b"".join(map(encode_delimited, [entry, *found])))
 
     def _secrets(self, element: ElementTree.Element, out: SectionWriter) -> None:

@@ -7,6 +7,7 @@ from calendar import timegm
 from collections.abc import Iterator
 from xml.etree import ElementTree
 
+from hadoop_common.quantities import counted
 from image_format.errors import ImageFormatError
 from image_format.permission import AclScope, AclType, XAttrNamespace, pack_acl_entry, pack_permission, pack_xattr_name
 from image_format.proto import fsimage_pb2 as pb
@@ -45,7 +46,7 @@ class ElementFields:
         """Return the only element with this name; None if absent."""
         found = self._left.pop(tag, [])
         if len(found) > 1:
-            raise ImageTextError(f"<{self.tag}> has {len(found)} elements <{tag}>")
+            raise ImageTextError(f"<{self.tag}> has {counted(len(found), 'element')} <{tag}>")
         return ElementFields(found[0]) if found else None
 
     def texts(self, tag: str) -> list[str]:
@@ -57,7 +58,7 @@ class ElementFields:
         if not found and default is not None:
             return default
         if len(found) != 1:
-            raise ImageTextError(f"<{self.tag}> has {len(found)} elements <{tag}>, expected one")
+            raise ImageTextError(f"<{self.tag}> has {counted(len(found), 'element')} <{tag}>, expected one")
         return found[0]
 
     def name(self, tag: str) -> bytes:

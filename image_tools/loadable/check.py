@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import Message
 
+from hadoop_common.quantities import counted
 from image_format.errors import BufferOrigin, RecordError
 from image_format.index import ImageIndex
 from image_format.layout import LayoutVersion, is_unknown, supports
@@ -247,7 +248,7 @@ def _missing(section: Sections) -> Iterator[LoadFault]:
         return
     for name in _SNAPSHOT_SECTIONS:
         if header.numSnapshots and section(name) is None:
-            yield LoadFault(name, 0, f"the image has {header.numSnapshots} snapshots but lacks the section")
+            yield LoadFault(name, 0, f"the image has {counted(header.numSnapshots, 'snapshot')} but lacks the section")
 
 
 # ---- sections of few records -----------------------------------------------------------------------------------------

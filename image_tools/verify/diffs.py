@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from hadoop_common.quantities import counted
 from image_format.errors import RecordError
 from image_format.history_sections import DiffScan
 from image_format.proto import fsimage_pb2 as pb
@@ -108,7 +109,7 @@ class DiffCheck:
         inode_id = int(block.header.inodeId)
         slot = self._inodes.slot(inode_id)
         if slot < 0:
-            text = f"{len(block.diffs)} diffs of inode {inode_id}, which is not in the image"
+            text = f"{counted(len(block.diffs), 'diff')} of inode {inode_id}, which is not in the image"
             self.view.add("diff-inode", text, block.start, inode=inode_id)
             return False
         wanted = DIRECTORY if block.header.type == pb.DiffEntry.DIRECTORYDIFF else FILE
@@ -127,7 +128,7 @@ class DiffCheck:
         if len(blocks) < 2:
             return
         inode_id = int(blocks[0].header.inodeId)
-        text = f"inode {inode_id} has {len(blocks)} lists of diffs"
+        text = f"inode {inode_id} has {counted(len(blocks), 'list')} of diffs"
         self.view.add("diff-twice", text, blocks[1].start, inode=inode_id)
         joined = [item for block in blocks for item in zip(block.diffs, block.created, strict=True)]
         joined.sort(key=lambda item: -item[0].snapshotId)

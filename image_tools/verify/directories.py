@@ -199,7 +199,7 @@ class DirectoryCheck:
         parent = self._inodes.inode_id(slot)
         if len(entries) > 1:
             offset = int(self.offsets[entries[1]])
-            self.view.add("dir-parent-twice", f"directory {parent} has {len(entries)} entries", offset, inode=parent)
+            self.view.add("dir-parent-twice", f"directory {parent} has entries: {len(entries)}", offset, inode=parent)
         named: list[tuple[bytes, int, bool]] = []
         seen: set[int] = set()
         for entry in entries:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from hadoop_common.file_kind import HEAD_BYTES
 from hadoop_common.mapped_file import MappedFile
+from hadoop_common.quantities import counted
 from image_format.codecs import expand, find_codec
 from image_format.errors import (
     BadMagicError,
@@ -244,5 +245,5 @@ def _check_sub_sections(frame: ImageFrame, findings: Findings) -> None:
                 break
             end = part.end
         if end != parent.end:
-            text = f"{len(parts)} parts do not cover {parent.name} ({parent.length} bytes) exactly"
+            text = f"{parent.name} ({parent.length} bytes) is not exactly the sum of its {counted(len(parts), 'part')}"
             findings.add("sub-section", text, place, parts[0].offset)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
+from hadoop_common.quantities import counted
 from image_format.kernels.scan import name_span
 from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
@@ -206,7 +207,9 @@ class InodeArrays:
 
     def _check_header(self) -> None:
         if self.header.numInodes != self.count:
-            self.view.add("inode-count", f"the header counts {self.header.numInodes} inodes, found {self.count}", 0)
+            self.view.add(
+                "inode-count", f"the header counts {counted(self.header.numInodes, 'inode')}, found {self.count}", 0
+            )
         if self.ids.size and self.header.lastInodeId < self.ids[-1]:
             text = f"lastInodeId is {self.header.lastInodeId}, the largest id {int(self.ids[-1])}"
             self.view.add("inode-last-id", text, 0)

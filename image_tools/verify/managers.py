@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import DecodeError, Message
 
+from hadoop_common.quantities import counted
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import Record, encode_delimited
 from image_tools.verify.findings import Findings
@@ -52,7 +53,7 @@ def check_secrets(frame: ImageFrame, findings: Findings, fixes: Fixes | None) ->
             view.add("secret-token-key", text, record.offset)
             del tokens[number]
     if (header.numKeys, header.numTokens) != (key_count, token_count):
-        text = f"the header counts {header.numKeys} keys and {header.numTokens} tokens"
+        text = f"the header counts {counted(header.numKeys, 'key')} and {counted(header.numTokens, 'token')}"
         view.add("secret-count", f"{text}, found {key_count} and {token_count}", 0)
     repaired = pb.SecretManagerSection()
     repaired.CopyFrom(header)
@@ -99,7 +100,7 @@ def check_caches(frame: ImageFrame, findings: Findings, fixes: Fixes | None) -> 
             view.add("cache-directive-pool", f"directive {number} belongs to the missing pool {name!r}", record.offset)
             del directives[number]
     if (header.numPools, header.numDirectives) != (pool_count, directive_count):
-        text = f"the header counts {header.numPools} pools and {header.numDirectives} directives"
+        text = f"the header counts {counted(header.numPools, 'pool')} and {counted(header.numDirectives, 'directive')}"
         view.add("cache-count", f"{text}, found {pool_count} and {directive_count}", 0)
     repaired = pb.CacheManagerSection()
     repaired.CopyFrom(header)

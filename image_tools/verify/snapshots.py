@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hadoop_common.quantities import counted
 from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
@@ -37,7 +38,7 @@ class SnapshotCheck:
             return
         before = self._header.SerializeToString() + b"".join(m.SerializeToString() for m, _ in self._read)
         if self._header.numSnapshots != self._total:
-            text = f"the header counts {self._header.numSnapshots} snapshots, found {self._total}"
+            text = f"the header counts {counted(self._header.numSnapshots, 'snapshot')}, found {self._total}"
             self.view.add("snapshot-count", text, 0)
         directories = self._directories()
         kept = self._in_order([item for item in self._read if self._usable(item, directories)])

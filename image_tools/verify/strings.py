@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from hadoop_common.quantities import counted
 from image_format.permission import NAME_SHIFT, SERIAL_MASK, pack_permission, unpack_permission
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import MAX_SERIAL, StringKind
@@ -55,7 +56,7 @@ class StringTableCheck:
     def _read(self, start: int) -> None:
         records = [(record, self._view.parse(pb.StringTableEntry, record)) for record in self._view.records(start)]
         if len(records) != self._header.numEntry:
-            text = f"numEntry is {self._header.numEntry}, found {len(records)} entries"
+            text = f"numEntry is {self._header.numEntry}, found {counted(len(records), 'entry')}"
             self._view.add("string-count", text, 0)
             self._changed = True
         shift = 32 - self.mask_bits

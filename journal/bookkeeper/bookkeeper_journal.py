@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import ClassVar
 
+from hadoop_common.quantities import counted
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.zookeeper.znodes import ZNodes
 from journal.binary_codec import check_layout
@@ -164,7 +165,7 @@ class BookKeeperJournal:
             except (MetadataStoreError, BookKeeperError) as fault:
                 failures.append(fault)
         if failures:
-            problem = f"{len(failures)} old segments remain: {failures[0].problem}"
+            problem = f"it still has {counted(len(failures), 'old segment')}: {failures[0].problem}"
             raise JournalStorageError(problem, file=self.location, txid=min_txid_to_keep) from failures[0]
 
     def _finalize(self, segment: SegmentLedger, last: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
+from hadoop_common.quantities import counted
 from journal.bookkeeper.errors import NotEnoughBookiesError
 from journal.bookkeeper.ledger_metadata import LedgerMetadata
 from journal.bookkeeper.messages import ResultCode
@@ -50,7 +51,7 @@ def new_ensemble(size: int, available: Collection[str], choose: Choose) -> tuple
         NotEnoughBookiesError: too few are writable.
     """
     if len(available) < size:
-        raise NotEnoughBookiesError(f"a ledger needs {size} bookies, but {_listed(available)} are writable")
+        raise NotEnoughBookiesError(f"a ledger needs {counted(size, 'bookie')}, but {_listed(available)} are writable")
     return tuple(choose(sorted(available), size))
 
 

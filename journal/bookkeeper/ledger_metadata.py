@@ -11,6 +11,7 @@ from typing import Self, cast
 from google.protobuf import proto, text_format
 from google.protobuf.message import DecodeError
 
+from hadoop_common.quantities import counted
 from journal.bookkeeper.entry import LAST_ENTRY, DigestType
 from journal.bookkeeper.errors import LedgerMetadataError
 from journal.proto import bookkeeper_pb2 as pb
@@ -181,11 +182,11 @@ def _checked(found: LedgerMetadata, file: str) -> LedgerMetadata:
     firsts = [each.first_entry for each in found.segments]
     fault = ""
     if not 1 <= found.ack_quorum <= found.write_quorum <= found.ensemble_size:
-        fault = f"quorums of {found.ensemble_size}, {found.write_quorum} and {found.ack_quorum} bookies"
+        fault = f"quorums of bookies: {found.ensemble_size}, {found.write_quorum} and {found.ack_quorum}"
     elif not firsts or firsts[0] != 0 or firsts != sorted(set(firsts)):
         fault = f"segments that begin with {firsts}"
     elif any(len(each.bookies) != found.ensemble_size for each in found.segments):
-        fault = f"a segment without {found.ensemble_size} bookies"
+        fault = f"a segment without {counted(found.ensemble_size, 'bookie')}"
     if fault:
         raise LedgerMetadataError(f"impossible metadata: {fault}", file=file)
     return found

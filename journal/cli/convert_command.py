@@ -142,4 +142,4 @@ def _report(source: str, target: str, parts: list[CopiedSegment], transactions: 
             }
         )
         return
-    echo(f"{target}: {transactions} transactions, {first} to {last}, in {counted(len(parts), 'segment')}")
+    echo(f"{target}: {counted(transactions, 'transaction')}, {first} to {last}, in {counted(len(parts), 'segment')}")

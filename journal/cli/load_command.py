@@ -10,6 +10,7 @@ from typing import BinaryIO
 import click
 
 from hadoop_common.cli.output import EXISTING_FILE, echo, echo_json, json_option
+from hadoop_common.quantities import counted
 from hadoop_common.regular_file import open_regular
 from journal.edits_text import EditsDocument, fields_without_xml, fitting
 from journal.json_codec import parse_json
@@ -94,6 +95,6 @@ def _report(written: WrittenSegment, layout_version: int, lost: dict[str, tuple[
             }
         )
         return
-    echo(f"{written.path}: {written.transactions} transactions, {written.first_txid} to {written.last_txid}")
+    echo(f"{written.path}: {counted(written.transactions, 'transaction')}, {written.first_txid} to {written.last_txid}")
     for name, fields in lost.items():
         echo(f"note: XML lacks {' and '.join(fields)} of {name}; they have their defaults", err=True)

@@ -9,6 +9,7 @@ import click
 
 from hadoop_common.cli.output import EXISTING_FILE, EXISTING_FOLDER, echo, echo_json, json_option
 from hadoop_common.names import SegmentName, parse_segment, segment_name
+from hadoop_common.quantities import counted
 from journal.cli.edits_argument import TXID_RANGES
 from journal.cli.skip_report import print_skips, skip_report
 from journal.errors import CorruptHeaderError
@@ -120,7 +121,8 @@ def _report(path: Path, written: Path, found: SegmentExamination) -> dict[str, A
 def _print(report: dict[str, Any]) -> None:
     would = "would be written: " if report["dryRun"] else ""
     echo(
-        f"{would}{report['file']}: {report['transactions']} transactions, {report['firstTxid']} to {report['lastTxid']}"
+        f"{would}{report['file']}: {counted(report['transactions'], 'transaction')}, {report['firstTxid']} to "
+        f"{report['lastTxid']}"
     )
     damage = report["damage"]
     if damage is None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from hadoop_common.cli.output import EXISTING, echo, echo_json, json_option
+from hadoop_common.quantities import counted
 from pipeline.cli.spark_command import context_for
 
 
@@ -49,4 +50,4 @@ def command(
     if as_json:
         echo_json({"table": table, "rows": rows, "out": str(out)})
     else:
-        echo(f"{rows:,} rows of {table} in {out}")
+        echo(f"{counted(rows, 'row', ',')} of {table} in {out}")

@@ -23,6 +23,7 @@ from hadoop_common.cli.output import (
     terminal_width,
 )
 from hadoop_common.cli.progress import ProgressObserver
+from hadoop_common.quantities import counted
 from hadoop_common.text_layout import table_lines
 from pipeline.cli.past_image import PastState, restored_image
 from pipeline.cli.spark_command import context_for
@@ -338,8 +339,8 @@ def report(
 def _print_growth(growth: Growth, top: int) -> None:
     first, last = growth.images[0], growth.images[-1]
     echo(
-        f"{len(growth.images)} images of {last.cluster}, from {first.time:%Y-%m-%d %H:%M} (transaction {first.txid})"
-        f" to {last.time:%Y-%m-%d %H:%M} (transaction {last.txid})"
+        f"{counted(len(growth.images), 'image')} of {last.cluster}, from {first.time:%Y-%m-%d %H:%M} (transaction "
+        f"{first.txid}) to {last.time:%Y-%m-%d %H:%M} (transaction {last.txid})"
     )
     echo("")
     for name, rows in (("directory", growth.directories), ("owner", growth.owners)):
@@ -400,4 +401,4 @@ def optimize(hours: int | None, as_json: bool, lake: str) -> None:
     if as_json:
         echo_json({"lake": lake, "deletedFiles": deleted})
     else:
-        echo(f"{deleted} files deleted")
+        echo(f"{counted(deleted, 'file')} deleted")

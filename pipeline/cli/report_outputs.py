@@ -14,6 +14,7 @@ import click
 
 from hadoop_common.cli.output import echo, printed, terminal_width
 from hadoop_common.durable import write_atomically
+from hadoop_common.quantities import counted
 from pipeline.errors import OutputError
 
 if TYPE_CHECKING:
@@ -101,9 +102,9 @@ def _write(report: NamespaceReport, kind: str, path: Path) -> str:
     if kind in _FOLDERS:
         from pipeline.reports.writers.folder import write_folder
 
-        return f"{len(write_folder(report, path, kind))} files"
+        return counted(len(write_folder(report, path, kind)), "file")
     write_atomically(path, _as_text(report, kind).encode())
-    return f"{len(report.sections)} sections"
+    return counted(len(report.sections), "section")
 
 
 def _as_text(report: NamespaceReport, kind: str) -> str:

@@ -12,6 +12,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from hadoop_common.quantities import counted
 from pipeline.errors import LakeConflictError
 from pipeline.lake.delta import LakeFile, LakeTable
 from pipeline.lake.lake import all_tables, image_table, images_in, images_table
@@ -66,7 +67,7 @@ def retain_images(root: str, keep: int, cluster: str) -> list[int]:
         LakeError: the lake cannot be read or written.
     """
     if keep < 1:
-        raise ValueError(f"{keep} images cannot be kept")
+        raise ValueError(f"{counted(keep, 'image')} cannot be kept")
     register = images_table(root)
     removed = [image.txid for image in images_in(register, cluster)][:-keep]
     if not removed:

@@ -131,7 +131,8 @@ def _directory_items(tables: _Tables, say: ValueFormatter) -> Iterator[HeadlineF
 def _small(tables: _Tables, say: ValueFormatter) -> Iterator[HeadlineFinding]:
     for record in _records(tables, "small_files"):
         if (part := _share(record["small_files"], record["files"])) >= _MIN_SMALL:
-            text = f"{say(record['small_files'], 'count')} files are small, {say(part, 'percent')} of all"
+            noun = "file is" if record["small_files"] == 1 else "files are"
+            text = f"{say(record['small_files'], 'count')} {noun} small, {say(part, 'percent')} of all"
             text += f"; merging them would free about {say(record['saved_heap'], 'bytes')} of NameNode heap."
             yield _finding("warning", text, tables["small_files"][0])
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hadoop_common.quantities import counted
 from pipeline.reports.model import Bar, Bars, Cell, ReportColumn, ReportTable, Unit
 
 Record = dict[str, Any]
@@ -56,7 +57,7 @@ def first_rows(
     """Make a table of the first `most` records. If there are more records, the text mentions `--top`."""
     cut = len(records) > most
     if cut:
-        text = f"{text} Only the first {most} rows; --top shows more.".lstrip()
+        text = f"{text} Only the first {counted(most, 'row')}; --top shows more.".lstrip()
     return replace(table(name, title, columns, records[:most], text), cut=cut)
 
 

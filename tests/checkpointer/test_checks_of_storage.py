@@ -62,7 +62,7 @@ BROKEN = directory(OTHER, listing=Observation(error="no such disk"))
             "cluster_id",
         ),
         ((directory(unusable=("a: cut",)),), State.WARNING, "1 file with the name of an image cannot be used"),
-        ((directory(lost_pasts=(ROOT / "lost_past/1",)),), State.WARNING, "1 lost past was set aside"),
+        ((directory(lost_pasts=(ROOT / "lost_past/1",)),), State.WARNING, "1 lost past set aside"),
     ],
 )
 def test_storage(directories: tuple[DirectoryFacts, ...], state: State, word: str) -> None:

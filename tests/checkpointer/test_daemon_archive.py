@@ -247,7 +247,7 @@ def test_an_archive_that_lags_or_lacks_edits_is_an_alarm(place: Path) -> None:
     assert process.alarms() == [f"the archive {place} has been incomplete for 5 min 1 s"]
     process._reported(ArchiveReport(MAIN, 20, 10, missing=4))
     (alarm,) = process.alarms()
-    assert "lacks 4 transactions, which were purged before they were archived" in alarm
+    assert "lacks 4 transactions that a purge removed before the archive had them" in alarm
     process._reported(ArchiveReport(MAIN, 20, 20, missing=4, complete=True))
     assert process.alarms() == []
     assert (state_of(process, 25).missing_transactions, state_of(process, 25).lag_transactions) == (4, 5)

@@ -230,7 +230,7 @@ def test_what_was_healed_is_told_everywhere(
     ]
     status = service.status()
     (alarm,) = status["alarms"]
-    assert alarm.startswith("2 inconsistencies of snapshots were healed in the image at txid 1")
+    assert alarm.startswith("2 inconsistencies of snapshots healed in the image at txid 1")
     assert (status["healed"], status["healedTotal"]) == (told, 2)
     # the checkpoint is good
     assert service.ready().ok

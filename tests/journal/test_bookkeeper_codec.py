@@ -321,7 +321,7 @@ def test_metadata_keep_what_others_wrote_or_are_not_changed() -> None:
     with pytest.raises(LedgerMetadataError, match="unknown"):
         format_metadata(foreign)
     for damaged, problem in (
-        (text.replace(b"ensembleSize: 2", b"ensembleSize: 1"), "quorums of 1, 2 and 2"),
+        (text.replace(b"ensembleSize: 2", b"ensembleSize: 1"), "quorums of bookies: 1, 2 and 2"),
         (text.replace(b"firstEntryId: 0", b"firstEntryId: 1"), "begin with"),
         (text.replace(b'  ensembleMember: "b:1"\n', b""), "without 2 bookies"),
         (text.replace(b"\t2", b"\t9"), "version 9"),

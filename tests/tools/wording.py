@@ -2,7 +2,9 @@
 
 It reads docstrings, comments and string constants of Python sources, and documents in Markdown. A rule is a regular
 expression with the words to use instead. `CONTRIBUTING.md` has the rules of writing; this file has those that a program
-can recognise.
+can recognise. `plurals.py` finds plurals after counts.
+
+Parsing is slow, so only sources in whose plain text a rule matches are parsed.
 
 Usage: python -m tests.tools.wording [PATH...]
 """
@@ -18,6 +20,8 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from tests.tools.plurals import fixed_plurals, is_product, known_nouns
 
 
 class Rule(NamedTuple):
@@ -66,20 +70,31 @@ RULES = (
     _rule(r"meanwhile", "during, while"),
 )
 
-_PROSE_STARTS = re.compile(
-    r"(?:^|[.;:] )(?:Who|What|Which|Whose|Where) (?:is|are|has|was|does|do|cannot|finds|gets|comes)\b(?![^.;]*\?)"
-)
+_CLAUSE = r"(?:Who|What|Which|Whose|Where) (?:is|are|has|was|does|do|cannot|finds|gets|comes)\b"
+_PROSE_STARTS = re.compile(rf"(?:^|[.;:] ){_CLAUSE}(?![^.;]*\?)")
 _CLAUSE_AS_SUBJECT = "name the actor instead of a clause as the subject"
 _CODE_SPAN = re.compile(r"`[^`]*`")
+
+# what a source has to match before it is parsed; the patterns of the rules are lower case
+_ANY_RULE = re.compile("|".join(rule.pattern.pattern for rule in RULES))
+_ANY_CLAUSE = re.compile(rf"\b{_CLAUSE}")
+# between two parts of one string constant
+_JOINT = re.compile(r"""["']\s*\n\s*[rbf]*["']""")
 
 
 def findings(path: Path, text: str) -> Iterator[Finding]:
     """Rejected phrases in a file; code spans between back-quotes are left out."""
+    if path.suffix == ".py" and not _may_match(_JOINT.sub("", text)):
+        return
     passages = _python_passages(text) if path.suffix == ".py" else _document_passages(text)
     for passage in passages:
         prose = _CODE_SPAN.sub(lambda span: " " * len(span.group()), passage.text)
         for match, instead in _matches(prose):
             yield Finding(path, passage.line + prose.count("\n", 0, match.start()), match.group().strip(), instead)
+
+
+def _may_match(text: str) -> bool:
+    return _ANY_RULE.search(text.lower()) is not None or _ANY_CLAUSE.search(text) is not None
 
 
 def _matches(prose: str) -> Iterator[tuple[re.Match[str], str]]:
@@ -112,12 +127,14 @@ def main(arguments: list[str]) -> int:
     """Print each finding as `path:line: phrase: instead`; the exit code is 1 if there is any."""
     listed = subprocess.run(["git", "ls-files", "*.py", "*.md"], capture_output=True, text=True, check=True)
     paths = [Path(name) for name in listed.stdout.split() if not arguments or name.startswith(tuple(arguments))]
-    found = [
-        finding
-        for path in paths
-        if path.exists() and path != Path("tests/tools/wording.py")
-        for finding in findings(path, path.read_text("utf-8"))
-    ]
+    texts = {
+        path: path.read_text("utf-8") for path in paths if path.exists() and path != Path("tests/tools/wording.py")
+    }
+    found = [finding for path, text in texts.items() for finding in findings(path, text)]
+    messages = {path: text for path, text in texts.items() if path.suffix == ".py" and is_product(path)}
+    nouns = known_nouns(messages.values())
+    for path, text in messages.items():
+        found += [Finding(path, line, phrase, "counted()") for line, phrase in fixed_plurals(text, nouns)]
     for finding in found:
         print(f"{finding.path}:{finding.line}: “{finding.phrase}”: {finding.instead}")
     return 1 if found else 0

@@ -23,6 +23,7 @@ from checkpointer.roles.backup.states import BackupState, StreamEvent, next_stat
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
+from hadoop_common.quantities import counted
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import IncorrectVersionError, JavaIOError, RemoteError, UnregisteredNodeError
 from hadoop_rpc.journal_protocol import FenceResult, JournalInfo
@@ -103,7 +104,7 @@ def decode_batch(records: bytes, first_txid: int, count: int, layout_version: in
         found.append(op)
         position = following
     if len(found) != count or not found:
-        problem = f"{len(found)} operations arrived, {count} were announced"
+        problem = f"{counted(len(found), 'operation')} arrived, {count} were announced"
         raise CorruptOpError(problem, file=_STREAM, offset=position, txid=first_txid)
     return found
 

@@ -45,8 +45,8 @@ class MergeFailures:
             if self.count <= max_retries:
                 raise
             raise RoleGaveUpError(
-                f"{self.count} merges in a row failed, dfs.namenode.checkpoint.max-retries allows {max_retries}; "
-                f"the last one: {error}",
+                f"{counted(self.count, 'merge')} in a row failed, dfs.namenode.checkpoint.max-retries allows "
+                f"{max_retries}; the last one: {error}",
                 hint=self.fault.hint or "Find the cause, then start the daemon again.",
             ) from error
         self.count = 0

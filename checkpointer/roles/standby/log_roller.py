@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from checkpointer.roles.standby.namenodes import NameNodes
+from hadoop_common.quantities import counted
 from hadoop_common.recurring_fault import RecurringFault
 from hadoop_rpc.errors import RpcError
 
@@ -114,7 +115,7 @@ class LogRoller:
         except RpcError as error:
             if not cancelled():
                 ahead = self.active_txid - applied
-                text = f"{ahead} transactions wait in the active's open segment, but {error.message}"
+                text = f"{counted(ahead, 'transaction')} wait in the active's open segment, but {error.message}"
                 self._raise(text, error.hint)
             return False
         self._rolled_at_txid = applied

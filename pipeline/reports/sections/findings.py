@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hadoop_common.quantities import counted
 from image_tools.verify.catalogue import CODES
 from pipeline.reports.model import ReportSection
 from pipeline.reports.rows import count, table, text
@@ -59,7 +60,8 @@ def describe(found: Mapping[str, Any], *, limit: int) -> ReportSection:
     return ReportSection(
         "findings",
         "Corruption",
-        f"{verdict}: {found['errors']} errors, {found['warnings']} warnings, {found['infos']} infos.",
+        f"{verdict}: {counted(found['errors'], 'error')}, {counted(found['warnings'], 'warning')}, "
+        f"{counted(found['infos'], 'info')}.",
         tables if codes else (),
         notes=("checkpointer image verify --repair writes a repaired copy.",) if not found["valid"] else (),
     )

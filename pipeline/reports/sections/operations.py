@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hadoop_common.quantities import counted
 from pipeline.reports.counts.edits import KINDS, ordered
 from pipeline.reports.model import Point, ReportColumn, ReportSection, ReportTable, Series, TimeLine
 from pipeline.reports.rows import (
@@ -51,7 +52,7 @@ def section(work: ReportData) -> ReportSection:
     return ReportSection(
         "operations",
         "Operations",
-        f"The {whole} transactions of the edits.",
+        f"The {counted(whole, 'transaction')} of the edits.",
         (
             table("operations_by_type", "By type", _TYPES, types),
             first_rows("busiest_directories", "Busiest directories", heads, busy, most=most),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from hadoop_common.quantities import counted
 from pipeline.reports.counts.directories import children, near_limit
 from pipeline.reports.counts.grouping import Order, first
 from pipeline.reports.counts.tree import HEAP_BYTES, quota_levels
@@ -55,7 +56,7 @@ def section(work: ReportData) -> ReportSection:
     return ReportSection(
         "space",
         "Space by directory",
-        f"Content of directory trees, down to {options.depth} levels below the root.",
+        f"Content of directory trees, down to {counted(options.depth, 'level')} below the root.",
         tuple(tables),
         (Treemap("Space with replicas", _treemap(largest)),) if total["raw"] else (),
         (
