@@ -86,7 +86,13 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     ("inode-group", _E, "the group's serial is not in the string table", "a group unknown-SERIAL is added"),
     ("inode-acl", _E, "a serial of an ACL entry is not in the string table", "a name unknown-SERIAL is added"),
     ("inode-xattr", _E, "the serial of an xattr's name is not in the string table", "a name unknown-SERIAL is added"),
-    ("inode-replication", _E, "the replication is outside 1 to 2047, or 4095 in Hadoop 2", "set to 3"),
+    ("inode-replication", _E, "the replication is above 2047; in Hadoop 2, it is 0 or above 4095", "set to 3"),
+    (
+        "inode-no-replicas",
+        _W,
+        "the replication is 0: NameNodes of Hadoop 3 load the file, and every replica is one too many",
+        "set to 3",
+    ),
     (
         "inode-redundancy",
         _E,

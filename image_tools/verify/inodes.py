@@ -39,7 +39,7 @@ _MESSAGES = {
     bits.GROUP: ("inode-group", "the group's serial is missing in the string table"),
     bits.ACL_NAME: ("inode-acl", "a serial of the ACL is missing in the string table"),
     bits.XATTR_NAME: ("inode-xattr", "the serial of an xattr's name is missing in the string table"),
-    bits.REPLICATION: ("inode-replication", "the replication is outside 1 to 2047, or 4095 in Hadoop 2"),
+    bits.REPLICATION: ("inode-replication", "the replication is above 2047; in Hadoop 2, it is 0 or above 4095"),
     bits.BOTH_REDUNDANCIES: ("inode-redundancy", "the file has a replication and an erasure coding policy"),
     bits.POLICY: ("inode-policy", "the erasure coding policy is missing in the image"),
     bits.LAYOUT: ("inode-block-type", "the file has an erasure coding policy, but its block type is not STRIPED"),
@@ -71,6 +71,7 @@ class InodeArrays:
         self.buffer = np.frombuffer(self.view.data, np.uint8)
         self.header, self.records_start = self.view.header(pb.INodeSection)
         self.maxima = maxima
+        self._erasure_coding = frame.erasure_coding
         rules = (maxima.legacy_limit, _REPLICATIONS[frame.erasure_coding], int(frame.erasure_coding))
         self._scan(strings, policies, np.array(rules, np.int64))
         self._sort()
@@ -184,11 +185,24 @@ class InodeArrays:
             if not present & bit:
                 continue
             found = np.flatnonzero((self.flags & bit != 0) & (self.flags & bits.DAMAGED == 0))
+            if bit == bits.REPLICATION and self._erasure_coding:
+                found = self._check_replicas(findings, found)
             self.report(findings, code, found, lambda _, text=text: text)  # type: ignore[misc]
         self.report(findings, "inode-twice", self.shadowed, lambda _: "a later record has the same id")
         if not self.view.damaged:
             self._check_root()
             self._check_header()
+
+    def _check_replicas(self, findings: Findings, slots: Ids) -> Ids:
+        """Report the files of Hadoop 3 with replication 0, which is also the absent one; return the other slots.
+
+        A NameNode loads them (INodeFile.HeaderFormat.getBlockLayoutRedundancy), and BlockPlacementPolicyDefault selects
+        every replica for deletion. It keeps only 16 bits of the value.
+        """
+        none = np.array([not self.message(int(slot)).file.replication & 0xFFFF for slot in slots], np.bool_)
+        text = "the replication is 0: a NameNode loads the file and regards every replica as one too many"
+        self.report(findings, "inode-no-replicas", slots[none], lambda _: text)
+        return slots[~none]
 
     def report(self, findings: Findings, code: str, slots: Sequence[int] | Ids, text: Callable[[int], str]) -> None:
         """Add a finding for each slot; beyond the limit, only count them."""

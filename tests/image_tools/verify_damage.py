@@ -146,9 +146,23 @@ def unknown_user_of_a_diff(model: Model) -> None:
 
 
 @damage("inode-replication", "acl", "acl3")
-def no_replication(model: Model) -> int:
+def too_many_replicas(model: Model) -> int:
+    inode = model.kind(FILE)[0]
+    inode.file.replication = 5000
+    return inode.id
+
+
+@damage("inode-replication", "acl")
+def no_replication_in_hadoop_2(model: Model) -> int:
     inode = model.kind(FILE)[0]
     inode.file.ClearField("replication")
+    return inode.id
+
+
+@damage("inode-no-replicas", "acl3")
+def no_replication(model: Model) -> int:
+    inode = model.kind(FILE)[0]
+    inode.file.replication = 0
     return inode.id
 
 
