@@ -25,6 +25,7 @@ from rich.console import Console
 
 from hadoop_common.cluster_http import open_request, send_request
 from hadoop_common.errors import HdfsError
+from image_format.compiling.mode import UNTIL
 from namenode_stub.demo_progress import SILENCE_SECONDS, ProgressWatch
 
 _POLL_SECONDS = 0.1
@@ -191,9 +192,11 @@ def run_demo(
 ) -> None:
     """Run a demo in a scratch directory, print `end` and run `afterwards`.
 
-    On failure, print a sentence and the logs' place and exit with 1. SIGTERM ends it as Ctrl-C does.
+    On failure, print a sentence and the logs' place and exit with 1. SIGTERM ends it as Ctrl-C does. A background
+    compiler that its processes started ends with it.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    os.environ[UNTIL] = str(os.getpid())
     console = Console(highlight=False, soft_wrap=True)
     started = time.monotonic()
     scratch = Path(tempfile.mkdtemp(prefix="checkpointer-demo-"))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import resource
+import select
 import socket
+import threading
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Final
 
 from hadoop_common.process_tuning import lower_session_priority
+from image_format.compiling.mode import UNTIL
 
 _IDLE: Final = 10.0
 """Seconds without a request after which the compiler ends."""
@@ -31,9 +34,18 @@ def _be_last() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
 
 
+def _end_with(process: int) -> None:
+    """End this process with another one. Kernels that are stored already stay; others are requested again."""
+    with suppress(OSError):
+        select.select([os.pidfd_open(process)], [], [])
+    os._exit(0)
+
+
 def main() -> None:
-    """Compile until no more requests arrive."""
+    """Compile until no more requests arrive, or until the process of `CHECKPOINTER_KERNELS_UNTIL` ends."""
     _be_last()
+    if until := os.environ.get(UNTIL):
+        threading.Thread(target=_end_with, args=(int(until),), daemon=True).start()
     import pickle
 
     from image_format.compiling.background import Request

@@ -1,4 +1,7 @@
-"""Mode of kernels in this process: `CHECKPOINTER_KERNELS`, for tests, benchmarks and `checkpointer compile`."""
+"""Mode of kernels in this process: `CHECKPOINTER_KERNELS`, for tests, benchmarks and `checkpointer compile`.
+
+`CHECKPOINTER_KERNELS_UNTIL` is the id of a process with which the background compiler ends.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from enum import Enum
 from typing import Final
 
 VARIABLE: Final = "CHECKPOINTER_KERNELS"
+UNTIL: Final = f"{VARIABLE}_UNTIL"
 
 
 class Mode(Enum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -235,6 +236,17 @@ print(os.getpid(), os.nice(0))
     session, process = ended.stdout.splitlines()
     assert session == process
     assert session.endswith(" 19")
+
+
+def test_the_compiler_ends_with_the_process_that_is_named() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    program = "from image_format.compiling import __main__ as compiler; compiler._IDLE = 3600; compiler.main()"
+    with subprocess.Popen(["sleep", "3600"]) as named, ours:
+        environment = {**os.environ, "CHECKPOINTER_KERNELS_UNTIL": str(named.pid)}
+        with theirs:
+            compiler = subprocess.Popen([sys.executable, "-c", program], stdin=theirs, env=environment)
+        named.kill()
+        assert compiler.wait(600) == 0
 
 
 def test_what_cannot_be_compiled_is_asked_for_a_few_times_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
