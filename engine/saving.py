@@ -53,6 +53,8 @@ def write_verified(
         given = write(sink)
         if namespace.healing_log.mode is not HealingMode.AS_HADOOP:
             for lost in image_warnings(namespace):
+                # The next save of a namespace that stays in memory heals.
+                namespace.history.leads_to_removed = True
                 raise InconsistentNamespaceError(
                     lost, hint="Keep the old image and all edits; `hdfs oev` shows the operations on this inode."
                 )

@@ -25,6 +25,7 @@ class History:
     Attributes:
         created: created lists that no longer match the tree.
         has_early_names: whether a diff got a name whose last snapshot is older than the diff.
+        leads_to_removed: whether snapshots may lead to an inode without a record, which no NameNode loads.
     """
 
     def __init__(self, tree: Tree, snapshots: SnapshotManager) -> None:
@@ -33,6 +34,7 @@ class History:
         self.created = CreatedLists(tree, self.lookup)
         self.diffs = self.lookup.diffs
         self.has_early_names = False
+        self.leads_to_removed = False
 
     def record(self, row: int, *, with_blocks: bool = False) -> None:
         """Before the inode at the end of a path changes, keep what the latest snapshot needs of it."""

@@ -239,7 +239,7 @@ class Namespace:
         if self.healing_log.mode is HealingMode.AS_HADOOP:
             return
         suspicious = suspicious or self.history.created.may_be_inconsistent or bool(self.healing_log)
-        suspicious = suspicious or bool(self.history.lookup.lost_roots())
+        suspicious = suspicious or self.history.leads_to_removed or bool(self.history.lookup.lost_roots())
         if suspicious or (self.history.lookup.active and self.tree.links.lost()):
             SnapshotHealer(self.tree, self.history).run()
 

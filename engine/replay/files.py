@@ -216,6 +216,11 @@ def concat_delete(namespace: Namespace, op: ConcatDeleteOp) -> None:
     for source in dict.fromkeys(sources):
         directory, name = int(table.parent[source]), table.name(source)
         if namespace.hadoop3:
+            hub = tree.references.hub(source)
+            if history.lookup.in_latest(source, latest) or (hub is not None and hub.with_names):
+                history.leads_to_removed = True
+            # What snapshots keep of the source has no blocks. In two files, the deletion of one would remove them.
+            table.truncate_blocks(source, 0)
             history.remove_child(directory, name, source, latest)
         else:
             # Hadoop 2.7 leaves a created name, and cannot load its own image then.
@@ -232,7 +237,8 @@ def _check_sources(namespace: Namespace, op: ConcatDeleteOp, sources: list[int],
     """Raise NamespaceError if FSDirConcatOp.unprotectedConcat stops at a source.
 
     The NameNode's replay does not check whether snapshots have a source, and its memory, from which it logs, may differ
-    from what it saves. An image whose snapshots lead to the removed record is not saved.
+    from what it saves. Its memory then has an empty file in the snapshots, and it cannot load its own image; ours is
+    healed.
     """
     if namespace.hadoop3:
         twice = len(set(sources)) < len(sources)

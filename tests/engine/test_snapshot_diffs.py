@@ -442,17 +442,34 @@ def test_a_joined_file_that_was_new_leaves_no_created_name(tmp_path: Path, layou
     assert found.image.mtime("/s") >= LATER
 
 
-@pytest.mark.parametrize("source", ["/s/f", "/s/d/f"], ids=["itself", "elsewhere"])
-def test_an_image_whose_snapshots_lead_to_removed_inodes_is_not_saved(tmp_path: Path, source: str) -> None:
+@pytest.mark.parametrize("source", ["/s/f", "/s/d/f", "/s/d/n"], ids=["itself", "elsewhere", "renamed"])
+def test_snapshots_keep_an_empty_file_of_a_source_that_they_have(tmp_path: Path, source: str) -> None:
     """Hadoop's replay accepts such a source of CONCAT, and its image does not load."""
+    before = [*SNAPSHOT, rename("/s/d/f", "/s/d/n")] if source == "/s/d/n" else SNAPSHOT
     joined = ops.ConcatDeleteOp(trg="/s/f", srcs=(source,), timestamp=LATER)
+    setting = Setting(tmp_path, HADOOP3)
+    kept = setting.ids["/s/f" if source == "/s/f" else "/s/d/f"]
+    found = setting.merged(*before, joined)
+    assert kept in found.at("s0").values()
+    blocks = {inode.id: len(inode.file.blocks) for inode in found.image.inodes.values()}
+    assert blocks[kept] == 0
+    assert source == "/s/f" or blocks[setting.ids["/s/f"]] == 2 * len(BLOCKS)
+    with pytest.raises(InconsistentNamespaceError, match="the snapshots are inconsistent"):
+        Setting(tmp_path / "strict", HADOOP3, ReplayRules(healing=HealingMode.STRICT)).merged(*before, joined)
+
+
+def test_an_image_whose_snapshots_lead_to_removed_inodes_is_not_saved(tmp_path: Path) -> None:
+    """The next save of the namespace heals."""
+    joined = ops.ConcatDeleteOp(trg="/s/f", srcs=("/s/d/f",), timestamp=LATER)
     setting = Setting(tmp_path, HADOOP3)
     with ImageFile.open(setting.builder.save(tmp_path)) as image:
         loaded = load_image(image)
         replay(loaded.namespace, numbered([*SNAPSHOT, joined], BASE_TXID))
-        out = bytearray()
-        with pytest.raises(InconsistentNamespaceError, match=f"inode {setting.ids[source]} first"):
-            write_verified(loaded.namespace, loaded.write, out.extend, image.path)
+        loaded.namespace.history.leads_to_removed = False
+        with pytest.raises(InconsistentNamespaceError, match=f"inode {setting.ids['/s/d/f']} first"):
+            write_verified(loaded.namespace, loaded.write, bytearray().extend, image.path)
+        write_verified(loaded.namespace, loaded.write, bytearray().extend, image.path)
+        assert [healed.inode for healed in loaded.namespace.healing_log] == [setting.ids["/s/d/f"]]
 
 
 @layouts

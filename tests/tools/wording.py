@@ -78,6 +78,8 @@ _CODE_SPAN = re.compile(r"`[^`]*`")
 # what a source has to match before it is parsed; the patterns of the rules are lower case
 _ANY_RULE = re.compile("|".join(rule.pattern.pattern for rule in RULES))
 _ANY_CLAUSE = re.compile(rf"\b{_CLAUSE}")
+# the files that have the phrases as examples
+_PHRASES = (Path("tests/tools/wording.py"), Path("tests/test_wording.py"))
 # between two parts of one string constant
 _JOINT = re.compile(r"""["']\s*\n\s*[rbf]*["']""")
 
@@ -127,9 +129,7 @@ def main(arguments: list[str]) -> int:
     """Print each finding as `path:line: phrase: instead`; the exit code is 1 if there is any."""
     listed = subprocess.run(["git", "ls-files", "*.py", "*.md"], capture_output=True, text=True, check=True)
     paths = [Path(name) for name in listed.stdout.split() if not arguments or name.startswith(tuple(arguments))]
-    texts = {
-        path: path.read_text("utf-8") for path in paths if path.exists() and path != Path("tests/tools/wording.py")
-    }
+    texts = {path: path.read_text("utf-8") for path in paths if path.exists() and path not in _PHRASES}
     found = [finding for path, text in texts.items() for finding in findings(path, text)]
     messages = {path: text for path, text in texts.items() if path.suffix == ".py" and is_product(path)}
     nouns = known_nouns(messages.values())
