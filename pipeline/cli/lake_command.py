@@ -298,7 +298,8 @@ def report(
 
     A directory counts everything below it. Rows are sorted by their change from the oldest to the newest image; --json
     has the totals at every image, and each user's operations of every day. Edits contain only the users who create;
-    with --audit, users are those of the NameNode's audit logs, whose times are read in this host's time zone.
+    with --audit, users are those of the NameNode's audit logs, whose times are read in this host's time zone. Then
+    opens (files opened for reading) and lookups (listings, status and other questions) are counted, too.
 
     The command runs without Spark. `checkpointer report LAKE` makes the full report of one image.
 
@@ -333,7 +334,7 @@ def report(
         echo_json({**growth.as_dict(), "operations": activity.as_dict()})
     else:
         _print_growth(growth, top)
-        _print_activity(activity, top, audited=bool(audit))
+        _print_activity(activity, top)
 
 
 def _print_growth(growth: Growth, top: int) -> None:
@@ -352,26 +353,25 @@ def _growth_cells(row: GrowthRow) -> list[str]:
     return [f"{totals.bytes:,}", f"{change.bytes:+,}", f"{totals.files:,}", f"{change.files:+,}", row.name]
 
 
-def _print_activity(activity: Activity, top: int, *, audited: bool) -> None:
+def _print_activity(activity: Activity, top: int) -> None:
     """Print the newest days, and the busiest users; without audit logs they are known only for what they create."""
-    from pipeline.lake.activity import by_kind
-
     for each in activity.missing:
         echo(f"the lake lacks transactions {each.first} .. {each.last}", err=True)
     if not activity.days and not activity.users:
         echo("no operations: the lake has no edits of this cluster and time")
         return
-    days = [(day, by_kind(kinds), activity.users_of(day)) for day, kinds in activity.days.items()][-top:]
-    titles = tuple(by_kind({}))
+    days = [(day, activity.by_kind(kinds), activity.users_of(day)) for day, kinds in activity.days.items()][-top:]
+    titles = tuple(activity.by_kind({}))
     _print_table(
         (*titles, "users", "day"),
         [[*(f"{number:,}" for number in (*kinds.values(), users)), day] for day, kinds, users in days],
     )
+    of_users = titles if activity.audited else titles[1:2]
     rows = []
     for name, by_day in [*activity.users.items()][:top]:
-        kinds = by_kind(sum(by_day.values(), Counter()))
-        rows.append([*(f"{kinds[kind]:,}" for kind in (titles if audited else titles[1:2])), str(len(by_day)), name])
-    _print_table((*(titles if audited else titles[1:2]), "days", "user"), rows)
+        kinds = activity.by_kind(sum(by_day.values(), Counter()))
+        rows.append([*(f"{kinds[kind]:,}" for kind in of_users), str(len(by_day)), name])
+    _print_table((*of_users, "days", "user"), rows)
 
 
 @command.command("optimize")

@@ -1,15 +1,18 @@
 """Operations by day and by user over the edits of the lake; runs without Spark.
 
 Edits contain the user of an operation only if it creates an inode. Audit logs contain all users: each allowed operation
-is one line, so the lines of a user are that user's operations.
+is one line, so the lines of a user are that user's operations. They also contain what changes nothing: files opened for
+reading, and questions about names.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from archive.audit import COMMANDS, AuditLine
@@ -19,6 +22,10 @@ from pipeline.reports.counts.edits import CREATES, KINDS, OTHER, kind_of
 
 _CLOSING = "OP_CLOSE"  # the line of its file is the one that opened the file
 _KIND_OF_COMMAND = {command: kind_of(op) for op, commands in COMMANDS.items() if op != _CLOSING for command in commands}
+OPENS, LOOKUPS = "opens", "lookups"
+# commands of FSNamesystem's audit lines that change nothing; those of `COMMANDS` do
+_LOOKUP = re.compile(r"(?:get|list|List|is|check)\w+|contentSummary|quotaUsage|computeSnapshotDiff")
+_DAY_MS = 86_400_000
 
 ByDay = Mapping[str, Counter[str]]
 """Numbers of operations by kind, by day (UTC) as YYYY-MM-DD."""
@@ -31,11 +38,13 @@ class Activity:
     Attributes:
         users: the same by user, the busiest first.
         missing: transactions of that time that the lake lacks.
+        audited: whether audit logs were read, so that `OPENS` and `LOOKUPS` are known.
     """
 
     days: ByDay
     users: Mapping[str, ByDay]
     missing: list[TxidRange]
+    audited: bool = False
 
     def users_of(self, day: str) -> int:
         """Return the number of users on a day."""
@@ -44,18 +53,29 @@ class Activity:
     def as_dict(self) -> dict[str, Any]:
         """Return the activity for JSON."""
         return {
-            "days": [{"day": day, "users": self.users_of(day), **by_kind(kinds)} for day, kinds in self.days.items()],
+            "days": [
+                {"day": day, "users": self.users_of(day), **self.by_kind(kinds)} for day, kinds in self.days.items()
+            ],
             "users": [
-                {"name": name, "days": [{"day": day, **by_kind(kinds)} for day, kinds in days.items()]}
+                {"name": name, "days": [{"day": day, **self.by_kind(kinds)} for day, kinds in days.items()]}
                 for name, days in self.users.items()
             ],
             "missing": [each._asdict() for each in self.missing],
         }
 
+    def by_kind(self, counts: Mapping[str, int]) -> dict[str, int]:
+        """Return the number of all changes, that of every kind, and with audit logs those of opens and lookups."""
+        changes = {kind: counts.get(kind, 0) for kind in (*KINDS, OTHER)}
+        reads = {kind: counts.get(kind, 0) for kind in ((OPENS, LOOKUPS) if self.audited else ())}
+        return {"operations": sum(changes.values()), **changes, **reads}
 
-def by_kind(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return the number of all operations, and that of every kind."""
-    return {"operations": sum(counts.values()), **{kind: counts.get(kind, 0) for kind in (*KINDS, OTHER)}}
+
+def kind_of_command(command: str) -> str:
+    """Return the kind of an audit line; "" for administration, which makes no change of the namespace."""
+    if command == "open":
+        return OPENS
+    kind = _KIND_OF_COMMAND.get(command, "")
+    return LOOKUPS if not kind and _LOOKUP.fullmatch(command) else kind
 
 
 def measure_activity(
@@ -65,7 +85,7 @@ def measure_activity(
 
     Args:
         after: a transaction; missing ones up to it are not reported.
-        audit: lines of audit logs, from which users are counted instead; None for the users in the edits.
+        audit: lines of audit logs, from which users, opens and lookups are counted; None for the users in the edits.
 
     Raises:
         LakeError: the lake cannot be read.
@@ -84,9 +104,17 @@ def measure_activity(
             if audit is None and kind == CREATES and row["owner"]:
                 users[row["owner"]][day][kind] += count
     for line in audit or ():
-        day = datetime.fromtimestamp(line.time / 1000, UTC).date().isoformat()
-        if day >= first_day and (kind := _KIND_OF_COMMAND.get(line.command, "")):
+        day = _day(line.time // _DAY_MS)
+        if day >= first_day and (kind := kind_of_command(line.command)):
             users[line.user][day][kind] += 1
+            if kind in (OPENS, LOOKUPS):
+                days[day][kind] += 1
     busiest = sorted(users, key=lambda name: (-sum(each.total() for each in users[name].values()), name))
     missing = [each for each in holes(edits_in(table).get(cluster, [])) if each.last > after]
-    return Activity(dict(sorted(days.items())), {name: dict(sorted(users[name].items())) for name in busiest}, missing)
+    by_user = {name: dict(sorted(users[name].items())) for name in busiest}
+    return Activity(dict(sorted(days.items())), by_user, missing, audit is not None)
+
+
+@cache
+def _day(number: int) -> str:
+    return datetime.fromtimestamp(number * _DAY_MS / 1000, UTC).date().isoformat()

@@ -360,7 +360,8 @@ class _Handler(QuietHandler):
         if isinstance(fault, int):
             self._say(fault, "the test wants it so")
         elif query.get("storageInfo") not in (None, node.info.colon_string()):
-            self._say(403, "another storage")
+            ours, theirs = node.info.colon_string(), query["storageInfo"]
+            self._say(403, f"This namenode has storage info {ours} but the secondary expected {theirs}")
         elif not path.is_file():
             self._say(410, f"GetImage failed. {path.name} not found")
         else:

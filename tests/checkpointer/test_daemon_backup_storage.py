@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from checkpointer.errors import TransferError
 from checkpointer.roles.backup.role import BackupRole
 from engine.errors import CheckpointCancelledError, CheckpointError
 from engine.observer import SilentObserver
@@ -122,6 +123,18 @@ def test_a_new_storage_during_a_rolling_upgrade(namenode: StreamingNamenode, tmp
         assert in_sync(daemon)
         play(namenode)
         assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
+
+
+def test_a_refusal_of_the_first_image_begins_no_segment(namenode: StreamingNamenode, tmp_path: Path) -> None:
+    """The NameNode refuses this host, whatever layout it asks for."""
+    namenode.layouts_ahead, namenode.reports_software = 1, True
+    namenode.faults["image"] = 403
+    before = namenode.written
+    for _ in range(2):
+        with pytest.raises(TransferError, match="HTTP 403"):
+            BackupRole(config_for(namenode, tmp_path / "backup")).open()
+    assert namenode.written == before
+    assert not (tmp_path / "backup" / "current" / "VERSION").exists()
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -89,6 +89,7 @@ def test_operations_by_day_and_user(no_spark: Any, tmp_path: Path, lake: str) ->
         "{} INFO FSNamesystem.audit: allowed=true\tugi={} (auth:SIMPLE)\tip=/1\tcmd={}\tsrc=/a\tdst=null\tperm=null\n"
     )
     said = [("eve", "delete"), ("eve", "open"), ("bob", "create"), ("eve", "createSnapshot"), ("eve", "append")]
+    said += [("eve", "getfileinfo"), ("eve", "listStatus"), ("root", "safemode_leave"), ("bob", "getDelegationToken")]
     log.write_text("".join(line.format("9000-01-01 12:00:00,000", *each) for each in said))
     told = run_cli("lake", "report", lake, "--audit", f"{tmp_path}/audit*", "--json")
     assert told.code == 0, told
@@ -96,9 +97,13 @@ def test_operations_by_day_and_user(no_spark: Any, tmp_path: Path, lake: str) ->
     kinds = {each["name"]: {kind: n for kind, n in each["days"][0].items() if n} for each in found}
     day = "9000-01-01"
     assert kinds == {
-        "eve": {"day": day, "operations": 3, "deletes": 1, "appends": 1, "other": 1},
-        "bob": {"day": day, "operations": 1, "creates": 1},
+        "eve": {"day": day, "operations": 3, "deletes": 1, "appends": 1, "other": 1, "opens": 1, "lookups": 2},
+        "bob": {"day": day, "operations": 2, "creates": 1, "other": 1},
     }
+    read = json.loads(told.out)["operations"]["days"][-1]
+    assert {kind: n for kind, n in read.items() if n} == {"day": day, "users": 2, "opens": 1, "lookups": 2}
     text = run_cli("lake", "report", lake)
     assert "creates" in text.out
+    assert "lookups" not in text.out
+    assert "lookups" in run_cli("lake", "report", lake, "--audit", f"{tmp_path}/audit*").out
     assert run_cli("lake", "report", lake, "--audit", "/nothing*").code == 2

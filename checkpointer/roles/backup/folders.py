@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from hadoop_common.transfer import Throttle
 from hadoop_rpc.errors import RpcError
 
 _LOG = logging.getLogger(__name__)
+_STORED_LAYOUT = re.compile(r"This namenode has storage info ((-?\d{1,9}):\S+) but")
 
 
 class FailedFolders:
@@ -84,14 +86,9 @@ def initialize_storage(
         try:
             image = fetch(info)
         except TransferError as refusal:
-            # During a rolling upgrade, releases up to 3.3 report the layout of their software, but roll with VERSION's.
-            stored = info
-            if refusal.status == HTTPStatus.FORBIDDEN:
-                with suppress(RpcError):
-                    stored = link.roll().storage_info
-            if stored == info:
+            stored = _stored_info(refusal, info)
+            if stored is None:
                 raise
-            check_same_namespace(stored, info, link.address)
             storage.write_version(stored)
             image = fetch(stored)
     except TransferCancelledError as error:
@@ -102,6 +99,19 @@ def initialize_storage(
         raise
     _LOG.info("new storage: it begins with the NameNode's image at %d", image.txid)
     return image
+
+
+def _stored_info(refusal: TransferError, reported: StorageInfo) -> StorageInfo | None:
+    """Return the namespace of a NameNode's VERSION if it refuses images to the namespace that it reports, else None.
+
+    During a rolling upgrade, releases up to 3.3 report the layout of their software, and only the refusal has that of
+    VERSION (ImageServlet.validateRequest). A refusal for another reason has none.
+    """
+    found = _STORED_LAYOUT.search(refusal.message) if refusal.status == HTTPStatus.FORBIDDEN else None
+    if found is None:
+        return None
+    stored = replace(reported, layout_version=int(found[2]))
+    return stored if stored.colon_string() == found[1] and stored != reported else None
 
 
 def check_storage(storage: StorageDirectories, link: NamenodeLink) -> None:
