@@ -32,12 +32,14 @@ class LoadedImage:
     """An open image with its index and its namespace.
 
     Attributes:
+        allocator: of the arrays of index, namespace and sums, which share one limit of memory.
         sums: of the subtrees of the namespace; None if they are not kept (`with_sums`).
     """
 
     image: ImageFile
     index: ImageIndex
     namespace: Namespace
+    allocator: ArrayAllocator
     sums: LiveSums | None = None
 
     def erasure_policies(self) -> Mapping[int, ErasurePolicy]:
@@ -55,7 +57,7 @@ class LoadedImage:
         namespace = self.namespace
         return self.image.unpacked_size * namespace.tree.inode_count // max(1, namespace.base.slot_count)
 
-    def with_sums(self, allocator: ArrayAllocator) -> LoadedImage:
+    def with_sums(self) -> LoadedImage:
         """Return this image, without changes yet, with the sums below its directories.
 
         Raises:
@@ -63,8 +65,8 @@ class LoadedImage:
             ImageStorageError: not enough disk space.
         """
         marked = np.union1d(self.namespace.history.lookup.diffs.owners, self.index.history.referred)
-        base = directory_sums(self.image, self.index, self.erasure_policies(), allocator, marked=marked)
-        return replace(self, sums=LiveSums(base, self.index, self.namespace, marked, allocator))
+        base = directory_sums(self.image, self.index, self.erasure_policies(), self.allocator, marked=marked)
+        return replace(self, sums=LiveSums(base, self.index, self.namespace, marked, self.allocator))
 
     def write(
         self,
@@ -120,8 +122,10 @@ def load_image(
         ImageFormatError: a section is missing or damaged.
         ImageStorageError: the disk of the allocator is full.
     """
+    allocator = allocator or ArrayAllocator()
     index = ImageIndex(image, arrays, allocator=allocator, progress=progress)
-    return LoadedImage(image, index, Namespace(index, image.string_table(), rules, allocator, compiled_replay))
+    namespace = Namespace(index, image.string_table(), rules, allocator, compiled_replay)
+    return LoadedImage(image, index, namespace, allocator)
 
 
 def next_layout(path: Path, cluster: int) -> int:

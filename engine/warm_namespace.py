@@ -260,7 +260,7 @@ class WarmNamespace:
             # Only now: the scan uses all cores.
             digest.start()
             if self._keeps_sums:
-                loaded = loaded.with_sums(self.settings.memory.allocator(taken=loaded.index.arrays.nbytes))
+                loaded = loaded.with_sums()
             layout = self._layout or image.layout_version
             self._open = _OpenedImage(image, digest, loaded, layout, resources.pop_all(), key)
         self._base_txid = loaded.namespace.last_txid

@@ -154,8 +154,9 @@ MEMORY = ConfigKey(
     "checkpointer.memory",
     "",
     OPTIONAL_BYTES,
-    "Limit on the memory of the large arrays of index and edits, at least 64m. Arrays beyond the limit are in unnamed "
-    "files, which the system writes out when it needs memory. Unset: unlimited. Specific to the checkpointer.",
+    "Limit on the memory of the large arrays of index, edits and the sums of checkpointer.namespace.sums together, at "
+    "least 64m. Arrays beyond the limit are in unnamed files, which the system writes out when it needs memory. Unset: "
+    "unlimited. Specific to the checkpointer.",
 )
 MEMORY_DIR = ConfigKey(
     "checkpointer.memory.dir",

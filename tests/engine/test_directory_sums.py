@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 
 from engine import live_content, live_sums
 from engine.live_browser import LiveBrowser
+from engine.merge import load_image
 from engine.replay import replay
 from engine.warm_namespace import WarmNamespace
+from image_format.array_allocator import ArrayAllocator
 from image_format.policies import ErasurePolicy
+from image_format.reader import ImageFile
 from image_tools import directory_sums
 from image_tools.kernels import subtree_sums
 from image_tools.namespace_browser import LocatedInode, SubtreeTotals
@@ -54,6 +57,17 @@ def check(warm: WarmNamespace) -> None:
             for sums in (kept, None):
                 browser.sums = sums
                 assert browser.content(place) == walked, place.inode.name
+
+
+def test_sums_and_rows_share_one_limit_of_memory(tmp_path: Path) -> None:
+    with ImageFile.open(ImageBuilder(LAYOUT).save(tmp_path)) as image:
+        free = load_image(image, allocator=ArrayAllocator(smallest=1))
+        limited = load_image(image, allocator=ArrayAllocator(free.allocator.in_memory, tmp_path, smallest=1))
+        assert limited.allocator.in_files == 0
+        sums = limited.with_sums().sums
+        assert sums is not None
+        assert limited.allocator.in_memory <= free.allocator.in_memory
+        assert limited.allocator.in_files > 0
 
 
 def play(warm: WarmNamespace, ops: list[EditOp], *, compiled: bool) -> None:
