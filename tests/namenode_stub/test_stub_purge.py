@@ -166,7 +166,7 @@ def test_one_that_fails_does_not_keep_the_others_from_it_and_is_asked_again(
     store.add_images(4, 10)
     store.purge()
     assert (elsewhere.asked, store.firsts()) == ([11], [11, 11])
-    assert "old edits are not purged: txid 11: it still has 1 old segment: it cannot be purged" in caplog.text
+    assert "old edits are not purged: txid 11: old segments remain: it cannot be purged" in caplog.text
     elsewhere.works = True
     store.purge()
     assert elsewhere.asked == [11, 11]
