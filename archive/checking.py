@@ -37,7 +37,7 @@ class CheckReport:
         garbage: objects and unfinished objects that no commit lists.
         removed: of them, those that the repair removed.
         adopted: objects of damaged commits that the repair listed again.
-        unlisted: missing objects that the repair has unlisted, since others have their moments.
+        unlisted: missing objects that the repair has unlisted, since other objects cover their moments.
         rewritten: damaged files that the repair made from other objects.
         images: of a deep check, for each archived image whether replay of the edits before it gives the same one.
     """
@@ -66,8 +66,8 @@ def check_archive(
     """Compare every object with its digest, and list what damage costs.
 
     Args:
-        repair: remove garbage, list the objects of damaged commits again, and unlist missing ones that others replace.
-            Objects are never changed.
+        repair: remove garbage, list the objects of damaged commits again, and unlist missing objects that others
+            replace. Objects are never changed.
         min_age: of garbage that is removed, in seconds: another process may be about to list a younger object.
         progress: called with the bytes read so far.
     """

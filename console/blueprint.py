@@ -44,7 +44,7 @@ _HEADERS: Final = {
 
 
 class Readers:
-    """Decides who of the readers is an administrator: only they see log lines, the configuration and paths."""
+    """Decides which readers are administrators: only they see log lines, the configuration and paths."""
 
     def __init__(self, access: AccessControl, guard: ChangeGuard) -> None:
         self._access = access

@@ -221,8 +221,8 @@ class ContentWalk:
     def _of_untouched_directories(self) -> tuple[SubtreeTotals, list[int], list[int]]:
         """Return sums below the directories of `_untouched`, inodes still to be counted, and directories to be walked.
 
-        Nothing below a directory without a row is touched: what an edit touches has a row, and so have the directories
-        above it. Several calls may be necessary.
+        Nothing below a directory without a row is touched: touched inodes and all directories above them have rows.
+            Several calls may be necessary.
         """
         namespace, index = self._browser.namespace, self._browser.index
         ids = np.array(self._untouched[-_MAX_DIRECTORIES:], np.int64)

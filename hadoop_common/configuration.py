@@ -95,7 +95,7 @@ class Configuration:
         return copy
 
     def with_copy(self, key: str, target: str) -> Configuration:
-        """Return the same settings with the value of `key` also as that of `target`.
+        """Return the same settings with the value of `key` copied to `target`.
 
         Raises:
             ConfigurationError: its variables refer to each other in a circle.

@@ -155,7 +155,7 @@ def _output(*command: str, next_step: str = "") -> str:
     """Run a command; return what it prints on standard output.
 
     Raises:
-        ReleaseError: it failed, with its messages, and with `next_step` or else the command itself.
+        ReleaseError: the command failed; the error has its messages, and `next_step` or the command as the hint.
     """
     try:
         ran = subprocess.run(command, check=False, capture_output=True, text=True, errors="replace")

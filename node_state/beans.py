@@ -90,7 +90,7 @@ def fs_namesystem_bean(state: NodeState, facts: NodeFacts, *, ha_state: str) -> 
 
 
 def namenode_status_bean(facts: NodeFacts, *, ha_state: str, nn_role: str = "NameNode") -> Bean:
-    """Return NameNodeStatusMXBean: role, state and address, by which tools distinguish active and standby."""
+    """Return NameNodeStatusMXBean: role, state and address, with which tools distinguish active and standby."""
     return Bean(
         "Hadoop:service=NameNode,name=NameNodeStatus",
         "org.apache.hadoop.hdfs.server.namenode.NameNode",

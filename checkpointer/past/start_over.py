@@ -1,4 +1,4 @@
-"""Starting over after a lost past: the record of it, and the limit on how often."""
+"""Starting over after a lost past: its record, and the limit on its frequency."""
 
 from __future__ import annotations
 

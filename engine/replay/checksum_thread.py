@@ -42,7 +42,7 @@ class ChecksumThread:
         self._thread = threading.Thread(target=self._walk, name="replay-checksums", daemon=True)
 
     def known(self, position: int) -> int:
-        """Report that the replay is at `position`; return up to where all checksums are right."""
+        """Report that the replay is at `position`; return the position up to which all checksums are right."""
         self._allowed = position + _LEAD
         self._go_on.set()
         return self._position

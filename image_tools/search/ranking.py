@@ -26,7 +26,7 @@ class RankedRow(NamedTuple):
 
 
 def rank(scan: NamespaceScan, tops: Sequence[str], what: str, by: str, number: int) -> list[RankedRow]:
-    """Return the largest of `what`, files, directories, owners or groups, at `tops` and below.
+    """Return the largest files, directories, owners or groups, as `what` selects, at and below `tops`.
 
     Args:
         by: length, or files.

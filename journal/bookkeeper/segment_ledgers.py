@@ -94,7 +94,7 @@ class SegmentLedgers:
         try:
             self._znodes.commit([Create(path, data), Delete(before)])
         except (ZnodeExistsError, MissingZnodeError):
-            # An own earlier attempt, or one that stopped between the two steps.
+            # Our own earlier attempt, or an attempt that stopped between the two steps.
             found = znode_value(self._znodes, path)
             if found != data:
                 problem = "it names another ledger" if found is not None else "its segment in progress is gone"

@@ -5,8 +5,8 @@ Both decisions need a majority's answers, and are correct whatever the other nod
 - The epoch is one above all promised ones. A node outside that majority may have promised a later one. It then
   refuses, and a majority without it is enough.
 - The copy to keep is the one with the highest `recovery_rank`. A finalized copy was decided before, so it always wins.
-  Among those in progress the later epoch wins: its writer had a majority, and had completed the recovery of older
-  ones. An epoch has one writer, so of two copies the shorter is a prefix of the longer.
+  Among copies in progress, the later epoch wins: its writer had a majority, and had completed the recovery of older
+      copies. An epoch has one writer, so of two copies the shorter is a prefix of the longer.
 
 Two finalized copies of different length, and a committed transaction after the best copy, can never occur: each would
 mean that two majorities without a common node decided. They are errors: the directory of a node was damaged, or

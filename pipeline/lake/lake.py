@@ -174,7 +174,7 @@ def choose_cluster(given: str, beside: str, present: Sequence[str]) -> str:
     chosen = given or beside
     if not chosen and len(present) > 1:
         raise LakeError(
-            f"the input's cluster is unknown: no VERSION file is beside it, and the lake contains {', '.join(present)}",
+            f"the input's cluster is unknown: no VERSION file is next to it; the lake contains {', '.join(present)}",
             hint="Name the cluster with --cluster.",
         )
     chosen = chosen or (present[0] if present else DEFAULT_CLUSTER)

@@ -376,7 +376,7 @@ def test_a_rolling_upgrade_leaves_version_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("until", [50, 88, 200])
 def test_a_namenode_that_was_set_back(node: FakeNamenode, secondary: Secondary, until: int) -> None:
-    """The NameNode is behind our image, at its very txid, or far ahead. Only an image of its own past is made and
+    """The NameNode is behind our image, exactly at its txid, or far ahead. Only an image of its own past is made and
     offered.
     """
     done(secondary)

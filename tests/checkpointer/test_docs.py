@@ -40,6 +40,31 @@ def test_rows_of_support_md_that_claim_a_release_name_their_test() -> None:
     assert [row for row in rows if "`tests/" not in row] == []
 
 
+def test_every_module_that_a_page_names_exists() -> None:
+    """A name may begin at any package, and end with something in the module."""
+    paths = [path.relative_to(ROOT) for package in PACKAGES for path in (ROOT / package).rglob("[!.]*.py")]
+    modules = {
+        ".".join(parts[start:]): ROOT / path
+        for path in paths
+        for parts in [[part for part in path.with_suffix("").parts if part != "__init__"]]
+        for start in range(len(parts))
+    }
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", (DOCS / "snapshots.md").read_text(), re.MULTILINE)
+    named = {f"engine.namespace.{name}" for row in rows for name in re.findall(r"\w+", row)}
+    for page in ("architecture", "journals", "lost-past", "snapshots"):
+        named |= set(re.findall(r"`((?:[a-z_]+\.)+(?:[a-z_]+|[A-Z]\w+))`", (DOCS / f"{page}.md").read_text()))
+    inner = {name for name in named if name.split(".")[0] in modules and not name.endswith((".json", ".proto"))}
+    missing = []
+    for name in inner - modules.keys():
+        module, _, member = name.rpartition(".")
+        if name.startswith("checkpointer.") and ".".join(name.split(".")[:2]) not in modules:
+            continue  # a key of the configuration
+        if module not in modules or not re.search(rf"\b{member}\b", modules[module].read_text()):
+            missing.append(name)
+    assert inner
+    assert missing == []
+
+
 def test_every_class_in_the_glossary_exists() -> None:
     terms = re.findall(r"^\| ([^|]+) \|", (DOCS / "glossary.md").read_text(), re.MULTILINE)
     named = {word for term in terms for word in re.findall(r"\b[A-Z][a-z]+(?:[A-Z][a-z]+)+\b", term)}

@@ -1,4 +1,4 @@
-"""Files that are named like images and are none: they are left out, and nothing is concluded from them."""
+"""Files that are named like images but are not images: they are ignored, and prove nothing."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 DESKTOP = {"width": 1280, "height": 900}
 PHONE = {"width": 390, "height": 844}
 PATIENCE = 280_000
-"""Milliseconds for what takes one of them on an idle machine, and is only a bound here."""
+"""Limit in milliseconds for steps that take one on an idle machine."""
 NODES = ("jn1:8485", "jn2:8485", "jn3:8485")
 
 

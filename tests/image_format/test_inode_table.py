@@ -68,7 +68,7 @@ def test_many_rows_are_read_as_one_by_one(messages: list[pb.INode], drawn: st.Da
     for slot in order.tolist():
         each.load(data, int(offsets[slot]), slot)
     at_once.load_all(data, offsets[order], order)
-    # what is damaged ends it, and what was read before stays
+    # damage ends the walk, and earlier results stay
     with pytest.raises(RecordError, match="no inode record"):
         at_once.load_all(data, offsets[-1:], order[:1])
     assert at_once.count == each.count == order.size

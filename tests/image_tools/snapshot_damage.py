@@ -1,4 +1,4 @@
-"""Damage to what belongs to snapshots: references, snapshots and their diffs."""
+"""Damage to snapshot data: references, snapshots and their diffs."""
 
 from __future__ import annotations
 

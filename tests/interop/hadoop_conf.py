@@ -60,7 +60,7 @@ class HadoopConf:
     """A folder with core-site.xml and hdfs-site.xml, for Hadoop's processes and for ours.
 
     Args:
-        root: scratch folder; the configuration lies in `root/conf`, storage beside it.
+        root: scratch folder; the configuration is in `root/conf`, storage is next to it.
         properties: replace the defaults; a key of core-site.xml begins with `fs.`, `ha.`,
             `hadoop.`, `io.`, `ipc.` or `net.`.
         release: of the servers that use it; a restart after an assignment is an upgrade or a downgrade.

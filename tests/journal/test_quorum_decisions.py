@@ -210,7 +210,7 @@ def test_contradictions_stop_a_recovery(prepared: dict[str, PreparedRecovery], p
         (held(4, writer=2), held(4, writer=1), True),
         (held(4, writer=1), held(4, writer=2), True),
         (held(4, accepted=2, writer=1), held(4, accepted=2), False),
-        (held(4, writer=2), held(3, writer=1), False),  # the node sees that and fetches it
+        (held(4, writer=2), held(3, writer=1), False),  # the node notices the difference and fetches the copy
         (held(1, writer=2), held(1, writer=1), False),  # START_LOG_SEGMENT alone
         (held(4, in_progress=False, writer=2), held(4, writer=2), True),
         (held(4, in_progress=False), held(4, in_progress=False), False),

@@ -144,7 +144,7 @@ def test_a_manifest_is_of_all_directories_together(tmp_path: Path) -> None:
     name, shared = (tmp_path / each / "current" for each in ("name", "shared"))
     with NameNodeStub(config) as stub:
         write_whole(stub)
-        lose(name, WHOLE[0])  # in the shared directory alone
+        lose(name, WHOLE[0])  # only in the shared directory
         # the open segment is only in the local directory, so it is not listed yet
         lose(shared, WHOLE[1])
         assert told(stub) == [*WHOLE]

@@ -24,7 +24,7 @@ from tests.pipeline.sample_report import GENERATED, hostile_report, sample_repor
 __all__ = ["chromium"]
 
 _PATIENCE = 280_000
-"""Milliseconds for what takes one of them on an idle machine, and is only a bound here."""
+"""Limit in milliseconds for steps that take one on an idle machine."""
 DESKTOP = {"width": 1440, "height": 1000}
 PHONE = {"width": 390, "height": 844}
 BOXES = "marks => marks.map(mark => mark.getBoundingClientRect()).map(box => [box.width, box.height])"

@@ -153,7 +153,7 @@ class VersionWatch:
         """
         if not self._doubted.is_set():
             return
-        # Cleared first, so that a new doubt during the check stays.
+        # Cleared first, so that a doubt that arises during the check remains.
         self._doubted.clear()
         resolved = False
         try:

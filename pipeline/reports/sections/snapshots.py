@@ -62,8 +62,8 @@ def section(work: ReportData) -> ReportSection:
                 _BY_SNAPSHOT,
                 alone,
                 most=most,
-                text="Freed is what no other snapshot and not the current tree has. What several snapshots share is "
-                "freed with the last of them.",
+                text="Freed counts only blocks that neither another snapshot nor the current tree has. Blocks that "
+                "several snapshots share are freed with the last of these snapshots.",
             ),
             first_rows(
                 "snapshots_by_directory", "Directories whose snapshots keep most", _BY_DIRECTORY, directories, most=most
