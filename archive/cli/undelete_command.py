@@ -24,7 +24,7 @@ def command(directory: Path, path: str, out: Path, conf_dir: Path | None, as_jso
 
     STORAGE_DIR is only read. It needs an image from before the deletion, and all edits since. The segment in progress
     is read up to its last transaction. OUT is a storage directory from which a NameNode starts. Later operations that
-    are in the way of what is restored are adapted as `archive restore --without` does, and listed.
+    conflict with the restored paths are adapted as by `archive restore --without`, and listed.
 
     Stop the NameNode first, and read docs/runbook-deleted.md: DataNodes may have deleted the blocks.
 

@@ -65,7 +65,7 @@ class ImageOptions:
     """What an append stores of an image.
 
     Attributes:
-        cluster: name of the cluster; "" for that of the VERSION file beside the image.
+        cluster: name of the cluster; "" for the name in the VERSION file next to the image.
         tables: names of tables; `inodes` is always appended.
         time: when the image's state existed, in ms since 1970; None for the file's modification time.
     """
@@ -167,7 +167,7 @@ def append_edits(context: SparkContext, edits: str, root: str, cluster: str = ""
     Args:
         edits: a segment, a directory of segments or a storage directory, on any file system that Spark knows.
         root: the lake's directory; created if missing.
-        cluster: name of the cluster; "" for that of the VERSION file beside the segments.
+        cluster: name of the cluster; "" for the name in the VERSION file next to the segments.
 
     Raises:
         SourceFileError: `edits` does not exist.

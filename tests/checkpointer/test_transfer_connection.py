@@ -166,7 +166,7 @@ def tls_server(certificate: Path, answer: bytes, *, hang: bool) -> Iterator[tupl
     said, ended = threading.Event(), threading.Event()
 
     def play(plain: socket.socket) -> None:
-        # who does not trust the certificate breaks off
+        # a client that does not trust the certificate disconnects
         with suppress(ssl.SSLError), context.wrap_socket(plain, server_side=True) as peer:
             peer.recv(4096)
             peer.sendall(answer)

@@ -137,7 +137,7 @@ def test_damage_is_told_with_its_place(
 ) -> None:
     monkeypatch.setattr(module, "available_cores", lambda: cores)
     data = bytearray(SEGMENT)
-    # of its inode's id: but for the checksum an operation like any other
+    # a byte of the inode id: apart from the checksum, the operation looks valid
     data[PLACES[number] + BODY + 7] ^= 1
     path = tmp_path / segment_name(2, MANY + 2)
     path.write_bytes(data)
