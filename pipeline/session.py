@@ -96,10 +96,10 @@ def build_context(
     """
     try:
         from pyspark import SparkConf, SparkContext
-    except ImportError:
-        raise PipelineSetupError(
-            "PySpark is not installed", hint="Install it: pip install 'hdfs-checkpointer[spark]'."
-        ) from None
+    except ImportError as error:
+        missing = isinstance(error, ModuleNotFoundError) and error.name == "pyspark"
+        problem = "PySpark is not installed" if missing else f"PySpark cannot be imported: {error}"
+        raise PipelineSetupError(problem, hint="Install it: pip install 'hdfs-checkpointer[spark]'.") from None
     if not _is_submitted():
         os.environ["JAVA_HOME"] = str(find_java_home(os.environ))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
@@ -240,6 +241,9 @@ def _check_inputs(image: str, before: tuple[str, ...], edits: str) -> bool:
 
 def _make(sources: _Inputs, chosen: _Options, progress: ProgressObserver, engine: _SparkOptions) -> NamespaceReport:
     progress.phase("Spark", None)
+    # Two threads never import PySpark at the same time. `context_for` raises the error of a PySpark that is missing.
+    with suppress(ImportError):
+        import_module("pyspark")
     # These imports take as long as a tenth of Java's start, during which this process would wait.
     threading.Thread(target=import_module, args=("pipeline.reports.build",), daemon=True).start()
     with context_for(engine.master, engine.driver_memory, small=engine.small) as context:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import signal
+import sys
+from types import ModuleType
 from unittest import mock
 
 import pytest
@@ -11,7 +13,7 @@ from py4j.protocol import Py4JNetworkError
 
 from pipeline.cli.spark_command import spark_for
 from pipeline.errors import PipelineError, PipelineSetupError, SourceFileError
-from pipeline.session import build_session, settings
+from pipeline.session import build_context, build_session, settings
 from pipeline.task_errors import mark_typed_errors
 
 
@@ -114,3 +116,12 @@ def test_what_py4j_logs_of_an_interrupt_is_not_shown(capfd: pytest.CaptureFixtur
 @pytest.mark.parametrize("master", ["local", "local[2]", "local-cluster[1,1,512]", "spark://localhost:7077"])
 def test_local_masters_have_local_settings(master: str) -> None:
     assert ("spark.driver.host" in settings(master, "1g")) == (master in {"local", "local[2]"})
+
+
+@pytest.mark.parametrize(
+    ("module", "problem"),
+    [(None, "is not installed"), (ModuleType("pyspark"), "cannot be imported: cannot import name")],
+)
+def test_a_pyspark_that_is_missing_or_broken_is_one_sentence(module: ModuleType | None, problem: str) -> None:
+    with mock.patch.dict(sys.modules, {"pyspark": module}), pytest.raises(PipelineSetupError, match=problem):
+        build_context(master="local[1]")
