@@ -55,14 +55,16 @@ class LiveBrowser:
     Args:
         opened: returns the loaded image with its namespace.
         pause: lets edits be applied in between; afterwards another image may be loaded.
+        bounded: whether reads that take long, or that only a NameNode answers exactly, are refused.
 
     Attributes:
         before_pause: called before each pause, which only long reads have; what it raises ends the read.
     """
 
-    def __init__(self, opened: Callable[[], LoadedImage], pause: Callable[[], None]) -> None:
+    def __init__(self, opened: Callable[[], LoadedImage], pause: Callable[[], None], *, bounded: bool = True) -> None:
         self._opened = opened
         self._pause = pause
+        self._bounded = bounded
         self.before_pause: Callable[[], None] = lambda: None
         self._bind()
 
@@ -79,7 +81,12 @@ class LiveBrowser:
         self.hadoop3: bool = self.namespace.hadoop3
         self.sums: LiveSums | None = loaded.sums
         self.erasure_policies: Mapping[int, ErasurePolicy] = loaded.erasure_policies()
-        self.past = PastDiffs(self.index, self.namespace)
+        self.past = PastDiffs(self.index, self.namespace, self.refuse)
+
+    def refuse(self, action: str) -> None:
+        """Refuse an action that a NameNode can be asked for, unless reads are not bounded."""
+        if self._bounded:
+            raise refused_read(action)
 
     def pause(self) -> None:
         """Let edits be applied; rows are invalid afterwards, inode ids are not.
@@ -152,8 +159,7 @@ class LiveBrowser:
         if self.index.slot(inode_id) < 0:
             return []
         if self.index.slot_count > _MAX_SCANNED:
-            what = f"finding the path of an inode in a namespace of more than {_MAX_SCANNED:,} inodes"
-            raise refused_read(what)
+            self.refuse(f"finding the path of an inode in a namespace of more than {_MAX_SCANNED:,} inodes")
         ids, below = self._chain_in_base(inode_id, deleted=deleted)[:-1], [inode_id]
         while ids and self.namespace.table.row_of.get(ids[-1]) is None:
             below.append(ids.pop())
@@ -221,9 +227,7 @@ class LiveBrowser:
         found = {}
         numbers = self.index.reference_children(directory_id)
         if numbers.size > _MAX_REFERENCES:
-            raise refused_read(
-                f"reading a directory with more than {_MAX_REFERENCES:,} renamed entries that snapshots hold"
-            )
+            self.refuse(f"reading a directory with more than {_MAX_REFERENCES:,} renamed entries that snapshots hold")
         for number in numbers.tolist():
             reference = self.index.history.reference(number)
             inode = self.inode(to_signed(reference.referredId))
@@ -240,7 +244,7 @@ class LiveBrowser:
         tree, table = self.namespace.tree, self.namespace.table
         row = table.row_of.get(directory_id)
         if row is not None and tree.links.exceeds(row, _MAX_CHANGED):
-            raise refused_read(
+            self.refuse(
                 f"reading a directory with more than {_MAX_CHANGED:,} entries changed since the last checkpoint"
             )
         named = self._referred(directory_id, row)
@@ -359,5 +363,5 @@ class LiveBrowser:
             ReadRefusedError: a NameNode is asked, see `ContentWalk.totals`.
         """
         if place.inode.directory.typeQuotas.quotas:
-            raise refused_read("summing a directory with quotas by storage type")
+            self.refuse("summing a directory with quotas by storage type")
         return ContentWalk(self, enter).totals(place)

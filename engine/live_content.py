@@ -96,7 +96,7 @@ class ContentWalk:
         """
         if place.snapshot is not None and not self._hadoop3:
             # Hadoop 2 mixes the present state with that of the snapshot
-            raise refused_read("summing a directory of a snapshot of Hadoop 2")
+            self._browser.refuse("summing a directory of a snapshot of Hadoop 2")
         inode_id = to_signed(place.inode.id)
         if place.snapshot is not None:
             self._snapshots = self._browser.namespace.snapshots.ids

@@ -5,7 +5,7 @@ Diffs that edits touched are those of the namespace; all others are read from th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,6 @@ from engine.namespace import Namespace
 from engine.namespace.diff_codec import Diffs
 from engine.namespace.diffs import DirectoryDiff, FileDiff, FileDiffs, Node, row_of
 from engine.namespace.references import WithName
-from engine.read_refusals import refused_read
 from image_format.index import Ids, ImageIndex
 from image_format.inode_features import to_signed
 from image_format.kernels.scan import find_id
@@ -59,10 +58,14 @@ class FileChange(NamedTuple):
 
 
 class PastDiffs:
-    """Diffs of a namespace, for the thread that holds its gate, until the next pause."""
+    """Diffs of a namespace, for the thread that holds its gate, until the next pause.
 
-    def __init__(self, index: ImageIndex, namespace: Namespace) -> None:
-        self._index, self._namespace = index, namespace
+    Args:
+        refuse: refuses an action that takes long.
+    """
+
+    def __init__(self, index: ImageIndex, namespace: Namespace, refuse: Callable[[str], None]) -> None:
+        self._index, self._namespace, self._refuse = index, namespace, refuse
         self._store = namespace.history.diffs
         self._left = _MAX_ENTRIES
 
@@ -209,4 +212,4 @@ class PastDiffs:
     def _count(self, entries: int) -> None:
         self._left -= 1 + entries
         if self._left < 0:
-            raise refused_read(f"reading more than {_MAX_ENTRIES:,} changes since a snapshot at once")
+            self._refuse(f"reading more than {_MAX_ENTRIES:,} changes since a snapshot at once")

@@ -177,14 +177,18 @@ class NamespaceReads:
 
     Args:
         permissions: of the caller; None if everybody sees everything.
+        page_size: maximum entries of a page of a directory.
 
     Attributes:
         crossed_link: whether the path that was found last leads through a symbolic link.
     """
 
-    def __init__(self, browser: NamespaceBrowser, permissions: PermissionChecker | None) -> None:
+    def __init__(
+        self, browser: NamespaceBrowser, permissions: PermissionChecker | None, page_size: int = BATCH
+    ) -> None:
         self._browser = browser
         self._permissions = permissions
+        self._page_size = page_size
         # components of the path of the request, for refusals
         self._path: list[bytes] = []
         self.crossed_link = False
@@ -286,7 +290,7 @@ class NamespaceReads:
         if not place.inode.HasField("directory"):
             return InodePage([self.inode(place)], 0)
         self.check(place, Access.READ_EXECUTE)
-        entries, remaining = self._browser.page(place, behind, BATCH)
+        entries, remaining = self._browser.page(place, behind, self._page_size)
         return InodePage([self.inode(child, child.inode.name) for child in entries], remaining)
 
     def snapshots(self, folder: SnapshotFolder, above: bytes) -> list[SnapshotRoot]:

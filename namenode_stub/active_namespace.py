@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.namespace import Namespace
+from engine.loaded_image import LoadedImage
 from journal.edit_log_writer import EditLogWriter
 from namenode_stub.fail_stop import FailStop
 from namenode_stub.file_status import FileStatus, file_status, listing, walk
@@ -10,17 +10,14 @@ from namenode_stub.names.attributes import Attributes
 from namenode_stub.names.caching import Caching
 from namenode_stub.names.caller import ClientCall
 from namenode_stub.names.directories import TreeOperations
-from namenode_stub.names.files import MIN_BLOCK_SIZE, Files
+from namenode_stub.names.files import Files
 from namenode_stub.names.paths import existing
 from namenode_stub.names.snapshot_diff import SnapshotDiffs
 from namenode_stub.names.snapshot_operations import SnapshotOperations
 from namenode_stub.names.transactions import Transactions
-from namenode_stub.names.views import Views
 from namenode_stub.refusals import OperationRefusedError
 
 __all__ = ["ActiveNamespace", "OperationRefusedError"]
-
-_LIST_LIMIT = 1000  # dfs.ls.limit
 
 
 class ActiveNamespace:
@@ -29,7 +26,7 @@ class ActiveNamespace:
     The attributes hold the operations as in ClientProtocol; the methods are the short forms of the HTTP API.
 
     Args:
-        namespace: loaded and up to date; only this object changes it from now on.
+        loaded: the namespace, up to date, with its base image; only this object changes it from now on.
         log: writer whose next transaction id follows the namespace's last one.
         layout_version: layout of the log's segments.
         fail_stop: shared with other parts that may end the service.
@@ -43,15 +40,15 @@ class ActiveNamespace:
 
     def __init__(
         self,
-        namespace: Namespace,
+        loaded: LoadedImage,
         log: EditLogWriter,
         layout_version: int,
-        fail_stop: FailStop | None = None,
+        fail_stop: FailStop,
         *,
-        list_limit: int = _LIST_LIMIT,
-        min_block_size: int = MIN_BLOCK_SIZE,
+        list_limit: int,
+        min_block_size: int,
     ) -> None:
-        self.transactions = Transactions(namespace, log, layout_version, fail_stop or FailStop())
+        self.transactions = Transactions(loaded, log, layout_version, fail_stop, list_limit)
         self.directories = TreeOperations(self.transactions)
         self.files = Files(self.transactions, min_block_size)
         self.attributes = Attributes(self.transactions)
@@ -60,7 +57,6 @@ class ActiveNamespace:
         self.snapshot_diffs = SnapshotDiffs(self.transactions)
         self.storage_policies = self.files.storage_policies
         self.erasure_coding = self.files.erasure_coding
-        self.views = Views(self.transactions, list_limit)
 
     @property
     def log(self) -> EditLogWriter:

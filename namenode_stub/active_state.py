@@ -68,7 +68,7 @@ class ActiveState:
         self._log = log = EditLogWriter(journals, info.layout_version, namespace.last_txid + 1)
         namespace.last_txid = log.last_txid
         self.namespace = ActiveNamespace(
-            namespace,
+            loaded,
             log,
             info.layout_version,
             resources.fail_stop,
@@ -78,7 +78,7 @@ class ActiveState:
         transactions = self.namespace.transactions
         self._backups = BackupStreams(JournalInfo.of(info))
         transactions.stream_to(self._backups)
-        self.rebaser = Rebaser(transactions, loaded, resources.image_folders, journals)
+        self.rebaser = Rebaser(transactions, resources.image_folders, journals)
         self._purger = Purger(config, resources.image_folders, journals)
         self.images = StubImages(
             config,
@@ -92,7 +92,6 @@ class ActiveState:
         )
         self.administration = Administration(
             transactions,
-            lambda: self.rebaser.loaded,
             self.images,
             resources.reservations,
             roll=self.roll,

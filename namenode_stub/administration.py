@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from checkpointer.storage.rollback_images import latest_rollback_image, promote_rollback_images
-from engine.merge import LoadedImage
 from engine.saver import SaveResult, save_image
 from hadoop_common.names import ImageKind
 from journal import ops
@@ -35,7 +34,6 @@ class Administration:
     """Thread-safe superuser operations on a running NameNode.
 
     Args:
-        loaded: returns the namespace with its current base image.
         images: notified of every saved image.
         reservations: of uploads, whose temporary files have the same names as those of images saved here.
         roll: rolls the edit log.
@@ -48,7 +46,6 @@ class Administration:
     def __init__(
         self,
         transactions: Transactions,
-        loaded: Callable[[], LoadedImage],
         images: StubImages,
         reservations: UploadReservations,
         *,
@@ -59,7 +56,6 @@ class Administration:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._transactions = transactions
-        self._loaded = loaded
         self._images = images
         self._reservations = reservations
         self._roll = roll
@@ -130,7 +126,7 @@ class Administration:
     def _save(self, kind: ImageKind) -> SaveResult:
         """Save an image; the caller holds the namespace's lock, so that nothing changes."""
         first = self._roll()
-        loaded = self._loaded()
+        loaded = self._transactions.loaded
         namespace = loaded.namespace
         # the image ends with the old segment, so the namespace must not count the new segment's start
         namespace.last_txid = first - 1

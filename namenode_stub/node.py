@@ -137,7 +137,7 @@ class NameNodeStub:
     @property
     def loaded(self) -> LoadedImage:
         """The namespace with its current base image."""
-        return self.active.rebaser.loaded
+        return self.namespace.transactions.loaded
 
     def roll(self) -> int:
         """Start a new segment; return its first transaction id. See `ActiveState.roll`."""

@@ -36,8 +36,7 @@ class Rebaser:
     failed rebase changes nothing; the next checkpoint triggers another.
 
     Args:
-        transactions: the live namespace.
-        loaded: the loaded namespace; closed when it is replaced.
+        transactions: the live namespace; its base image is closed when it is replaced.
         image_folders: the `current` folders.
         journal: of the edit log.
         worthwhile: minimum number of transactions since the base image.
@@ -46,18 +45,16 @@ class Rebaser:
     def __init__(
         self,
         transactions: Transactions,
-        loaded: LoadedImage,
         image_folders: Sequence[Path],
         journal: Journal,
         *,
         worthwhile: int = _WORTHWHILE,
     ) -> None:
         self._transactions = transactions
-        self.loaded = loaded
         self._image_folders = image_folders
         self._journal = journal
         self._worthwhile = worthwhile
-        self._base_txid = loaded.image.txid
+        self._base_txid = transactions.loaded.image.txid
         self._due = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rebaser", daemon=True)
@@ -71,7 +68,7 @@ class Rebaser:
         self._due.set()
         if self._thread.ident is not None:
             self._thread.join()
-        self.loaded.image.close()
+        self._transactions.loaded.image.close()
 
     def image_arrived(self) -> None:
         """Notify of a new image; thread-safe."""
@@ -101,9 +98,9 @@ class Rebaser:
             return False
         with ExitStack() as opened:
             fresh = load_image(opened.enter_context(ImageFile.open(newest.path)))
+            old = self._transactions.loaded
             if not self._replace_base(fresh):
                 return False
-            old, self.loaded = self.loaded, fresh
             opened.pop_all()
         old.image.close()
         self._base_txid = newest.txid
@@ -124,7 +121,7 @@ class Rebaser:
             replay(namespace, self._edits(namespace.last_txid + 1, log.last_txid))
             if namespace.last_txid != log.last_txid:
                 raise StorageError(f"edits can be read up to txid {namespace.last_txid}, but not to {log.last_txid}")
-            self._transactions.rebase(namespace)
+            self._transactions.rebase(fresh)
         return True
 
     def _edits(self, first: int, last: int) -> Iterator[EditOp]:

@@ -82,8 +82,12 @@ class NamespaceRead(NamedTuple):
         place = self.reads.find(text.encode())
         ends_with_link = isinstance(place, LocatedInode) and place.inode.HasField("symlink")
         if self.reads.crossed_link or (follow and ends_with_link):
-            raise refused_read("following a symbolic link")
+            raise self.link_refusal(text)
         return place
+
+    def link_refusal(self, text: str) -> Exception:
+        """Return the refusal of a path whose symbolic link a client must follow."""
+        return refused_read("following a symbolic link")
 
     def existing(self, text: str, missing: str = NOT_THERE, *, follow: bool = True) -> LocatedInode:
         """Return the inode at a path; `missing` is the message if there is none, with a place for the path."""
@@ -151,12 +155,12 @@ def _check_access(read: NamespaceRead, request: pb.CheckAccessRequestProto) -> p
 
 def _listing(read: NamespaceRead, request: pb.GetListingRequestProto) -> pb.GetListingResponseProto:
     if request.needLocation:
-        raise refused_read("a listing with block locations")
+        read.browser.refuse("a listing with block locations")
     path = request.src.encode()
     if is_reserved(path):
         return _listed(list(IN_RESERVED), 0)
     if request.startAfter.startswith(b"/"):
-        raise refused_read("continuing a listing after an inode path")
+        read.browser.refuse("continuing a listing after an inode path")
     place = read.find(request.src)
     if isinstance(place, SnapshotFolder):
         roots = [each.inode for each in read.reads.snapshots(place, path[: path.rindex(b"/.snapshot")])]

@@ -35,11 +35,6 @@ class ErasureCodingPolicy(NamedTuple):
         """Whether it is built in."""
         return self.id <= _LAST_SYSTEM_ID
 
-    @property
-    def is_replication(self) -> bool:
-        """Whether it means replication instead of erasure coding."""
-        return self.id == REPLICATION_POLICY_ID
-
 
 def policy_name(codec: str, data_units: int, parity_units: int, cell_size: int) -> str:
     """Return Hadoop's name of a policy, for example RS-6-3-1024k; the cell size is in bytes."""

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from hadoop_rpc.client_values import AclEntryView
+from hadoop_rpc.client_values import AclEntryView, ClientAcl
 from image_format.permission import AclScope, AclType
 from journal import ops
 from namenode_stub.names.acl_rules import AclRefusedError, filtered, merged, replaced, without_defaults
-from namenode_stub.names.inode_views import InodeView, view_of
-from namenode_stub.names.past_states import InodePlace
 from namenode_stub.names.paths import existing_for_change, is_directory
 from namenode_stub.names.transactions import NamespaceOperations
 
 
-def complete_entries(view: InodeView) -> list[AclEntryView]:
+def _complete_entries(acl: ClientAcl) -> list[AclEntryView]:
     """Return the complete ACL of an inode, including entries from its mode (AclStorage.readINodeLogicalAcl)."""
-    owner, group, other = view.mode >> 6 & 7, view.mode >> 3 & 7, view.mode & 7
-    extended = [entry for entry in view.acl or () if entry.scope == AclScope.ACCESS]
+    mode = acl.mode or 0
+    owner, group, other = mode >> 6 & 7, mode >> 3 & 7, mode & 7
+    extended = [entry for entry in acl.entries if entry.scope == AclScope.ACCESS]
     middle = [*extended, AclEntryView(AclScope.ACCESS, AclType.MASK, "", group)]
     if not extended:
         middle = [AclEntryView(AclScope.ACCESS, AclType.GROUP, "", group)]
@@ -25,7 +24,7 @@ def complete_entries(view: InodeView) -> list[AclEntryView]:
         AclEntryView(AclScope.ACCESS, AclType.USER, "", owner),
         *middle,
         AclEntryView(AclScope.ACCESS, AclType.OTHER, "", other),
-        *(entry for entry in view.acl or () if entry.scope == AclScope.DEFAULT),
+        *(entry for entry in acl.entries if entry.scope == AclScope.DEFAULT),
     ]
 
 
@@ -56,7 +55,8 @@ class AclOperations(NamespaceOperations):
             row = existing_for_change(self._namespace, path)
             if not ops.SetAclOp.present_in(self._transactions.layout_version):
                 raise AclRefusedError(f"layout {self._transactions.layout_version} has no ACLs")
-            entries = change(complete_entries(view_of(self._namespace, InodePlace(row))))
+            with self._transactions.reading() as read:
+                entries = change(_complete_entries(read.reads.acl(read.existing(path))))
             if not is_directory(self._namespace, row) and any(e.scope == AclScope.DEFAULT for e in entries):
                 raise AclRefusedError("Invalid ACL: only directories may have a default ACL.")
             written = tuple(ops.AclEntry(e.type, e.scope, e.permission, e.name or None) for e in entries)

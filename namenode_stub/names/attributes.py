@@ -7,9 +7,7 @@ from journal import ops
 from journal.ops import XAttr
 from namenode_stub.names.caller import LOCAL_CALL, ClientCall
 from namenode_stub.names.files import check_replication
-from namenode_stub.names.inode_views import xattrs_of
 from namenode_stub.names.limits import check_modes
-from namenode_stub.names.past_states import InodePlace
 from namenode_stub.names.paths import existing_for_change, is_directory
 from namenode_stub.names.transactions import NamespaceOperations
 from namenode_stub.refusals import NotADirectoryRefusalError, OperationRefusedError
@@ -72,33 +70,29 @@ class Attributes(NamespaceOperations):
         """Set one attribute; `flags` say whether it may be created and whether it may be replaced."""
         self._check_xattrs(xattr)
         with self._transactions.change(f"set XAttr on {path}"):
-            row = existing_for_change(self._namespace, path)
-            if any(_same(held, xattr) for held in xattrs_of(self._namespace, InodePlace(row))):
+            if self._has(path, xattr):
                 if not flags & XATTR_REPLACE:
                     raise OperationRefusedError(f"XAttr: {xattr.name} already exists, the REPLACE flag is needed")
             elif not flags & XATTR_CREATE:
                 raise OperationRefusedError(f"XAttr: {xattr.name} does not exist, the CREATE flag is needed")
-            self._transactions.perform(
-                ops.SetXAttrOp(src=path, xattrs=(xattr,), rpc_client_id=caller.client_id, rpc_call_id=caller.call_id)
-            )
+            self._transactions.perform(ops.SetXAttrOp(src=path, xattrs=(xattr,)), caller)
 
     def remove_xattr(self, path: str, xattr: XAttr, caller: ClientCall = LOCAL_CALL) -> None:
         """Remove one attribute; raises OperationRefusedError if the inode does not have it."""
         self._check_xattrs(xattr)
         with self._transactions.change(f"remove XAttr entry on {path}"):
-            row = existing_for_change(self._namespace, path)
-            if not any(_same(held, xattr) for held in xattrs_of(self._namespace, InodePlace(row))):
+            if not self._has(path, xattr):
                 raise OperationRefusedError("No matching attributes found for remove operation")
-            self._transactions.perform(
-                ops.RemoveXAttrOp(src=path, xattrs=(xattr,), rpc_client_id=caller.client_id, rpc_call_id=caller.call_id)
-            )
+            self._transactions.perform(ops.RemoveXAttrOp(src=path, xattrs=(xattr,)), caller)
+
+    def _has(self, path: str, xattr: XAttr) -> bool:
+        existing_for_change(self._namespace, path)
+        with self._transactions.reading() as read:
+            held = read.reads.attribute_names(read.existing(path))
+        return any((each.namespace, each.name) == (XAttrNamespace(xattr.namespace).name, xattr.name) for each in held)
 
     def _check_xattrs(self, xattr: XAttr) -> None:
         if xattr.namespace not in (XAttrNamespace.USER, XAttrNamespace.TRUSTED):
             raise OperationRefusedError(f"extended attribute {xattr.name} is in a namespace reserved for HDFS")
         if not ops.SetXAttrOp.present_in(self._transactions.layout_version):
             raise OperationRefusedError(f"layout {self._transactions.layout_version} has no extended attributes")
-
-
-def _same(one: XAttr, other: XAttr) -> bool:
-    return one.namespace == other.namespace and one.name == other.name

@@ -80,9 +80,7 @@ class Caching(NamespaceOperations):
                 _default(wanted.max_relative_expiry, MAX_LIFETIME),
                 _default(wanted.default_replication, 1) if self._namespace.hadoop3 else None,
             )
-            self._transactions.perform(
-                ops.AddCachePoolOp(pool=pool, rpc_client_id=caller.client_id, rpc_call_id=caller.call_id)
-            )
+            self._transactions.perform(ops.AddCachePoolOp(pool=pool), caller)
 
     def modify_pool(self, wanted: CachePoolInfo, caller: ClientCall = LOCAL_CALL) -> None:
         """Change the given fields of a pool."""
@@ -92,18 +90,14 @@ class Caching(NamespaceOperations):
                 raise InvalidRequestError(f"Cache pool {wanted.pool_name} does not exist.")
             if not self._namespace.hadoop3:
                 wanted = wanted._replace(default_replication=None)
-            self._transactions.perform(
-                ops.ModifyCachePoolOp(pool=wanted, rpc_client_id=caller.client_id, rpc_call_id=caller.call_id)
-            )
+            self._transactions.perform(ops.ModifyCachePoolOp(pool=wanted), caller)
 
     def remove_pool(self, name: str, caller: ClientCall = LOCAL_CALL) -> None:
         check_pool_name(name)
         with self._transactions.change(f"remove cache pool {name}"):
             if self._find_pool(name) is None:
                 raise InvalidRequestError(f"Cannot remove non-existent cache pool {name}")
-            self._transactions.perform(
-                ops.RemoveCachePoolOp(pool_name=name, rpc_client_id=caller.client_id, rpc_call_id=caller.call_id)
-            )
+            self._transactions.perform(ops.RemoveCachePoolOp(pool_name=name), caller)
 
     def pools(self, after: str = "") -> tuple[list[PoolView], bool]:
         """Return a page of the pools after a name, and whether there are more."""
@@ -144,10 +138,9 @@ class Caching(NamespaceOperations):
             directive_id = self._namespace.caches.next_directive_id
             self._transactions.perform(
                 ops.AddCacheDirectiveOp(
-                    directive=CacheDirectiveInfo(directive_id, path, replication, pool.pool_name, expiry),
-                    rpc_client_id=caller.client_id,
-                    rpc_call_id=caller.call_id,
-                )
+                    directive=CacheDirectiveInfo(directive_id, path, replication, pool.pool_name, expiry)
+                ),
+                caller,
             )
             return directive_id
 
@@ -174,18 +167,15 @@ class Caching(NamespaceOperations):
                         wanted.replication,
                         wanted.pool,
                         None if wanted.expiration is None else expiry,
-                    ),
-                    rpc_client_id=caller.client_id,
-                    rpc_call_id=caller.call_id,
-                )
+                    )
+                ),
+                caller,
             )
 
     def remove_directive(self, directive_id: int, caller: ClientCall = LOCAL_CALL) -> None:
         with self._transactions.change("remove cache directives"):
             self._known_directive(directive_id)
-            self._transactions.perform(
-                ops.RemoveCacheDirectiveOp(id=directive_id, rpc_client_id=caller.client_id, rpc_call_id=caller.call_id)
-            )
+            self._transactions.perform(ops.RemoveCacheDirectiveOp(id=directive_id), caller)
 
     def directives(self, after: int = 0, wanted: DirectiveRequest | None = None) -> tuple[list[DirectiveView], bool]:
         """Return a page of the directives after an id, and whether there are more.

@@ -103,9 +103,7 @@ class TreeOperations(NamespaceOperations):
             if is_full and not recursive:
                 raise NotEmptyError(f"{path} is non empty")
             self._check_no_snapshots(row)
-            self._transactions.perform(
-                ops.DeleteOp(path=path, timestamp=now(), rpc_client_id=caller.client_id, rpc_call_id=caller.call_id)
-            )
+            self._transactions.perform(ops.DeleteOp(path=path, timestamp=now()), caller)
             return True
 
     def _check_no_snapshots(self, row: int) -> None:
@@ -139,11 +137,7 @@ class TreeOperations(NamespaceOperations):
             if not is_directory(namespace, parent) or self._leads_to(row, target):
                 return False
             self._check_limits(row, parent, target)
-            self._transactions.perform(
-                ops.RenameOldOp(
-                    src=source, dst=target, timestamp=now(), rpc_client_id=caller.client_id, rpc_call_id=caller.call_id
-                )
-            )
+            self._transactions.perform(ops.RenameOldOp(src=source, dst=target, timestamp=now()), caller)
             return True
 
     def rename(self, source: str, target: str, caller: ClientCall = LOCAL_CALL, *, overwrite: bool = False) -> None:
@@ -152,13 +146,9 @@ class TreeOperations(NamespaceOperations):
             self._check_rename(source, target, overwrite=overwrite)
             self._transactions.perform(
                 ops.RenameOp(
-                    src=source,
-                    dst=target,
-                    timestamp=now(),
-                    options=bytes([ops.RENAME_OVERWRITE if overwrite else 0]),
-                    rpc_client_id=caller.client_id,
-                    rpc_call_id=caller.call_id,
-                )
+                    src=source, dst=target, timestamp=now(), options=bytes([ops.RENAME_OVERWRITE if overwrite else 0])
+                ),
+                caller,
             )
 
     def _check_rename(self, source: str, target: str, *, overwrite: bool) -> None:
@@ -234,7 +224,6 @@ class TreeOperations(NamespaceOperations):
                     mtime=time,
                     atime=time,
                     permissions=ops.PermissionStatus(caller.user, group_for(self._namespace, caller, path), 0o777),
-                    rpc_client_id=caller.client_id,
-                    rpc_call_id=caller.call_id,
-                )
+                ),
+                caller,
             )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import struct
+
 from engine.namespace.erasure_coding import ErasureCodingPolicy, policy_name
+from image_format.permission import XAttrNamespace
 from image_format.proto import fsimage_pb2 as pb
+from image_tools.dump.values import own_policies
 from journal import ops
+from journal.ops import XAttr
 from namenode_stub.names.caller import LOCAL_CALL, ClientCall
-from namenode_stub.names.inode_views import EffectivePolicies
-from namenode_stub.names.past_states import InodePlace
 from namenode_stub.names.paths import existing_for_change, is_directory
-from namenode_stub.names.policies_in_force import REPLICATION, erasure_coding_xattr, in_force, own_erasure_coding
 from namenode_stub.names.transactions import NamespaceOperations, Transactions
 from namenode_stub.refusals import IllegalArgumentError, NoPolicySetError, OperationRefusedError
 
@@ -19,6 +21,9 @@ DEFAULT_POLICY = "RS-6-3-1024k"  # dfs.namenode.ec.system.default.policy
 _MAX_CELL_SIZE = 4 << 20  # dfs.namenode.ec.policies.max.cellsize
 _CELL_UNIT = 1024
 _LAST_ID = 127
+_XATTR = "hdfs.erasurecoding.policy"
+REPLICATION = ErasureCodingPolicy(0, "replication", "replication", 1, 2, (), 1 << 20, pb.ENABLED)
+"""The policy of a directory whose files are replicated whatever applies above it."""
 
 
 class ErasureCoding(NamespaceOperations):
@@ -65,24 +70,16 @@ class ErasureCoding(NamespaceOperations):
             )
         return usable[name]
 
-    def of(self, path: str) -> ErasureCodingPolicy | None:
-        """Return the effective policy of a path, None for replication; raises NotThereError if the path does not
-        exist.
-        """
-        with self._transactions.view() as namespace:
-            found = in_force(namespace, path).erasure
-            return None if found is None or found.is_replication else found
-
-    def for_new_file(self, above: EffectivePolicies, name: str = "") -> int:
+    def for_new_file(self, above: str, name: str = "") -> int:
         """Return the policy id of a new file, 0 for replication. The caller holds the lock.
 
         Args:
-            above: effective policies of its directory.
+            above: name of the effective policy of its directory; "" for none.
             name: of the requested policy.
         """
         if name:
             return self.enabled(name).id
-        return 0 if above.erasure is None else above.erasure.id
+        return next((policy.id for policy in self._policies() if policy.name == above), REPLICATION.id)
 
     # ---- policies ------------------------------------------------------------------------------------------------
 
@@ -115,9 +112,8 @@ class ErasureCoding(NamespaceOperations):
                     parity_units=wanted.parity_units,
                     cell_size=wanted.cell_size,
                     extra_options=wanted.options,
-                    rpc_client_id=caller.client_id,
-                    rpc_call_id=caller.call_id,
-                )
+                ),
+                caller,
             )
             return known or next(policy for policy in self._policies() if _same(policy, wanted))
 
@@ -126,22 +122,14 @@ class ErasureCoding(NamespaceOperations):
         with self._transactions.change(f"remove erasure coding policy {name}"):
             if self._existing(name).is_system:
                 raise IllegalArgumentError(f"System erasure coding policy {name} cannot be removed")
-            self._transactions.perform(
-                ops.RemoveErasureCodingPolicyOp(
-                    policy_name=name, rpc_client_id=caller.client_id, rpc_call_id=caller.call_id
-                )
-            )
+            self._transactions.perform(ops.RemoveErasureCodingPolicyOp(policy_name=name), caller)
 
     def enable(self, name: str, caller: ClientCall = LOCAL_CALL) -> None:
         """Enable a policy; the default policy is logged even if it is enabled already."""
         with self._transactions.change(f"enable erasure coding policy {name}"):
             if self._existing(name).state == pb.ENABLED and name != DEFAULT_POLICY:
                 return
-            self._transactions.perform(
-                ops.EnableErasureCodingPolicyOp(
-                    policy_name=name, rpc_client_id=caller.client_id, rpc_call_id=caller.call_id
-                )
-            )
+            self._transactions.perform(ops.EnableErasureCodingPolicyOp(policy_name=name), caller)
             self._default_enabled |= name == DEFAULT_POLICY
 
     def disable(self, name: str, caller: ClientCall = LOCAL_CALL) -> None:
@@ -149,11 +137,7 @@ class ErasureCoding(NamespaceOperations):
         with self._transactions.change(f"disable erasure coding policy {name}"):
             if self._existing(name).state != pb.ENABLED:
                 return
-            self._transactions.perform(
-                ops.DisableErasureCodingPolicyOp(
-                    policy_name=name, rpc_client_id=caller.client_id, rpc_call_id=caller.call_id
-                )
-            )
+            self._transactions.perform(ops.DisableErasureCodingPolicyOp(policy_name=name), caller)
             self._default_enabled &= name != DEFAULT_POLICY
 
     # ---- directories ---------------------------------------------------------------------------------------------
@@ -164,10 +148,8 @@ class ErasureCoding(NamespaceOperations):
             policy = self.enabled(name or DEFAULT_POLICY)
             if not is_directory(self._namespace, existing_for_change(self._namespace, path)):
                 raise OperationRefusedError(f"Attempt to set an erasure coding policy for a file {path}")
-            xattr = erasure_coding_xattr(policy.name)
-            self._transactions.perform(
-                ops.SetXAttrOp(src=path, xattrs=(xattr,), rpc_client_id=caller.client_id, rpc_call_id=caller.call_id)
-            )
+            xattr = _erasure_coding_xattr(policy.name)
+            self._transactions.perform(ops.SetXAttrOp(src=path, xattrs=(xattr,)), caller)
 
     def unset(self, path: str, caller: ClientCall = LOCAL_CALL) -> None:
         """Remove the policy set on a directory."""
@@ -175,13 +157,18 @@ class ErasureCoding(NamespaceOperations):
             row = existing_for_change(self._namespace, path)
             if not is_directory(self._namespace, row):
                 raise OperationRefusedError(f"Cannot unset an erasure coding policy on a file {path}")
-            held = own_erasure_coding(self._namespace, InodePlace(row))
+            with self._transactions.reading() as read:
+                _, held = own_policies(read.existing(path).inode.directory, read.browser.names)
             if held is None:
                 raise NoPolicySetError(f"No erasure coding policy explicitly set on {path}")
-            xattr = erasure_coding_xattr(held)
-            self._transactions.perform(
-                ops.RemoveXAttrOp(src=path, xattrs=(xattr,), rpc_client_id=caller.client_id, rpc_call_id=caller.call_id)
-            )
+            xattr = _erasure_coding_xattr(held)
+            self._transactions.perform(ops.RemoveXAttrOp(src=path, xattrs=(xattr,)), caller)
+
+
+def _erasure_coding_xattr(name: str) -> XAttr:
+    """Return the attribute that stores a directory's policy (WritableUtils.writeString)."""
+    text = name.encode()
+    return XAttr(XAttrNamespace.SYSTEM, _XATTR, struct.pack(">i", len(text)) + text)
 
 
 def _same(held: ErasureCodingPolicy, wanted: ErasureCodingPolicy) -> bool:

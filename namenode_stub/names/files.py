@@ -16,7 +16,6 @@ from namenode_stub.names.directories import group_for, make_parents
 from namenode_stub.names.erasure_coding import ErasureCoding
 from namenode_stub.names.limits import check_modes, check_name, check_quotas
 from namenode_stub.names.paths import check_parent, existing, existing_for_change, find, find_for_change, parent_of
-from namenode_stub.names.policies_in_force import place_and_policies
 from namenode_stub.names.storage_policies import StoragePolicies
 from namenode_stub.names.transactions import NamespaceOperations, Transactions, now
 from namenode_stub.names.truncation import Truncation, block_to_recover, truncatable
@@ -112,9 +111,10 @@ class Files(NamespaceOperations):
                 )
             if replicated and erasure_coding:
                 raise IllegalArgumentError("SHOULD_REPLICATE flag and ecPolicyName are exclusive parameters.")
-            _, above = place_and_policies(self._namespace, parent_of(path))
-            storage = self.storage_policies.for_new_file(above, storage_policy)
-            coding = 0 if replicated else self.erasure_coding.for_new_file(above, erasure_coding)
+            with self._transactions.reading() as read:
+                above = read.nearest(parent_of(path))
+            storage = self.storage_policies.for_new_file(above.policy, storage_policy)
+            coding = 0 if replicated else self.erasure_coding.for_new_file(above.coding, erasure_coding)
             self._check_target(path, holder, overwrite=overwrite, must_exist=must_exist)
             if create_parent:
                 make_parents(self._transactions, path, mode, caller)
@@ -136,9 +136,8 @@ class Files(NamespaceOperations):
                     overwrite=overwrite,
                     storage_policy_id=storage,
                     erasure_coding_policy_id=coding,
-                    rpc_client_id=caller.client_id,
-                    rpc_call_id=caller.call_id,
-                )
+                ),
+                caller,
             )
             self._renew(holder)
             return inode_id

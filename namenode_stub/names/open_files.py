@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.namespace import ROOT_ROW
-from namenode_stub.names.transactions import Transactions
+from engine.namespace import ROOT_ROW, Namespace
 
 _PAGE = 1000  # dfs.namenode.list.openfiles.num.responses
 
@@ -20,27 +19,18 @@ class OpenFile:
     machine: str
 
 
-class OpenFiles:
-    """Queries of open files; all raise NotServingError once the service has ended."""
+def open_files_after(namespace: Namespace, inode_id: int, below: str = "/") -> tuple[list[OpenFile], bool]:
+    """Return a page of the open files after an inode id, and whether there are more.
 
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
-
-    def after(self, inode_id: int, below: str = "/") -> tuple[list[OpenFile], bool]:
-        """Return a page of the open files after an inode id, and whether there are more.
-
-        Args:
-            below: only files at or below this path.
-        """
-        with self._transactions.view() as namespace:
-            table, prefix = namespace.table, f"{below.rstrip('/')}/"
-            found = []
-            for row in namespace.leases.rows_below(ROOT_ROW):
-                path = namespace.tree.path(row)
-                if int(table.id[row]) > inode_id and (path == below or path.startswith(prefix)):
-                    holder = table.pooled(int(table.client_name[row]))
-                    found.append(
-                        OpenFile(int(table.id[row]), path, holder, table.pooled(int(table.client_machine[row])))
-                    )
-        found.sort(key=lambda file: file.id)
-        return found[:_PAGE], len(found) > _PAGE
+    Args:
+        below: only files at or below this path.
+    """
+    table, prefix = namespace.table, f"{below.rstrip('/')}/"
+    found = []
+    for row in namespace.leases.rows_below(ROOT_ROW):
+        path = namespace.tree.path(row)
+        if int(table.id[row]) > inode_id and (path == below or path.startswith(prefix)):
+            holder = table.pooled(int(table.client_name[row]))
+            found.append(OpenFile(int(table.id[row]), path, holder, table.pooled(int(table.client_machine[row]))))
+    found.sort(key=lambda file: file.id)
+    return found[:_PAGE], len(found) > _PAGE

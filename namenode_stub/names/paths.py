@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.errors import NamespaceError
 from engine.namespace import ROOT_ROW, Namespace
-from engine.namespace.paths import encode_name
+from engine.namespace.paths import encode_name, join_names, split_path
 from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import DIRECTORY, SYMLINK
 from namenode_stub.refusals import (
@@ -18,6 +18,11 @@ from namenode_stub.refusals import (
 
 DOT_SNAPSHOT = ".snapshot"
 _RESERVED = ".reserved"
+
+
+def client_path(path: str) -> str:
+    """Normalize slashes in a path as Hadoop 3 does; a relative path is unchanged."""
+    return join_names(split_path(path, hadoop3=True)) if path.startswith("/") else path
 
 
 def checked_path(path: str) -> str:

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
+from journal.file_ops import RetryCacheOp
 from journal.operation import EditOp
 from journal.ops import NO_CALL_ID
 from namenode_stub.names.caller import ClientCall
@@ -66,10 +67,9 @@ class RetryCache:
     def watch(self, ops: Iterable[EditOp]) -> Iterator[EditOp]:
         """Pass on replayed operations, and record their calls."""
         for op in ops:
-            client_id, call_id = getattr(op, "rpc_client_id", b""), getattr(op, "rpc_call_id", NO_CALL_ID)
-            if client_id and call_id != NO_CALL_ID:
+            if isinstance(op, RetryCacheOp) and op.rpc_client_id and op.rpc_call_id != NO_CALL_ID:
                 with self._condition:
-                    self._keep((client_id, call_id), _FORGOTTEN)
+                    self._keep((op.rpc_client_id, op.rpc_call_id), _FORGOTTEN)
             yield op
 
     def _keep(self, key: _Key, answer: object) -> None:

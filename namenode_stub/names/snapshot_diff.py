@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from engine.namespace import ROOT_ROW, Namespace
-from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff, DirectoryDiffs, FileDiff, FileDiffs, Node
+from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff, DirectoryDiffs, FileDiff, FileDiffs, Node, row_of
 from engine.namespace.paths import encode_name
 from engine.namespace.references import WithName
 from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import DIRECTORY, FILE
 from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
-from namenode_stub.names.past_states import InodePlace, copies, copy_at, nodes_at, row_of, size_at
 from namenode_stub.names.paths import find, is_directory
 from namenode_stub.names.snapshot_operations import snapshot_names
 from namenode_stub.names.transactions import Transactions
@@ -155,7 +154,7 @@ class _SnapshotComparison:
 
     def _below(self, row: int, path: Parts, diff: DirectoryDiff) -> Iterator[tuple[int, Parts]]:
         """Yield children in the earlier state to compare; a removed one counts only if it moved within `top`."""
-        nodes = nodes_at(self._namespace, InodePlace(row, self._earlier))
+        nodes = _nodes_at(self._namespace, _InodePlace(row, self._earlier))
         for name in sorted(nodes, key=name_key):
             node = nodes[name]
             if name in diff.deleted:
@@ -216,10 +215,10 @@ class _SnapshotComparison:
         attributes: Callable[[pb.INodeDirectory | pb.INodeFile], object],
     ) -> bool:
         """Return whether attributes differ between the states; modification times are ignored."""
-        known = [attributes(copy) for copy in copies(self._namespace, among)]
+        known = [attributes(copy) for copy in _copies(self._namespace, among)]
         if not known:
             return False
-        later = copy_at(self._namespace, InodePlace(row, self._later))
+        later = _copy_at(self._namespace, _InodePlace(row, self._later))
         if later is None:
             message = self._table.message(row)
             later = message.file if self._table.kind[row] == FILE else message.directory
@@ -232,7 +231,7 @@ class _SnapshotComparison:
         span = self._span(diffs)
         if diffs is None or span is None:
             return None
-        same_size = diffs.items[span[0]].file_size == size_at(self._namespace, InodePlace(row, self._later))
+        same_size = diffs.items[span[0]].file_size == _size_at(self._namespace, _InodePlace(row, self._later))
         if same_size and not self._has_changed(row, diffs.items[slice(*span)], _file_attributes):
             return None
         return SnapshotChange(int(self._table.id[row]), path, False, self._order(row))
@@ -276,7 +275,7 @@ class _SnapshotComparison:
         waiting = [] if self._seen_later else [self._top]
         self._seen_later = True
         while waiting:
-            nodes = nodes_at(self._namespace, InodePlace(waiting.pop(), self._later))
+            nodes = _nodes_at(self._namespace, _InodePlace(waiting.pop(), self._later))
             waiting += [row for row in map(row_of, nodes.values()) if self._table.kind[row] == DIRECTORY]
 
     def _is_in(self, directory: int, name: bytes, node: Node) -> bool:
@@ -291,6 +290,59 @@ class _SnapshotComparison:
             if any(same(gone, node) for gone in diff.deleted.values()):
                 return diff.snapshot_id >= self._later
         return False
+
+
+# ---- states ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _InodePlace:
+    """An inode as it is now, or as it was in a snapshot."""
+
+    row: int
+    snapshot_id: int
+
+
+def _nodes_at(namespace: Namespace, place: _InodePlace) -> dict[bytes, Node]:
+    """Return the nodes in a directory by name."""
+    names: dict[bytes, Node] = dict(namespace.tree.children(place.row))
+    if place.snapshot_id != CURRENT_STATE:
+        names.update(namespace.tree.misplaced(place.row))
+        since = namespace.history.created.changes_since(place.row, place.snapshot_id)
+        for name in since.created:
+            names.pop(name, None)
+        names.update(since.deleted)
+    return names
+
+
+def _copy_at(namespace: Namespace, place: _InodePlace) -> pb.INodeFile | pb.INodeDirectory | None:
+    """Return the attributes that an inode had in a snapshot; None if they are the current ones."""
+    if place.snapshot_id == CURRENT_STATE:
+        return None
+    diffs = namespace.history.diffs.get(place.row)
+    if diffs is None:
+        return None
+    return next(_copies(namespace, diffs.items[diffs.index_at(place.snapshot_id) :]), None)
+
+
+def _copies(
+    namespace: Namespace, diffs: Sequence[FileDiff | DirectoryDiff]
+) -> Iterator[pb.INodeFile | pb.INodeDirectory]:
+    """Yield the stored attributes of the diffs that have some."""
+    encoder = namespace.history.diffs.encoder
+    for diff in diffs:
+        copy = encoder.file_copy(diff) if isinstance(diff, FileDiff) else encoder.directory_copy(diff)
+        if copy is not None:
+            yield copy
+
+
+def _size_at(namespace: Namespace, place: _InodePlace) -> int:
+    """Return the size of a file in bytes, now or in a snapshot."""
+    diffs = namespace.history.diffs.of_file(place.row)
+    diff = None if diffs is None else diffs.at(place.snapshot_id)
+    if diff is not None:
+        return diff.file_size
+    return sum(block.num_bytes for block in namespace.table.file_blocks(place.row))
 
 
 def _sorted(names: dict[bytes, int | None] | dict[bytes, Node]) -> list[bytes]:

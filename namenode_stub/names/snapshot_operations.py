@@ -24,10 +24,8 @@ def snapshot_path(root: str, name: str) -> str:
 
 
 def snapshot_names(namespace: Namespace, row: int) -> dict[bytes, int]:
-    """Return name and id of each snapshot of a directory, oldest first."""
-    diffs = namespace.history.diffs.of_directory(row)
-    found = [] if diffs is None else [diff.snapshot_id for diff in diffs.items if diff.is_root]
-    return {namespace.snapshots.get(snapshot_id).name: snapshot_id for snapshot_id in found}
+    """Return name and id of each snapshot of a directory, by name."""
+    return {each.name: each.id for each in namespace.snapshots.of_directory(int(namespace.table.id[row]))}
 
 
 class SnapshotOperations(NamespaceOperations):
@@ -75,13 +73,7 @@ class SnapshotOperations(NamespaceOperations):
             name = name or datetime.now().astimezone().strftime("s%Y%m%d-%H%M%S.%f")[:-3]
             self._check_new(row, path, name)
             self._transactions.perform(
-                ops.CreateSnapshotOp(
-                    snapshot_root=path,
-                    snapshot_name=name,
-                    mtime=now(),
-                    rpc_client_id=caller.client_id,
-                    rpc_call_id=caller.call_id,
-                )
+                ops.CreateSnapshotOp(snapshot_root=path, snapshot_name=name, mtime=now()), caller
             )
             return snapshot_path(path, name)
 
@@ -107,25 +99,13 @@ class SnapshotOperations(NamespaceOperations):
             if old != new:
                 self._check_new(row, path, new)
             self._transactions.perform(
-                ops.RenameSnapshotOp(
-                    snapshot_root=path,
-                    snapshot_old_name=old,
-                    snapshot_new_name=new,
-                    mtime=now(),
-                    rpc_client_id=caller.client_id,
-                    rpc_call_id=caller.call_id,
-                )
+                ops.RenameSnapshotOp(snapshot_root=path, snapshot_old_name=old, snapshot_new_name=new, mtime=now()),
+                caller,
             )
 
     def delete(self, path: str, name: str, caller: ClientCall = LOCAL_CALL) -> None:
         with self._transactions.change(f"delete snapshot for {path}"):
             self._check_held(self._snapshottable(path), path, name)
             self._transactions.perform(
-                ops.DeleteSnapshotOp(
-                    snapshot_root=path,
-                    snapshot_name=name,
-                    mtime=now(),
-                    rpc_client_id=caller.client_id,
-                    rpc_call_id=caller.call_id,
-                )
+                ops.DeleteSnapshotOp(snapshot_root=path, snapshot_name=name, mtime=now()), caller
             )

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from hadoop_common.hdfs_constants import (
-    DEFAULT_POLICY,
-    STORAGE_POLICIES,
-    UNSPECIFIED_POLICY,
-    StoragePolicy,
-    storage_policy,
-)
+from hadoop_common.hdfs_constants import STORAGE_POLICIES, UNSPECIFIED_POLICY, StoragePolicy, storage_policy
 from image_format.kernels.inode import DIRECTORY, FILE
 from journal import ops
-from namenode_stub.names.inode_views import EffectivePolicies
 from namenode_stub.names.paths import existing_for_change
-from namenode_stub.names.policies_in_force import in_force
 from namenode_stub.names.transactions import NamespaceOperations
-from namenode_stub.refusals import IllegalArgumentError, NotThereError, OperationRefusedError
+from namenode_stub.refusals import IllegalArgumentError, NotThereError
 
 
 def is_copied(policy_id: int) -> bool:
@@ -27,36 +19,23 @@ def is_copied(policy_id: int) -> bool:
 class StoragePolicies(NamespaceOperations):
     """Operations on storage policies; changes raise as `Transactions.change` and `perform`."""
 
-    def all(self) -> list[StoragePolicy]:
-        hadoop3 = self._namespace.hadoop3
-        return [policy for policy in STORAGE_POLICIES if hadoop3 or not policy.needs_hadoop3]
-
     def named(self, name: str) -> StoragePolicy:
         """Return the policy with a name, in any case; raises IllegalArgumentError if it does not exist."""
-        found = next((policy for policy in self.all() if policy.name == name.upper()), None)
-        if found is None:
+        found = next((policy for policy in STORAGE_POLICIES if policy.name == name.upper()), None)
+        if found is None or (found.needs_hadoop3 and not self._namespace.hadoop3):
             raise IllegalArgumentError(f"Cannot find a block policy with the name {name}")
         return found
 
-    def for_new_file(self, above: EffectivePolicies, name: str = "") -> int:
+    def for_new_file(self, above: int, name: str = "") -> int:
         """Return a new file's own policy id, 0 for its directory's. The caller holds the lock.
 
         Args:
-            above: effective policies of its directory.
+            above: id of the effective policy of its directory.
             name: of the requested policy.
         """
         if name:
             return self.named(name).id
-        return above.storage if is_copied(above.storage) else UNSPECIFIED_POLICY
-
-    def of(self, path: str) -> StoragePolicy:
-        """Return the effective policy of a path; raises NotThereError if the path does not exist."""
-        with self._transactions.view() as namespace:
-            found = in_force(namespace, path).storage or DEFAULT_POLICY
-        policy = storage_policy(found)
-        if policy is None:
-            raise OperationRefusedError(f"{path} has storage policy {found}, which does not exist")
-        return policy
+        return above if is_copied(above) else UNSPECIFIED_POLICY
 
     def set(self, path: str, name: str) -> None:
         policy = self.named(name)

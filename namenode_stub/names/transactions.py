@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from engine.errors import NamespaceError, ReplayError
+from engine.loaded_image import LoadedImage
 from engine.namespace import Namespace
 from engine.replay import apply
 from journal import ops
@@ -16,8 +17,11 @@ from journal.binary_codec import encode_op
 from journal.bookkeeper.errors import LedgerFencedError
 from journal.edit_log_writer import EditLogWriter
 from journal.errors import JournalError, JournalInUseError, OpEncodingError
+from journal.file_ops import RetryCacheOp
 from journal.quorum.errors import WriterFencedError
 from namenode_stub.fail_stop import FailStop, NotServingError, ShuttingDownError, StandbyRefusalError
+from namenode_stub.names.caller import LOCAL_CALL, ClientCall
+from namenode_stub.names.client_read import ClientRead
 from namenode_stub.names.safe_mode import SafeMode
 from namenode_stub.refusals import OperationRefusedError
 
@@ -59,42 +63,51 @@ class Transactions:
     is authoritative.
 
     Args:
-        namespace: loaded and up to date; only this object changes it from now on.
+        loaded: the namespace, up to date, with its base image; only this object changes it from now on.
         log: writer whose next transaction id follows the namespace's last one.
         layout_version: layout of the log's segments.
         fail_stop: shared with other parts that may end the service.
+        page_size: maximum children in one page of a listing (dfs.ls.limit).
 
     Attributes:
         lock: must be held to read the namespace.
         safe_mode: `perform` refuses while it is on.
     """
 
-    def __init__(self, namespace: Namespace, log: EditLogWriter, layout_version: int, fail_stop: FailStop) -> None:
-        self.namespace = namespace
+    def __init__(
+        self, loaded: LoadedImage, log: EditLogWriter, layout_version: int, fail_stop: FailStop, page_size: int
+    ) -> None:
+        self.loaded = loaded
         self.log = log
         self.layout_version = layout_version
         self.fail_stop = fail_stop
         self.safe_mode = SafeMode()
+        self._page_size = page_size
         self.lock = threading.RLock()
         self._streams: EditStreams = NoStreams()
         self._refusal: Callable[[], NotServingError] | None = None
         self._left = False
 
     @property
+    def namespace(self) -> Namespace:
+        return self.loaded.namespace
+
+    @property
     def last_txid(self) -> int:
         with self.lock:
             return self.namespace.last_txid
 
-    def rebase(self, namespace: Namespace) -> None:
-        """Continue with another object of the same namespace; the caller holds the lock.
+    def rebase(self, loaded: LoadedImage) -> None:
+        """Continue with the same namespace on another base image; the caller holds the lock.
 
         Raises:
             ValueError: it ends at another transaction.
         """
+        namespace = loaded.namespace
         if namespace.last_txid != self.namespace.last_txid:
             raise ValueError(f"the namespace is at txid {self.namespace.last_txid}, not {namespace.last_txid}")
         namespace.caches.copy_unsaved_from(self.namespace.caches)
-        self.namespace = namespace
+        self.loaded = loaded
 
     def stream_to(self, streams: EditStreams) -> None:
         """Send the edits to further receivers from now on; the caller holds no lock."""
@@ -159,8 +172,14 @@ class Transactions:
                 raise StandbyRefusalError()
             yield self.namespace
 
-    def perform(self, op: ops.EditOp) -> int:
-        """Encode, apply and log an operation inside `change`; return the transaction id.
+    @contextmanager
+    def reading(self) -> Iterator[ClientRead]:
+        """Hold the lock to answer clients; raises as `view`."""
+        with self.view():
+            yield ClientRead.of(lambda: self.loaded, self._page_size)
+
+    def perform(self, op: ops.EditOp, caller: ClientCall = LOCAL_CALL) -> int:
+        """Encode, apply and log an operation of a caller inside `change`; return the transaction id.
 
         Raises:
             OperationRefusedError: it does not fit; nothing changed.
@@ -168,6 +187,8 @@ class Transactions:
         """
         self.fail_stop.check()
         op.txid = self.log.last_txid + 1
+        if isinstance(op, RetryCacheOp):
+            op.rpc_client_id, op.rpc_call_id = caller.client_id, caller.call_id
         try:
             record = encode_op(op, self.layout_version)
         except OpEncodingError as error:

@@ -10,7 +10,6 @@ from hadoop_common.block import Block
 from image_format.kernels.inode import FILE
 from journal import ops
 from namenode_stub.names.block_ids import new_block, new_genstamp
-from namenode_stub.names.past_states import InodePlace, size_at
 from namenode_stub.names.paths import existing_for_change
 from namenode_stub.names.storage_policies import is_copied
 from namenode_stub.names.transactions import Transactions
@@ -71,8 +70,9 @@ def _is_kept_by_snapshot(namespace: Namespace, row: int, block: Block) -> bool:
         size = items[-1].file_size if items and items[-1].snapshot_id >= latest else None
         held = items[-1].blocks if size is not None else None
         if held is None:
-            fresh = FileDiff(latest, size_at(namespace, InodePlace(row)) if size is None else size)
-            fresh.set_blocks(namespace.table.file_blocks(row))
+            blocks = namespace.table.file_blocks(row)
+            fresh = FileDiff(latest, sum(each.num_bytes for each in blocks) if size is None else size)
+            fresh.set_blocks(blocks)
             held = fresh.blocks
     else:
         held = next((diff.blocks for diff in reversed(items) if diff.blocks is not None), None)

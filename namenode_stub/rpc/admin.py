@@ -5,10 +5,11 @@ from __future__ import annotations
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext, Handler
 from namenode_stub.administration import Administration, RollingUpgrade
-from namenode_stub.names.open_files import OpenFiles
+from namenode_stub.names.open_files import open_files_after
+from namenode_stub.names.paths import client_path
 from namenode_stub.names.transactions import Transactions
 from namenode_stub.refusals import IllegalArgumentError
-from namenode_stub.rpc.handlers import EMPTY, client_path, result
+from namenode_stub.rpc.handlers import EMPTY, change, result
 from namenode_stub.rpc.service_switch import ServiceSwitch
 
 # SafeModeActionProto
@@ -19,122 +20,78 @@ _ALL_OPEN_FILES, _BLOCKING_DECOMMISSION = 1, 2
 _QUERY, _START, _FINALIZE = 1, 2, 3
 
 
-class AdminCalls:
-    """Handlers for superusers.
+def admin_calls(
+    administration: Administration, transactions: Transactions, switch: ServiceSwitch, pool: str
+) -> dict[str, Handler]:
+    """Return the handlers by method; `pool` is the id of the block pool."""
 
-    Args:
-        pool: block pool id.
-        hadoop3: whether to serve calls introduced with Hadoop 3.
-    """
-
-    def __init__(
-        self,
-        administration: Administration,
-        transactions: Transactions,
-        switch: ServiceSwitch,
-        pool: str,
-        *,
-        hadoop3: bool,
-    ) -> None:
-        self._administration = administration
-        self._transactions = transactions
-        self._switch = switch
-        self._pool = pool
-        self._hadoop3 = hadoop3
-        self._open_files = OpenFiles(transactions)
-
-    def methods(self) -> dict[str, Handler]:
-        return {
-            "setSafeMode": self.set_safe_mode,
-            "saveNamespace": self.save_namespace,
-            "rollEdits": self.roll_edits,
-            "restoreFailedStorage": self.restore_failed_storage,
-            "finalizeUpgrade": self.finalize_upgrade,
-            "upgradeStatus": self.upgrade_status,
-            "rollingUpgrade": self.rolling_upgrade,
-            "getCurrentEditLogTxid": self.current_txid,
-            "metaSave": self.meta_save,
-            "refreshNodes": self.refresh_nodes,
-            **({"listOpenFiles": self.open_files} if self._hadoop3 else {}),
-        }
-
-    def set_safe_mode(self, request: pb.SetSafeModeRequestProto, context: CallContext) -> pb.ResultProto:
+    def set_safe_mode(request: pb.SetSafeModeRequestProto, context: CallContext) -> pb.ResultProto:
         if request.action == _GET:
-            return result(self._administration.in_safe_mode)
-        self._switch.check_superuser(context)
+            return result(administration.in_safe_mode)
+        switch.check_superuser(context)
         if request.action not in (_LEAVE, _ENTER, _FORCE_EXIT):
             raise IllegalArgumentError(f"there is no safe mode action {request.action}")
-        return result(self._administration.set_safe_mode(on=request.action == _ENTER))
+        return result(administration.set_safe_mode(on=request.action == _ENTER))
 
-    def save_namespace(
-        self, request: pb.SaveNamespaceRequestProto, context: CallContext
-    ) -> pb.SaveNamespaceResponseProto:
-        self._switch.check_superuser(context)
-        saved = self._administration.save_namespace(request.timeWindow, request.txGap)
+    def save_namespace(request: pb.SaveNamespaceRequestProto, _: CallContext) -> pb.SaveNamespaceResponseProto:
+        saved = administration.save_namespace(request.timeWindow, request.txGap)
         return pb.SaveNamespaceResponseProto(saved=saved)
 
-    def roll_edits(self, _: pb.EmptyProto, context: CallContext) -> pb.RollEditsResponseProto:
-        self._switch.check_superuser(context)
-        return pb.RollEditsResponseProto(newSegmentTxId=self._administration.roll())
+    def roll_edits(_: pb.EmptyProto, __: CallContext) -> pb.RollEditsResponseProto:
+        return pb.RollEditsResponseProto(newSegmentTxId=administration.roll())
 
-    def restore_failed_storage(self, _: pb.RestoreFailedStorageRequestProto, context: CallContext) -> pb.ResultProto:
-        """Return False: a failed directory is not used until the next start."""
-        self._switch.check_superuser(context)
-        return result(False)
+    def current_txid(_: pb.EmptyProto, __: CallContext) -> pb.GetCurrentEditLogTxidResponseProto:
+        return pb.GetCurrentEditLogTxidResponseProto(txid=transactions.log.durable_txid)
 
-    def finalize_upgrade(self, _: pb.EmptyProto, context: CallContext) -> pb.EmptyProto:
-        """Do nothing: the stub does not start from storage with an unfinalized upgrade."""
-        self._switch.check_superuser(context)
-        return EMPTY
-
-    def upgrade_status(self, _: pb.EmptyProto, __: CallContext) -> pb.UpgradeStatusResponseProto:
-        return pb.UpgradeStatusResponseProto(upgradeFinalized=True)
-
-    def current_txid(self, _: pb.EmptyProto, context: CallContext) -> pb.GetCurrentEditLogTxidResponseProto:
-        self._switch.check_superuser(context)
-        return pb.GetCurrentEditLogTxidResponseProto(txid=self._transactions.log.durable_txid)
-
-    def meta_save(self, request: pb.MetaSaveRequestProto, context: CallContext) -> pb.EmptyProto:
-        self._switch.check_superuser(context)
-        self._administration.meta_save(request.filename)
-        return EMPTY
-
-    def refresh_nodes(self, _: pb.EmptyProto, context: CallContext) -> pb.EmptyProto:
-        """Do nothing: there are no DataNodes."""
-        self._switch.check_superuser(context)
-        return EMPTY
-
-    def open_files(self, request: pb.ListOpenFilesRequestProto, context: CallContext) -> pb.ListOpenFilesResponseProto:
+    def open_files(request: pb.ListOpenFilesRequestProto, _: CallContext) -> pb.ListOpenFilesResponseProto:
         """Return open files; none of them blocks decommissioning. Without a type, all are returned, as in 3.0."""
-        self._switch.check_superuser(context)
         types = list(request.types) or [_ALL_OPEN_FILES]
         if not set(types) <= {_ALL_OPEN_FILES, _BLOCKING_DECOMMISSION}:
             raise IllegalArgumentError(f"there are no open files of the types {types}")
         answer = pb.ListOpenFilesResponseProto(hasMore=False, types=types)
         if _ALL_OPEN_FILES in types:
-            found, answer.hasMore = self._open_files.after(request.id, client_path(request.path))
+            with transactions.view() as namespace:
+                found, answer.hasMore = open_files_after(namespace, request.id, client_path(request.path))
             for file in found:
                 answer.entries.add(id=file.id, path=file.path, clientName=file.holder, clientMachine=file.machine)
         return answer
 
-    def rolling_upgrade(
-        self, request: pb.RollingUpgradeRequestProto, context: CallContext
-    ) -> pb.RollingUpgradeResponseProto:
-        self._switch.check_superuser(context)
+    def rolling_upgrade(request: pb.RollingUpgradeRequestProto, _: CallContext) -> pb.RollingUpgradeResponseProto:
         actions = {
-            _QUERY: self._administration.query_rolling_upgrade,
-            _START: self._administration.start_rolling_upgrade,
-            _FINALIZE: self._administration.finalize_rolling_upgrade,
+            _QUERY: administration.query_rolling_upgrade,
+            _START: administration.start_rolling_upgrade,
+            _FINALIZE: administration.finalize_rolling_upgrade,
         }
         if request.action not in actions:
             raise IllegalArgumentError(f"there is no rolling upgrade action {request.action}")
         found = actions[request.action]()
-        return pb.RollingUpgradeResponseProto(rollingUpgradeInfo=None if found is None else self._message(found))
+        return pb.RollingUpgradeResponseProto(rollingUpgradeInfo=None if found is None else _message(found, pool))
 
-    def _message(self, upgrade: RollingUpgrade) -> pb.RollingUpgradeInfoProto:
-        return pb.RollingUpgradeInfoProto(
-            status=pb.RollingUpgradeStatusProto(blockPoolId=self._pool, finalized=upgrade.finalized_at > 0),
-            startTime=upgrade.started_at,
-            finalizeTime=upgrade.finalized_at,
-            createdRollbackImages=upgrade.has_rollback_image,
-        )
+    of_superusers: dict[str, Handler] = {
+        "saveNamespace": save_namespace,
+        "rollEdits": roll_edits,
+        # a failed directory is not used until the next start
+        "restoreFailedStorage": lambda _, __: result(False),
+        # the stub does not start from storage with an unfinalized upgrade
+        "finalizeUpgrade": lambda _, __: EMPTY,
+        "rollingUpgrade": rolling_upgrade,
+        "getCurrentEditLogTxid": current_txid,
+        "metaSave": change(lambda each: administration.meta_save(each.filename)),
+        # there are no DataNodes
+        "refreshNodes": lambda _, __: EMPTY,
+        **({"listOpenFiles": open_files} if transactions.namespace.hadoop3 else {}),
+    }
+    return {
+        "setSafeMode": set_safe_mode,
+        "upgradeStatus": lambda _, __: pb.UpgradeStatusResponseProto(upgradeFinalized=True),
+        **{name: switch.for_superusers(handler) for name, handler in of_superusers.items()},
+    }
+
+
+def _message(upgrade: RollingUpgrade, pool: str) -> pb.RollingUpgradeInfoProto:
+    return pb.RollingUpgradeInfoProto(
+        status=pb.RollingUpgradeStatusProto(blockPoolId=pool, finalized=upgrade.finalized_at > 0),
+        startTime=upgrade.started_at,
+        finalizeTime=upgrade.finalized_at,
+        createdRollbackImages=upgrade.has_rollback_image,
+    )

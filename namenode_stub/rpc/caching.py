@@ -2,61 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from google.protobuf.message import Message
+
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext, Handler
 from journal.ops import CacheDirectiveInfo, CachePoolInfo
 from namenode_stub.active_namespace import ActiveNamespace
 from namenode_stub.names.cache_rules import DirectiveRequest, Expiration
 from namenode_stub.names.caching import CacheDemand
-from namenode_stub.names.retry_cache import RetryCache
-from namenode_stub.rpc.handlers import EMPTY, caller_of, client_path
+from namenode_stub.names.paths import client_path
+from namenode_stub.rpc.handlers import OnceOnly
 from namenode_stub.rpc.service_switch import ServiceSwitch
 
 _FORCE = 0x01  # CacheFlagProto
 
 
-class CachingCalls:
-    """Handlers of cache pools and directives."""
+def caching_calls(names: ActiveNamespace, once: OnceOnly, switch: ServiceSwitch) -> dict[str, Handler]:
+    """Return the handlers of cache pools and directives by method."""
+    caching = names.caching
 
-    def __init__(self, names: ActiveNamespace, cache: RetryCache, switch: ServiceSwitch) -> None:
-        self._caching = names.caching
-        self._cache = cache
-        self._switch = switch
-
-    def methods(self) -> dict[str, Handler]:
-        return {
-            "addCachePool": self.add_pool,
-            "modifyCachePool": self.modify_pool,
-            "removeCachePool": self.remove_pool,
-            "listCachePools": self.pools,
-            "addCacheDirective": self.add_directive,
-            "modifyCacheDirective": self.modify_directive,
-            "removeCacheDirective": self.remove_directive,
-            "listCacheDirectives": self.directives,
-        }
-
-    # ---- pools ---------------------------------------------------------------------------------------------------
-
-    def add_pool(self, request: pb.CachePoolRequestProto, context: CallContext) -> pb.EmptyProto:
-        self._switch.check_superuser(context)
-        caller, pool = caller_of(context), _pool(request.info)
-        self._cache.once(caller, lambda: self._caching.add_pool(pool, caller), lambda: None)
-        return EMPTY
-
-    def modify_pool(self, request: pb.CachePoolRequestProto, context: CallContext) -> pb.EmptyProto:
-        self._switch.check_superuser(context)
-        caller, pool = caller_of(context), _pool(request.info)
-        self._cache.once(caller, lambda: self._caching.modify_pool(pool, caller), lambda: None)
-        return EMPTY
-
-    def remove_pool(self, request: pb.RemoveCachePoolRequestProto, context: CallContext) -> pb.EmptyProto:
-        self._switch.check_superuser(context)
-        caller = caller_of(context)
-        self._cache.once(caller, lambda: self._caching.remove_pool(request.poolName, caller), lambda: None)
-        return EMPTY
-
-    def pools(self, request: pb.ListCachePoolsRequestProto, _: CallContext) -> pb.ListCachePoolsResponseProto:
-        found, more = self._caching.pools(request.prevPoolName)
+    def pools(request: pb.ListCachePoolsRequestProto, _: CallContext) -> pb.ListCachePoolsResponseProto:
+        found, more = caching.pools(request.prevPoolName)
         answer = pb.ListCachePoolsResponseProto(hasMore=more)
         for view in found:
             needed, limit = view.needed, view.info.limit or 0
@@ -72,37 +40,8 @@ class CachingCalls:
             )
         return answer
 
-    # ---- directives ----------------------------------------------------------------------------------------------
-
-    def add_directive(
-        self, request: pb.CacheDirectiveRequestProto, context: CallContext
-    ) -> pb.AddCacheDirectiveResponseProto:
-        caller, wanted = caller_of(context), _directive(request.info)
-
-        def perform() -> int:
-            return self._caching.add_directive(wanted, caller, force=bool(request.cacheFlags & _FORCE))
-
-        added = self._cache.once(caller, perform, lambda: self._caching.newest_like(wanted))
-        return pb.AddCacheDirectiveResponseProto(id=added)
-
-    def modify_directive(self, request: pb.CacheDirectiveRequestProto, context: CallContext) -> pb.EmptyProto:
-        caller, wanted = caller_of(context), _directive(request.info)
-
-        def perform() -> None:
-            self._caching.modify_directive(wanted, caller, force=bool(request.cacheFlags & _FORCE))
-
-        self._cache.once(caller, perform, lambda: None)
-        return EMPTY
-
-    def remove_directive(self, request: pb.RemoveCacheDirectiveRequestProto, context: CallContext) -> pb.EmptyProto:
-        caller = caller_of(context)
-        self._cache.once(caller, lambda: self._caching.remove_directive(request.id, caller), lambda: None)
-        return EMPTY
-
-    def directives(
-        self, request: pb.ListCacheDirectivesRequestProto, _: CallContext
-    ) -> pb.ListCacheDirectivesResponseProto:
-        found, more = self._caching.directives(request.prevId, _directive(request.filter))
+    def directives(request: pb.ListCacheDirectivesRequestProto, _: CallContext) -> pb.ListCacheDirectivesResponseProto:
+        found, more = caching.directives(request.prevId, _directive(request.filter))
         answer = pb.ListCacheDirectivesResponseProto(hasMore=more)
         for view in found:
             answer.elements.add(
@@ -110,17 +49,41 @@ class CachingCalls:
             )
         return answer
 
+    pool_changes = {
+        "addCachePool": once.change(lambda each, caller: caching.add_pool(_pool(each.info), caller)),
+        "modifyCachePool": once.change(lambda each, caller: caching.modify_pool(_pool(each.info), caller)),
+        "removeCachePool": once.change(lambda each, caller: caching.remove_pool(each.poolName, caller)),
+    }
+    return {
+        **{name: switch.for_superusers(handler) for name, handler in pool_changes.items()},
+        "listCachePools": pools,
+        "addCacheDirective": once.answer(
+            lambda each, caller: caching.add_directive(
+                _directive(each.info), caller, force=bool(each.cacheFlags & _FORCE)
+            ),
+            lambda each: caching.newest_like(_directive(each.info)),
+            lambda added: pb.AddCacheDirectiveResponseProto(id=added),
+        ),
+        "modifyCacheDirective": once.change(
+            lambda each, caller: caching.modify_directive(
+                _directive(each.info), caller, force=bool(each.cacheFlags & _FORCE)
+            )
+        ),
+        "removeCacheDirective": once.change(lambda each, caller: caching.remove_directive(each.id, caller)),
+        "listCacheDirectives": directives,
+    }
+
 
 def _pool(info: pb.CachePoolInfoProto) -> CachePoolInfo:
     return CachePoolInfo(
         info.poolName,
-        info.ownerName if info.HasField("ownerName") else None,
-        info.groupName if info.HasField("groupName") else None,
-        info.mode if info.HasField("mode") else None,
-        info.limit if info.HasField("limit") else None,
-        info.maxRelativeExpiry if info.HasField("maxRelativeExpiry") else None,
-        info.defaultReplication if info.HasField("defaultReplication") else None,
+        *_given(info, "ownerName", "groupName", "mode", "limit", "maxRelativeExpiry", "defaultReplication"),
     )
+
+
+def _given(message: Message, *fields: str) -> list[Any]:
+    """Return the values of fields, None for a missing one."""
+    return [getattr(message, field) if message.HasField(field) else None for field in fields]
 
 
 def _pool_message(info: CachePoolInfo) -> pb.CachePoolInfoProto:
@@ -137,11 +100,12 @@ def _pool_message(info: CachePoolInfo) -> pb.CachePoolInfoProto:
 
 def _directive(info: pb.CacheDirectiveInfoProto) -> DirectiveRequest:
     expiration = Expiration(info.expiration.millis, info.expiration.isRelative)
+    number, path, replication, pool = _given(info, "id", "path", "replication", "pool")
     return DirectiveRequest(
-        info.id if info.HasField("id") else None,
-        client_path(info.path) if info.HasField("path") else None,
-        info.replication if info.HasField("replication") else None,
-        info.pool if info.HasField("pool") else None,
+        number,
+        None if path is None else client_path(path),
+        replication,
+        pool,
         expiration if info.HasField("expiration") else None,
     )
 

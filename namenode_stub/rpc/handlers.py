@@ -1,21 +1,25 @@
-"""Helpers shared by the handlers of ClientProtocol: paths and callers."""
+"""Helpers shared by the handlers of ClientProtocol: paths, callers, and makers of handlers."""
 
 from __future__ import annotations
 
-from engine.namespace.paths import join_names, split_path
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
+
 from hadoop_rpc.proto import client_namenode_pb2 as pb
-from hadoop_rpc.service import CallContext
+from hadoop_rpc.service import CallContext, Handler
 from journal.ops import NO_CALL_ID
 from namenode_stub.names.caller import ClientCall
 from namenode_stub.names.limits import check_path
+from namenode_stub.names.paths import client_path
+from namenode_stub.names.retry_cache import RetryCache
 from namenode_stub.refusals import InvalidPathRefusalError
 
+T = TypeVar("T")
+
 EMPTY = pb.EmptyProto()
-
-
-def client_path(path: str) -> str:
-    """Normalize slashes in a path as Hadoop 3 does; a relative path is unchanged."""
-    return join_names(split_path(path, hadoop3=True)) if path.startswith("/") else path
+MODE_MASK = 0o1777
 
 
 def new_path(path: str) -> str:
@@ -38,3 +42,40 @@ def caller_of(context: CallContext) -> ClientCall:
 
 def result(value: bool) -> pb.ResultProto:
     return pb.ResultProto(result=value)
+
+
+def change(perform: Callable[[Any], object]) -> Handler:
+    """Return the handler of a change with an empty answer."""
+
+    def handler(request: Any, _: CallContext) -> pb.EmptyProto:
+        perform(request)
+        return EMPTY
+
+    return handler
+
+
+class OnceOnly:
+    """Maker of handlers of changes that are not performed again when a client repeats its call."""
+
+    def __init__(self, cache: RetryCache) -> None:
+        self._cache = cache
+
+    def change(self, perform: Callable[[Any, ClientCall], object]) -> Handler:
+        """Return the handler of a change with an empty answer."""
+        return self.answer(perform, lambda _: None, lambda _: EMPTY)
+
+    def answer(
+        self, perform: Callable[[Any, ClientCall], T], known: Callable[[Any], T], message: Callable[[T], Message]
+    ) -> Handler:
+        """Return the handler of a change with an answer.
+
+        Args:
+            known: returns the answer to a request whose answer was lost by a restart.
+            message: encodes an answer.
+        """
+
+        def handler(request: Any, context: CallContext) -> Message:
+            caller = caller_of(context)
+            return message(self._cache.once(caller, lambda: perform(request, caller), lambda: known(request)))
+
+        return handler

@@ -2,98 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from engine.namespace.erasure_coding import ErasureCodingPolicy, policy_name
-from hadoop_rpc.client_messages import erasure_coding_message, storage_policy_message
+from hadoop_rpc.client_messages import erasure_coding_message
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext, Handler
 from image_format.proto import fsimage_pb2
 from namenode_stub.active_namespace import ActiveNamespace
 from namenode_stub.names.caller import ClientCall
 from namenode_stub.names.erasure_coding import CODECS
-from namenode_stub.names.retry_cache import RetryCache
+from namenode_stub.names.paths import client_path
 from namenode_stub.refusals import IllegalArgumentError
-from namenode_stub.rpc.handlers import EMPTY, caller_of, client_path
+from namenode_stub.rpc.handlers import OnceOnly, change
 from namenode_stub.rpc.service_switch import ServiceSwitch
 
 
-class StoragePolicyCalls:
-    """Handlers of storage policies.
+def storage_policy_changes(names: ActiveNamespace, *, hadoop3: bool) -> dict[str, Handler]:
+    """Return the handlers by method; `hadoop3` whether to serve calls introduced with Hadoop 3."""
+    policies = names.storage_policies
+    unset = change(lambda each: policies.unset(client_path(each.src)))
+    return {
+        "setStoragePolicy": change(lambda each: policies.set(client_path(each.src), each.policyName)),
+        **({"unsetStoragePolicy": unset} if hadoop3 else {}),
+    }
 
-    Args:
-        hadoop3: whether to serve calls introduced with Hadoop 3.
-    """
 
-    def __init__(self, names: ActiveNamespace, *, hadoop3: bool) -> None:
-        self._policies = names.storage_policies
-        self._hadoop3 = hadoop3
-
-    def methods(self) -> dict[str, Handler]:
-        found: dict[str, Handler] = {"getStoragePolicies": self.all, "setStoragePolicy": self.set}
-        if self._hadoop3:
-            found["getStoragePolicy"] = self.of
-            found["unsetStoragePolicy"] = self.unset
-        return found
-
-    def all(self, _: pb.EmptyProto, __: CallContext) -> pb.GetStoragePoliciesResponseProto:
-        return pb.GetStoragePoliciesResponseProto(policies=map(storage_policy_message, self._policies.all()))
-
-    def of(self, request: pb.PathRequestProto, _: CallContext) -> pb.GetStoragePolicyResponseProto:
-        found = self._policies.of(client_path(request.src))
-        return pb.GetStoragePolicyResponseProto(storagePolicy=storage_policy_message(found))
-
-    def set(self, request: pb.SetStoragePolicyRequestProto, _: CallContext) -> pb.EmptyProto:
-        self._policies.set(client_path(request.src), request.policyName)
-        return EMPTY
-
-    def unset(self, request: pb.PathRequestProto, _: CallContext) -> pb.EmptyProto:
-        self._policies.unset(client_path(request.src))
-        return EMPTY
+_AddedPolicies = pb.AddErasureCodingPoliciesResponseProto
 
 
 class ErasureCodingCalls:
     """Handlers of erasure coding policies, introduced with Hadoop 3."""
 
-    def __init__(self, names: ActiveNamespace, cache: RetryCache, switch: ServiceSwitch) -> None:
+    def __init__(self, names: ActiveNamespace, once: OnceOnly, switch: ServiceSwitch) -> None:
         self._coding = names.erasure_coding
-        self._cache = cache
+        self._once = once
         self._switch = switch
 
     def methods(self) -> dict[str, Handler]:
+        coding, once = self._coding, self._once
+        of_superusers = {
+            "getECTopologyResultForPolicies": self.verify,
+            "addErasureCodingPolicies": once.answer(self._add_all, self._known, _AddedPolicies.FromString),
+            "removeErasureCodingPolicy": once.change(lambda each, caller: coding.remove(each.ecPolicyName, caller)),
+            "enableErasureCodingPolicy": once.change(lambda each, caller: coding.enable(each.ecPolicyName, caller)),
+            "disableErasureCodingPolicy": once.change(lambda each, caller: coding.disable(each.ecPolicyName, caller)),
+        }
         return {
             "getErasureCodingPolicies": self.all,
-            "getErasureCodingPolicy": self.of,
             "getErasureCodingCodecs": self.codecs,
-            "getECTopologyResultForPolicies": self.verify,
-            "setErasureCodingPolicy": self.set,
-            "unsetErasureCodingPolicy": self.unset,
-            "addErasureCodingPolicies": self.add,
-            "removeErasureCodingPolicy": self._by_name(self._coding.remove),
-            "enableErasureCodingPolicy": self._by_name(self._coding.enable),
-            "disableErasureCodingPolicy": self._by_name(self._coding.disable),
+            "setErasureCodingPolicy": once.change(
+                lambda each, caller: coding.set(client_path(each.src), each.ecPolicyName, caller)
+            ),
+            "unsetErasureCodingPolicy": once.change(lambda each, caller: coding.unset(client_path(each.src), caller)),
+            **{name: self._switch.for_superusers(handler) for name, handler in of_superusers.items()},
         }
-
-    # ---- queries -----------------------------------------------------------------------------------------------------
 
     def all(self, _: pb.EmptyProto, __: CallContext) -> pb.GetErasureCodingPoliciesResponseProto:
         return pb.GetErasureCodingPoliciesResponseProto(ecPolicies=map(erasure_coding_message, self._coding.all()))
-
-    def of(self, request: pb.PathRequestProto, _: CallContext) -> pb.GetErasureCodingPolicyResponseProto:
-        found = self._coding.of(client_path(request.src))
-        if found is None:
-            return pb.GetErasureCodingPolicyResponseProto()
-        return pb.GetErasureCodingPolicyResponseProto(ecPolicy=erasure_coding_message(found))
 
     def codecs(self, _: pb.EmptyProto, __: CallContext) -> pb.GetErasureCodingCodecsResponseProto:
         codecs = [pb.CodecProto(codec=codec, coders=coders) for codec, coders in CODECS.items()]
         return pb.GetErasureCodingCodecsResponseProto(codec=codecs)
 
     def verify(
-        self, request: pb.GetECTopologyResultForPoliciesRequestProto, context: CallContext
+        self, request: pb.GetECTopologyResultForPoliciesRequestProto, _: CallContext
     ) -> pb.GetECTopologyResultForPoliciesResponseProto:
         """Check whether there are enough DataNodes for policies: there are none."""
-        self._switch.check_superuser(context)
         found = {policy.name: policy for policy in self._coding.all()}
         missing = [name for name in request.policies if name not in found]
         if missing:
@@ -108,42 +81,14 @@ class ErasureCodingCalls:
         problem = f"{needed} DataNodes are required for the erasure coding policies: {names}. There are none."
         return _verdict(problem, is_supported=False)
 
-    # ---- directories ---------------------------------------------------------------------------------------------
+    def _add_all(self, request: pb.AddErasureCodingPoliciesRequestProto, caller: ClientCall) -> bytes:
+        answers = [self._add(policy, caller) for policy in request.ecPolicies]
+        return _AddedPolicies(responses=answers).SerializeToString()
 
-    def set(self, request: pb.SetErasureCodingPolicyRequestProto, context: CallContext) -> pb.EmptyProto:
-        caller = caller_of(context)
-
-        def perform() -> None:
-            self._coding.set(client_path(request.src), request.ecPolicyName, caller)
-
-        self._cache.once(caller, perform, lambda: None)
-        return EMPTY
-
-    def unset(self, request: pb.PathRequestProto, context: CallContext) -> pb.EmptyProto:
-        caller = caller_of(context)
-        self._cache.once(caller, lambda: self._coding.unset(client_path(request.src), caller), lambda: None)
-        return EMPTY
-
-    # ---- policies ------------------------------------------------------------------------------------------------
-
-    def add(
-        self, request: pb.AddErasureCodingPoliciesRequestProto, context: CallContext
-    ) -> pb.AddErasureCodingPoliciesResponseProto:
-        self._switch.check_superuser(context)
-        caller = caller_of(context)
-
-        def perform() -> bytes:
-            answers = [self._add(policy, caller) for policy in request.ecPolicies]
-            return pb.AddErasureCodingPoliciesResponseProto(responses=answers).SerializeToString()
-
-        def known() -> bytes:
-            held = {policy.name: policy for policy in self._coding.all()}
-            found = [held[name] for name in map(_composed_name, request.ecPolicies) if name in held]
-            answers = [_added(policy) for policy in found]
-            return pb.AddErasureCodingPoliciesResponseProto(responses=answers).SerializeToString()
-
-        answer = self._cache.once(caller, perform, known)
-        return pb.AddErasureCodingPoliciesResponseProto.FromString(answer)
+    def _known(self, request: pb.AddErasureCodingPoliciesRequestProto) -> bytes:
+        held = {policy.name: policy for policy in self._coding.all()}
+        found = [held[name] for name in map(_composed_name, request.ecPolicies) if name in held]
+        return _AddedPolicies(responses=map(_added, found)).SerializeToString()
 
     def _add(self, policy: pb.ErasureCodingPolicyProto, caller: ClientCall) -> pb.AddErasureCodingPolicyResponseProto:
         wanted = ErasureCodingPolicy(
@@ -160,17 +105,6 @@ class ErasureCodingCalls:
             return _added(self._coding.add(wanted, caller))
         except IllegalArgumentError as error:
             return pb.AddErasureCodingPolicyResponseProto(policy=policy, succeed=False, errorMsg=error.message)
-
-    def _by_name(
-        self, change: Callable[[str, ClientCall], None]
-    ) -> Callable[[pb.PolicyNameRequestProto, CallContext], pb.EmptyProto]:
-        def handler(request: pb.PolicyNameRequestProto, context: CallContext) -> pb.EmptyProto:
-            self._switch.check_superuser(context)
-            caller = caller_of(context)
-            self._cache.once(caller, lambda: change(request.ecPolicyName, caller), lambda: None)
-            return EMPTY
-
-        return handler
 
 
 def _added(policy: ErasureCodingPolicy) -> pb.AddErasureCodingPolicyResponseProto:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from google.protobuf.message import Message
 
-from hadoop_rpc.client_messages import unsigned
+from checkpointer.serving.client_answers import ANSWERS
+from hadoop_rpc.client_messages import inode_message, signed
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext, Handler
-from image_format.kernels.inode import SYMLINK
-from namenode_stub.names.views import Views
-from namenode_stub.refusals import OperationRefusedError
-from namenode_stub.rpc.handlers import EMPTY, client_path
-from namenode_stub.rpc.statuses import located, status_message
+from image_tools.namespace_browser import LocatedInode, Place
+from namenode_stub.names.client_read import ClientRead
+from namenode_stub.names.transactions import Transactions
+from namenode_stub.rpc.handlers import EMPTY
 from namenode_stub.server_settings import ServerDefaults
 
 _PACKET_SIZE = 64 << 10
 _CRC32C = 2
 _ACTIVE = 1
+_NO_TOKEN = pb.TokenProto(identifier=b"", password=b"", kind="", service="")
+_OF_HADOOP3 = ("getStoragePolicy", "getErasureCodingPolicy", "getErasureCodingPolicies")
 
 
 class Reads:
@@ -26,25 +31,22 @@ class Reads:
         pool: block pool id.
     """
 
-    def __init__(self, views: Views, defaults: ServerDefaults, pool: str) -> None:
-        self._views = views
+    def __init__(self, transactions: Transactions, defaults: ServerDefaults, pool: str) -> None:
+        self._transactions = transactions
         self._defaults = defaults
         self._pool = pool
 
     def methods(self) -> dict[str, Handler]:
+        hadoop3 = self._transactions.namespace.hadoop3
+        answers: dict[str, Callable[[ClientRead, Any], Message]] = {
+            **{name: answer for name, answer in ANSWERS.items() if hadoop3 or name not in _OF_HADOOP3},
+            "getListing": self._listing,
+            "getLocatedFileInfo": self._located_info,
+            "getBlockLocations": self._block_locations,
+        }
         return {
             "getServerDefaults": self.server_defaults,
-            "getFileInfo": self.file_info,
-            "getFileLinkInfo": self.link_info,
-            "getLocatedFileInfo": self.located_info,
-            "getListing": self.listing,
-            "getBlockLocations": self.block_locations,
-            "getContentSummary": self.content_summary,
-            "getQuotaUsage": self.quota_usage,
-            "getPreferredBlockSize": self.preferred_block_size,
-            "isFileClosed": self.is_file_closed,
-            "getLinkTarget": self.link_target,
-            "checkAccess": self.check_access,
+            **{name: self._reading(answer) for name, answer in answers.items()},
             **_nothing_there(),
         }
 
@@ -64,82 +66,55 @@ class Reads:
             )
         )
 
-    # ---- one inode ---------------------------------------------------------------------------------------------
+    def _reading(self, answer: Callable[[ClientRead, Any], Message]) -> Handler:
+        def read(request: Any, _: CallContext) -> Message:
+            with self._transactions.reading() as found:
+                return answer(found, request)
 
-    def file_info(self, request: pb.PathRequestProto, _: CallContext) -> pb.FileStatusResponseProto:
-        return self._info(request.src, follow=True)
+        return read
 
-    def link_info(self, request: pb.PathRequestProto, _: CallContext) -> pb.FileStatusResponseProto:
-        return self._info(request.src, follow=False)
+    # ---- blocks, which no DataNode holds here ------------------------------------------------------------------
 
-    def located_info(self, request: pb.GetLocatedFileInfoRequestProto, _: CallContext) -> pb.FileStatusResponseProto:
-        return self._info(request.src, follow=True, locations=True)
+    def _listing(self, read: ClientRead, request: pb.GetListingRequestProto) -> Message:
+        answer = ANSWERS["getListing"](read, request)
+        assert isinstance(answer, pb.GetListingResponseProto)
+        if request.needLocation and answer.HasField("dirList"):
+            place = read.find(request.src)
+            for status in answer.dirList.partialListing:
+                self._locate(read, status, place)
+        return answer
 
-    def _info(self, path: str, *, follow: bool, locations: bool = False) -> pb.FileStatusResponseProto:
-        view = self._views.status(client_path(path), follow=follow)
-        if view is None:
-            return pb.FileStatusResponseProto()
-        return pb.FileStatusResponseProto(fs=status_message(view, self._pool, locations=locations))
+    def _located_info(self, read: ClientRead, request: pb.GetLocatedFileInfoRequestProto) -> Message:
+        answer = ANSWERS["getFileInfo"](read, pb.PathRequestProto(src=request.src))
+        assert isinstance(answer, pb.FileStatusResponseProto)
+        if answer.HasField("fs"):
+            self._locate(read, answer.fs, read.find(request.src))
+        return answer
 
-    def block_locations(
-        self, request: pb.GetBlockLocationsRequestProto, _: CallContext
-    ) -> pb.GetBlockLocationsResponseProto:
-        view = self._views.file(client_path(request.src))
-        return pb.GetBlockLocationsResponseProto(locations=located(view, self._pool))
+    def _block_locations(self, read: ClientRead, request: pb.GetBlockLocationsRequestProto) -> Message:
+        place = read.file(request.src)
+        status = inode_message(read.reads.inode(place))
+        self._locate(read, status, place)
+        return pb.GetBlockLocationsResponseProto(locations=status.locations)
 
-    def preferred_block_size(
-        self, request: pb.PathRequestProto, _: CallContext
-    ) -> pb.GetPreferredBlockSizeResponseProto:
-        return pb.GetPreferredBlockSizeResponseProto(bsize=self._views.file(client_path(request.src)).block_size)
-
-    def is_file_closed(self, request: pb.PathRequestProto, _: CallContext) -> pb.ResultProto:
-        return pb.ResultProto(result=not self._views.file(client_path(request.src)).is_open)
-
-    def link_target(self, request: pb.PathRequestProto, _: CallContext) -> pb.GetLinkTargetResponseProto:
-        view = self._views.existing(client_path(request.src), follow=False)
-        if view.kind != SYMLINK:
-            raise OperationRefusedError(f"Path {request.src} is not a symbolic link")
-        return pb.GetLinkTargetResponseProto(targetPath=(view.target or b"").decode("utf-8", "replace"))
-
-    def check_access(self, request: pb.CheckAccessRequestProto, _: CallContext) -> pb.EmptyProto:
-        """Check only that the path exists: permissions are stored, but not enforced."""
-        self._views.existing(client_path(request.path))
-        return EMPTY
-
-    # ---- directories -------------------------------------------------------------------------------------------
-
-    def listing(self, request: pb.GetListingRequestProto, _: CallContext) -> pb.GetListingResponseProto:
-        page = self._views.listing(client_path(request.src), request.startAfter)
-        if page is None:
-            return pb.GetListingResponseProto()
-        entries = [status_message(view, self._pool, locations=request.needLocation) for view in page.entries]
-        return pb.GetListingResponseProto(
-            dirList=pb.DirectoryListingProto(partialListing=entries, remainingEntries=page.remaining)
-        )
-
-    def content_summary(self, request: pb.PathRequestProto, _: CallContext) -> pb.GetContentSummaryResponseProto:
-        sums = self._views.sums(client_path(request.src))
-        return pb.GetContentSummaryResponseProto(
-            summary=pb.ContentSummaryProto(
-                length=sums.length,
-                fileCount=sums.files,
-                directoryCount=sums.directories,
-                quota=unsigned(sums.ns_quota),
-                spaceConsumed=sums.space,
-                spaceQuota=unsigned(sums.ds_quota),
+    def _locate(self, read: ClientRead, status: pb.HdfsFileStatusProto, place: Place) -> None:
+        """Add the blocks of a file at or below a place; those of snapshots are not listed."""
+        if status.fileType != pb.HdfsFileStatusProto.IS_FILE:
+            return
+        is_present = isinstance(place, LocatedInode) and place.snapshot is None
+        inode = read.browser.inode(signed(status.fileId)) if is_present else None
+        located, offset = status.locations, 0
+        located.fileLength = status.length
+        located.underConstruction = inode is not None and inode.file.HasField("fileUC")
+        located.isLastBlockComplete = not located.underConstruction
+        for block in () if inode is None else inode.file.blocks:
+            named = pb.ExtendedBlockProto(
+                poolId=self._pool, blockId=block.blockId, generationStamp=block.genStamp, numBytes=block.numBytes
             )
-        )
-
-    def quota_usage(self, request: pb.PathRequestProto, _: CallContext) -> pb.GetQuotaUsageResponseProto:
-        sums = self._views.sums(client_path(request.src))
-        return pb.GetQuotaUsageResponseProto(
-            usage=pb.QuotaUsageProto(
-                fileAndDirectoryCount=sums.files + sums.directories,
-                quota=unsigned(sums.ns_quota),
-                spaceConsumed=sums.space,
-                spaceQuota=unsigned(sums.ds_quota),
-            )
-        )
+            located.blocks.add(b=named, offset=offset, corrupt=False, blockToken=_NO_TOKEN)
+            offset += block.numBytes
+        if located.blocks:
+            located.lastBlock.CopyFrom(located.blocks[-1])
 
 
 def _nothing_there() -> dict[str, Handler]:

@@ -11,11 +11,10 @@ from google.protobuf.message import Message
 
 from hadoop_rpc.errors import AccessControlError, RemoteError, RetriableError, StandbyError, remote_error
 from hadoop_rpc.proto import client_namenode_pb2 as pb
-from hadoop_rpc.service import CallContext, Method, Service
+from hadoop_rpc.service import CallContext, Handler, Method, Service
+from image_tools.permission_checker import ReadRefusedError
 from namenode_stub.fail_stop import NotServingError
 from namenode_stub.refusals import OperationRefusedError
-
-Handler = Callable[[Any, CallContext], Message]
 
 
 @lru_cache(maxsize=16)
@@ -55,6 +54,15 @@ class ServiceSwitch:
         """Check that the caller is a superuser; raises AccessControlError."""
         if caller.user != self._superuser and caller.user not in _members(self._supergroup):
             raise AccessControlError(f"Access denied for user {caller.user}. Superuser privilege is required")
+
+    def for_superusers(self, handler: Handler) -> Handler:
+        """Return a handler that checks whether the caller is a superuser."""
+
+        def checked(request: Any, caller: CallContext) -> Message:
+            self.check_superuser(caller)
+            return handler(request, caller)
+
+        return checked
 
     def methods(self, protocol: str) -> Mapping[str, Method]:
         """Return the currently served methods of a protocol."""
@@ -107,6 +115,8 @@ def _with_java_exceptions(handler: Handler) -> Handler:
             return handler(request, caller)
         except OperationRefusedError as error:
             raise remote_error(error.java_class, error.message) from error
+        except ReadRefusedError as error:
+            raise remote_error(error.java_class, str(error)) from error
         except NotServingError as error:
             raise StandbyError(error.message) from error
 

@@ -11,15 +11,16 @@ from hadoop_rpc.service import Service
 from namenode_stub.active_namespace import ActiveNamespace
 from namenode_stub.administration import Administration
 from namenode_stub.names.retry_cache import RetryCache
-from namenode_stub.rpc.admin import AdminCalls
-from namenode_stub.rpc.attributes import AttributeChanges
-from namenode_stub.rpc.caching import CachingCalls
-from namenode_stub.rpc.changes import Changes
-from namenode_stub.rpc.policies import ErasureCodingCalls, StoragePolicyCalls
+from namenode_stub.rpc.admin import admin_calls
+from namenode_stub.rpc.attributes import attribute_changes
+from namenode_stub.rpc.caching import caching_calls
+from namenode_stub.rpc.changes import file_changes
+from namenode_stub.rpc.handlers import OnceOnly
+from namenode_stub.rpc.policies import ErasureCodingCalls, storage_policy_changes
 from namenode_stub.rpc.reads import Reads
 from namenode_stub.rpc.service_switch import ServiceSwitch
 from namenode_stub.rpc.snapshot_diffs import SnapshotDiffCalls
-from namenode_stub.rpc.snapshots import SnapshotCalls
+from namenode_stub.rpc.snapshots import snapshot_changes
 from namenode_stub.server_settings import ServerDefaults
 
 PROTOCOLS: Final = (CLIENT_PROTOCOL.name, NAMENODE_PROTOCOL.name, HA_PROTOCOL.name)
@@ -34,16 +35,16 @@ def client_service(
     pool: str,
 ) -> Service:
     """Return ClientProtocol with the calls of the release of the namespace's layout; `pool` is the block pool's id."""
-    hadoop3 = names.transactions.namespace.hadoop3
+    hadoop3, once = names.transactions.namespace.hadoop3, OnceOnly(cache)
     methods = {
-        **Reads(names.views, defaults, pool).methods(),
-        **Changes(names, cache, pool).methods(),
-        **AttributeChanges(names, cache, switch).methods(),
-        **SnapshotCalls(names, cache, switch).methods(),
+        **Reads(names.transactions, defaults, pool).methods(),
+        **file_changes(names, once),
+        **attribute_changes(names, once, switch),
+        **snapshot_changes(names, once, switch),
         **SnapshotDiffCalls(names, hadoop3=hadoop3).methods(),
-        **CachingCalls(names, cache, switch).methods(),
-        **StoragePolicyCalls(names, hadoop3=hadoop3).methods(),
-        **(ErasureCodingCalls(names, cache, switch).methods() if hadoop3 else {}),
-        **AdminCalls(administration, names.transactions, switch, pool, hadoop3=hadoop3).methods(),
+        **caching_calls(names, once, switch),
+        **storage_policy_changes(names, hadoop3=hadoop3),
+        **(ErasureCodingCalls(names, once, switch).methods() if hadoop3 else {}),
+        **admin_calls(administration, names.transactions, switch, pool),
     }
     return CLIENT_PROTOCOL.served_by(methods)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext, Handler
 from namenode_stub.active_namespace import ActiveNamespace
+from namenode_stub.names.paths import client_path
 from namenode_stub.names.snapshot_diff import Parts, SnapshotChange, SnapshotDifference
-from namenode_stub.rpc.handlers import client_path
 
 _PAGE = 1000  # dfs.namenode.snapshotdiff.listing.limit
 _AT_END = -1

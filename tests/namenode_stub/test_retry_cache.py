@@ -15,8 +15,10 @@ from journal import ops
 from namenode_stub.names.caller import ClientCall
 from namenode_stub.names.retry_cache import RetryCache
 from namenode_stub.node import NameNodeStub
-from namenode_stub.rpc.changes import Changes
-from namenode_stub.rpc.snapshots import SnapshotCalls
+from namenode_stub.rpc.changes import file_changes
+from namenode_stub.rpc.handlers import OnceOnly
+from namenode_stub.rpc.service_switch import ServiceSwitch
+from namenode_stub.rpc.snapshots import snapshot_changes
 from tests.namenode_stub.rpc_support import rpc_config
 
 ME = getpass.getuser()
@@ -98,16 +100,11 @@ def test_calls_repeated_before_and_after_a_restart(tmp_path: Path) -> None:
         return CallContext(ME, "", "127.0.0.1", "p", CLIENT, number, 0)
 
     def perform_all(stub: NameNodeStub, cache: RetryCache, *, creates: bool = True) -> list[Any]:
-        changes = Changes(stub.namespace, cache, "BP-1")
-        snapshots = SnapshotCalls(stub.namespace, cache, None)  # type: ignore[arg-type]
-        made = [changes.create(create, context(1))] if creates else []
-        return [
-            *made,
-            changes.rename(rename, context(2)),
-            changes.delete(delete, context(3)),
-            snapshots.create(snapshot, context(4)),
-            snapshots.delete(remove, context(5)),
-        ]
+        once = OnceOnly(cache)
+        handlers = file_changes(stub.namespace, once) | snapshot_changes(stub.namespace, once, ServiceSwitch(ME, ""))
+        calls = [("rename", rename), ("delete", delete), ("createSnapshot", snapshot), ("deleteSnapshot", remove)]
+        made = [handlers["create"](create, context(1))] if creates else []
+        return [*made, *(handlers[name](request, context(2 + n)) for n, (name, request) in enumerate(calls))]
 
     with NameNodeStub(config) as stub:
         stub.namespace.snapshots.allow("/")

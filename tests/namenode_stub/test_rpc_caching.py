@@ -13,7 +13,8 @@ import pytest
 
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext
-from namenode_stub.rpc.caching import CachingCalls
+from namenode_stub.rpc.caching import caching_calls
+from namenode_stub.rpc.handlers import OnceOnly
 from namenode_stub.rpc.service_switch import ServiceSwitch
 from tests.namenode_stub.rpc_support import Dfs, logged_since, refused, rpc_config, serving
 
@@ -211,8 +212,9 @@ def test_a_repeated_call_adds_no_second_directive(tmp_path: Path) -> None:
         with serving(config, ME) as (stub, dfs):
             if not pools(dfs).entries:
                 pool(dfs, "add", "p")
-            calls = CachingCalls(stub.namespace, stub.retry_cache, ServiceSwitch(ME, ""))
-            assert [calls.add_directive(request, context).id for _ in range(2)] == [1, 1]
+            calls = caching_calls(stub.namespace, OnceOnly(stub.retry_cache), ServiceSwitch(ME, ""))
+            answers = [calls["addCacheDirective"](request, context) for _ in range(2)]
+            assert answers == [pb.AddCacheDirectiveResponseProto(id=1)] * 2
             assert len(directives(dfs)) == 1
 
 

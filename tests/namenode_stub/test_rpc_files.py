@@ -343,7 +343,7 @@ def test_links_are_told_but_not_followed(dfs: Dfs) -> None:
 def test_the_gate_sends_clients_away_while_the_node_starts_and_stops(pair: Pair) -> None:
     stub, _ = pair
     switch = ServiceSwitch("root", "supergroup")
-    service = CLIENT_PROTOCOL.served_by(Reads(stub.namespace.views, ServerDefaults(), "BP-1").methods())
+    service = CLIENT_PROTOCOL.served_by(Reads(stub.namespace.transactions, ServerDefaults(), "BP-1").methods())
     (served,) = switch.services([CLIENT_PROTOCOL.name])
     request = pb.PathRequestProto(src="/")
     context: Any = None

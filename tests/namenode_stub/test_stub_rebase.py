@@ -29,7 +29,7 @@ def place(image: Path, config: StubConfig) -> None:
 
 def rebaser(stub: NameNodeStub, config: StubConfig) -> Rebaser:
     images = [directory / "current" for directory in config.image_directories]
-    return Rebaser(stub.namespace.transactions, stub.loaded, images, stub.journals, worthwhile=1)
+    return Rebaser(stub.namespace.transactions, images, stub.journals, worthwhile=1)
 
 
 def test_nothing_changes_for_a_client(config: StubConfig, tmp_path: Path) -> None:
@@ -47,20 +47,19 @@ def test_nothing_changes_for_a_client(config: StubConfig, tmp_path: Path) -> Non
 
         client = threading.Thread(target=busy)
         client.start()
-        base, swap = stub.loaded.image.txid, rebaser(stub, config)
+        old, swap = stub.loaded, rebaser(stub, config)
         try:
             assert swap.rebase()
         finally:
             stop.set()
             client.join()
-        assert swap.loaded.image.txid > base
-        assert stub.namespace.transactions.namespace is swap.loaded.namespace
+        assert stub.loaded.image.txid > old.image.txid
+        assert stub.namespace.transactions.namespace is not old.namespace
         write_edits(stub, "after")
         before = stub.namespace.walk()
         assert {status.path for status in before} >= set(made)
         assert not swap.rebase()
         stub.stop()
-        swap.loaded.image.close()
     assert restarted_tree(config) == before
 
 
