@@ -80,7 +80,7 @@ class LiveBrowser:
         self.names = SerialNames(self.namespace.strings)
         self.hadoop3: bool = self.namespace.hadoop3
         self.sums: LiveSums | None = loaded.sums
-        self.erasure_policies: Mapping[int, ErasurePolicy] = loaded.erasure_policies()
+        self.erasure_policies: Mapping[int, ErasurePolicy] = self.namespace.erasure_coding.by_id()
         self.past = PastDiffs(self.index, self.namespace, self.refuse)
 
     def refuse(self, action: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,7 +20,6 @@ from image_format.errors import RecordError
 from image_format.index import ImageIndex
 from image_format.index_arrays import IndexArrays
 from image_format.layout import newer_layout
-from image_format.policies import ErasurePolicy
 from image_format.reader import ImageFile
 from image_format.sub_sections import SubSectionRule
 from image_format.writer import ImageWriter, Sink
@@ -42,15 +41,6 @@ class LoadedImage:
     allocator: ArrayAllocator
     sums: LiveSums | None = None
 
-    def erasure_policies(self) -> Mapping[int, ErasurePolicy]:
-        """Return the erasure coding policies by id."""
-        return {
-            each.id: ErasurePolicy(
-                each.name, each.codec, each.data_units, each.parity_units, each.cell_size, each.options
-            )
-            for each in self.namespace.erasure_coding.policies()
-        }
-
     @property
     def expected_size(self) -> int:
         """Estimated uncompressed size of the next image in bytes, by the average size of inodes in this one."""
@@ -65,7 +55,8 @@ class LoadedImage:
             ImageStorageError: not enough disk space.
         """
         marked = np.union1d(self.namespace.history.lookup.diffs.owners, self.index.history.referred)
-        base = directory_sums(self.image, self.index, self.erasure_policies(), self.allocator, marked=marked)
+        policies = self.namespace.erasure_coding.by_id()
+        base = directory_sums(self.image, self.index, policies, self.allocator, marked=marked)
         return replace(self, sums=LiveSums(base, self.index, self.namespace, marked, self.allocator))
 
     def write(

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from flask import Blueprint
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.core import InfoMetricFamily, Metric
 
 from failover.health import NameNodeHealth
 from hadoop_rpc.ha_protocol import HAState
-from servlets.metrics import families_blueprint, server_families
+from servlets.metrics import MetricFamilies, families_blueprint, server_families
 from servlets.status import ProbeResult
 
-_PREFIX = "hdfs_zkfc"
+_FAMILIES = MetricFamilies("hdfs_zkfc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,47 +81,34 @@ def metrics_blueprint(facts: Callable[[], ControllerFacts]) -> Blueprint:
 
 def controller_families(now: ControllerFacts) -> Iterator[Metric]:
     """Yield the metric families of a controller."""
-    state = now.controller
+    state, gauge, counter = now.controller, _FAMILIES.gauge, _FAMILIES.counter
     labels = {"version": now.version, "nameservice": state["nameservice"], "namenode": state["namenode"]}
-    yield InfoMetricFamily(_PREFIX, "Version of the controller, and its NameNode.", labels)
-    yield _gauge("start_time_seconds", "Start of the process, in seconds since the epoch.", now.started_at)
-    yield _gauge("ready", "1 while an automatic failover is possible.", readiness(now).ok)
-    yield _gauge("takes_part", "1 while the NameNode takes part in the election.", state["takesPart"])
-    yield _gauge("out_seconds", "Seconds until the NameNode returns to the election.", state["outSeconds"])
-    yield _gauge("election_failed", "1 while the election has failed.", bool(state["fatal"]))
-    yield _gauge("has_lock", "1 while the NameNode has the lock.", _has_lock(now.election))
+    yield InfoMetricFamily(_FAMILIES.prefix, "Version of the controller, and its NameNode.", labels)
+    yield gauge("start_time_seconds", "Start of the process, in seconds since the epoch.", now.started_at)
+    yield gauge("ready", "1 while an automatic failover is possible.", readiness(now).ok)
+    yield gauge("takes_part", "1 while the NameNode takes part in the election.", state["takesPart"])
+    yield gauge("out_seconds", "Seconds until the NameNode returns to the election.", state["outSeconds"])
+    yield gauge("election_failed", "1 while the election has failed.", bool(state["fatal"]))
+    yield gauge("has_lock", "1 while the NameNode has the lock.", _has_lock(now.election))
     # until a node owns the lock and uses it
     unsettled = bool(now.election.get("problem"))
     failing = unsettled and state["lastAttempt"] is not None and bool(state["lastAttempt"]["problem"])
-    yield _gauge("activation_failing", "1 while the NameNode has the lock and does not become active.", failing)
+    yield gauge("activation_failing", "1 while the NameNode has the lock and does not become active.", failing)
     unfenced = unsettled and state["lastFencing"] is not None and not state["lastFencing"]["done"]
-    yield _gauge("fencing_failing", "1 while the last active NameNode cannot be fenced.", unfenced)
-    healths, states = ([each.name.lower() for each in kind] for kind in (NameNodeHealth, HAState))
-    yield _states("health", "1 for the health of the NameNode.", healths, state["health"])
-    yield _states("state", "1 for the state that the NameNode reports.", states, state["state"])
-    yield _counts("transitions", "State changes of the NameNode.", "state", now.transitions)
-    yield _counts("fencings", "Attempts to fence another NameNode, by method.", "method", now.fencings)
-    yield from server_families(_PREFIX, now.refused, time.time())
+    yield gauge("fencing_failing", "1 while the last active NameNode cannot be fenced.", unfenced)
+    healths, states = (
+        [((each.name.lower(),), float(each.name.lower() == state[name])) for each in kind]
+        for name, kind in (("health", NameNodeHealth), ("state", HAState))
+    )
+    yield gauge("health", "1 for the health of the NameNode.", healths, ("health",))
+    yield gauge("state", "1 for the state that the NameNode reports.", states, ("state",))
+    transitions, fencings = sorted(now.transitions.items()), sorted(now.fencings.items())
+    yield counter("transitions", "State changes of the NameNode.", transitions, ("state", "result"))
+    text = "Attempts to fence another NameNode, by method."
+    yield counter("fencings", text, fencings, ("method", "result"))
+    yield from server_families(_FAMILIES.prefix, now.refused, time.time())
 
 
 def _has_lock(election: Mapping[str, Any]) -> bool:
     """Return whether the lock is ours, also during a long activation."""
     return election.get("state") == "active" or bool(election.get("doing"))
-
-
-def _gauge(name: str, documentation: str, value: float) -> Metric:
-    return GaugeMetricFamily(f"{_PREFIX}_{name}", documentation, value=float(value))
-
-
-def _states(name: str, documentation: str, all_of_them: list[str], now: str | None) -> Metric:
-    family = GaugeMetricFamily(f"{_PREFIX}_{name}", documentation, labels=(name,))
-    for each in all_of_them:
-        family.add_metric((each,), float(each == now))
-    return family
-
-
-def _counts(name: str, documentation: str, label: str, counts: Mapping[tuple[str, str], int]) -> Metric:
-    family = CounterMetricFamily(f"{_PREFIX}_{name}", documentation, labels=(label, "result"))
-    for (which, result), count in sorted(counts.items()):
-        family.add_metric((which, result), count)
-    return family

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hadoop_common.hdfs_constants import StoragePolicy
-from hadoop_rpc.client_values import ClientAcl, ClientInode, CodingFields
+from hadoop_rpc.client_values import ClientAcl, ClientInode
 from hadoop_rpc.proto import client_namenode_pb2 as pb
+
+if TYPE_CHECKING:
+    from image_format.policies import ErasurePolicy
 
 _UINT64 = (1 << 64) - 1
 # FsPermissionExtension: Hadoop 2 sends these bits, 3.x only the flags
@@ -58,7 +63,7 @@ def inode_message(inode: ClientInode) -> pb.HdfsFileStatusProto:
     return message
 
 
-def erasure_coding_message(policy: CodingFields) -> pb.ErasureCodingPolicyProto:
+def erasure_coding_message(policy: ErasurePolicy) -> pb.ErasureCodingPolicyProto:
     """Return a complete ErasureCodingPolicyProto, although clients know built-in policies by id."""
     schema = pb.ECSchemaProto(codecName=policy.codec, dataUnits=policy.data_units, parityUnits=policy.parity_units)
     for key, value in policy.options:

@@ -5,43 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from hadoop_rpc.proto import client_namenode_pb2 as pb
+
+if TYPE_CHECKING:
+    from image_format.policies import ErasurePolicy
 
 
 class ClientInodeType(Enum):
     DIRECTORY = pb.HdfsFileStatusProto.IS_DIR
     FILE = pb.HdfsFileStatusProto.IS_FILE
     SYMLINK = pb.HdfsFileStatusProto.IS_SYMLINK
-
-
-class CodingFields(Protocol):
-    """An erasure coding policy; `cell_size` in bytes, `state` as in the message."""
-
-    @property
-    def id(self) -> int: ...
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def codec(self) -> str: ...
-
-    @property
-    def data_units(self) -> int: ...
-
-    @property
-    def parity_units(self) -> int: ...
-
-    @property
-    def options(self) -> Sequence[tuple[str, str]]: ...
-
-    @property
-    def cell_size(self) -> int: ...
-
-    @property
-    def state(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +46,7 @@ class ClientInode:
     block_size: int = 0
     children: int = 0
     policy: int = 0
-    coding: CodingFields | None = None
+    coding: ErasurePolicy | None = None
     target: bytes | None = None
     has_acl: bool = False
     encrypted: bool = False

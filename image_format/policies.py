@@ -36,6 +36,9 @@ _Numbers = npt.NDArray[np.int64]
 _MEBI = 1024 * 1024
 
 
+LAST_SYSTEM_ID = 63
+
+
 class ErasurePolicy(NamedTuple):
     """An erasure coding policy; `cell_size` in bytes, `options` are pairs of name and value."""
 
@@ -45,14 +48,21 @@ class ErasurePolicy(NamedTuple):
     parity_units: int
     cell_size: int
     options: tuple[tuple[str, str], ...] = ()
+    id: int = 0
+    state: int = pb.ENABLED
+
+    @property
+    def is_system(self) -> bool:
+        """Whether it is built in."""
+        return self.id <= LAST_SYSTEM_ID
 
 
 BUILT_IN: Final = {
-    1: ErasurePolicy("RS-6-3-1024k", "rs", 6, 3, _MEBI),
-    2: ErasurePolicy("RS-3-2-1024k", "rs", 3, 2, _MEBI),
-    3: ErasurePolicy("RS-LEGACY-6-3-1024k", "rs-legacy", 6, 3, _MEBI),
-    4: ErasurePolicy("XOR-2-1-1024k", "xor", 2, 1, _MEBI),
-    5: ErasurePolicy("RS-10-4-1024k", "rs", 10, 4, _MEBI),
+    1: ErasurePolicy("RS-6-3-1024k", "rs", 6, 3, _MEBI, id=1),
+    2: ErasurePolicy("RS-3-2-1024k", "rs", 3, 2, _MEBI, id=2),
+    3: ErasurePolicy("RS-LEGACY-6-3-1024k", "rs-legacy", 6, 3, _MEBI, id=3),
+    4: ErasurePolicy("XOR-2-1-1024k", "xor", 2, 1, _MEBI, id=4),
+    5: ErasurePolicy("RS-10-4-1024k", "rs", 10, 4, _MEBI, id=5),
 }
 """Policies of SystemErasureCodingPolicies by id; an image has only their ids and states."""
 
@@ -62,11 +72,23 @@ def policies_of(section: pb.ErasureCodingSection) -> dict[int, ErasurePolicy]:
     found = dict(BUILT_IN)
     for policy in section.policies:
         if policy.HasField("schema") and policy.cellSize:
-            schema = policy.schema
-            units = schema.dataUnits, schema.parityUnits
-            options = tuple((option.key, option.value) for option in schema.options)
-            found[policy.id] = ErasurePolicy(policy.name, schema.codecName, *units, policy.cellSize, options)
+            found[policy.id] = described_policy(policy)
     return found
+
+
+def described_policy(policy: pb.ErasureCodingPolicyProto) -> ErasurePolicy:
+    """Return a policy that has a schema."""
+    schema = policy.schema
+    return ErasurePolicy(
+        policy.name,
+        schema.codecName,
+        schema.dataUnits,
+        schema.parityUnits,
+        policy.cellSize,
+        tuple((option.key, option.value) for option in schema.options),
+        policy.id,
+        policy.state,
+    )
 
 
 def raw_bytes(data: _Numbers, policy: ErasurePolicy) -> _Numbers:

@@ -47,7 +47,6 @@ _SUPERGROUP: Final = "supergroup"
 _ZONE: Final = "raw.hdfs.crypto.encryption.zone"
 _ENCRYPTED: Final = "raw.hdfs.crypto.file.encryption.info"
 _NO_ID: Final = -1
-_ENABLED: Final = pb.ErasureCodingPolicyState.ENABLED
 _TYPES: Final = {
     pb.INode.FILE: ClientInodeType.FILE,
     pb.INode.DIRECTORY: ClientInodeType.DIRECTORY,
@@ -89,38 +88,6 @@ def parse_long(text: str) -> int | None:
         return None
     number = int(digits or "0")
     return number if number <= _MAX_LONG else None
-
-
-class CodingPolicy(NamedTuple):
-    """An erasure coding policy with its id (`CodingFields`)."""
-
-    id: int
-    policy: ErasurePolicy
-    state: int = _ENABLED
-
-    @property
-    def name(self) -> str:
-        return self.policy.name
-
-    @property
-    def codec(self) -> str:
-        return self.policy.codec
-
-    @property
-    def data_units(self) -> int:
-        return self.policy.data_units
-
-    @property
-    def parity_units(self) -> int:
-        return self.policy.parity_units
-
-    @property
-    def cell_size(self) -> int:
-        return self.policy.cell_size
-
-    @property
-    def options(self) -> tuple[tuple[str, str], ...]:
-        return self.policy.options
 
 
 class XAttrView(NamedTuple):
@@ -273,10 +240,10 @@ class NamespaceReads:
             hadoop3=self._browser.hadoop3,
         )
 
-    def coding(self, place: LocatedInode) -> CodingPolicy | None:
-        """Return the erasure coding policy of an inode; the policy `replication` counts as none."""
-        policies = self._browser.erasure_policies
-        return next((CodingPolicy(*each) for each in policies.items() if each[1].name == place.coding), None)
+    def coding(self, place: LocatedInode) -> ErasurePolicy | None:
+        """Return the erasure coding policy of an inode, without its state; `replication` counts as none."""
+        found = (each for each in self._browser.erasure_policies.values() if each.name == place.coding)
+        return next((each._replace(state=pb.ENABLED) for each in found), None)
 
     def _owner(self, inode: pb.INode) -> Owner:
         return self._browser.names.owner(

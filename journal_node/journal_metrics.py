@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Iterator
 
 from flask import Blueprint
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.core import InfoMetricFamily, Metric
 
 from journal_node.journal_facts import HostedJournalFacts, JournalNodeFacts
-from servlets.metrics import families_blueprint, server_families
+from servlets.metrics import MetricFamilies, families_blueprint, server_families
 
-_PREFIX = "hdfs_journalnode"
+_FAMILIES = MetricFamilies("hdfs_journalnode")
 
 _GAUGES: tuple[tuple[str, str, Callable[[HostedJournalFacts], float | None]], ...] = (
     ("journal_formatted", "1 for a journal that is formatted.", lambda each: float(each.info is not None)),
@@ -46,49 +46,24 @@ def journal_metrics_blueprint(facts: Callable[[], JournalNodeFacts]) -> Blueprin
 
 def journal_node_families(now: JournalNodeFacts) -> Iterator[Metric]:
     """Yield the metric families of a JournalNode, with a label for the journal."""
-    yield InfoMetricFamily(_PREFIX, "Version of the JournalNode.", {"version": now.version})
-    yield GaugeMetricFamily(
-        f"{_PREFIX}_start_time_seconds", "Start of the process, in seconds since the epoch.", value=now.started_at
-    )
+    yield InfoMetricFamily(_FAMILIES.prefix, "Version of the JournalNode.", {"version": now.version})
+    text = "Start of the process, in seconds since the epoch."
+    yield _FAMILIES.gauge("start_time_seconds", text, now.started_at)
     for name, documentation, value in _GAUGES:
-        yield _family(GaugeMetricFamily, name, documentation, value, now)
+        samples = [((each.journal_id,), value(each)) for each in now.journals]
+        yield _FAMILIES.gauge(name, documentation, samples, ("journal",))
     for name, documentation, count in _COUNTERS:
-        yield _family(CounterMetricFamily, name, documentation, count, now)
-    yield _failing(now)
-    yield _sync_times(now)
-    yield from server_families(_PREFIX, now.refused, time.time())
-
-
-def _sync_times(now: JournalNodeFacts) -> Metric:
-    family = GaugeMetricFamily(
-        f"{_PREFIX}_sync_quantile_seconds",
-        "Duration of a sync in the last minute, by the share of syncs that were faster.",
-        labels=("journal", "quantile"),
-    )
-    for journal in now.journals:
-        for part, seconds in journal.syncs[60].seconds.items():
-            family.add_metric((journal.journal_id, f"{part / 100:g}"), seconds)
-    return family
-
-
-def _failing(now: JournalNodeFacts) -> Metric:
+        counts = [((each.journal_id,), count(each)) for each in now.journals]
+        yield _FAMILIES.counter(name, documentation, counts, ("journal",))
+    names = sorted({*now.failing, *(each.journal_id for each in now.journals)})
     text = "1 for a journal that is not served, or whose folder failed."
-    family = GaugeMetricFamily(f"{_PREFIX}_journal_failing", text, labels=("journal",))
-    for name in sorted({*now.failing, *(journal.journal_id for journal in now.journals)}):
-        family.add_metric((name,), float(name in now.failing))
-    return family
-
-
-def _family(
-    kind: type[GaugeMetricFamily] | type[CounterMetricFamily],
-    name: str,
-    documentation: str,
-    value: Callable[[HostedJournalFacts], float | None],
-    now: JournalNodeFacts,
-) -> Metric:
-    family = kind(f"{_PREFIX}_{name}", documentation, labels=("journal",))
-    for journal in now.journals:
-        sample = value(journal)
-        if sample is not None:
-            family.add_metric((journal.journal_id,), sample)
-    return family
+    failing = [((name,), float(name in now.failing)) for name in names]
+    yield _FAMILIES.gauge("journal_failing", text, failing, ("journal",))
+    text = "Duration of a sync in the last minute, by the share of syncs that were faster."
+    times = [
+        ((journal.journal_id, f"{part / 100:g}"), seconds)
+        for journal in now.journals
+        for part, seconds in journal.syncs[60].seconds.items()
+    ]
+    yield _FAMILIES.gauge("sync_quantile_seconds", text, times, ("journal", "quantile"))
+    yield from server_families(_FAMILIES.prefix, now.refused, time.time())

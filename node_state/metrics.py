@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flask import Blueprint
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.core import InfoMetricFamily, Metric
 
 from hadoop_common.transfer import TransferCounter
 from node_state.alarm_kinds import ALARM_KINDS, OTHER
@@ -28,14 +28,13 @@ from node_state.state import (
     StorageSpace,
     TargetState,
 )
-from servlets.metrics import families_blueprint, server_families
+from servlets.metrics import MetricFamilies, families_blueprint, server_families
 
-_PREFIX = "hdfs_checkpointer"
+_FAMILIES = MetricFamilies("hdfs_checkpointer")
+_gauge, _counter = _FAMILIES.gauge, _FAMILIES.counter
 # results of an offer, each with its own series, so that alerts need no text comparison
 _RESULTS = ("SUCCESS", "OLD_TRANSACTION_ID_FAILURE", "NOT_ACTIVE_NAMENODE_FAILURE", "failed", "standby", "never")
 _PHASES = ("idle", "load", "replay", "save", "upload")
-
-_Samples = Iterable[tuple[tuple[str, ...], float | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +61,12 @@ def checkpointer_families(now: MetricsSnapshot) -> Iterator[Metric]:
     """Convert a snapshot to metric families; an unknown value has HELP and TYPE, but no sample."""
     state = now.state
     yield InfoMetricFamily(
-        _PREFIX, "Version and role of the checkpointer.", {"version": now.version, "role": state.role}
+        _FAMILIES.prefix, "Version and role of the checkpointer.", {"version": now.version, "role": state.role}
     )
-    yield _gauge("up", "1 while the checkpointer answers.", [((), 1.0)])
+    yield _gauge("up", "1 while the checkpointer answers.", 1.0)
     unreadable = float(state.error is not None)
-    yield _gauge("unreadable", "1 while storage or journal cannot be read, 0 while both can.", [((), unreadable)])
-    yield _gauge("alarms", "Conditions that need an operator now; /status lists them.", [((), len(state.alarms))])
+    yield _gauge("unreadable", "1 while storage or journal cannot be read, 0 while both can.", unreadable)
+    yield _gauge("alarms", "Conditions that need an operator now; /status lists them.", len(state.alarms))
     raised = [state.alarm_kinds.get(each, OTHER) for each in state.alarms]
     kinds = dict.fromkeys((*ALARM_KINDS, *raised))
     yield _gauge(
@@ -79,7 +78,7 @@ def checkpointer_families(now: MetricsSnapshot) -> Iterator[Metric]:
     acknowledged = [((k,), float(0 < raised.count(k) == known.count(k))) for k in kinds]
     text = "1 for a kind of alarm of which an operator acknowledged every present alarm."
     yield _gauge("alarm_acknowledged", text, acknowledged, ("kind",))
-    yield _gauge("start_time_seconds", "Start of the process, in seconds since the epoch.", [((), now.started_at)])
+    yield _gauge("start_time_seconds", "Start of the process, in seconds since the epoch.", now.started_at)
     for part in (state, state.record, state.details):
         yield from _declared(type(part), [((), part)])
     yield from _phases(state)
@@ -97,23 +96,23 @@ def checkpointer_families(now: MetricsSnapshot) -> Iterator[Metric]:
     yield _gauge(
         "archive_up",
         "1 while the archive is filled, 0 while that fails.",
-        [((), None if state.archive is None else float(not state.archive.error))],
+        None if state.archive is None else float(not state.archive.error),
     )
     yield from _declared(ArchiveState, [] if state.archive is None else [((), state.archive)])
     yield _gauge(
         "lake_up",
         "1 while the last append to the lake succeeded, 0 after one that failed.",
-        [((), None if state.lake is None else float(not state.lake.error))],
+        None if state.lake is None else float(not state.lake.error),
     )
     yield from _declared(LakeState, [((), state.lake or LakeState())])
     yield from _declared(ReportState, [] if state.report is None else [((), state.report)])
     if state.leader is not None:
         leads = float(state.leader.claim == "leading")
-        yield _gauge("leading", "1 while this daemon is the leader of several for its cluster.", [((), leads)])
+        yield _gauge("leading", "1 while this daemon is the leader of several for its cluster.", leads)
         yield from _declared(LeaderState, [((), state.leader)])
     if state.shadow is not None:
         yield from _declared(ShadowState, [((), state.shadow)])
-    yield from server_families(_PREFIX, now.refused, now.now)
+    yield from server_families(_FAMILIES.prefix, now.refused, now.now)
 
 
 def _declared(
@@ -171,18 +170,3 @@ def _targets(targets: Iterable[TargetState], now: float) -> Iterator[Metric]:
         ("target",),
     )
     yield from _declared(TargetState, [((address,), each) for address, each in by_address], ("target",))
-
-
-def _gauge(name: str, documentation: str, samples: _Samples, labels: tuple[str, ...] = ()) -> Metric:
-    return _filled(GaugeMetricFamily(f"{_PREFIX}_{name}", documentation, labels=labels), samples)
-
-
-def _counter(name: str, documentation: str, samples: _Samples, labels: tuple[str, ...] = ()) -> Metric:
-    return _filled(CounterMetricFamily(f"{_PREFIX}_{name}", documentation, labels=labels), samples)
-
-
-def _filled(family: GaugeMetricFamily | CounterMetricFamily, samples: _Samples) -> Metric:
-    for values, value in samples:
-        if value is not None:
-            family.add_metric(values, value)
-    return family

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from flask import Blueprint, Response, request
 from prometheus_client import CollectorRegistry
@@ -10,9 +11,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from hadoop_common.tls.process import HANDSHAKES, store_states
+from hadoop_common.tls.process import HANDSHAKES, TlsStoreState, store_states
 from hadoop_rpc.kerberos import ticket_end
 from hadoop_rpc.server_counts import LOGINS
+
+Samples = Iterable[tuple[tuple[str, ...], float | None]]
 
 
 class _ScrapeCollector(Collector):
@@ -41,66 +44,75 @@ def families_blueprint(families: Callable[[], Iterable[Metric]]) -> Blueprint:
     return blueprint
 
 
-def server_families(prefix: str, refused: Mapping[str, int], now: float) -> Iterator[Metric]:
-    """Return the metrics that all servers share; `refused` counts refusals by reason."""
-    yield _refused_family(prefix, refused)
-    yield from _tls_families(prefix, now)
-    yield from _login_families(prefix)
+@dataclass(frozen=True, slots=True)
+class MetricFamilies:
+    """Maker of metric families. An unknown value has HELP and TYPE, but no sample.
+
+    Attributes:
+        prefix: of all names.
+    """
+
+    prefix: str
+
+    def gauge(
+        self, name: str, documentation: str, samples: Samples | float | None, labels: Sequence[str] = ()
+    ) -> Metric:
+        """Return a family with a sample for each tuple of label values, or one value without labels."""
+        return _filled(GaugeMetricFamily(f"{self.prefix}_{name}", documentation, labels=labels), samples)
+
+    def counter(self, name: str, documentation: str, samples: Samples, labels: Sequence[str] = ()) -> Metric:
+        return _filled(CounterMetricFamily(f"{self.prefix}_{name}", documentation, labels=labels), samples)
 
 
-def _tls_families(prefix: str, now: float) -> Iterator[Metric]:
-    """Return the metrics of this process's TLS; `now` is in seconds since the epoch."""
-
-    def gauge(name: str, documentation: str, values: Mapping[str, float | None]) -> Metric:
-        family = GaugeMetricFamily(f"{prefix}_tls_{name}", documentation, labels=("side",))
-        for side, value in values.items():
-            if value is not None:
-                family.add_metric((side,), value)
-        return family
-
-    found = {each.side: each for each in store_states()}
-    own = {side: None if each.own_end is None else each.own_end - now for side, each in found.items()}
-    anchors = {side: None if each.anchors_end is None else each.anchors_end - now for side, each in found.items()}
-    yield gauge("certificate_end_seconds", "Seconds until our own certificate expires.", own)
-    yield gauge("trust_end_seconds", "Seconds until the first trusted certificate expires.", anchors)
-    refused = {side: float(bool(each.fault)) for side, each in found.items()}
-    yield gauge("files_refused", "1 while changed files cannot be used and the previous ones stay active.", refused)
-    handshakes = CounterMetricFamily(
-        f"{prefix}_tls_handshakes", "Handshakes by side and result.", labels=("side", "result")
-    )
-    for (side, result), count in sorted(HANDSHAKES.counts().items()):
-        handshakes.add_metric((side, result), count)
-    yield handshakes
-
-
-def _refused_family(prefix: str, refused: Mapping[str, int]) -> Metric:
-    family = CounterMetricFamily(
-        f"{prefix}_refused", "Connections and requests that were refused or ended, by reason.", labels=("reason",)
-    )
-    for reason, count in sorted(refused.items()):
-        family.add_metric((reason,), count)
+def _filled(family: GaugeMetricFamily | CounterMetricFamily, samples: Samples | float | None) -> Metric:
+    for values, value in samples if isinstance(samples, Iterable) else [((), samples)]:
+        if value is not None:
+            family.add_metric(values, float(value))
     return family
 
 
-def _login_families(prefix: str) -> Iterator[Metric]:
+def server_families(prefix: str, refused: Mapping[str, int], now: float) -> Iterator[Metric]:
+    """Return the metrics that all servers share.
+
+    Args:
+        refused: counts of refusals by reason.
+        now: seconds since the epoch.
+    """
+    families = MetricFamilies(prefix)
+    text = "Connections and requests that were refused or ended, by reason."
+    by_reason = [((reason,), count) for reason, count in sorted(refused.items())]
+    yield families.counter("refused", text, by_reason, ("reason",))
+    yield from _tls_families(families, now)
+    yield from _login_families(families)
+
+
+def _tls_families(families: MetricFamilies, now: float) -> Iterator[Metric]:
+    """Return the metrics of this process's TLS."""
+    states = {each.side: each for each in store_states()}
+
+    def gauge(name: str, documentation: str, value: Callable[[TlsStoreState], float | None]) -> Metric:
+        samples = [((side,), value(each)) for side, each in states.items()]
+        return families.gauge(f"tls_{name}", documentation, samples, ("side",))
+
+    def until(end: float | None) -> float | None:
+        return None if end is None else end - now
+
+    yield gauge("certificate_end_seconds", "Seconds until our own certificate expires.", lambda at: until(at.own_end))
+    text = "Seconds until the first trusted certificate expires."
+    yield gauge("trust_end_seconds", text, lambda at: until(at.anchors_end))
+    text = "1 while changed files cannot be used and the previous ones stay active."
+    yield gauge("files_refused", text, lambda at: float(bool(at.fault)))
+    handshakes = sorted(HANDSHAKES.counts().items())
+    yield families.counter("tls_handshakes", "Handshakes by side and result.", handshakes, ("side", "result"))
+
+
+def _login_families(families: MetricFamilies) -> Iterator[Metric]:
     """Return Kerberos logins at the process's servers, and the end of its own ticket; no samples without Kerberos."""
     logins = LOGINS.now()
-    tried = CounterMetricFamily(
-        f"{prefix}_logins", "Logins by Kerberos at our servers, by server and result.", labels=("server", "result")
-    )
-    for names, count in sorted(logins.results.items()):
-        tried.add_metric(names, count)
-    yield tried
-    connections = GaugeMetricFamily(
-        f"{prefix}_rpc_connections", "RPC connections with a Kerberos login, by protection.", labels=("protection",)
-    )
-    for protection, count in sorted(logins.connections.items()):
-        connections.add_metric((protection,), count)
-    yield connections
-    ends = GaugeMetricFamily(
-        f"{prefix}_ticket_end_timestamp_seconds",
-        "End of the latest used ticket, in seconds since the epoch; it is replaced at half of its lifetime.",
-    )
-    if (end := ticket_end()) is not None:
-        ends.add_metric((), end)
-    yield ends
+    text = "Logins by Kerberos at our servers, by server and result."
+    yield families.counter("logins", text, sorted(logins.results.items()), ("server", "result"))
+    connections = [((protection,), count) for protection, count in sorted(logins.connections.items())]
+    text = "RPC connections with a Kerberos login, by protection."
+    yield families.gauge("rpc_connections", text, connections, ("protection",))
+    text = "End of the latest used ticket, in seconds since the epoch; it is replaced at half of its lifetime."
+    yield families.gauge("ticket_end_timestamp_seconds", text, ticket_end())

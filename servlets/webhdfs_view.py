@@ -12,6 +12,7 @@ from flask import request
 
 from hadoop_common.hdfs_constants import DEFAULT_POLICY
 from hadoop_rpc.client_values import ClientAcl, ClientInode
+from image_format.policies import ErasurePolicy
 from image_tools.dump.values import acl_entry_text, java_text
 from image_tools.namespace_browser import LocatedInode, NamespaceBrowser, SnapshotFolder
 from image_tools.namespace_reads import (
@@ -22,7 +23,6 @@ from image_tools.namespace_reads import (
     RESERVED,
     SNAPSHOT_FOLDER,
     SNAPSHOT_FOLDER_ACL,
-    CodingPolicy,
     InodePage,
     NamespaceReads,
     Quotas,
@@ -240,14 +240,14 @@ def _status(inode: ClientInode) -> JsonObject:
         status["aclBit"] = True
     if inode.encrypted:
         status["encBit"] = True
-    if isinstance(inode.coding, CodingPolicy):
+    if inode.coding is not None:
         status |= _coding(inode.coding)
     if inode.snapshottable:
         status["snapshotEnabled"] = True
     return status
 
 
-def _coding(policy: CodingPolicy) -> JsonObject:
+def _coding(policy: ErasurePolicy) -> JsonObject:
     described = {
         "cellSize": policy.cell_size,
         "codecName": policy.codec,

@@ -34,5 +34,5 @@ def full_block(namespace: Namespace, row: int) -> int:
     """Return the capacity in bytes of a block, or block group if erasure coded, of the file in `row`."""
     table = namespace.table
     coded = int(table.ec_policy[row])
-    policy = namespace.erasure_coding.by_id(coded) if coded >= 0 else None
+    policy = namespace.erasure_coding.by_id().get(coded)
     return int(table.block_size[row]) * (1 if policy is None else policy.data_units)

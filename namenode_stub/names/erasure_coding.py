@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import struct
 
-from engine.namespace.erasure_coding import ErasureCodingPolicy, policy_name
+from engine.namespace.erasure_coding import is_same_policy
 from image_format.permission import XAttrNamespace
+from image_format.policies import ErasurePolicy
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.values import own_policies
 from journal import ops
@@ -22,7 +23,7 @@ _MAX_CELL_SIZE = 4 << 20  # dfs.namenode.ec.policies.max.cellsize
 _CELL_UNIT = 1024
 _LAST_ID = 127
 _XATTR = "hdfs.erasurecoding.policy"
-REPLICATION = ErasureCodingPolicy(0, "replication", "replication", 1, 2, (), 1 << 20, pb.ENABLED)
+REPLICATION = ErasurePolicy("replication", "replication", 1, 2, 1 << 20)
 """The policy of a directory whose files are replicated whatever applies above it."""
 
 
@@ -39,24 +40,24 @@ class ErasureCoding(NamespaceOperations):
 
     # ---- queries -----------------------------------------------------------------------------------------------------
 
-    def all(self) -> list[ErasureCodingPolicy]:
+    def all(self) -> list[ErasurePolicy]:
         """Return all policies by name, including removed ones, each with its state for clients."""
         with self._transactions.view():
             return sorted(self._policies(), key=lambda policy: policy.name)
 
-    def _policies(self) -> list[ErasureCodingPolicy]:
+    def _policies(self) -> list[ErasurePolicy]:
         return [
             policy._replace(state=pb.ENABLED) if policy.name == DEFAULT_POLICY and self._default_enabled else policy
             for policy in self._namespace.erasure_coding.policies()
         ]
 
-    def _existing(self, name: str) -> ErasureCodingPolicy:
+    def _existing(self, name: str) -> ErasurePolicy:
         found = next((policy for policy in self._policies() if policy.name == name), None)
         if found is None:
             raise IllegalArgumentError(f"The policy name {name} does not exist")
         return found
 
-    def enabled(self, name: str) -> ErasureCodingPolicy:
+    def enabled(self, name: str) -> ErasurePolicy:
         """Return the policy with a name; raises IllegalArgumentError unless it is enabled. The caller holds the
         lock.
         """
@@ -83,7 +84,7 @@ class ErasureCoding(NamespaceOperations):
 
     # ---- policies ------------------------------------------------------------------------------------------------
 
-    def add(self, wanted: ErasureCodingPolicy, caller: ClientCall = LOCAL_CALL) -> ErasureCodingPolicy:
+    def add(self, wanted: ErasurePolicy, caller: ClientCall = LOCAL_CALL) -> ErasurePolicy:
         """Add a disabled policy; return an existing one with this name or schema instead.
 
         Raises:
@@ -101,7 +102,7 @@ class ErasureCoding(NamespaceOperations):
             if wanted.cell_size < 1 or wanted.cell_size % _CELL_UNIT:
                 raise IllegalArgumentError(f"cellSize must be positive and {_CELL_UNIT} aligned")
             held = self._policies()
-            known = next((policy for policy in held if _same(policy, wanted)), None)
+            known = next((policy for policy in held if is_same_policy(policy, wanted)), None)
             if known is None and max(policy.id for policy in held) >= _LAST_ID:
                 raise IllegalArgumentError(f"no more erasure coding policies can be added: ids end at {_LAST_ID}")
             # Hadoop logs the operation in both cases
@@ -115,7 +116,7 @@ class ErasureCoding(NamespaceOperations):
                 ),
                 caller,
             )
-            return known or next(policy for policy in self._policies() if _same(policy, wanted))
+            return known or next(policy for policy in self._policies() if is_same_policy(policy, wanted))
 
     def remove(self, name: str, caller: ClientCall = LOCAL_CALL) -> None:
         """Remove a user-defined policy."""
@@ -169,12 +170,3 @@ def _erasure_coding_xattr(name: str) -> XAttr:
     """Return the attribute that stores a directory's policy (WritableUtils.writeString)."""
     text = name.encode()
     return XAttr(XAttrNamespace.SYSTEM, _XATTR, struct.pack(">i", len(text)) + text)
-
-
-def _same(held: ErasureCodingPolicy, wanted: ErasureCodingPolicy) -> bool:
-    name = policy_name(wanted.codec, wanted.data_units, wanted.parity_units, wanted.cell_size)
-    schemas = [
-        (each.codec, each.data_units, each.parity_units, sorted(each.options), each.cell_size)
-        for each in (held, wanted)
-    ]
-    return held.name == name or schemas[0] == schemas[1]

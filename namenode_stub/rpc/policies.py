@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from engine.namespace.erasure_coding import ErasureCodingPolicy, policy_name
+from engine.namespace.erasure_coding import policy_name
 from hadoop_rpc.client_messages import erasure_coding_message
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext, Handler
+from image_format.policies import ErasurePolicy
 from image_format.proto import fsimage_pb2
 from namenode_stub.active_namespace import ActiveNamespace
 from namenode_stub.names.caller import ClientCall
@@ -91,23 +92,17 @@ class ErasureCodingCalls:
         return _AddedPolicies(responses=map(_added, found)).SerializeToString()
 
     def _add(self, policy: pb.ErasureCodingPolicyProto, caller: ClientCall) -> pb.AddErasureCodingPolicyResponseProto:
-        wanted = ErasureCodingPolicy(
-            id=policy.id,
-            name=policy.name,
-            codec=policy.schema.codecName,
-            data_units=policy.schema.dataUnits,
-            parity_units=policy.schema.parityUnits,
-            options=tuple((option.key, option.value) for option in policy.schema.options),
-            cell_size=policy.cellSize,
-            state=fsimage_pb2.DISABLED,
-        )
+        schema = policy.schema
+        options = tuple((option.key, option.value) for option in schema.options)
+        units = schema.dataUnits, schema.parityUnits
+        wanted = ErasurePolicy(policy.name, schema.codecName, *units, policy.cellSize, options)
         try:
             return _added(self._coding.add(wanted, caller))
         except IllegalArgumentError as error:
             return pb.AddErasureCodingPolicyResponseProto(policy=policy, succeed=False, errorMsg=error.message)
 
 
-def _added(policy: ErasureCodingPolicy) -> pb.AddErasureCodingPolicyResponseProto:
+def _added(policy: ErasurePolicy) -> pb.AddErasureCodingPolicyResponseProto:
     return pb.AddErasureCodingPolicyResponseProto(policy=erasure_coding_message(policy), succeed=True)
 
 

@@ -57,8 +57,8 @@ def test_policies_that_the_image_describes_join_the_built_in_ones() -> None:
     own = section.policies.add(id=64, name="XOR-2-1-64k", cellSize=65536)
     own.schema.codecName, own.schema.dataUnits, own.schema.parityUnits = "xor", 2, 1
     found = policies_of(section)
-    assert found[64] == ErasurePolicy("XOR-2-1-64k", "xor", 2, 1, 65536)
-    assert found[1] == ErasurePolicy("RS-6-3-1024k", "rs", 6, 3, 1 << 20)
+    assert found[64] == ErasurePolicy("XOR-2-1-64k", "xor", 2, 1, 65536, id=64)
+    assert found[1] == ErasurePolicy("RS-6-3-1024k", "rs", 6, 3, 1 << 20, id=1)
 
 
 def test_a_policy_that_nobody_describes_has_its_number_for_a_name_and_no_size() -> None:
