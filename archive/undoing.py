@@ -25,46 +25,16 @@ from engine.errors import NamespaceError
 from engine.namespace.namespace import Namespace
 from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import DIRECTORY
+from journal.dependents import ATTRIBUTE_OPS
 from journal.op_times import clean_path, covers, op_paths
 from journal.operation import EditOp
-from journal.ops import (
-    AddOp,
-    DeleteOp,
-    MkdirOp,
-    RemoveXAttrOp,
-    RenameOldOp,
-    RenameOp,
-    SetAclOp,
-    SetOwnerOp,
-    SetPermissionsOp,
-    SetQuotaByStorageTypeOp,
-    SetQuotaOp,
-    SetReplicationOp,
-    SetStoragePolicyOp,
-    SetXAttrOp,
-    SymlinkOp,
-    TimesOp,
-)
+from journal.ops import AddOp, DeleteOp, MkdirOp, RenameOldOp, RenameOp, SymlinkOp
 from journal.skipping import neutral_op
 
 _PATH_FIELDS = ("path", "src", "dst", "trg", "snapshot_root")
 _CREATIONS = (AddOp, MkdirOp, SymlinkOp)
 _RENAMES = (RenameOldOp, RenameOp)
-_CAN_BE_LEFT_OUT = (
-    *_CREATIONS,
-    *_RENAMES,
-    DeleteOp,
-    RemoveXAttrOp,
-    SetAclOp,
-    SetOwnerOp,
-    SetPermissionsOp,
-    SetQuotaByStorageTypeOp,
-    SetQuotaOp,
-    SetReplicationOp,
-    SetStoragePolicyOp,
-    SetXAttrOp,
-    TimesOp,
-)
+_CAN_BE_LEFT_OUT = (*_CREATIONS, *_RENAMES, DeleteOp, *ATTRIBUTE_OPS)
 _MISSING = "does not exist without an operation that was left out"
 
 

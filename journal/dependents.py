@@ -23,7 +23,7 @@ from journal.ops import (
 from journal.values import Block
 
 # Their changes do not affect paths below.
-_ATTRIBUTES = (
+ATTRIBUTE_OPS = (
     RemoveXAttrOp,
     SetAclOp,
     SetOwnerOp,
@@ -73,7 +73,7 @@ class _Scope:
         self._things: set[tuple[str, object]] = set()
 
     def add(self, op: EditOp) -> None:
-        below = not isinstance(op, _ATTRIBUTES)
+        below = not isinstance(op, ATTRIBUTE_OPS)
         for path in _paths(op):
             self._paths[path] = self._paths.get(path, False) or (below and path != _ROOT)
         self._things.update(_things(op))

@@ -8,15 +8,14 @@ import time
 import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from pathlib import Path
 
+from checkpointer.storage.formatting import write_seen_txid, write_version
 from engine.saver import save_image
-from hadoop_common.durable import write_atomically
 from hadoop_common.errors import StorageError
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
-from hadoop_common.names import SEEN_TXID, VERSION
-from hadoop_common.storage_info import StorageInfo, format_version
+from hadoop_common.names import VERSION
+from hadoop_common.storage_info import StorageInfo
 from hadoop_common.storage_lock import StorageLock
 from image_format.layout import LayoutVersion, supports
 from image_format.permission import pack_permission
@@ -152,5 +151,5 @@ def _format_directories(
 
     save_image([directory / "current" for directory in image_directories], 0, write)
     for directory in everywhere:
-        write_atomically(directory / "current" / SEEN_TXID, b"0\n")
-        write_atomically(directory / "current" / VERSION, format_version(info, datetime.now(UTC)))
+        write_seen_txid(directory, 0)
+        write_version(directory, info)

@@ -53,7 +53,6 @@ def manifest(segments: Iterable[EditLogSegment], since: int) -> list[tuple[int, 
     return run
 
 
-_LOG = logging.getLogger(__name__)
 _TOO_RECENT_SHARE = 0.75
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
+from typing import Any
 
+from checkpointer.roles.common import CancellableObserver
 from checkpointer.roles.standby.edit_source import EditSource
 from checkpointer.roles.standby.log_roller import LagWatch, LogRoller
 from checkpointer.roles.standby.namenodes import NameNodes
@@ -14,7 +16,7 @@ from checkpointer.storage.rollback_images import promote_rollback_images
 from checkpointer.storage.usable_images import latest_image
 from engine.errors import CheckpointCancelledError
 from engine.loaded_image import LoadedImage
-from engine.observer import Observer, SilentObserver
+from engine.observer import SilentObserver
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import error_text
@@ -58,7 +60,7 @@ class StandbyNamespace:
         # held by the thread that applies edits
         self._working = threading.Lock()
         self._stopping = threading.Event()
-        self._observer = _StoppingObserver(self._stopping)
+        self._observer = CancellableObserver(self._stopping.is_set)
         self._thread = threading.Thread(target=self._run, name="edit-log-tailer", daemon=True)
         self.fault = ""
 
@@ -209,23 +211,5 @@ class _CallRecordingNamespace(WarmNamespace):
         super().__init__()
         self._calls = calls
 
-    def apply(
-        self,
-        ops: Iterable[EditOp],
-        *,
-        expected: int | None = None,
-        observer: Observer | None = None,
-        watch: Callable[[EditOp], bool] | None = None,
-        read: Callable[[int], Iterator[EditOp]] | None = None,
-    ) -> int:
-        return super().apply(self._calls.watch(ops), expected=expected, observer=observer, watch=watch, read=read)
-
-
-class _StoppingObserver(SilentObserver):
-    """An observer that ends a catch-up when the tailer is stopped."""
-
-    def __init__(self, stopping: threading.Event) -> None:
-        self._stopping = stopping
-
-    def cancelled(self) -> bool:
-        return self._stopping.is_set()
+    def apply(self, ops: Iterable[EditOp], **options: Any) -> int:
+        return super().apply(self._calls.watch(ops), **options)

@@ -6,11 +6,9 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from checkpointer.storage.formatting import clean_leftovers
+from checkpointer.storage import formatting
 from checkpointer.storage.inspector import agree_on_version, inspect
-from hadoop_common.durable import write_atomically
 from hadoop_common.errors import StorageError
-from hadoop_common.names import SEEN_TXID
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.storage_lock import StorageLock
 
@@ -60,7 +58,7 @@ def check_storage(directories: Sequence[Path]) -> StorageInfo:
         if each.version is None:
             raise StorageError(f"{each.root} is not formatted, it has no current/VERSION", hint=_FORMAT_HINT)
     for each in found:
-        for path in clean_leftovers(each.current):
+        for path in formatting.clean_leftovers(each.current):
             _LOG.info("removed a leftover of an earlier run: %s", path)
     return agree_on_version(found)
 
@@ -72,6 +70,6 @@ def write_seen_txid(directories: Sequence[Path], txid: int) -> None:
     """
     for directory in directories:
         try:
-            write_atomically(directory / "current" / SEEN_TXID, f"{txid}\n".encode())
+            formatting.write_seen_txid(directory, txid)
         except OSError as error:
             _LOG.error("seen_txid of %s cannot be updated: %s", directory, error)

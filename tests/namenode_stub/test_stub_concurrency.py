@@ -131,7 +131,7 @@ def test_seen_txid_is_told_after_its_transaction_is_durable(tmp_path: Path, monk
         durable.append(ended or opened.stat().st_size > 8)
         path.write_bytes(data)
 
-    monkeypatch.setattr("namenode_stub.storage.write_atomically", write)
+    monkeypatch.setattr("checkpointer.storage.formatting.write_atomically", write)
     with NameNodeStub(config) as stub:
         first = stub.roll()
         assert (tmp_path / "name/current/seen_txid").read_text() == f"{first}\n"

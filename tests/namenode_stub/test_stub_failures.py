@@ -194,7 +194,7 @@ def test_a_kill_between_roll_and_seen_txid_is_harmless(tmp_path: Path, monkeypat
             raise OSError(5, "Input/output error")
 
         with monkeypatch.context() as patched:
-            patched.setattr("namenode_stub.storage.write_atomically", broken)
+            patched.setattr("checkpointer.storage.formatting.write_atomically", broken)
             stub.roll()
         stub.namespace.mkdirs("/b")
         before = stub.namespace.walk()

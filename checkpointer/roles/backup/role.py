@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -29,7 +29,8 @@ from checkpointer.roles.backup.receiver import JournalReceiver
 from checkpointer.roles.backup.states import BackupState
 from checkpointer.roles.backup.stream_upkeep import StreamUpkeep, UpkeepPace
 from checkpointer.roles.common import read_operations
-from checkpointer.roles.role import IN_USE, Job, Progress, Upload, UploadTarget
+from checkpointer.roles.role import Job, Progress, Upload
+from checkpointer.roles.stored_role import StoredRole
 from checkpointer.roles.uploader import Uploader, UploadPolicy
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.disk_space import require_space
@@ -41,7 +42,6 @@ from hadoop_common.access import AccessRules, Right
 from hadoop_common.back_off import BackOff
 from hadoop_common.errors import HdfsError
 from hadoop_common.port_limits import Refusals
-from hadoop_common.storage_info import StorageInfo
 from hadoop_common.transfer import Throttle, TransferCounter
 from hadoop_rpc.journal_protocol import journal_service
 from hadoop_rpc.namenode_protocol import NamenodeRole
@@ -79,7 +79,7 @@ class BackupDetails(RoleDetails):
     lost_past: LostPast | None
 
 
-class BackupRole:
+class BackupRole(StoredRole):
     """A node that is subordinate to one NameNode (`CheckpointRole`).
 
     Args:
@@ -279,36 +279,11 @@ class BackupRole:
 
     # ---- observation ---------------------------------------------------------------------------------------
 
-    def storage_info(self) -> StorageInfo:
-        return self._storage.storage_info()
-
-    def image_folders(self) -> list[Path]:
-        return self._storage.current_folders()
-
-    def latest_image(self) -> Path:
-        return self._storage.latest_image().path
-
-    def confirm_image(self) -> Path:
-        image = self._storage.latest_image()
-        self._confirm(image.path, image.txid)
-        return image.path
-
     def segments(self) -> list[EditLogSegment]:
         return local_segments(self.image_folders())
 
-    @property
-    def targets(self) -> Sequence[UploadTarget]:
-        return self._uploader.targets
-
-    def storage(self) -> Mapping[str, str]:
-        dropped = self._storage.dropped
-        return {str(root): dropped.get(root, IN_USE) for root in self._config.image_directories}
-
     def alarms(self) -> Sequence[str]:
         return [self._upkeep.alarm] if self._upkeep.alarm else []
-
-    def space_shortage(self) -> str:
-        return self._storage.space_shortage()
 
     def details(self) -> BackupDetails:
         position = self._receiver.position()

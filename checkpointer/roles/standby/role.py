@@ -18,7 +18,7 @@ from pathlib import Path
 from checkpointer.past.proof import refuse, require_whole
 from checkpointer.past.provenance import image_md5
 from checkpointer.roles.common import purge, report_result
-from checkpointer.roles.role import IN_USE, Job, Progress, Upload, UploadTarget
+from checkpointer.roles.role import Job, Progress, Upload
 from checkpointer.roles.standby.bootstrap import bootstrap, repair_versions
 from checkpointer.roles.standby.edit_source import EditSource
 from checkpointer.roles.standby.follower import JournalFollower, StandbyDetails
@@ -26,6 +26,7 @@ from checkpointer.roles.standby.image_fetcher import ImageFetcher
 from checkpointer.roles.standby.namenodes import NameNodes
 from checkpointer.roles.standby.open_source import open_edit_source
 from checkpointer.roles.standby.tailer import TailPace
+from checkpointer.roles.stored_role import StoredRole
 from checkpointer.roles.uploader import Uploader, UploadPolicy
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.disk_space import require_space
@@ -37,7 +38,6 @@ from engine.warm_namespace import WarmNamespace
 from hadoop_common.errors import StorageError
 from hadoop_common.names import ImageKind
 from hadoop_common.port_limits import Refusals
-from hadoop_common.storage_info import StorageInfo
 from hadoop_common.transfer import TransferCounter
 from hadoop_rpc.errors import RpcError
 from journal.operation import EditOp
@@ -47,7 +47,7 @@ from site_config.checkpoint_config import CheckpointConfig
 _LOG = logging.getLogger(__name__)
 
 
-class StandbyRole:
+class StandbyRole(StoredRole):
     """Checkpoints of the edits that the active shares, in a directory or a journal (`CheckpointRole`).
 
     A tail job applies new edits to a namespace that stays in memory.
@@ -157,20 +157,6 @@ class StandbyRole:
 
     # ---- what it holds -------------------------------------------------------------------------------------
 
-    def storage_info(self) -> StorageInfo:
-        return self._storage.storage_info()
-
-    def latest_image(self) -> Path:
-        return self._storage.latest_image().path
-
-    def confirm_image(self) -> Path:
-        image = self._storage.latest_image()
-        self._confirm(image.path, image.txid)
-        return image.path
-
-    def image_folders(self) -> list[Path]:
-        return self._storage.current_folders()
-
     def segments(self) -> list[EditLogSegment]:
         """Return the segments of a shared directory; none if another journal serves the edits itself.
 
@@ -193,19 +179,8 @@ class StandbyRole:
 
     # ---- observation ---------------------------------------------------------------------------------------
 
-    @property
-    def targets(self) -> tuple[UploadTarget, ...]:
-        return self._uploader.targets
-
-    def storage(self) -> dict[str, str]:
-        dropped = self._storage.dropped
-        return {str(root): dropped.get(root, IN_USE) for root in self._config.image_directories}
-
     def alarms(self) -> list[str]:
         return self._follower.alarms()
-
-    def space_shortage(self) -> str:
-        return self._storage.space_shortage()
 
     def details(self) -> StandbyDetails:
         return self._follower.details()

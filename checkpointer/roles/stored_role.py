@@ -1,0 +1,49 @@
+"""What the standby and the backup role report about their storage directories and uploads."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+from checkpointer.roles.role import IN_USE, UploadTarget
+from checkpointer.roles.uploader import Uploader
+from checkpointer.storage.directories import StorageDirectories
+from hadoop_common.storage_info import StorageInfo
+from site_config.checkpoint_config import CheckpointConfig
+
+
+class StoredRole(ABC):
+    """The part of `CheckpointRole` that needs nothing else."""
+
+    _config: CheckpointConfig
+    _storage: StorageDirectories
+    _uploader: Uploader
+
+    @abstractmethod
+    def _confirm(self, image: Path, txid: int) -> None:
+        """Check that an image belongs to the cluster's present past; raise HdfsError if not, or if that is unknown."""
+
+    def storage_info(self) -> StorageInfo:
+        return self._storage.storage_info()
+
+    def image_folders(self) -> list[Path]:
+        return self._storage.current_folders()
+
+    def latest_image(self) -> Path:
+        return self._storage.latest_image().path
+
+    def confirm_image(self) -> Path:
+        image = self._storage.latest_image()
+        self._confirm(image.path, image.txid)
+        return image.path
+
+    @property
+    def targets(self) -> tuple[UploadTarget, ...]:
+        return self._uploader.targets
+
+    def storage(self) -> dict[str, str]:
+        dropped = self._storage.dropped
+        return {str(root): dropped.get(root, IN_USE) for root in self._config.image_directories}
+
+    def space_shortage(self) -> str:
+        return self._storage.space_shortage()
