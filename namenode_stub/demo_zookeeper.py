@@ -137,31 +137,3 @@ class ZooKeeperServer:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-
-class ZooKeeperEnsemble:
-    """A context manager of servers that work as long as a majority does; each can be stopped and launched again.
-
-    Attributes:
-        hosts: addresses of all servers, for clients.
-    """
-
-    def __init__(self, folder: Path, size: int = 3) -> None:
-        numbers = range(1, size + 1)
-        peers = {f"server.{number}": f"127.0.0.1:{free_port()}:{free_port()}" for number in numbers}
-        settings = {"initLimit": "10", "syncLimit": "4", **peers}
-        self.servers = [ZooKeeperServer(folder / str(number), settings) for number in numbers]
-        for number, server in zip(numbers, self.servers, strict=True):
-            (server.folder / "myid").write_text(f"{number}\n")
-        self.hosts = ",".join(server.hosts for server in self.servers)
-
-    def __enter__(self) -> Self:
-        for server in self.servers:
-            server.launch()
-        for server in self.servers:
-            await_service(server.hosts)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for server in self.servers:
-            server.stop()

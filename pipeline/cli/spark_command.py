@@ -1,4 +1,4 @@
-"""The Spark session, or the Spark context, of one command."""
+"""The Spark context of one command."""
 
 from __future__ import annotations
 
@@ -8,21 +8,18 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from pipeline.errors import PipelineError
-from pipeline.session import build_context, build_session, early_daemon, suppress_py4j_logs
+from pipeline.session import build_context, early_daemon, suppress_py4j_logs
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession
-
-_S = TypeVar("_S", "SparkSession", "SparkContext")
 
 
 @contextmanager
-def spark_for(master: str | None, driver_memory: str, *, small: bool = False) -> Iterator[SparkSession]:
-    """Start a session that ends with the block; errors of tasks are raised as the original typed errors.
+def context_for(master: str | None, driver_memory: str, *, small: bool = False) -> Iterator[SparkContext]:
+    """Start a context that ends with the block; errors of tasks are raised as the original typed errors.
 
     Args:
         small: see `pipeline.session.build_context`.
@@ -33,21 +30,13 @@ def spark_for(master: str | None, driver_memory: str, *, small: bool = False) ->
         PipelineError: Spark failed for another reason, or its JVM ended.
         KeyboardInterrupt: on SIGINT, after Spark has ended.
     """
-    start = partial(build_session, master=master, driver_memory=driver_memory, small=small)
-    with early_daemon(master), _ending(start) as spark:
-        yield spark
-
-
-@contextmanager
-def context_for(master: str | None, driver_memory: str, *, small: bool = False) -> Iterator[SparkContext]:
-    """Start a context, for commands that need no SQL; otherwise like `spark_for`."""
     start = partial(build_context, master=master, driver_memory=driver_memory, small=small)
     with early_daemon(master), _ending(start) as context:
         yield context
 
 
 @contextmanager
-def _ending(start: Callable[[], _S]) -> Iterator[_S]:
+def _ending(start: Callable[[], SparkContext]) -> Iterator[SparkContext]:
     suppress_py4j_logs()
     spark = _started(start)
     try:
@@ -65,7 +54,7 @@ def _ending(start: Callable[[], _S]) -> Iterator[_S]:
         _stop(spark)
 
 
-def _started(start: Callable[[], _S]) -> _S:
+def _started(start: Callable[[], SparkContext]) -> SparkContext:
     """Start Spark. A first interrupt waits until Spark has started, because a starting JVM has no owner yet; a second
     interrupt is immediate.
     """
@@ -99,7 +88,7 @@ def _interrupt(handler: signal._HANDLER) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _stop(spark: SparkSession | SparkContext) -> None:
+def _stop(spark: SparkContext) -> None:
     from py4j.protocol import Py4JError
 
     try:

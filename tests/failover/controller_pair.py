@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
@@ -16,11 +18,39 @@ from failover.settings import FailoverSettings
 from failover.watching import watching
 from hadoop_rpc.ha_protocol import HAState
 from hadoop_rpc.zkfc_protocol import ZKFCClient
-from namenode_stub.demo_zookeeper import ZooKeeperEnsemble, ZooKeeperServer
+from namenode_stub.demo_zookeeper import ZooKeeperServer, await_service, free_port
 from tests.failover.failover_support import NAMESERVICE, FakeNameNode, properties, settings_of
 from tests.interop.hadoop_process import wait_until
 
 ACTIVE, STANDBY, OBSERVER = HAState.ACTIVE, HAState.STANDBY, HAState.OBSERVER
+
+
+class ZooKeeperEnsemble:
+    """A context manager of servers that work as long as a majority does; each can be stopped and launched again.
+
+    Attributes:
+        hosts: addresses of all servers, for clients.
+    """
+
+    def __init__(self, folder: Path, size: int = 3) -> None:
+        numbers = range(1, size + 1)
+        peers = {f"server.{number}": f"127.0.0.1:{free_port()}:{free_port()}" for number in numbers}
+        settings = {"initLimit": "10", "syncLimit": "4", **peers}
+        self.servers = [ZooKeeperServer(folder / str(number), settings) for number in numbers]
+        for number, server in zip(numbers, self.servers, strict=True):
+            (server.folder / "myid").write_text(f"{number}\n")
+        self.hosts = ",".join(server.hosts for server in self.servers)
+
+    def __enter__(self) -> Self:
+        for server in self.servers:
+            server.launch()
+        for server in self.servers:
+            await_service(server.hosts)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for server in self.servers:
+            server.stop()
 
 
 class Pair:

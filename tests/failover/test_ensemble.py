@@ -11,8 +11,8 @@ import pytest
 
 from failover.election import LOCK
 from hadoop_rpc.ha_protocol import HAState
-from namenode_stub.demo_zookeeper import MISSING, ZooKeeperEnsemble, ZooKeeperServer, await_service
-from tests.failover.controller_pair import Pair
+from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer, await_service
+from tests.failover.controller_pair import Pair, ZooKeeperEnsemble
 
 pytestmark = [pytest.mark.deep, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 

@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from pipeline.cli.spark_command import spark_for
+from pipeline.cli.spark_command import context_for
 from pipeline.errors import PipelineError, PipelineSetupError, SourceFileError
 from pipeline.session import build_context, build_session, settings
 from pipeline.task_errors import mark_typed_errors
@@ -21,9 +21,9 @@ def test_a_java_that_has_ended_is_one_line() -> None:
     spark = mock.Mock()
     spark.stop.side_effect = ConnectionRefusedError(111, "Connection refused")
     with (
-        mock.patch("pipeline.cli.spark_command.build_session", return_value=spark),
+        mock.patch("pipeline.cli.spark_command.build_context", return_value=spark),
         pytest.raises(PipelineError, match=r"^Spark failed: Answer from Java side is empty$"),
-        spark_for("local[1]", "1g"),
+        context_for("local[1]", "1g"),
     ):
         raise Py4JNetworkError("Answer from Java side is empty")
     spark.stop.assert_called_once_with()
@@ -32,9 +32,9 @@ def test_a_java_that_has_ended_is_one_line() -> None:
 def test_a_typed_error_stays_what_it_is() -> None:
     spark = mock.Mock()
     with (
-        mock.patch("pipeline.cli.spark_command.build_session", return_value=spark),
+        mock.patch("pipeline.cli.spark_command.build_context", return_value=spark),
         pytest.raises(SourceFileError, match=r"^no such file") as caught,
-        spark_for("local[1]", "1g"),
+        context_for("local[1]", "1g"),
         mark_typed_errors(),
     ):
         raise SourceFileError("no such file", hint="Look.")
@@ -61,9 +61,9 @@ def test_an_interrupt_is_pythons_own_and_ends_the_session() -> None:
     before = signal.signal(signal.SIGINT, of_pyspark)
     try:
         with (
-            mock.patch("pipeline.cli.spark_command.build_session", return_value=spark),
+            mock.patch("pipeline.cli.spark_command.build_context", return_value=spark),
             pytest.raises(KeyboardInterrupt),
-            spark_for("local[1]", "1g"),
+            context_for("local[1]", "1g"),
         ):
             signal.raise_signal(signal.SIGINT)
         assert signal.getsignal(signal.SIGINT) is of_pyspark
@@ -80,9 +80,9 @@ def test_an_interrupt_while_spark_starts_waits_for_it() -> None:
         return spark
 
     with (
-        mock.patch("pipeline.cli.spark_command.build_session", side_effect=start),
+        mock.patch("pipeline.cli.spark_command.build_context", side_effect=start),
         pytest.raises(KeyboardInterrupt),
-        spark_for("local[1]", "1g"),
+        context_for("local[1]", "1g"),
     ):
         raise AssertionError("the block is not entered")
     spark.stop.assert_called_once_with()
@@ -95,9 +95,9 @@ def test_a_second_interrupt_does_not_wait() -> None:
         raise AssertionError("went on")
 
     with (
-        mock.patch("pipeline.cli.spark_command.build_session", side_effect=start),
+        mock.patch("pipeline.cli.spark_command.build_context", side_effect=start),
         pytest.raises(KeyboardInterrupt),
-        spark_for("local[1]", "1g"),
+        context_for("local[1]", "1g"),
     ):
         raise AssertionError("the block is not entered")
 
@@ -106,7 +106,7 @@ def test_a_second_interrupt_does_not_wait() -> None:
 def test_what_py4j_logs_of_an_interrupt_is_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
     spark = mock.Mock()
     noise = logging.LogRecord("root", logging.ERROR, "py4j/java_gateway.py", 1, "KeyboardInterrupt", (), None)
-    with mock.patch("pipeline.cli.spark_command.build_session", return_value=spark), spark_for("local[1]", "1g"):
+    with mock.patch("pipeline.cli.spark_command.build_context", return_value=spark), context_for("local[1]", "1g"):
         assert not logging.getLogger().filter(noise)
         logging.getLogger("py4j.clientserver").error("Exception occurred while shutting down connection")
     assert not logging.getLogger().filter(noise)
