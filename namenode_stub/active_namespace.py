@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.loaded_image import LoadedImage
 from journal.edit_log_writer import EditLogWriter
+from namenode_stub.backup_streams import BackupStreams
 from namenode_stub.fail_stop import FailStop
 from namenode_stub.file_status import FileStatus, file_status, listing, walk
 from namenode_stub.names.attributes import Attributes
@@ -30,6 +31,7 @@ class ActiveNamespace:
         log: writer whose next transaction id follows the namespace's last one.
         layout_version: layout of the log's segments.
         fail_stop: shared with other parts that may end the service.
+        streams: further receivers of the edits.
         list_limit: maximum children in one page of a listing (dfs.ls.limit).
         min_block_size: of a new file, in bytes (dfs.namenode.fs-limits.min-block-size).
 
@@ -44,11 +46,12 @@ class ActiveNamespace:
         log: EditLogWriter,
         layout_version: int,
         fail_stop: FailStop,
+        streams: BackupStreams,
         *,
         list_limit: int,
         min_block_size: int,
     ) -> None:
-        self.transactions = Transactions(loaded, log, layout_version, fail_stop, list_limit)
+        self.transactions = Transactions(loaded, log, layout_version, fail_stop, streams, list_limit)
         self.directories = TreeOperations(self.transactions)
         self.files = Files(self.transactions, min_block_size)
         self.attributes = Attributes(self.transactions)

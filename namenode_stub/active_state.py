@@ -67,17 +67,17 @@ class ActiveState:
         namespace = loaded.namespace
         self._log = log = EditLogWriter(journals, info.layout_version, namespace.last_txid + 1)
         namespace.last_txid = log.last_txid
+        self._backups = BackupStreams(JournalInfo.of(info))
         self.namespace = ActiveNamespace(
             loaded,
             log,
             info.layout_version,
             resources.fail_stop,
+            self._backups,
             list_limit=config.list_limit,
             min_block_size=config.min_block_size,
         )
         transactions = self.namespace.transactions
-        self._backups = BackupStreams(JournalInfo.of(info))
-        transactions.stream_to(self._backups)
         self.rebaser = Rebaser(transactions, resources.image_folders, journals)
         self._purger = Purger(config, resources.image_folders, journals)
         self.images = StubImages(

@@ -54,7 +54,7 @@ class _Stream:
 
 
 class BackupStreams:
-    """`EditStreams` to BackupNodes.
+    """Streams of the edits to BackupNodes.
 
     A BackupNode receives the edits from the next segment on, also after a failure, so it delays the NameNode for at
     most one call.
@@ -102,15 +102,17 @@ class BackupStreams:
         for stream in streams:
             stream.client.close()
 
-    # ---- EditStreams -------------------------------------------------------------------------------------------
+    # ---- edits, in the order of transaction ids ----------------------------------------------------------------
 
     def logged(self, txid: int, record: bytes) -> None:
+        """Receive an operation; `record` is its encoding in the log."""
         with self._lock:
             for stream in self._streams.values():
                 if stream.in_segment:
                     stream.add(txid, record)
 
     def rolled(self, first_txid: int, start: bytes, end: bytes) -> None:
+        """Receive the end record of a segment and the start record of the next, which begins at `first_txid`."""
         with self._lock:
             for stream in self._streams.values():
                 if stream.in_segment:
@@ -120,6 +122,7 @@ class BackupStreams:
                 stream.add(first_txid, start)
 
     def flush(self) -> None:
+        """Send what was logged so far; an operation is acknowledged only after that."""
         with self._lock:
             streams = list(self._streams.items())
         for address, stream in streams:

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 from engine.errors import NamespaceError, ReplayError
 from engine.loaded_image import LoadedImage
@@ -19,6 +18,7 @@ from journal.edit_log_writer import EditLogWriter
 from journal.errors import JournalError, JournalInUseError, OpEncodingError
 from journal.file_ops import RetryCacheOp
 from journal.quorum.errors import WriterFencedError
+from namenode_stub.backup_streams import BackupStreams
 from namenode_stub.fail_stop import FailStop, NotServingError, ShuttingDownError, StandbyRefusalError
 from namenode_stub.names.caller import LOCAL_CALL, ClientCall
 from namenode_stub.names.client_read import ClientRead
@@ -27,32 +27,6 @@ from namenode_stub.refusals import OperationRefusedError
 
 _FENCED = WriterFencedError, LedgerFencedError, JournalInUseError
 _FENCED_HINT = "Restart this NameNode as a standby: `namenode-stub run --standby`."
-
-
-class EditStreams(Protocol):
-    """Further receivers of the edits; `logged` and `rolled` are called in order of transaction ids."""
-
-    def logged(self, txid: int, record: bytes) -> None:
-        """Receive an operation with its transaction id; `record` is its encoding in the log."""
-
-    def rolled(self, first_txid: int, start: bytes, end: bytes) -> None:
-        """Receive the end record of a segment and the start record of the next, which begins at `first_txid`."""
-
-    def flush(self) -> None:
-        """Send what was logged so far; an operation is acknowledged only after that."""
-
-
-class NoStreams:
-    """No further receivers."""
-
-    def logged(self, txid: int, record: bytes) -> None:
-        """Do nothing."""
-
-    def rolled(self, first_txid: int, start: bytes, end: bytes) -> None:
-        """Do nothing."""
-
-    def flush(self) -> None:
-        """Do nothing."""
 
 
 class Transactions:
@@ -67,6 +41,7 @@ class Transactions:
         log: writer whose next transaction id follows the namespace's last one.
         layout_version: layout of the log's segments.
         fail_stop: shared with other parts that may end the service.
+        streams: further receivers of the edits.
         page_size: maximum children in one page of a listing (dfs.ls.limit).
 
     Attributes:
@@ -75,7 +50,13 @@ class Transactions:
     """
 
     def __init__(
-        self, loaded: LoadedImage, log: EditLogWriter, layout_version: int, fail_stop: FailStop, page_size: int
+        self,
+        loaded: LoadedImage,
+        log: EditLogWriter,
+        layout_version: int,
+        fail_stop: FailStop,
+        streams: BackupStreams,
+        page_size: int,
     ) -> None:
         self.loaded = loaded
         self.log = log
@@ -84,7 +65,7 @@ class Transactions:
         self.safe_mode = SafeMode()
         self._page_size = page_size
         self.lock = threading.RLock()
-        self._streams: EditStreams = NoStreams()
+        self._streams = streams
         self._refusal: Callable[[], NotServingError] | None = None
         self._left = False
 
@@ -108,11 +89,6 @@ class Transactions:
             raise ValueError(f"the namespace is at txid {self.namespace.last_txid}, not {namespace.last_txid}")
         namespace.caches.copy_unsaved_from(self.namespace.caches)
         self.loaded = loaded
-
-    def stream_to(self, streams: EditStreams) -> None:
-        """Send the edits to further receivers from now on; the caller holds no lock."""
-        with self.lock:
-            self._streams = streams
 
     # ---- changes -------------------------------------------------------------------------------------------
 
