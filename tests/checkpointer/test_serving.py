@@ -194,7 +194,7 @@ def test_long_answers_leave_threads_to_short_ones(warm: WarmNamespace, monkeypat
         with live.reading(0) as browser:
             root = browser.root()
             assert root is not None
-            with pytest.raises(ReadRefusedError, match="that take long"):
+            with pytest.raises(ReadRefusedError, match="long requests"):
                 browser.content(root)
     with live.reading(0) as browser:
         assert browser.content(root).totals.directories > 1
