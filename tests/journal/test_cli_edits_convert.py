@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.merge import merge
+from hadoop_common.quantities import counted
 from hadoop_common.storage_info import StorageInfo, format_version, parse_version
 from journal.open_journal import open_journal
 from journal.segment_copies import read_log
@@ -132,7 +133,7 @@ def test_segments_come_back_from_json(source: Path, tmp_path: Path) -> None:
     assert (code, err) == (0, "")
     names = sorted(path.name for path in (source / "current").glob("edits_*-*"))
     assert out.startswith(f"json://{tmp_path}/json: ")
-    assert out.endswith(f"in {len(names)} segments\n")
+    assert out.endswith(f"in {counted(len(names), 'segment')}\n")
     assert run_cli("edits", "convert", f"json:{tmp_path}/json", f"file://{tmp_path}/again").code == 0
     again = fingerprint(tmp_path / "again")
     assert {name: digest for name, digest in before.items() if "edits_" in name and "inprogress" not in name} == {

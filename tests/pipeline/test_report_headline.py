@@ -130,7 +130,8 @@ def _expected(before: _Namespace, after: _Namespace, say: ValueFormatter) -> lis
     small = [file for file in after.files if file.small]
     if len(small) * 2 >= len(after.files):
         part = say(100 * len(small) / len(after.files), "percent")
-        text = f"{say(len(small), 'count')} files are small, {part} of all; merging them would free about "
+        noun = "file is" if len(small) == 1 else "files are"
+        text = f"{say(len(small), 'count')} {noun} small, {part} of all; merging them would free about "
         found.append(("small-files", f"{text}{say(_saved_heap(small), 'bytes')} of NameNode heap."))
     cold = sum(file.raw for file in after.files if file.used <= AS_OF - timedelta(days=COLD_DAYS))
     if cold * 4 >= raw:
