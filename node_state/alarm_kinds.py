@@ -55,7 +55,6 @@ _KINDS = (
     AlarmKind("lake", "The lake is behind", "metrics-and-alarms"),
     AlarmKind("late", "No checkpoint for several periods", "no-checkpoint-for-several-periods", pages=True),
     AlarmKind("namenode", "A NameNode does not answer", "namenode-down"),
-    AlarmKind("past", "Files of a lost past were set aside", "restore-rollback-or-a-second-namenode-with-the-same-ids"),
     AlarmKind("report", "The daily report failed", "metrics-and-alarms"),
     AlarmKind("shadow", "An image of the NameNode differs from ours", "an-image-differs-in-shadow-mode"),
     AlarmKind("space", "No room for the next image", "disk-full-or-broken"),

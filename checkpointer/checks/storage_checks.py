@@ -12,7 +12,6 @@ from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import CheckVerdict, Metric, State, worst
 from checkpointer.storage.disk_space import MIN_FREE_SPACE
 from checkpointer.storage.inspector import StorageState, agree_on_version
-from checkpointer.storage.lost_pasts import LOST_PAST_HINT
 from checkpointer.storage.usable_images import UNUSABLE_HINT
 from hadoop_common.errors import StorageError
 from hadoop_common.quantities import counted
@@ -20,6 +19,11 @@ from image_format.codec_choice import advice_on_codec, class_of, codec_to_write
 
 _RIGHTS_HINT = (
     "Let the daemon's user write the directory and `current` in it, and check that its disk is not read-only."
+)
+
+_LOST_PAST_HINT = (
+    "If the NameNode was set back by mistake, `lost_past` is the state that it lost: keep it. Otherwise move it away, "
+    'which ends this warning: docs/operations.md, "Restore, rollback or a second NameNode with the same ids".'
 )
 
 
@@ -180,7 +184,7 @@ def _lost_past(facts: Facts, details: list[str]) -> _Problem | None:
         for folder in each.not_compared
     ]
     text = f"{counted(len(folders), 'lost past')} set aside"
-    return _Problem(State.WARNING, text, LOST_PAST_HINT) if folders else None
+    return _Problem(State.WARNING, text, _LOST_PAST_HINT) if folders else None
 
 
 def check_space(facts: Facts, thresholds: Thresholds) -> CheckVerdict:

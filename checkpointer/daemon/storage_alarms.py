@@ -8,11 +8,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from checkpointer.roles.role import IN_USE, CheckpointRole
 from checkpointer.storage.inspector import inspect
-from checkpointer.storage.lost_pasts import LOST_PAST_HINT, folders_aside
 from checkpointer.storage.usable_images import UNUSABLE_HINT, unusable
 from hadoop_common.errors import HdfsError
 from hadoop_common.quantities import counted
@@ -31,7 +29,7 @@ def storage_space(storage: Mapping[str, str]) -> dict[str, StorageSpace]:
 
 
 def storage_alarms(role: CheckpointRole) -> Iterator[Alarm]:
-    """Yield alarms for dropped directories, for files that cannot be used as images, and for lost pasts.
+    """Yield alarms for dropped directories, and for files that cannot be used as images.
 
     `checkpointer check` reports the same. None of them prevents checkpoints.
     """
@@ -47,13 +45,6 @@ def storage_alarms(role: CheckpointRole) -> Iterator[Alarm]:
     if lines:
         text = f"{counted(len(lines), 'file')} with the name of an image cannot be used: {_first(lines)}"
         yield Alarm(text, UNUSABLE_HINT, "image")
-    lost: list[Path] = []
-    for path in _in_use(storage):
-        with suppress(OSError):
-            lost += folders_aside(Path(path))
-    if lost:
-        text = f"{counted(len(lost), 'lost past')} set aside: {_first([str(each) for each in lost])}"
-        yield Alarm(text, LOST_PAST_HINT, "past")
 
 
 def _first(lines: Sequence[str]) -> str:

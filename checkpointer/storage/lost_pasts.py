@@ -19,10 +19,6 @@ PROVENANCE = "provenance.json"
 """File next to images with the facts about their past (`past.provenance`)."""
 
 LOST_PAST = "lost_past"
-LOST_PAST_HINT = (
-    "If the NameNode was set back by mistake, `lost_past` is the state that it lost: keep it. Otherwise move it away, "
-    'which ends this warning: docs/operations.md, "Restore, rollback or a second NameNode with the same ids".'
-)
 NOT_COMPARED = "not_compared"
 KEPT = 3
 """Number of folders in each of them: the oldest and the newest ones are kept."""

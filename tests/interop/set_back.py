@@ -351,7 +351,7 @@ def judge(site: Site, *, expected: str, periodic: bool = False, alike: bool = Fa
     else:
         said = site.daemon.ask_for_checkpoint()
         assert said.code, repr(said)
-        wait_until(lambda: bool(_faults(site.daemon)), "an alarm")
+        wait_until(lambda: bool(site.daemon.status()["alarms"]), "an alarm")
         assert site.nn.images[-1] == newest, "an image was offered"
     assert alike or _nothing_lost_in_images(site)
     _same_after_a_restart(site, before)
@@ -365,19 +365,15 @@ def judge(site: Site, *, expected: str, periodic: bool = False, alike: bool = Fa
 
 
 def _wait_for_silence(daemon: OurDaemon) -> None:
-    """Wait until the last alarm has ended, except that of files set aside, which an operator has to examine.
+    """Wait until the last alarm has ended.
 
     Raises:
         AssertionError: alarms remain; the message has them and the daemon's log.
     """
     try:
-        wait_until(lambda: not _faults(daemon), "no alarm")
+        wait_until(lambda: not daemon.status()["alarms"], "no alarm")
     except AssertionError as error:
-        raise AssertionError(f"{error}: {_faults(daemon)}\n{daemon.log.read_text()[-6000:]}") from None
-
-
-def _faults(daemon: OurDaemon) -> list[str]:
-    return [alarm for alarm, kind in daemon.status()["alarmKinds"].items() if kind != "past"]
+        raise AssertionError(f"{error}: {daemon.status()['alarms']}\n{daemon.log.read_text()[-6000:]}") from None
 
 
 def _nothing_lost_in_images(site: Site) -> bool:
