@@ -177,7 +177,7 @@ bench: interop-setup ## our merge, Hadoop's and md5sum + cp in eleven scenes, to
 bench-shapes: setup ## time unlike namespaces beside that of jobs, to bench/shapes.md
 	$(BIN)/python -m bench.shapes $(BENCH)
 
-bench-standby: setup ## a standby's checkpoint of a warm namespace of 10 million inodes beside the floor, and what following costs; BENCH="--rounds 50"
+bench-standby: setup ## a standby's checkpoint of a warm namespace of 10 million inodes next to the floor, its upload on loopback and by 1 Gbit/s, and what following costs; BENCH="--rounds 50"
 	$(BIN)/python -m bench.standby $(BENCH)
 
 bench-browsers: setup ## checkpoints of a daemon alone and beside 50 browsers that show its console; BENCH="--inodes 1000000"
@@ -189,7 +189,7 @@ bench-live-reads: setup ## 200 clients that list and count a served namespace, b
 bench-scale: setup ## time and memory an inode and a transaction from 1 to 50 million inodes, with a linear model, to bench/scale.md
 	$(BIN)/python -m bench.scale $(BENCH)
 
-bench-large: setup ## the whole way of a checkpoint from 10 million inodes to what two images of fit on the disk, up to 300 million
+bench-large: setup ## the whole way of a checkpoint from 10 million inodes to what two images of fit on the disk, up to 300 million; BENCH="--cgroup /sys/fs/cgroup/memory": a merge with 2 GiB, page cache included
 	$(BIN)/python -m bench.large $(BENCH)
 
 bench-archive: setup ## 30 days of an archive beside borg and restic of the daily images: sizes, seconds a day, memory; BENCH="--inodes 1000000"
@@ -201,7 +201,7 @@ bench-compress: setup ## seconds to write an image with each codec: on all cores
 bench-journal: setup ## transactions a second through the edit log for 1, 8 and 64 writers beside one fsync each
 	$(BIN)/python -m bench.edit_log
 
-bench-transfer: setup ## BENCH="--size 1 --dir /dev/shm": GET and PUT of an image on loopback beside curl, and a transfer that is throttled
+bench-transfer: setup ## BENCH="--size 1 --dir /dev/shm": GET and PUT of an image on loopback next to curl and nginx, with and without TLS, and a transfer that is throttled
 	$(BIN)/python -m bench.transfer $(BENCH)
 
 bench-dump: interop-setup ## an image of a million files as text beside Hadoop's OIV, in turns; BENCH="--files 5000000"

@@ -3,6 +3,9 @@
 `python -m bench.one_merge [--keep] CURRENT [LOAD REPLAY WRITE]`: with --keep the image stays. With sizes in bytes, each
 part is preceded by touching that much memory and returning it to the system. A virtual machine may provide memory that
 was not touched recently at a cost that varies from 0.1 to 3 us per KB; after this step, the memory is backed.
+
+With --md5-rate, a wait at that speed replaces every MD5 and uses no processor, which shows what remains with another
+digest. The image is then invalid and is always removed.
 """
 
 from __future__ import annotations
@@ -11,12 +14,18 @@ import argparse
 import json
 import mmap
 import time
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 from checkpointer.merging.offline import merge_directory, plan_directory
 from engine.observer import SilentObserver
 from engine.warm_up import warm_up
 from hadoop_common.process_tuning import collect_garbage_rarely
+from image_format.md5_file import read_md5_file
+
+_CREDIT_SECONDS = 0.005
 
 
 class _Stopwatch(SilentObserver):
@@ -51,9 +60,27 @@ def _touched(size: int) -> mmap.mmap:
     return block
 
 
+class _PacedDigest:
+    """A substitute for an MD5 of `rate` bytes per second; its result is `known`, the digest of the old image."""
+
+    def __init__(self, rate: float, known: bytes) -> None:
+        self._rate = rate
+        self._known = known
+        self._due = 0.0
+
+    def update(self, part: memoryview) -> None:
+        # a sleep is always a little too long
+        self._due = max(self._due, time.monotonic() - _CREDIT_SECONDS) + len(part) / self._rate
+        time.sleep(max(0.0, self._due - time.monotonic()))
+
+    def digest(self) -> bytes:
+        return self._known
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.one_merge", description=__doc__)
     parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--md5-rate", type=float, help="MB/s")
     parser.add_argument("current", type=Path)
     parser.add_argument("touched", type=int, nargs="*")
     arguments = parser.parse_args()
@@ -63,9 +90,14 @@ def main() -> None:
     warm_up()
     plan = plan_directory(arguments.current.parent)
     watch = _Stopwatch([_touched(size) for size in arguments.touched])
-    result = merge_directory(plan, observer=watch)
+    with ExitStack() as stack:
+        if arguments.md5_rate is not None:
+            known = read_md5_file(plan.image)
+            replaced = partial(_PacedDigest, 1e6 * arguments.md5_rate, known)
+            stack.enter_context(patch("hashlib.md5", lambda **_: replaced()))
+        result = merge_directory(plan, observer=watch)
     watch.end()
-    for path in () if arguments.keep else result.saved.paths:
+    for path in () if arguments.keep and arguments.md5_rate is None else result.saved.paths:
         path.unlink()
         path.with_name(path.name + ".md5").unlink()
 

@@ -49,7 +49,7 @@ def _file_system() -> str:
     return "an unknown file system"
 
 
-def make_image(folder: Path, inodes: int, *, snapshots: bool, seed: int) -> BaseImage:
+def make_image(folder: Path, inodes: int, *, snapshots: bool, seed: int, short_names: bool = False) -> BaseImage:
     """Write an image of `inodes` inodes in `folder`/current."""
     current = folder / "current"
     current.mkdir(parents=True)
@@ -57,7 +57,7 @@ def make_image(folder: Path, inodes: int, *, snapshots: bool, seed: int) -> Base
         task = progress.add_task("inodes", total=inodes)
         return write_image(
             current,
-            Tree(inodes, seed),
+            Tree(inodes, seed, short_names=short_names),
             snapshots=snapshots,
             progress=lambda done: progress.update(task, completed=done),
         )

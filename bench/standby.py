@@ -2,18 +2,20 @@
 
 An image of jobs is loaded once. In each round, transactions are applied in batches, as by a tail, and the namespace is
 saved. The time of a checkpoint runs from its trigger until the image has its name, and includes applying the last
-batches.
+batches. Then the image is uploaded, directly and through a relay of 1 Gbit/s, to a server that computes the MD5, syncs
+the file and renames it, as a NameNode does.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -22,6 +24,8 @@ import psutil
 from bench.edits import write_edits
 from bench.floor import run_floor
 from bench.scene import machine, make_image, read_all
+from bench.transfer_sides import NAMESPACE, serving
+from checkpointer.transfer import UploadResult, upload_image
 from engine.observer import SilentObserver
 from engine.warm_namespace import WarmNamespace
 from engine.warm_up import warm_up
@@ -31,6 +35,8 @@ from image_format.md5_file import md5_path
 from journal.segment_file import EditLogSegment, list_segments, read_transactions
 
 _BATCH = 1_000
+_GIGABIT = 125_000_000
+"""Bytes a second."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +47,14 @@ class Round:
         checkpoint: seconds from its trigger to the image under its name; `again`: until the next batch can be applied.
         tail: median of processor milliseconds for a batch of 1,000 transactions.
         memory: anonymous bytes afterwards.
+        committed: by connection, seconds from the trigger until the receiver answers that it has the image.
     """
 
     checkpoint: float
     again: float
     tail: float
     memory: int
+    committed: dict[str, float]
 
 
 class _Renamed(SilentObserver):
@@ -68,19 +76,49 @@ def _apply(namespace: WarmNamespace, segments: Sequence[EditLogSegment]) -> list
     return taken
 
 
-def _round(namespace: WarmNamespace, current: Path, segments: Sequence[EditLogSegment], behind: int) -> Round:
-    """Apply all but the last `behind` segments, then make a checkpoint, which applies the rest."""
+class _Receiver:
+    """A server that stores an image in `folder`; `urls` are its addresses by the name of the connection."""
+
+    def __init__(self, urls: Mapping[str, str], folder: Path) -> None:
+        self._urls = urls
+        self._folder = folder
+
+    def upload(self, image: Path, md5: str, txid: int) -> dict[str, float]:
+        """Return the seconds of an upload over each connection."""
+        taken = {}
+        for way, url in self._urls.items():
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.mkdir()
+            begun = time.monotonic()
+            result = upload_image(url, image, md5, txid, NAMESPACE)
+            if result is not UploadResult.SUCCESS:
+                raise SystemExit(f"the upload ended with {result.name}")
+            taken[way] = time.monotonic() - begun
+        return taken
+
+
+def _round(
+    namespace: WarmNamespace, current: Path, segments: Sequence[EditLogSegment], behind: int, receiver: _Receiver
+) -> Round:
+    """Apply all but the last `behind` segments, then make and upload a checkpoint, which applies the rest."""
     tail = _apply(namespace, segments[:-behind])
     base, renamed = namespace.base_txid, _Renamed()
     begun = time.monotonic()
     tail += _apply(namespace, segments[-behind:])
-    namespace.save([current], observer=renamed)
+    saved = namespace.save([current], observer=renamed).saved
     again = time.monotonic() - begun
+    uploads = receiver.upload(saved.paths[0], saved.md5, saved.txid)
     old = current / image_name(base)
     old.unlink()
     md5_path(old).unlink()
     memory = psutil.Process().memory_info()
-    return Round(renamed.at - begun, again, 1000 * statistics.median(tail), memory.rss - memory.shared)
+    return Round(
+        renamed.at - begun,
+        again,
+        1000 * statistics.median(tail),
+        memory.rss - memory.shared,
+        {way: again + seconds for way, seconds in uploads.items()},
+    )
 
 
 def main() -> None:
@@ -94,7 +132,13 @@ def main() -> None:
     arguments = parser.parse_args()
     collect_garbage_rarely()
     warm_up()
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder, WarmNamespace() as namespace:
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-") as folder,
+        WarmNamespace() as namespace,
+        serving("serve", folder, stored := Path(folder) / "stored", 0) as server,
+        serving("relay", server.url, _GIGABIT) as relay,
+    ):
+        receiver = _Receiver({"loopback": server.url, "1 Gbit/s": relay.url}, stored)
         base = make_image(Path(folder), arguments.inodes, snapshots=False, seed=1)
         write_edits(base, arguments.rounds * arguments.transactions, "jobs", segment=_BATCH)
         current = base.path.parent
@@ -104,7 +148,7 @@ def main() -> None:
         namespace.load(base.path)
         size, behind = arguments.transactions // _BATCH, arguments.behind // _BATCH
         rounds = [
-            _round(namespace, current, segments[at : at + size], behind)
+            _round(namespace, current, segments[at : at + size], behind, receiver)
             for at in range(0, size * arguments.rounds, size)
         ]
     if arguments.json:
@@ -114,9 +158,11 @@ def main() -> None:
     print(f"{machine()}: {arguments.inodes:,} inodes")
     print(f"floor {whole:.2f} s: md5sum, or {floor.way}")
     for each in rounds:
+        uploads = ", ".join(f"{seconds:.2f} s until uploaded over {way}" for way, seconds in each.committed.items())
         print(
             f"checkpoint {each.checkpoint:.2f} s, {each.checkpoint / whole:.2f} x floor, {each.again:.2f} s until the "
-            f"next batch; {each.tail:.1f} ms of processors for {_BATCH:,} transactions; {each.memory >> 20} MiB",
+            f"next batch, {uploads}; {each.tail:.1f} ms of processors for {_BATCH:,} transactions; "
+            f"{each.memory >> 20} MiB",
             flush=True,
         )
 

@@ -62,6 +62,8 @@ _FILES = (
     Style(HASHED, 24, "attempt-output-of-a-reducer-with-a-long-name.", ".orc"),
     Style(DECIMAL, 4, "データ-", ".csv.gz"),
 )
+# the last one is chosen rarely, so there are two
+_SHORT_FILES = (Style(DECIMAL, 5, "f"),) * 2
 
 
 @dataclass
@@ -83,11 +85,12 @@ class Pool:
         return np.frombuffer(b"".join(self.texts), np.uint8).copy(), bounds
 
 
-def build_styles(pool: Pool) -> tuple[npt.NDArray[np.int64], int, int]:
+def build_styles(pool: Pool, *, short_names: bool) -> tuple[npt.NDArray[np.int64], int, int]:
     """Return (rows of `TreeArrays.styles`, number for directories, number for files)."""
+    files = _SHORT_FILES if short_names else _FILES
     rows = [[LISTED, 0, pool.add(*TOPS), 0, 0, 0]]
-    for style in (*_DIRECTORIES, *_FILES):
+    for style in (*_DIRECTORIES, *files):
         marker = pool.add(style.marker) if style.marker else 0
         before, behind = pool.add(style.before), pool.add(style.behind)
         rows.append([style.kind, style.digits, before, behind, int(style.uuid), marker])
-    return np.array(rows, np.int64), 1 + len(_DIRECTORIES), len(_FILES)
+    return np.array(rows, np.int64), 1 + len(_DIRECTORIES), len(files)

@@ -1,8 +1,9 @@
-"""`python -m bench.transfer`: GET and PUT of an image on loopback, compared with `curl` and a minimal server.
+"""`python -m bench.transfer`: GET and PUT of an image on loopback, compared with `curl`, nginx and a minimal server.
 
 All variants take turns in each round. A variant that stores the image computes its MD5 and syncs the file, so its lower
 bound is `curl | tee FILE | md5sum` with a sync; without storing, it is `curl` with a loop over sendfile or recv. The
-floor of a variant over TLS is the same variant without TLS.
+floor of a variant over TLS is the same variant without TLS. A column has the ratio to nginx, where nginx serves the
+same. The processor seconds of each end limit the rate of one connection.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlencode
 
+from bench.nginx import MISSING, find_nginx, nginx_serving
 from bench.phases import Sampler
 from bench.scene import CONSOLE, machine, make_image
 from bench.transfer_sides import NAMESPACE, SIDES, Server, serving
@@ -30,29 +33,39 @@ from tests.tls.certificates import authority, tls_folder
 
 _INODES = 1000
 _BLOCK = 1 << 20
+_KERNEL_TLS = Path("/proc/net/tls_stat")
+_RECEIVERS = 8
 # each variant and its floor
 _WAYS = {
     "GET curl < plain server": None,
+    "GET curl < nginx": "GET curl < plain server",
     "GET curl < ours": "GET curl < plain server",
+    "GET curl < nginx, TLS": "GET curl < nginx",
+    "GET curl < ours, TLS": "GET curl < ours",
+    "GET 8 curl < nginx": None,
+    "GET 8 curl < ours": None,
+    "GET 8 curl < nginx, TLS": "GET 8 curl < nginx",
+    "GET 8 curl < ours, TLS": "GET 8 curl < ours",
     "GET curl | tee | md5sum < plain": None,
     "GET ours < ours, stored": "GET curl | tee | md5sum < plain",
     "PUT curl > plain server": None,
     "PUT ours > plain server": "PUT curl > plain server",
     "PUT curl > ours, stored": "GET curl | tee | md5sum < plain",
     "PUT ours > ours, stored": "GET curl | tee | md5sum < plain",
-    "GET curl < ours, TLS": "GET curl < ours",
     "GET ours < ours, stored, TLS": "GET ours < ours, stored",
     "PUT ours > ours, stored, TLS": "PUT ours > ours, stored",
 }
+_Row = dict[str, float | None]
 
 
 @dataclass(frozen=True)
 class TransferRun:
-    """One transfer: wall seconds, processor seconds of both sides; peak anonymous memory in bytes."""
+    """One or several transfers: bytes, wall seconds, processor seconds of each side; peak anonymous memory in bytes."""
 
     size: int
     seconds: float
-    cpu: float
+    server_cpu: float
+    client_cpu: float
     server_memory: int
     client_memory: int
 
@@ -99,49 +112,61 @@ def _measured(server: Server, size: int, command: list[str], *, shell: str | Non
     took = {"seconds": ended - began, "cpu": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime}
     if command[:1] == SIDES[:1]:
         took = json.loads(output)
-    cpu = took["cpu"] + server.cpu() - server_before
-    return TransferRun(size, took["seconds"], cpu, *(sampler.peak(began, ended) for sampler in samplers))
+    memory = (sampler.peak(began, ended) for sampler in samplers)
+    return TransferRun(size, took["seconds"], server.cpu() - server_before, took["cpu"], *memory)
+
+
+@dataclass(frozen=True)
+class _Servers:
+    """Servers that run all the time; nginx without and with TLS, if it is installed."""
+
+    ours: Server
+    secure: Server
+    plain: Server
+    nginx: tuple[Server, Server] | None
 
 
 class _Bench:
-    """The variants, over two servers that run throughout."""
+    """The variants, over servers that run throughout."""
 
-    def __init__(
-        self, image: Path, txid: int, scratch: Path, ours: Server, plain: Server, secure: Server, tls: Path
-    ) -> None:
-        self._secure = secure
+    def __init__(self, image: Path, txid: int, scratch: Path, servers: _Servers, tls: Path) -> None:
+        self._servers = servers
         self._tls = tls
         self._image = image
         self._txid = txid
         self._size = image.stat().st_size
         self._stored = scratch / "stored"
         self._fetched = scratch / "fetched"
-        self._ours = ours
-        self._plain = plain
+        ours = servers.ours.url
         get = {"getimage": "1", "txid": str(txid), "storageInfo": NAMESPACE.colon_string()}
         put = {"txid": str(txid), "File-Length": str(self._size), "storageInfo": NAMESPACE.colon_string()}
-        self._get_url = f"{ours.url}/imagetransfer?{urlencode(get)}"
-        self._put_url = f"{ours.url}/imagetransfer?{urlencode(put)}"
+        self._get_path = f"/imagetransfer?{urlencode(get)}"
+        self._put_url = f"{ours}/imagetransfer?{urlencode(put)}"
 
     def round(self) -> dict[str, TransferRun]:
         """Every way once."""
+        ours, secure, plain = self._servers.ours, self._servers.secure, self._servers.plain
         ways: dict[str, Callable[[], TransferRun]] = {
-            "GET curl < plain server": lambda: self._curl_get(self._plain, self._plain.url),
-            "GET curl < ours": lambda: self._curl_get(self._ours, self._get_url),
+            "GET curl < plain server": lambda: self._curl_get(plain, plain.url),
             "GET curl | tee | md5sum < plain": self._shell_get,
-            "GET ours < ours, stored": lambda: self._download(self._ours),
-            "PUT curl > plain server": lambda: self._curl_put(self._plain, self._plain.url),
-            "PUT ours > plain server": lambda: self._upload(self._plain),
-            "PUT curl > ours, stored": lambda: self._curl_put(self._ours, self._put_url),
-            "PUT ours > ours, stored": lambda: self._upload(self._ours),
-            "GET curl < ours, TLS": lambda: self._curl_get(
-                self._secure, self._get_url.replace(self._ours.url, self._secure.url)
-            ),
-            "GET ours < ours, stored, TLS": lambda: self._download(self._secure),
-            "PUT ours > ours, stored, TLS": lambda: self._upload(self._secure),
+            "GET ours < ours, stored": lambda: self._download(ours),
+            "PUT curl > plain server": lambda: self._curl_put(plain, plain.url),
+            "PUT ours > plain server": lambda: self._upload(plain),
+            "PUT curl > ours, stored": lambda: self._curl_put(ours, self._put_url),
+            "PUT ours > ours, stored": lambda: self._upload(ours),
+            "GET ours < ours, stored, TLS": lambda: self._download(secure),
+            "PUT ours > ours, stored, TLS": lambda: self._upload(secure),
         }
+        served = {"ours": (ours, secure, self._get_path)}
+        if self._servers.nginx is not None:
+            served["nginx"] = (*self._servers.nginx, f"/{self._image.name}")
+        for name, (without, with_tls, path) in served.items():
+            for server, suffix in ((without, ""), (with_tls, ", TLS")):
+                url = server.url + path
+                ways[f"GET curl < {name}{suffix}"] = partial(self._curl_get, server, url)
+                ways[f"GET {_RECEIVERS} curl < {name}{suffix}"] = partial(self._curl_get, server, url, _RECEIVERS)
         runs = {}
-        for name in _WAYS:
+        for name in filter(ways.__contains__, _WAYS):
             for folder in (self._stored, self._fetched):
                 shutil.rmtree(folder, ignore_errors=True)
                 folder.mkdir()
@@ -151,12 +176,13 @@ class _Bench:
 
     def throttled(self, server: Server) -> TransferRun:
         """Read from a server with a bandwidth limit, using curl."""
-        return self._curl_get(server, self._get_url.replace(self._ours.url, server.url))
+        return self._curl_get(server, server.url + self._get_path)
 
-    def _curl_get(self, server: Server, url: str) -> TransferRun:
-        return _measured(
-            server, self._size, ["curl", "-sSf", "--cacert", str(self._tls / "trusted.pem"), "-o", os.devnull, url]
-        )
+    def _curl_get(self, server: Server, url: str, receivers: int = 1) -> TransferRun:
+        given = ["curl", "-sSf", "--cacert", str(self._tls / "trusted.pem"), "-o", os.devnull, url]
+        if receivers > 1:
+            given = ["sh", "-c", f'seq {receivers} | xargs -P {receivers} -I@@ "$@"', "sh", *given]
+        return _measured(server, receivers * self._size, given)
 
     def _curl_put(self, server: Server, url: str) -> TransferRun:
         digest = f"X-MD5-Digest: {read_md5_file(self._image).hex()}"
@@ -165,8 +191,8 @@ class _Bench:
 
     def _shell_get(self) -> TransferRun:
         target = self._fetched / "image"
-        script = f"curl -sSf '{self._plain.url}' | tee '{target}' | md5sum; sync '{target}'"
-        return _measured(self._plain, self._size, [], shell=script)
+        script = f"curl -sSf '{self._servers.plain.url}' | tee '{target}' | md5sum; sync '{target}'"
+        return _measured(self._servers.plain, self._size, [], shell=script)
 
     def _download(self, server: Server) -> TransferRun:
         command = [*SIDES, "download", "--tls", str(self._tls), server.url, str(self._txid), str(self._fetched)]
@@ -177,31 +203,39 @@ class _Bench:
         return _measured(server, self._size, command)
 
 
-def summary(rounds: list[dict[str, TransferRun]]) -> dict[str, dict[str, float | None]]:
+def summary(rounds: list[dict[str, TransferRun]]) -> dict[str, _Row]:
     """Return medians of the rounds; a ratio compares rates of one round, CPU is seconds per decimal GB."""
-    found: dict[str, dict[str, float | None]] = {}
-    for name, floor in _WAYS.items():
+
+    def ratio(name: str, other: str | None) -> float | None:
+        if other is None or other == name or other not in rounds[0]:
+            return None
+        return statistics.median(each[name].rate / each[other].rate for each in rounds)
+
+    found: dict[str, _Row] = {}
+    for name in rounds[0]:
         runs = [each[name] for each in rounds]
-        ratios = [each[name].rate / each[floor].rate for each in rounds] if floor else None
         found[name] = {
             "megabytesPerSecond": statistics.median(run.rate for run in runs) / 1e6,
-            "ratio": statistics.median(ratios) if ratios else None,
-            "cpuSecondsPerGigabyte": statistics.median(run.cpu / run.size for run in runs) * 1e9,
+            "ratio": ratio(name, _WAYS[name]),
+            "ratioToNginx": ratio(name, name.replace("ours", "nginx")),
+            "serverSecondsPerGigabyte": statistics.median(run.server_cpu / run.size for run in runs) * 1e9,
+            "clientSecondsPerGigabyte": statistics.median(run.client_cpu / run.size for run in runs) * 1e9,
             "serverMemory": max(run.server_memory for run in runs),
             "clientMemory": max(run.client_memory for run in runs),
         }
     return found
 
 
-def table(found: dict[str, dict[str, float | None]]) -> list[str]:
-    """Lines of text."""
-    lines = [f"{'':<34}{'MB/s':>8}{'x floor':>9}{'CPU s/GB':>10}{'server MB':>11}{'client MB':>11}"]
+def table(found: dict[str, _Row]) -> list[str]:
+    """Lines of text; the seconds are of processors."""
+    heads = ("MB/s", "x floor", "x nginx", "server s/GB", "client s/GB", "server MB", "client MB")
+    lines = [f"{'':<34}" + "".join(f"{head:>12}" for head in heads)]
     for name, each in found.items():
-        ratio = "" if each["ratio"] is None else f"{each['ratio']:.2f}"
-        memory = "".join(f"{(each[side] or 0) / 1e6:>11.0f}" for side in ("serverMemory", "clientMemory"))
-        lines.append(
-            f"{name:<34}{each['megabytesPerSecond']:>8.0f}{ratio:>9}{each['cpuSecondsPerGigabyte']:>10.2f}{memory}"
-        )
+        ratios = ["" if (ratio := each[key]) is None else f"{ratio:.2f}" for key in ("ratio", "ratioToNginx")]
+        seconds = [f"{each[f'{side}SecondsPerGigabyte']:.2f}" for side in ("server", "client")]
+        memory = [f"{(each[side] or 0) / 1e6:.0f}" for side in ("serverMemory", "clientMemory")]
+        cells = [f"{each['megabytesPerSecond']:.0f}", *ratios, *seconds, *memory]
+        lines.append(f"{name:<34}" + "".join(f"{cell:>12}" for cell in cells))
     return lines
 
 
@@ -209,13 +243,18 @@ def _measure(scratch: Path, size: int, rounds: int, limit: int) -> tuple[list[di
     image, txid = make_large_image(scratch, size)
     stored, tls = scratch / "stored", scratch / "tls"
     ca = authority()
-    tls_folder(tls, ca.issue(), [ca])
+    own = ca.issue()
+    tls_folder(tls, own, [ca])
+    (tls / "own.pem").write_bytes(own.pem())
     with ExitStack() as stack:
         ours = stack.enter_context(serving("serve", image.parent, stored, 0))
+        secure = stack.enter_context(serving("serve", image.parent, stored, 0, "--tls", tls))
         plain = stack.enter_context(serving("plain", image))
         limited = stack.enter_context(serving("serve", image.parent, stored, limit))
-        secure = stack.enter_context(serving("serve", image.parent, stored, 0, "--tls", tls))
-        bench = _Bench(image, txid, scratch, ours, plain, secure, tls)
+        program, nginx = find_nginx(), None
+        if program is not None:
+            nginx = stack.enter_context(nginx_serving(program, scratch / "nginx", image.parent, tls / "own.pem"))
+        bench = _Bench(image, txid, scratch, _Servers(ours, secure, plain, nginx), tls)
         bench.round()
         done = []
         for number in range(rounds):
@@ -234,6 +273,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if shutil.which("curl") is None:
         raise SystemExit("curl is not installed and is the floor of this comparison; on Debian: apt-get install curl")
+    if find_nginx() is None:
+        CONSOLE.log(MISSING)
     limit = int(arguments.limit * 1e6)
     with tempfile.TemporaryDirectory(dir=arguments.dir, prefix="bench-") as scratch:
         rounds, throttled = _measure(Path(scratch), int(arguments.size * 1e9), arguments.rounds, limit)
@@ -242,7 +283,8 @@ def main() -> None:
         got = {"asked": arguments.limit, "got": throttled.rate / 1e6}
         print(json.dumps({"machine": machine(), "rounds": arguments.rounds, "ways": found, "throttle": got}))
         return
-    print(f"{machine()}; {throttled.size / 1e9:.2f} GB, median of {arguments.rounds} rounds")
+    kernel = "with" if _KERNEL_TLS.exists() else "without"
+    print(f"{machine()}, {kernel} kernel TLS; {throttled.size / 1e9:.2f} GB, median of {arguments.rounds} rounds")
     print("\n".join(table(found)))
     print(f"throttled: {arguments.limit:,.1f} MB/s asked, {throttled.rate / 1e6:,.1f} got")
 

@@ -1,4 +1,4 @@
-"""The processes of `bench.transfer`: our server, a minimal server, our clients.
+"""The processes of `bench.transfer`: our server, a minimal server, a slow connection, our clients.
 
 A server prints its port and ends when its input does; a client prints its wall and processor seconds.
 """
@@ -15,9 +15,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
 
@@ -26,14 +27,17 @@ from hadoop_common.names import ImageKind, image_name
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.tls.process import ServerTls, use_client
 from hadoop_common.tls.settings import TlsConfig
+from hadoop_common.transfer import UNLIMITED, Throttle
 from image_format.md5_file import read_md5_file
 from servlets.application import create_application
 from servlets.http_server import HttpServer
 from servlets.image_transfer import TransferOptions, image_transfer_blueprint
+from tests.loopback_relay import LoopbackRelay
 
 NAMESPACE = StorageInfo(-63, 1, 0, "CID-bench", "BP-bench")
 _LOOPBACK = "127.0.0.1"
 _BUFFER = 1 << 20
+_RELAY_PIECE = 1 << 16
 SIDES = [sys.executable, "-m", "bench.transfer_sides"]
 _LENGTH = re.compile(rb"\r\nContent-Length: *(\d+)", re.IGNORECASE)
 _END_OF_CHUNKS = b"\r\n0\r\n\r\n"
@@ -41,14 +45,14 @@ _END_OF_CHUNKS = b"\r\n0\r\n\r\n"
 
 @dataclass(frozen=True)
 class Server:
-    """A process of this module that serves until its input ends."""
+    """A process that serves, itself or by its child processes."""
 
     process: psutil.Popen
     url: str
 
     def cpu(self) -> float:
-        times = self.process.cpu_times()
-        return float(times.user + times.system)
+        times = [each.cpu_times() for each in (self.process, *self.process.children())]
+        return float(sum(each.user + each.system for each in times))
 
 
 @contextmanager
@@ -100,7 +104,7 @@ def serve(folder: Path, target: Path, bandwidth: int, tls: Path | None) -> None:
     """Run our servlet over the images of `folder`; uploads go to `target`. With the folder `tls` it speaks HTTPS."""
     blueprint = image_transfer_blueprint(_Store(folder, target), options=TransferOptions(bandwidth=bandwidth))
     shown = None if tls is None else ServerTls(_tls(tls))
-    with HttpServer(create_application(blueprint), _LOOPBACK, 0, threads=4, tls=shown) as server:
+    with HttpServer(create_application(blueprint), _LOOPBACK, 0, tls=shown) as server:
         print(server.address[1], flush=True)
         sys.stdin.read()
 
@@ -163,6 +167,37 @@ def _take(connection: socket.socket, head: bytes, begun: bytes) -> None:
     connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 
 
+def relay(url: str, bandwidth: int, tls: Path | None) -> None:
+    """Relay connections to the server at `url`; what clients send is limited to `bandwidth` bytes per second."""
+    to = urlsplit(url)
+    with _SlowRelay((to.hostname or "", to.port or 0), Throttle(bandwidth)) as slow:
+        print(slow.address.rpartition(":")[2], flush=True)
+        sys.stdin.read()
+
+
+class _SlowRelay(LoopbackRelay):
+    def __init__(self, target: tuple[str, int], throttle: Throttle) -> None:
+        super().__init__(target)
+        self._throttle = throttle
+
+    def serve(self, client: socket.socket) -> None:
+        with client, socket.create_connection(self.target) as server:
+            back = threading.Thread(target=_forward, args=(server, client, Throttle(UNLIMITED)), daemon=True)
+            back.start()
+            _forward(client, server, self._throttle)
+            back.join()
+
+
+def _forward(source: socket.socket, sink: socket.socket, throttle: Throttle) -> None:
+    # a server that refuses closes its end, a client after the answer
+    with suppress(ConnectionError), throttle.transfer():
+        while data := source.recv(_RELAY_PIECE):
+            throttle.acquire(len(data))
+            sink.sendall(data)
+    with suppress(OSError):
+        sink.shutdown(socket.SHUT_WR)
+
+
 def download(url: str, txid: int, target: Path, tls: Path | None) -> None:
     """Run our download until the image is verified, durable and has its name."""
     use_client(TlsConfig() if tls is None else _tls(tls))
@@ -191,6 +226,7 @@ def main() -> None:
         "plain": ("image",),
         "download": ("url", "txid", "target"),
         "upload": ("url", "txid", "image"),
+        "relay": ("url", "bandwidth"),
     }.items():
         parsed = sides.add_parser(name)
         for argument in arguments:
@@ -198,8 +234,8 @@ def main() -> None:
             parsed.add_argument(argument, type=kind)
         parsed.add_argument("--tls", type=Path, help="folder with ssl-server.xml and ssl-client.xml")
     given = vars(parser.parse_args())
-    known: dict[str, Callable[..., None]] = {"serve": serve, "plain": plain, "download": download, "upload": upload}
-    side = known[given.pop("side")]
+    known: list[Callable[..., None]] = [serve, plain, relay, download, upload]
+    side = {each.__name__: each for each in known}[given.pop("side")]
     began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
     side(**given)
     if side in (download, upload):

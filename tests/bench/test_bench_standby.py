@@ -17,4 +17,7 @@ def test_each_round_is_a_checkpoint(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     told = json.loads(capsys.readouterr().out)
     assert told["floor"] > 0
     assert len(told["rounds"]) == 2
-    assert all(each["again"] >= each["checkpoint"] > 0 for each in told["rounds"])
+    for each in told["rounds"]:
+        assert each["again"] >= each["checkpoint"] > 0
+        assert list(each["committed"]) == ["loopback", "1 Gbit/s"]
+        assert min(each["committed"].values()) > each["again"]

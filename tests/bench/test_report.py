@@ -166,8 +166,16 @@ def test_the_largest_size_leaves_room_for_two_images_and_others() -> None:
     gigabyte = 1 << 30
     assert large.largest(3 * gigabyte, 100.0, 0) == 0
     assert large.largest(13 * gigabyte, 100.0, 0) == 50_000_000
-    assert large.largest(13 * gigabyte, 100.0, 10_000_000) == 45_000_000
+    assert large.largest(13 * gigabyte, 100.0, 10_000_000) == 40_000_000
     assert large.largest(1000 * gigabyte, 100.0, 0) == 300_000_000
+
+
+def test_a_folder_that_is_no_group_limits_nothing(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="has no memory controller; as root, give"), large.memory_group(tmp_path, 1):
+        pass
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(SystemExit, match="No such file"), large.memory_group(tmp_path / "a", 1):
+        pass
 
 
 def test_the_whole_way_is_a_line_that_predicts_larger_sizes() -> None:
