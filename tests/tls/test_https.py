@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import socket
 import ssl
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -15,7 +17,8 @@ import pytest
 from checkpointer.errors import TransferError
 from checkpointer.transfer import UploadResult, download_image, upload_image
 from hadoop_common.cluster_http import send_request
-from hadoop_common.port_limits import PortLimits
+from hadoop_common.paced_socket import PacedSocket
+from hadoop_common.port_limits import PortLimits, Refusals
 from hadoop_common.tls.errors import TlsSetupError
 from hadoop_common.tls.process import HANDSHAKES, ServerTls, store_states, use_client
 from hadoop_common.tls.settings import TlsConfig
@@ -66,6 +69,32 @@ def test_images_and_small_answers_go_over_tls(tmp_path: Path, ca: Identity) -> N
         assert send_request("GET", f"{url}/imagetransfer?getimage=1", timeout=WAIT).status == 410
         (state,) = [each for each in store_states() if each.side == "server"]
         assert state.own_end is not None
+
+
+def test_a_file_is_sent_over_tls_in_little_memory(tmp_path: Path, ca: Identity) -> None:
+    config = tls_folder(tmp_path / "conf", ca.issue(), [ca])
+    (tmp_path / "file").write_bytes(content := bytes(range(251)) * 16_000)
+    ours, theirs = socket.socketpair()
+    received = hashlib.sha256()
+
+    def receive() -> None:
+        with context_of(tmp_path / "conf").wrap_socket(theirs, server_hostname="localhost") as tls:
+            while data := tls.recv(1 << 16):
+                received.update(data)
+
+    receiver = threading.Thread(target=receive)
+    receiver.start()
+    with ServerTls(config).context.wrap_socket(ours, server_side=True) as tls, (tmp_path / "file").open("rb") as file:
+        tls.setblocking(False)
+        paced = PacedSocket(tls, PortLimits(), Refusals(), lambda: False)
+        tracemalloc.start()
+        # the file is shorter than asked for
+        assert paced.sendfile(file, 7, len(content)) == len(content) - 7
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+        tracemalloc.stop()
+        tls.shutdown(socket.SHUT_WR)
+    receiver.join()
+    assert received.digest() == hashlib.sha256(content[7:]).digest()
 
 
 def test_what_is_refused_early_is_heard(tmp_path: Path, ca: Identity) -> None:
