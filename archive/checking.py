@@ -13,7 +13,7 @@ from archive.archive import IDENTITY, Archive, copy_content
 from archive.catalogue import COMMITS, EDITS, IMAGES, Catalogue, EditsRecord, ImageRecord, Record
 from archive.errors import ArchiveDamagedError, ArchiveError, NoSuchMomentError
 from archive.history import BranchView, chain, histories, missing_edits, moments, plan_restore, view_of
-from archive.restoring import RestoreOptions, chosen_view, fetched, restore
+from archive.restoring import RestoreOptions, chosen_view, restore_moment
 from engine.settings import MergeSettings
 from hadoop_common.errors import HdfsError
 from hadoop_common.names import VERSION
@@ -124,8 +124,7 @@ def check_images(archive: Archive, folder: Path, settings: MergeSettings, report
         scratch = folder / f"check-{image.txid}"
         try:
             plan = plan_restore(below, image.txid)
-            with fetched(archive, plan, scratch / "source") as source:
-                made = restore(source, scratch / "made", RestoreOptions(settings=settings)).image
+            made = restore_moment(archive, plan, scratch, RestoreOptions(settings=settings)).image
             report.images[image.name] = _compared(archive, image, made, scratch / made.name)
         except NoSuchMomentError:
             report.images[image.name] = "no edits lead to it"

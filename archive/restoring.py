@@ -10,7 +10,6 @@ import os
 import shutil
 import time
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -78,12 +77,14 @@ class Restored:
     """A restored storage directory.
 
     Attributes:
+        source: what was replayed.
         image: path of its image.
         txid: transaction of the image; one more than the last restored one if transactions were left out.
         changes: what was left out or changed because of `without`.
         seconds: how long the restore took.
     """
 
+    source: Source
     image: Path
     txid: int
     changes: tuple[UndoChange, ...]
@@ -120,8 +121,20 @@ def chosen_view(archive: Archive, branch: str | None) -> BranchView:
             return view
 
 
-@contextmanager
-def fetched(archive: Archive, plan: RestorePlan, folder: Path) -> Iterator[Source]:
+def restore_moment(
+    archive: Archive, plan: RestorePlan, folder: Path, options: RestoreOptions, observer: Observer | None = None
+) -> Restored:
+    """Fetch the objects of a plan into `folder`, and build the storage directory `restored` there.
+
+    Raises:
+        ArchiveDamagedError: an object is missing or damaged, and the moment needs it.
+        HdfsError: as `restore`.
+    """
+    source = fetch_source(archive, plan, folder / "source")
+    return restore(source, folder / "restored", options, observer)
+
+
+def fetch_source(archive: Archive, plan: RestorePlan, folder: Path) -> Source:
     """Fetch the objects of a plan into `folder`; replace damaged objects by others that lead to the same moment.
 
     Raises:
@@ -131,15 +144,13 @@ def fetched(archive: Archive, plan: RestorePlan, folder: Path) -> Iterator[Sourc
     damaged: list[str] = []
     while True:
         try:
-            source = _fetch_all(archive, plan, folder)
-            break
+            return replace(_fetch_all(archive, plan, folder), damaged=tuple(damaged))
         except ArchiveDamagedError as fault:
             damaged.append(fault.file)
             try:
                 plan = plan_restore(plan.view.without(damaged), plan.txid)
             except NoSuchMomentError:
                 raise fault from None
-    yield replace(source, damaged=tuple(damaged))
 
 
 def _fetch_all(archive: Archive, plan: RestorePlan, folder: Path) -> Source:
@@ -183,7 +194,7 @@ def restore(source: Source, target: Path, options: RestoreOptions, observer: Obs
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     image = target / _CURRENT / image_name(txid)
-    return Restored(image, txid, tuple(changes), time.monotonic() - started)
+    return Restored(source, image, txid, tuple(changes), time.monotonic() - started)
 
 
 def later_losses(image: Path, later: Iterator[EditOp]) -> LaterDeletions:

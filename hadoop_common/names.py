@@ -41,7 +41,7 @@ class ImageName:
 
 @dataclass(frozen=True, slots=True)
 class SegmentName:
-    """An edit log segment; `last` is None while it is in progress."""
+    """Txids `first` to `last` of an edit log segment; `last` is None while it is in progress."""
 
     first: int
     last: int | None

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from rich import filesize
 
+from hadoop_common.printable import escaped
+
 _GAP = "  "
 
 
@@ -41,7 +43,7 @@ def table_lines(
         right: whether a column is right-aligned, as numbers are.
         width: of the terminal, None for unlimited.
     """
-    rows = [[_printable(cell) for cell in row] for row in rows]
+    rows = [[escaped(cell) for cell in row] for row in rows]
     longest = [max((len(row[column]) for row in rows), default=0) for column in range(len(titles))]
     order = sorted(range(len(titles)), key=lambda column: (not right[column], 0 if right[column] else longest[column]))
     heads = [_head(titles[column], [row[column] for row in rows], width) for column in order]
@@ -59,11 +61,6 @@ def table_lines(
         else:
             shown.append(line)
     return shown
-
-
-def _printable(cell: str) -> str:
-    """Escape characters of file names that would move a terminal's cursor."""
-    return cell if cell.isprintable() else "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in cell)
 
 
 def _head(title: str, cells: Sequence[str], width: int | None) -> list[str]:

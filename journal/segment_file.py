@@ -19,16 +19,10 @@ from journal.segment import SegmentCursor
 
 
 @dataclass(frozen=True, slots=True)
-class EditLogSegment:
-    """A segment file by its name: txids `first` to `last`; `last` is None while it is in progress."""
+class EditLogSegment(SegmentName):
+    """A segment file by its name."""
 
-    first: int
-    last: int | None
     path: Path
-
-    @property
-    def in_progress(self) -> bool:
-        return self.last is None
 
 
 def list_segments(directory: Path) -> list[EditLogSegment]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import BinaryIO
 
-from hadoop_common.names import parse_segment
+from hadoop_common.names import SegmentName, parse_segment
 from hadoop_rpc.errors import IllegalStateError
 from journal.primitives import Buffer
 from journal.quorum.agreement import same_transactions
@@ -25,16 +25,10 @@ _TEMPORARY = ".tmp"
 
 
 @dataclass(frozen=True, slots=True)
-class StoredSegment:
-    """A segment file by its name: txids `first` to `last`; `last` is None while it is in progress."""
+class StoredSegment(SegmentName):
+    """A segment file of a JournalNode by its name."""
 
     name: str
-    first: int
-    last: int | None
-
-    @property
-    def in_progress(self) -> bool:
-        return self.last is None
 
 
 class SegmentFiles:
@@ -70,7 +64,7 @@ class SegmentFiles:
 
     def _listed(self) -> list[StoredSegment]:
         found = [
-            StoredSegment(f"{names.CURRENT}/{name}", parsed.first, parsed.last)
+            StoredSegment(parsed.first, parsed.last, f"{names.CURRENT}/{name}")
             for name in self._disk.names(names.CURRENT)
             if (parsed := parse_segment(name)) is not None
         ]

@@ -18,7 +18,7 @@ from archive.archive import Archive
 from archive.cli.options import opened, resolve_moment
 from archive.fetching import fetch_segment
 from archive.history import BranchView, Piece, newest_moment, plan_restore
-from archive.restoring import RestoreOptions, chosen_view, fetched, restore
+from archive.restoring import RestoreOptions, chosen_view, restore_moment
 from archive.storing import position_after
 from engine.settings import MergeSettings
 from hadoop_common.addresses import without_password
@@ -83,8 +83,7 @@ def _restored(archive: Archive, view: BranchView, query: ArchiveQuery, folder: P
             settings = MergeSettings(rules=replay_rules(configuration), max_op_size=MAX_OP_SIZE.read(configuration))
             # Spark sends the image to every executor
             options = RestoreOptions(strip_tokens=not query.tokens, settings=settings)
-            with fetched(archive, plan, scratch / "source") as source:
-                made = restore(source, scratch / "made", options).image
+            made = restore_moment(archive, plan, scratch, options).image
             md5_path(path).write_bytes(format_md5(read_md5_file(made), path.name))
             made.rename(path)
     return path

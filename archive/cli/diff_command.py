@@ -17,7 +17,7 @@ from archive.cli.options import (
     scratch_option,
 )
 from archive.history import BranchView, plan_restore
-from archive.restoring import RestoreOptions, chosen_view, fetched, restore
+from archive.restoring import RestoreOptions, chosen_view, restore_moment
 from archive.scratch import scratch_folder
 from engine.settings import MergeSettings
 from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
@@ -83,5 +83,4 @@ def command(
 def _image(archive: Archive, view: BranchView, text: str, folder: Path, settings: MergeSettings) -> Path:
     folder.mkdir()
     plan = plan_restore(view, resolve_moment(archive, view, text, folder))
-    with fetched(archive, plan, folder / "source") as source:
-        return restore(source, folder / "restored", RestoreOptions(settings=settings)).image
+    return restore_moment(archive, plan, folder, RestoreOptions(settings=settings)).image

@@ -47,7 +47,7 @@ def command(
       checkpointer archive drill --conf /etc/hadoop/conf
     """
     from archive.history import histories, moments, plan_restore, view_of
-    from archive.restoring import RestoreOptions, chosen_view, fetched, restore
+    from archive.restoring import RestoreOptions, chosen_view, restore_moment
     from archive.scratch import scratch_folder
     from engine.warm_namespace import WarmNamespace
 
@@ -64,10 +64,9 @@ def command(
             txid = random.randrange(chosen.start, chosen.stop)
         view = chosen_view(archive, branch)
         plan = plan_restore(view, txid)
-        with fetched(archive, plan, folder / "source") as source:
-            for name in source.damaged:
-                raise ArchiveDamagedError(name, "the object is damaged; other objects lead to this moment")
-            made = restore(source, folder / "restored", RestoreOptions(settings=settings))
+        made = restore_moment(archive, plan, folder, RestoreOptions(settings=settings))
+        for name in made.source.damaged:
+            raise ArchiveDamagedError(name, "the object is damaged; other objects lead to this moment")
         with WarmNamespace(settings) as namespace:
             namespace.load(made.image)
             # it also waits for the checks of the digest and of every record

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from archive.archive import Archive, open_archive
-from archive.history import BranchView
+from archive.history import BranchView, RestorePlan
 from hadoop_common.cli.output import EXISTING_FILE, load_configuration
 from site_config import archive_settings
 
 if TYPE_CHECKING:
+    from archive.restoring import Restored, RestoreOptions
     from engine.settings import MergeSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -70,6 +71,30 @@ def opened(location: str, key_file: Path | None, *, immutable: bool = False) -> 
     with open_archive(location, key_file, immutable=immutable) as archive:
         archive.require()
         yield archive
+
+
+@contextmanager
+def restored_moment(
+    location: str, key_file: Path | None, moment: str, options: RestoreOptions, scratch: Path | None
+) -> Iterator[tuple[RestorePlan, Restored]]:
+    """Restore a moment of the only branch to a temporary folder in `scratch`, None for the system's.
+
+    Args:
+        moment: as `resolve_moment` takes it; "" for the newest transaction.
+
+    Raises:
+        ArchiveError: the archive cannot be read, or does not reach the moment.
+        click.BadParameter: the moment is neither a transaction nor a time.
+    """
+    from archive.history import plan_restore
+    from archive.restoring import chosen_view, restore_moment
+    from archive.scratch import scratch_folder
+
+    with opened(location, key_file) as archive, scratch_folder(scratch) as folder:
+        view = chosen_view(archive, None)
+        txid = resolve_moment(archive, view, moment, folder) if moment else view.last_txid
+        plan = plan_restore(view, txid)
+        yield plan, restore_moment(archive, plan, folder, options)
 
 
 def configured_settings(conf_dir: Path | None) -> MergeSettings:

@@ -79,7 +79,7 @@ def command(
     if sum(each is not None for each in (txid, moment, before_delete)) > 1:
         raise click.UsageError("Give only one of --txid, --time and --before-delete.")
     from archive.adding import later_ops
-    from archive.restoring import fetched, later_losses, restore
+    from archive.restoring import fetch_source, later_losses, restore
 
     os.umask(PRIVATE_UMASK)
     without = frozenset(each for part in skips for each in part)
@@ -92,13 +92,12 @@ def command(
         plan = plan_restore(view, min([wanted, *(each - 1 for each in without)]))
         if wanted != plan.txid:
             plan = _extended(view, plan.base.txid, wanted)
-        with ProgressObserver(show=not as_json) as observer, fetched(archive, plan, folder / "source") as source:
-            made = restore(source, out, options, observer)
-            damaged = source.damaged
+        with ProgressObserver(show=not as_json) as observer:
+            made = restore(fetch_source(archive, plan, folder / "source"), out, options, observer)
         # the archive has grown since
         view = chosen_view(archive, view.branch)
         loss = later_losses(made.image, later_ops(archive, view, wanted, folder))
-    for name in damaged:
+    for name in made.source.damaged:
         echo(f"warning: {name} is damaged and was not needed; run `checkpointer archive check`", err=True)
     if as_json:
         echo_json(_content(made, loss, out, view.branch))

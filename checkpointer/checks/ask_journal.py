@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from checkpointer.checks.bounded import ask_all
-from checkpointer.checks.facts import JournalFacts, Observation, SegmentRange
+from checkpointer.checks.facts import JournalFacts, Observation
 from checkpointer.roles.standby.folder_edits import list_journal
 from checkpointer.storage.inspector import read_storage_info
 from hadoop_common.addresses import uri_scheme
+from hadoop_common.names import SegmentName
 from hadoop_common.storage_info import StorageInfo
 from journal.bookkeeper.open_bookkeeper import BookKeeperOptions
 from journal.errors import TransactionGapError
@@ -49,8 +50,8 @@ def _directory(shared: Path, limit: float) -> JournalFacts:
     return JournalFacts(place=str(folder), storage_info=info, segments=segments)
 
 
-def _ranges(folder: Path) -> tuple[SegmentRange, ...]:
-    return tuple(SegmentRange(each.first, each.last) for each in list_journal(folder))
+def _ranges(folder: Path) -> tuple[SegmentName, ...]:
+    return tuple(SegmentName(each.first, each.last) for each in list_journal(folder))
 
 
 def _quorum(config: CheckpointConfig, namespace: StorageInfo | None, limit: float) -> JournalFacts:
@@ -84,14 +85,14 @@ def _asked_again(question: NodeQuery, found: Sequence[NodeAnswer], left: float) 
     return tuple(newer.get(node.address, node) for node in found)
 
 
-def _held(nodes: Iterable[NodeAnswer]) -> Observation[tuple[SegmentRange, ...]]:
+def _held(nodes: Iterable[NodeAnswer]) -> Observation[tuple[SegmentName, ...]]:
     """Return the union of the nodes' segments; fewer than a majority may lack finalized segments."""
     asked = list(nodes)
     answering = [node for node in asked if not node.fault]
     if len(answering) < majority(len(asked)):
         return Observation(error=f"{len(answering)} of {len(asked)} JournalNodes answer")
     logs = {log for node in answering for log in node.logs}
-    ranges = {SegmentRange(log.first, None if log.in_progress else log.last) for log in logs}
+    ranges = {SegmentName(log.first, None if log.in_progress else log.last) for log in logs}
     finalized = {each.first for each in ranges if each.last is not None}
     # a node that missed the end of a segment keeps it in progress for ever
     kept = (each for each in ranges if each.last is not None or each.first not in finalized)
@@ -101,11 +102,11 @@ def _held(nodes: Iterable[NodeAnswer]) -> Observation[tuple[SegmentRange, ...]]:
 def _journal(config: CheckpointConfig, limit: float) -> JournalFacts:
     uri = config.shared_edits
 
-    def ranges() -> tuple[SegmentRange, ...]:
+    def ranges() -> tuple[SegmentName, ...]:
         journal = open_journal(uri, bookkeeper=BookKeeperOptions(config.bookkeeper))
         try:
             segments = _behind_the_gaps(journal)
-            return tuple(SegmentRange(each.first, None if each.in_progress else each.last) for each in segments)
+            return tuple(SegmentName(each.first, None if each.in_progress else each.last) for each in segments)
         finally:
             journal.close()
 

@@ -8,11 +8,12 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from checkpointer.checks.facts import DaemonFacts, NameNodeFacts, Observation, SegmentRange
+from checkpointer.checks.facts import DaemonFacts, NameNodeFacts, Observation
 from checkpointer.errors import TransferError
 from checkpointer.transfer.common import login_faults, refusal
 from hadoop_common.cluster_http import HttpAnswer, send_request
 from hadoop_common.file_faults import network_reason
+from hadoop_common.names import SegmentName
 from hadoop_rpc.client import NO_RETRY
 from hadoop_rpc.errors import AuthenticationRequiredError, KerberosError, RpcConnectionError, RpcError
 from hadoop_rpc.ha_protocol import HAServiceClient
@@ -62,11 +63,11 @@ def ask_rpc(facts: NameNodeFacts, address: tuple[str, int], *, user: str, timeou
     )
 
 
-def _segments(client: NamenodeClient, checkpoint: Observation[int]) -> tuple[SegmentRange, ...]:
+def _segments(client: NamenodeClient, checkpoint: Observation[int]) -> tuple[SegmentName, ...]:
     if checkpoint.value is None:
         raise RpcError(checkpoint.error)
     logs = client.edit_log_manifest(checkpoint.value + 1).logs
-    return tuple(SegmentRange(log.first, None if log.in_progress else log.last) for log in logs)
+    return tuple(SegmentName(log.first, None if log.in_progress else log.last) for log in logs)
 
 
 def ask_http(base: str, *, timeout: float) -> dict[str, Any]:

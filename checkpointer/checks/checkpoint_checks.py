@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from checkpointer.checks.facts import Facts, SegmentRange, active_of
+from checkpointer.checks.facts import Facts, active_of
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import CheckVerdict, Metric, State, worst
+from hadoop_common.names import SegmentName
 from hadoop_common.quantities import counted, duration
 from node_state.state import ALLOW_AGAIN_HINT, CheckpointBlock, CheckpointRecord, NodeState
 
@@ -80,7 +81,7 @@ class Coverage:
     tail: tuple[int, int] | None
 
 
-def coverage(base: int, segments: Iterable[SegmentRange], last: int) -> Coverage:
+def coverage(base: int, segments: Iterable[SegmentName], last: int) -> Coverage:
     """Return the transactions after `base` up to `last` that `segments` lack; an open segment reaches to `last`."""
     expected, gaps = base + 1, []
     for segment in sorted(segments, key=lambda each: (each.first, each.last is None, each.last or 0)):
@@ -133,7 +134,7 @@ def check_edits(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     return CheckVerdict(State.OK, f"without a gap from txid {base} to {last}", details, (metric,))
 
 
-def _stranger(facts: Facts, base: int, segments: tuple[SegmentRange, ...], last: int) -> str:
+def _stranger(facts: Facts, base: int, segments: tuple[SegmentName, ...], last: int) -> str:
     """Describe why an image cannot belong to the NameNode's past; "" if nothing contradicts it."""
     ours = base if facts.image.value is None else facts.image.value.txid
     newest = max(base, ours)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from hadoop_common.names import SegmentName
 from hadoop_common.storage_info import StorageInfo
 from site_config.checkpoint_config import Role
 
@@ -33,14 +34,6 @@ class Observation(Generic[T_co]):
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentRange:
-    """A segment of edits; `last` is None while it is open."""
-
-    first: int
-    last: int | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameNodeFacts:
     """A NameNode, as its RPC and HTTP servers describe it.
@@ -58,7 +51,7 @@ class NameNodeFacts:
     state: Observation[str] = Observation()
     storage_info: Observation[StorageInfo] = Observation()
     software: str = ""
-    segments: Observation[tuple[SegmentRange, ...]] = Observation()
+    segments: Observation[tuple[SegmentName, ...]] = Observation()
     beans: Observation[dict[str, Any]] = Observation()
 
 
@@ -120,7 +113,7 @@ class JournalFacts:
 
     place: str
     storage_info: Observation[StorageInfo] = Observation()
-    segments: Observation[tuple[SegmentRange, ...]] = Observation()
+    segments: Observation[tuple[SegmentName, ...]] = Observation()
     nodes: tuple[NodeAnswer, ...] = ()
 
 

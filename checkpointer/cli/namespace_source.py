@@ -78,6 +78,8 @@ def opened_namespace(source: NamespaceSource, scratch: Path | None) -> Iterator[
     Raises:
         HdfsError: there is no image, or the moment cannot be restored.
     """
+    from archive.cli.options import configured_settings, restored_moment
+    from archive.restoring import RestoreOptions
     from image_tools.cli.image_file import open_image
 
     if source.archive is None:
@@ -85,7 +87,11 @@ def opened_namespace(source: NamespaceSource, scratch: Path | None) -> Iterator[
         with open_image(path, spool_dir=scratch) as image:
             yield image
         return
-    with _restored(source, scratch) as path, open_image(path, spool_dir=scratch) as image:
+    options = RestoreOptions(strip_tokens=True, settings=configured_settings(source.conf_dir))
+    with (
+        restored_moment(source.archive, source.key_file, source.moment, options, scratch) as (_, made),
+        open_image(made.image, spool_dir=scratch) as image,
+    ):
         yield image
 
 
@@ -99,19 +105,3 @@ def _newest_image(source: NamespaceSource) -> Path:
     newest = newest_of(config.image_directories)
     echo(f"reading {newest}", err=True)
     return newest
-
-
-@contextmanager
-def _restored(source: NamespaceSource, scratch: Path | None) -> Iterator[Path]:
-    """Restore the moment of an archive to a temporary folder, and yield its image."""
-    from archive.cli.options import configured_settings, opened, resolve_moment
-    from archive.history import plan_restore
-    from archive.restoring import RestoreOptions, chosen_view, fetched, restore
-    from archive.scratch import scratch_folder
-
-    options = RestoreOptions(frozenset(), True, configured_settings(source.conf_dir))
-    with opened(source.archive or "", source.key_file) as archive, scratch_folder(scratch) as folder:
-        view = chosen_view(archive, None)
-        txid = resolve_moment(archive, view, source.moment, folder) if source.moment else view.last_txid
-        with fetched(archive, plan_restore(view, txid), folder / "source") as parts:
-            yield restore(parts, folder / "restored", options).image

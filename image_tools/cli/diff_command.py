@@ -85,9 +85,9 @@ def _print(shown: list[Difference], counts: Counter[str], inodes: tuple[int, int
 
 
 def difference_line(difference: Difference) -> str:
-    parts = [f"{difference.kind.value:<8}", difference.topic.value, _text(difference.subject)]
+    parts = [f"{difference.kind.value:<8}", difference.topic.value, difference.subject]
     if difference.detail:
-        parts.append(f"({_text(difference.detail)})")
+        parts.append(f"({difference.detail})")
     if difference.attribute:
         parts.append(f"{difference.attribute}:")
     if difference.kind in (ChangeKind.CHANGED, ChangeKind.RENAMED):
@@ -102,15 +102,8 @@ def _value(value: Any) -> str:
         return "none"
     if isinstance(value, list):
         value = f"[{', '.join(map(str, value))}]"
-    text = _text(str(value))
+    text = str(value)
     return text if len(text) <= _MAX_VALUE_CHARS else f"{text[:_MAX_VALUE_CHARS]}... ({len(text)} characters)"
-
-
-def _text(value: str) -> str:
-    """Escape characters that are not printable, so that the text fits on one line."""
-    if value.isprintable():
-        return value
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in value)
 
 
 def difference_content(difference: Difference) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from hadoop_common.names import inprogress_name
@@ -16,6 +17,7 @@ from hadoop_rpc.qjournal_values import JournaledEdits, NodeManifest
 from journal.errors import JournalError
 from journal.journal import ReadableSegment
 from journal.operation import EditOp
+from journal.primitives import Buffer
 from journal.quorum.address import NodeAddress, http_base, segment_url
 from journal.quorum.agreement import DurablePrefix, SegmentCopy, durable_part
 from journal.quorum.calls import Procedure, QuorumRound, ReadCall, answers_to
@@ -77,7 +79,7 @@ class QuorumReader:
         copies = [SegmentCopy(each.content) for each in edits.values()]
         part = durable_part(copies, from_txid, self._ensemble.majority)
         name = f"{self._ensemble.journal_id} from txid {from_txid}"
-        return [] if part is None else [FetchedSegment(from_txid, part, name)]
+        return [] if part is None else [_durable_segment(from_txid, part, name)]
 
     def streams(self, from_txid: int, *, in_progress: bool) -> list[ReadableSegment]:
         """Return finalized segments from `from_txid` on, then the durable part of the open one.
@@ -92,10 +94,11 @@ class QuorumReader:
         )
         manifests: Mapping[str, NodeManifest] = self._run(answers_to(self._reading(call), txid=from_txid))
         found: list[ReadableSegment] = [
-            RemoteSegment(log.first, log.last, self._url(node, manifest, log.first), self._source)
+            QuorumSegment(log.first, log.last, False, url, partial(self._source, url))
             for node, manifest in manifests.items()
             for log in manifest.manifest.logs
             if not log.in_progress
+            for url in [self._url(node, manifest, log.first)]
         ]
         chain = chain_segments(found, from_txid)
         if in_progress:
@@ -105,7 +108,7 @@ class QuorumReader:
                 chain = chain_segments([*found, opened], from_txid)
         return list(chain)
 
-    def _open_segment(self, manifests: Mapping[str, NodeManifest], txid: int, *, within: bool) -> FetchedSegment | None:
+    def _open_segment(self, manifests: Mapping[str, NodeManifest], txid: int, *, within: bool) -> QuorumSegment | None:
         """Return the durable part of the open segment that begins at `txid`, or `within` which `txid` lies."""
         firsts = {log.first for each in manifests.values() for log in each.manifest.logs if log.in_progress}
         # The latest of several: its writer had recovered all before, the earlier ones were abandoned.
@@ -117,7 +120,7 @@ class QuorumReader:
             return None
         part = self._agreed(manifests, first)
         name = f"{self._ensemble.journal_id} {inprogress_name(first)}"
-        return None if part is None else FetchedSegment(first, part, name)
+        return None if part is None else _durable_segment(first, part, name)
 
     def _agreed(self, manifests: Mapping[str, NodeManifest], first: int) -> DurablePrefix | None:
         holders = [
@@ -158,44 +161,24 @@ class QuorumReader:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteSegment:
-    """A finalized segment on one node, fetched from `url` each time it is read."""
+class QuorumSegment:
+    """A segment on the nodes (`ReadableSegment`).
+
+    Attributes:
+        content: returns its bytes: those of a finalized segment are fetched at each call, of the open one the durable
+            part when the nodes were asked.
+    """
 
     first: int
     last: int
-    url: str
-    source: SegmentSource
-
-    @property
-    def in_progress(self) -> bool:
-        return False
-
-    @property
-    def name(self) -> str:
-        return self.url
+    in_progress: bool
+    name: str
+    content: Callable[[], Buffer]
 
     def read(self, from_txid: int) -> Iterator[EditOp]:
-        content = self.source(self.url)
+        content = self.content()
         yield from iter_ops(content, file=self.name, first_txid=self.first, last_txid=self.last, from_txid=from_txid)
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedSegment:
-    """The newest transactions that were durable when the nodes were asked; already fetched."""
-
-    first: int
-    part: DurablePrefix
-    name: str
-
-    @property
-    def last(self) -> int:
-        return self.part.last
-
-    @property
-    def in_progress(self) -> bool:
-        return True
-
-    def read(self, from_txid: int) -> Iterator[EditOp]:
-        yield from iter_ops(
-            self.part.content, file=self.name, first_txid=self.first, last_txid=self.last, from_txid=from_txid
-        )
+def _durable_segment(first: int, part: DurablePrefix, name: str) -> QuorumSegment:
+    return QuorumSegment(first, part.last, True, name, lambda: part.content)

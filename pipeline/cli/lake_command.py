@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -25,7 +25,6 @@ from hadoop_common.cli.output import (
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.quantities import counted
 from hadoop_common.text_layout import table_lines
-from pipeline.cli.past_image import PastState, restored_image
 from pipeline.cli.spark_command import context_for
 
 if TYPE_CHECKING:
@@ -103,7 +102,7 @@ def append(
         job,
         image=image or job.image,
         edits=edits or job.edits,
-        past=PastState(archive, as_of, key_file, conf_dir) if archive and as_of else None,
+        past=_PastState(archive, as_of, key_file, conf_dir) if archive and as_of else None,
         lake=lake or job.lake or (_configured(conf_dir).lake if conf_dir else ""),
         cluster=cluster,
         tables=tables,
@@ -120,11 +119,20 @@ def append(
     _append(job, as_json=as_json)
 
 
+class _PastState(NamedTuple):
+    """A moment in an archive, and the cluster's configuration, on which some rules of replay depend."""
+
+    archive: str
+    as_of: str
+    key_file: Path | None
+    conf_dir: Path | None
+
+
 @dataclass(frozen=True, slots=True)
 class _LakeJob:
     image: str | None
     edits: Sequence[str]
-    past: PastState | None = None
+    past: _PastState | None = None
     lake: str = ""
     cluster: str = ""
     tables: Sequence[str] = ()
@@ -195,12 +203,20 @@ def _append(job: _LakeJob, *, as_json: bool) -> None:
 
 @contextmanager
 def _image_of(job: _LakeJob) -> Iterator[tuple[str | None, int | None]]:
-    """Yield the path and the time of the image; restore it first if it is one of the past."""
+    """Yield path and time of the image; a past one is restored, and has the time of its last transaction with one."""
     if job.past is None:
         yield job.image, None
         return
-    with restored_image(job.past) as found:
-        yield str(found.path), found.time
+    from archive.cli.options import configured_settings, restored_moment
+    from archive.restoring import RestoreOptions
+    from journal.op_times import op_time
+    from journal.segment_file import read_ops
+
+    archive, as_of, key_file, conf_dir = job.past
+    options = RestoreOptions(settings=configured_settings(conf_dir))
+    with restored_moment(archive, key_file, as_of, options, None) as (plan, made):
+        times = (op_time(op) or 0 for segment in made.source.segments[-1:] for op in read_ops(segment))
+        yield str(made.image), max(times, default=0) or plan.base.added
 
 
 def _content(

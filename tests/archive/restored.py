@@ -6,7 +6,7 @@ from pathlib import Path
 
 from archive.archive import Archive
 from archive.history import only_history, plan_restore, view_of
-from archive.restoring import RestoreOptions, fetched, restore
+from archive.restoring import RestoreOptions, fetch_source, restore
 from tests.recorded_cases import RECORDED, Case
 
 CASES = [
@@ -20,7 +20,7 @@ CASES = [
 def restored(archive: Archive, txid: int, target: Path, branch: str = "", **options: object) -> Path:
     catalogue = archive.catalogue()
     view = view_of(catalogue, branch or only_history(catalogue))
-    with fetched(archive, plan_restore(view, txid), target.with_name(target.name + "-source")) as source:
-        made = restore(source, target, RestoreOptions(**options))  # type: ignore[arg-type]
+    source = fetch_source(archive, plan_restore(view, txid), target.with_name(target.name + "-source"))
+    made = restore(source, target, RestoreOptions(**options))  # type: ignore[arg-type]
     assert made.txid == txid
     return target

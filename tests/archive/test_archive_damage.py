@@ -20,7 +20,7 @@ from archive.checking import check_archive
 from archive.errors import ArchiveDamagedError, NoSuchMomentError
 from archive.history import moments, plan_restore, view_of
 from archive.object_store import FolderStore, FsspecStore
-from archive.restoring import RestoreOptions, fetched, restore
+from archive.restoring import RestoreOptions, restore_moment
 from hadoop_common.names import image_name
 from image_format.md5_file import md5_path
 from tests.archive.random_history import cut_merge, have_same_meaning, random_ops
@@ -94,8 +94,7 @@ def restorable(archive: Archive, moment: Moment, folder: Path) -> Path | str:
     branch, txid = moment
     try:
         plan = plan_restore(view_of(archive.catalogue(), branch), txid)
-        with fetched(archive, plan, folder / "source") as source:
-            return restore(source, folder / "made", RestoreOptions()).image
+        return restore_moment(archive, plan, folder, RestoreOptions()).image
     except ArchiveDamagedError as fault:
         return fault.file
     except NoSuchMomentError:

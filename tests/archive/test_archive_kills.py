@@ -19,7 +19,7 @@ from archive.archive import open_archive
 from archive.catalogue import MAIN
 from archive.checking import check_archive
 from archive.history import moments, plan_restore, view_of
-from archive.restoring import RestoreOptions, fetched, restore
+from archive.restoring import RestoreOptions, restore_moment
 from hadoop_common.names import image_name
 from image_format.md5_file import md5_path
 from tests.archive.random_history import cut_merge, have_same_meaning, random_ops
@@ -114,8 +114,8 @@ def test_kills_cost_no_moment(seed: int, tmp_path: Path) -> None:
             assert check_archive(archive).damaged == {}
             txid = draw.choice(sorted(expected))
             scratch = tmp_path / f"kill-{kills}"
-            with fetched(archive, plan_restore(view_of(archive.catalogue(), MAIN), txid), scratch / "source") as source:
-                made = restore(source, scratch / "made", RestoreOptions())
+            plan = plan_restore(view_of(archive.catalogue(), MAIN), txid)
+            made = restore_moment(archive, plan, scratch, RestoreOptions())
         if txid > BASE_TXID:
             assert have_same_meaning(made.image, cut_merge(nn, txid, scratch / "merged"))
     add(root, nn)

@@ -17,7 +17,7 @@ from archive.fetching import fetch_segment
 from archive.following import ArchiveFollower
 from archive.history import chain, plan_restore, view_of
 from archive.object_store import FolderStore
-from archive.restoring import RestoreOptions, fetched, restore
+from archive.restoring import RestoreOptions, restore_moment
 from hadoop_common.names import image_name, segment_name
 from journal.segment_file import map_file, read_ops
 from tests.archive.open_segment import FIRST, Writer, found, op_of, ops_of, parts
@@ -44,9 +44,8 @@ def test_an_open_segment_is_archived_as_it_grows_and_written_few_times(
     chosen, gap = chain(view.pieces, FIRST, last)
     ops = [op for each in chosen for op in read_ops(fetch_segment(archive, each.record, tmp_path, each.last))]
     assert (gap, [op.txid for op in ops]) == (None, list(range(FIRST, last + 1)))
-    with fetched(archive, plan_restore(view, last - 1), tmp_path / "source") as source:
-        restore(source, tmp_path / "out", RestoreOptions())
-    image = saved(tmp_path / "out", last - 1)
+    restore_moment(archive, plan_restore(view, last - 1), tmp_path, RestoreOptions())
+    image = saved(tmp_path / "restored", last - 1)
     assert ("/d38" in image, "/d39" in image) == (True, False)
     end = writer.finish()
     assert follower.follow(found(nn)).last_txid == end

@@ -11,7 +11,7 @@ from archive.adding import AddOptions, add_directory
 from archive.archive import open_archive
 from archive.catalogue import MAIN
 from archive.history import moments, plan_restore, view_of
-from archive.restoring import RestoreOptions, fetched, restore
+from archive.restoring import RestoreOptions, restore_moment
 from journal.ops import DeleteOp, RenameOldOp, RenameOp
 from tests.archive.random_history import cut_merge, have_same_meaning, random_ops, written
 from tests.archive.storage import saved, storage
@@ -37,8 +37,7 @@ def test_every_moment_equals_the_merge_cut_there(seed: int, tmp_path: Path) -> N
         assert set().union(*moments(view)) == set(range(BASE_TXID, last + 1))
         wanted = range(BASE_TXID + 1, last + 1)
         for txid in chosen(wanted, scaled(len(wanted), quick=4), "moments"):
-            with fetched(archive, plan_restore(view, txid), tmp_path / f"s{txid}") as source:
-                made = restore(source, tmp_path / f"r{txid}", RestoreOptions())
+            made = restore_moment(archive, plan_restore(view, txid), tmp_path / f"r{txid}", RestoreOptions())
             merged = cut_merge(nn, txid, tmp_path / f"m{txid}")
             if txid <= int(middle.name.removeprefix("fsimage_")):
                 assert made.image.read_bytes() == merged.read_bytes()

@@ -15,7 +15,7 @@ from archive.encryption import ArchiveKey
 from archive.following import ArchiveFollower
 from archive.history import plan_restore
 from archive.object_store import FolderStore
-from archive.restoring import Restored, chosen_view, fetched, restore
+from archive.restoring import Restored, chosen_view, fetch_source, restore
 from tests.archive.open_segment import FIRST, Writer, found, op_of
 from tests.archive.storage import storage
 from tests.cli_runner import run_cli
@@ -55,8 +55,8 @@ def test_a_plan_outlives_the_parts_that_it_needs(key: ArchiveKey | None, tmp_pat
     before = growth.archive.catalogue().names
     growth.grow(3)
     assert before - growth.archive.catalogue().names
-    with fetched(growth.archive, plan_restore(view, last), tmp_path / "source") as source:
-        assert (source.txid, source.damaged) == (last, ())
+    source = fetch_source(growth.archive, plan_restore(view, last), tmp_path / "source")
+    assert (source.txid, source.damaged) == (last, ())
     ops = later_ops(growth.archive, view, FIRST, tmp_path)
     assert [op.txid for op in ops] == list(range(FIRST + 1, last + 1))
 

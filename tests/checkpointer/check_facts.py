@@ -14,12 +14,12 @@ from checkpointer.checks.facts import (
     JournalFacts,
     NameNodeFacts,
     Observation,
-    SegmentRange,
 )
 from checkpointer.checks.registry import CHECKS, perform
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import CheckVerdict
 from checkpointer.storage.inspector import StorageDirectory, StorageState
+from hadoop_common.names import SegmentName
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.namenode_values import RemoteEditLog
 from journal.quorum.node_answers import NodeAnswer
@@ -42,7 +42,7 @@ def namenode(number: int = 1, **changes: Any) -> NameNodeFacts:
         state=Observation("ACTIVE"),
         storage_info=Observation(INFO),
         software="2.7.3",
-        segments=Observation((SegmentRange(91, 100),)),
+        segments=Observation((SegmentName(91, 100),)),
         beans=Observation({}),
     )
     return replace(found, **changes)
@@ -105,7 +105,7 @@ def silent(number: int) -> NodeAnswer:
     return NodeAnswer(f"jn{number}:8485", fault="connection refused")
 
 
-def journal(*segments: SegmentRange) -> JournalFacts:
+def journal(*segments: SegmentName) -> JournalFacts:
     return JournalFacts(place="/shared/current", storage_info=Observation(INFO), segments=Observation(segments))
 
 

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from checkpointer.checks import ask_journal
 from checkpointer.checks.ask_journal import _asked_again, _held
 from checkpointer.checks.checkpoint_checks import coverage
-from checkpointer.checks.facts import JournalFacts, Observation, SegmentRange
+from checkpointer.checks.facts import JournalFacts, Observation
 from checkpointer.checks.registry import perform
 from checkpointer.checks.thresholds import Thresholds, parse_thresholds
 from checkpointer.checks.verdict import State
+from hadoop_common.names import SegmentName
 from hadoop_rpc.namenode_values import RemoteEditLog
 from journal.quorum.address import QuorumAddress
 from journal.quorum.node_answers import NodeAnswer, NodeQuery
@@ -62,16 +63,16 @@ def test_a_journal_node_that_lists_nothing_is_not_reformatted(fault: str, hint: 
 @pytest.mark.parametrize(
     ("ours", "segments", "said"),
     [
-        (101, (SegmentRange(91, 100),), "image at txid 101 is ahead of the NameNode"),
-        (95, (SegmentRange(91, 100),), "image at txid 95 does not belong to the NameNode's past"),
+        (101, (SegmentName(91, 100),), "image at txid 101 is ahead of the NameNode"),
+        (95, (SegmentName(91, 100),), "image at txid 95 does not belong to the NameNode's past"),
     ],
 )
-def test_an_image_of_ours_that_is_of_another_past(ours: int, segments: tuple[SegmentRange, ...], said: str) -> None:
+def test_an_image_of_ours_that_is_of_another_past(ours: int, segments: tuple[SegmentName, ...], said: str) -> None:
     nodes = (namenode(segments=Observation(segments)),)
     found = decide("edits", namenodes=nodes, image=image(txid=ours))
     assert found.state is State.CRITICAL
     assert said in found.summary
-    whole = (namenode(segments=Observation((SegmentRange(91, ours), SegmentRange(ours + 1, ours + 9)))),)
+    whole = (namenode(segments=Observation((SegmentName(91, ours), SegmentName(ours + 1, ours + 9)))),)
     assert decide("edits", namenodes=whole, image=image(txid=ours)).state is (
         State.OK if ours <= 100 else State.CRITICAL
     )
@@ -95,7 +96,7 @@ def test_an_image_of_ours_that_is_of_another_past(ours: int, segments: tuple[Seg
 def test_coverage(
     segments: list[tuple[int, int | None]], gaps: tuple[tuple[int, int], ...], tail: tuple[int, int] | None
 ) -> None:
-    found = coverage(90, [SegmentRange(first, last) for first, last in segments], 100)
+    found = coverage(90, [SegmentName(first, last) for first, last in segments], 100)
     assert (found.gaps, found.tail) == (gaps, tail)
 
 
@@ -105,7 +106,7 @@ def test_coverage(
     st.integers(0, 30),
 )
 def test_coverage_is_what_counting_says(base: int, drawn: list[tuple[int, int | None]], last: int) -> None:
-    segments = [SegmentRange(first, None if size is None else first + size) for first, size in drawn]
+    segments = [SegmentName(first, None if size is None else first + size) for first, size in drawn]
     held = {txid for each in segments for txid in range(each.first, (last if each.last is None else each.last) + 1)}
     lacking = set(range(base + 1, last + 1)) - held
     found = coverage(base, segments, last)
@@ -162,7 +163,7 @@ def test_what_journal_nodes_say() -> None:
 
 def test_what_journal_nodes_hold_together() -> None:
     behind = NodeAnswer("jn3:8485", logs=(RemoteEditLog(1, 40, in_progress=True),))
-    assert _held([node(1), node(2), behind]).value == (SegmentRange(1, 40), SegmentRange(41, None))
+    assert _held([node(1), node(2), behind]).value == (SegmentName(1, 40), SegmentName(41, None))
     assert "1 of 3 JournalNodes answer" in _held([node(1), silent(2), silent(3)]).error
 
 
@@ -183,15 +184,15 @@ def test_only_a_node_that_lacks_the_open_segment_is_asked_again(
 @pytest.mark.parametrize(
     ("change", "state", "word"),
     [
-        ({"journal": journal(SegmentRange(91, 95), SegmentRange(96, None))}, State.OK, "without a gap"),
-        ({"journal": journal(SegmentRange(91, 95))}, State.WARNING, "96-100 are not"),
-        ({"journal": journal(SegmentRange(94, 100))}, State.CRITICAL, "91-93"),
+        ({"journal": journal(SegmentName(91, 95), SegmentName(96, None))}, State.OK, "without a gap"),
+        ({"journal": journal(SegmentName(91, 95))}, State.WARNING, "96-100 are not"),
+        ({"journal": journal(SegmentName(94, 100))}, State.CRITICAL, "91-93"),
         ({"journal": journal(), "image": image(txid=200)}, State.CRITICAL, "ahead"),
         ({"journal": journal(), "image": Observation(error="no image")}, State.UNKNOWN, "no image"),
         ({"journal": replace(journal(), segments=DOWN)}, State.UNKNOWN, "refused"),
         # the NameNode's open segment is in no manifest
-        ({"namenodes": (namenode(segments=Observation((SegmentRange(91, 95),))),)}, State.OK, "without a gap"),
-        ({"namenodes": (namenode(segments=Observation((SegmentRange(93, 95),))),)}, State.CRITICAL, "91-92"),
+        ({"namenodes": (namenode(segments=Observation((SegmentName(91, 95),))),)}, State.OK, "without a gap"),
+        ({"namenodes": (namenode(segments=Observation((SegmentName(93, 95),))),)}, State.CRITICAL, "91-92"),
         ({"namenodes": (namenode(segments=DOWN),)}, State.UNKNOWN, "refused"),
         ({"namenodes": (down(),)}, State.UNKNOWN, "no NameNode"),
     ],
@@ -204,10 +205,8 @@ def test_edits(change: dict[str, Any], state: State, word: str) -> None:
 
 def test_many_gaps_are_not_all_listed() -> None:
     found = decide(
-        "edits", journal=journal(*[SegmentRange(txid, txid) for txid in range(92, 100, 2)], SegmentRange(100, None))
+        "edits", journal=journal(*[SegmentName(txid, txid) for txid in range(92, 100, 2)], SegmentName(100, None))
     )
     assert "91-91" in found.summary
-    many = decide(
-        "edits", image=image(txid=0), journal=journal(*[SegmentRange(txid, txid) for txid in range(2, 60, 2)])
-    )
+    many = decide("edits", image=image(txid=0), journal=journal(*[SegmentName(txid, txid) for txid in range(2, 60, 2)]))
     assert "more" in many.summary

@@ -201,7 +201,7 @@ def test_a_kill_while_segments_are_synced_leaves_whole_ones(
 
 
 def test_the_segments_to_fetch() -> None:
-    own = [StoredSegment("", 1, 5), StoredSegment("", 6, None), StoredSegment("", 30, 40)]
+    own = [StoredSegment(1, 5, ""), StoredSegment(6, None, ""), StoredSegment(30, 40, "")]
     theirs = [RemoteEditLog(1, 5), RemoteEditLog(6, 9), RemoteEditLog(10, 19), RemoteEditLog(20, 31)]
     theirs += [RemoteEditLog(41, 45, True), RemoteEditLog(50, 60)]
     assert missing_segments(own, theirs, committed=55, open_first=None) == theirs[1:3]
