@@ -15,9 +15,11 @@ from engine.errors import CheckpointCancelledError
 from engine.settings import ReplayRules
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.process_tuning import lower_thread_priority
-from image_format.known_digests import FileIdentity, identity_at
+from image_format.index import ImageIndex
+from image_format.known_digests import FileIdentity, identity_at, remember_loadable
 from image_format.md5_file import md5_path
 from image_format.reader import ImageFile
+from image_tools.loadable import check_loadable
 
 CheckKey = tuple[FileIdentity | None, FileIdentity | None, ReplayRules]
 
@@ -25,6 +27,14 @@ CheckKey = tuple[FileIdentity | None, FileIdentity | None, ReplayRules]
 def check_key(path: Path, rules: ReplayRules) -> CheckKey:
     """Return what the result for an image depends on: the present image file and digest file, and the rules."""
     return identity_at(path), identity_at(md5_path(path)), rules
+
+
+def verify_loadable(
+    image: ImageFile, converted: ImageFile, index: ImageIndex | None, before_section: Callable[[], None]
+) -> None:
+    """Raise RecordError if a NameNode cannot load the image; `converted` is the image at the layout of its index."""
+    check_loadable(converted, index, before_section)
+    remember_loadable(image.identity, whole=index is not None)
 
 
 class ImageVerification:

@@ -27,7 +27,7 @@ from typing import Any, Self
 
 from engine.errors import CheckpointCancelledError
 from engine.healing import HealingMode, healed_finding
-from engine.image_verification import CheckKey, ImageVerification, check_key
+from engine.image_verification import CheckKey, ImageVerification, check_key, verify_loadable
 from engine.live_browser import LiveBrowser
 from engine.loaded_image import LoadedImage, check_root, load_image, next_layout
 from engine.namespace import Namespace
@@ -45,13 +45,11 @@ from hadoop_common.names import image_name
 from image_format.codec_choice import codec_to_write
 from image_format.errors import ImageFormatError, InconsistentHistoryError
 from image_format.history_check import check_history
-from image_format.index import ImageIndex
 from image_format.index_arrays import IndexArrays
 from image_format.known_digests import identity_at, is_known_loadable, remember_loadable
 from image_format.layout import check_supported
 from image_format.reader import ImageFile
 from image_tools.convert import at_layout, write_at_layout
-from image_tools.loadable import check_loadable
 from journal.ops import EditOp
 from journal.segment_file import SegmentTransactions
 
@@ -63,14 +61,6 @@ _MAX_UPDATE = 1 << 30
 """Largest index in bytes that may be in memory twice for a while; at most a quarter of the memory limit. A larger index
 is released, and the new image is scanned.
 """
-
-
-def _check_loadable(
-    image: ImageFile, loaded: LoadedImage, index: ImageIndex | None, before_section: Callable[[], None]
-) -> None:
-    """Raise RecordError if a NameNode cannot load the image; see `check_loadable`."""
-    check_loadable(loaded.image, index, before_section)
-    remember_loadable(image.identity, whole=index is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +246,7 @@ class WarmNamespace:
             loaded = self._load_base(image, arrays, resources, watcher.advance)
             whole = self.settings.rules.healing is not HealingMode.AS_HADOOP
             if not is_known_loadable(image.identity, whole=whole):
-                digest.then = partial(_check_loadable, image, loaded, loaded.index if whole else None)
+                digest.then = partial(verify_loadable, image, loaded.image, loaded.index if whole else None)
             # Only now: the scan uses all cores.
             digest.start()
             if self._keeps_sums:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
@@ -42,6 +43,9 @@ settings.register_profile(
     "depth", deadline=None, max_examples=scaled(200, 15), suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("depth")
+if not deep() and hasattr(providers, "is_local_module_file"):
+    # to try the constants of the code, each process would parse every module, for 8 s in a fresh clone
+    providers.is_local_module_file = lambda path: False
 
 
 @pytest.fixture(autouse=True)

@@ -63,7 +63,7 @@ def refuse_to_load(monkeypatch: pytest.MonkeyPatch, unloadable: Path) -> None:
 
     # the file is no longer the one that this process wrote
     unloadable.write_bytes(unloadable.read_bytes())
-    monkeypatch.setattr("engine.warm_namespace.check_loadable", check)
+    monkeypatch.setattr("engine.image_verification.check_loadable", check)
 
 
 def recorded_image(case: str = "renames", txid: int = NEW_TXID) -> bytes:

@@ -163,7 +163,7 @@ def test_the_verdict_is_on_the_file_that_was_opened(base: Path, out: Path, monke
         other.write_bytes(base.read_bytes())
         other.rename(base)
 
-    monkeypatch.setattr("engine.warm_namespace.check_loadable", replaced)
+    monkeypatch.setattr("engine.image_verification.check_loadable", replaced)
     for _ in range(2):
         with WarmNamespace() as warm:
             warm.load(base)
@@ -173,7 +173,7 @@ def test_the_verdict_is_on_the_file_that_was_opened(base: Path, out: Path, monke
 
 def test_what_was_checked_once_is_not_checked_again(base: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checked = []
-    monkeypatch.setattr("engine.warm_namespace.check_loadable", lambda image, *_: checked.append(image.path))
+    monkeypatch.setattr("engine.image_verification.check_loadable", lambda image, *_: checked.append(image.path))
     with WarmNamespace() as warm:
         warm.load(base)
         play(warm, STEPS[0])
