@@ -51,7 +51,6 @@ class HostedJournal:
         journal_id: its name, for logs.
         cache: keeps the newest transactions in memory; None without a cache.
         clock: seconds, for the duration of syncs.
-        wall_clock: seconds since 1970, for the time of batches.
 
     Attributes:
         highest: newest transaction on disk.
@@ -65,7 +64,6 @@ class HostedJournal:
         *,
         cache: EditsCache | None = None,
         clock: Callable[[], float] = time.monotonic,
-        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self.journal_id = journal_id
         self.storage = JournalStorage(disk)
@@ -78,7 +76,6 @@ class HostedJournal:
         self.failure = ""
         self._closed = False
         self._clock = clock
-        self._wall_clock = wall_clock
         self._open: HostedSegment | None = None
         self._output: JournalOutput | None = None
 
@@ -274,7 +271,7 @@ class HostedJournal:
         seconds = self._clock() - began
         if seconds > _SLOW_SYNC_SECONDS:
             _LOG.warning("%s: the sync of txids %d to %d took %.1f s", self.journal_id, first_txid, last, seconds)
-        self.counters.add_batch(count, len(records), seconds, lagging=lagging, at=self._wall_clock())
+        self.counters.add_batch(count, len(records), seconds, lagging=lagging, at=time.time())
         self.sync_times.add(seconds)
         self.highest, self.failure = last, ""
         self._open = replace(self._open, next_txid=last + 1, size=self._output.written)
