@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-import duckdb
-import polars as pl
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
@@ -223,6 +221,10 @@ def test_images_and_how_many_are_kept(no_spark: Any, tmp_path: Path, lake: str) 
 
 
 def test_every_reader_of_delta_gets_equal_sums(spark: SparkSession, lake: str) -> None:
+    # not while pytest collects tests: polars takes half a second
+    import duckdb
+    import polars as pl
+
     append_image(spark.sparkContext, str(CASE / "before"), lake, ImageOptions(tables=()))
     append_edits(spark.sparkContext, str(CASE / "before"), lake)
     rows = image_rows("before")
