@@ -8,8 +8,8 @@ import os
 import shutil
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -21,7 +21,7 @@ from image_format.compiling.mode import VARIABLE, Mode
 from tests.depth import deep, sample, scaled
 from tests.scheduling import SharedJvms
 
-_EACH, _EACH_RECORDED, _EACH_OF_LAYOUTS, _EACH_WITH_JVM, _EACH_WITH_SERVERS = 4, 4, 1, 1, 1
+_EACH, _EACH_RECORDED, _EACH_OF_LAYOUTS, _EACH_WITH_JVM, _EACH_WITH_SERVERS = 3, 4, 1, 1, 1
 """Parameter sets of one test function in the quick tier; fewer where each of them takes longer."""
 _RELEASES = ("hadoop-2.7.3/", "hadoop-3.3.6/", "hadoop-3.4.1/", "hadoop-3.5.0/")
 """Prefixes of recorded cases' names; a sample has some of each."""
@@ -59,53 +59,56 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
     return SharedJvms(config, log) if config.option.dist == "loadgroup" else None
 
 
+def _everything(config: pytest.Config) -> bool:
+    """Return whether all tests run: at full depth, or those that `::` or `-k` select."""
+    return deep() or bool(config.option.keyword) or any("::" in each for each in config.args)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Keep a sample of the parameter sets of a test function in the quick tier, before pytest makes tests of all."""
+    sets = metafunc._calls
+    if _everything(metafunc.config) or len(sets) < 2:
+        return
+    left = [each for each in sets if all(mark.name != "deep" for mark in each.marks)]
+    # a set marked `deep` alone is left out below
+    sets[:] = _sampled(left, _kept(metafunc), metafunc.definition.nodeid) if left else sets[:1]
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out tests marked `deep` in the quick tier, and keep a sample of many parameter sets.
-
-    A selection by `::` or `-k` keeps all.
-    """
-    if deep() or config.option.keyword or any("::" in each for each in config.args):
+    """Leave out tests marked `deep` in the quick tier."""
+    if _everything(config):
         return
-    kept = {id(item) for item in _quick(items)}
-    config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
-    items[:] = [item for item in items if id(item) in kept]
+    left_out = [item for item in items if item.get_closest_marker("deep") is not None]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item.get_closest_marker("deep") is None]
 
 
-def _quick(items: list[pytest.Item]) -> Iterator[pytest.Item]:
-    functions: dict[str, list[pytest.Function]] = defaultdict(list)
-    for item in items:
-        assert isinstance(item, pytest.Function)
-        if item.get_closest_marker("deep") is None:
-            functions[item.nodeid.partition("[")[0]].append(item)
-    for name, each in functions.items():
-        yield from _sampled(each, _kept(each[0]), name)
-
-
-def _kept(item: pytest.Function) -> int:
+def _kept(metafunc: pytest.Metafunc) -> int:
     """Return the number of parameter sets to keep of a test function."""
-    told = item.get_closest_marker("parameters")
-    if told is not None:
+    marker = metafunc.definition.get_closest_marker
+    if (told := marker("parameters")) is not None:
         return int(told.args[0])
-    if {"hadoop", "spark"} & set(item.fixturenames):
+    if {"hadoop", "spark"} & set(metafunc.fixturenames):
         return _EACH_WITH_JVM
-    if item.get_closest_marker("interop") is not None:
+    if marker("interop") is not None:
         return _EACH_WITH_SERVERS
-    if hasattr(item, "callspec") and item.callspec.params.keys() == {"layout"}:
+    if metafunc._calls[0].params.keys() == {"layout"}:
         return _EACH_OF_LAYOUTS
-    return _EACH_RECORDED if item.get_closest_marker("recorded") is not None else _EACH
+    return _EACH_RECORDED if marker("recorded") is not None else _EACH
 
 
-def _sampled(items: list[pytest.Function], count: int, name: str) -> Iterator[pytest.Function]:
-    """Yield `count` items, evenly spread over the releases of recorded cases."""
-    found = [[item for item in items if release in item.nodeid] for release in _RELEASES]
+def _sampled(sets: list[Any], count: int, name: str) -> list[Any]:
+    """Return `count` sets of parameters, evenly spread over the releases of recorded cases."""
+    found = [[each for each in sets if release in each.id] for release in _RELEASES]
     groups = sorted(filter(None, found), key=len)
-    if count < len(groups) or sum(map(len, groups)) < len(items):
-        yield from sample(items, count, name)
-        return
+    if count < len(groups) or sum(map(len, groups)) < len(sets):
+        return list(sample(sets, count, name))
+    kept: list[Any] = []
     for index, group in enumerate(groups):
-        few = min(len(group), count // (len(groups) - index))
-        yield from sample(group, few, name)
-        count -= few
+        few = min(len(group), (count - len(kept)) // (len(groups) - index))
+        kept += sample(group, few, name)
+    return kept
 
 
 def pytest_collection_finish() -> None:

@@ -87,6 +87,7 @@ def all_cases() -> list[Case]:
     return [Case(path.parent) for path in sorted(RECORDED.glob("hadoop-*/*/case.json"))]
 
 
+@functools.cache
 def same_layout(case: Case) -> bool:
     return _layout(case.image("before")) == _layout(case.image("after"))
 

@@ -26,10 +26,13 @@ _SHARED = {
         "tests/interop/test_ignored_ops.py",
         "tests/interop/test_image_damages.py",
         "tests/interop/test_skipped_edits.py",
+        "tests/interop/test_stub_clients.py",
     },
     "a NameNode": {
         "tests/interop/test_cluster.py",
+        "tests/interop/test_edits_directories.py",
         "tests/interop/test_image_serve.py",
+        "tests/interop/test_operations.py",
         "tests/interop/test_secondary_role.py",
     },
     "a ZooKeeper": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -25,6 +26,7 @@ def has_its_references(path: Path) -> bool:
     return not str(path.parent).endswith(REFERENCE_LOST)
 
 
+@functools.cache
 def recorded_images() -> list[Path]:
     """Return every valid image of both releases with a known codec."""
     found = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 from collections.abc import Iterable
@@ -53,6 +54,7 @@ class Viewed:
         return gzip.decompress(self.xml.read_bytes()).decode("utf-8")
 
 
+@functools.cache
 def recorded_views(*, large: bool) -> list[Viewed]:
     found = [Viewed(path) for path in sorted(RECORDED.rglob("oiv_*.xml.gz"))]
     return [view for view in found if view.complete and (large or "medium-" not in view.id)]

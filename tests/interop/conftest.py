@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.depth import deep
 from tests.interop.clients import ClientJvm, HdfsClient
 from tests.interop.cluster import NameNode
 from tests.interop.hadoop import Hadoop
@@ -39,16 +40,20 @@ def client_jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClientJvm]:
 
 
 @pytest.fixture(scope="session")
-def client_jvm_3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClientJvm]:
-    """Start FsShell of Hadoop 3.5.0, for any cluster."""
+def client_jvm_3(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClientJvm]:
+    """Start FsShell of Hadoop 3.5.0, for any cluster; the quick tier has one JVM of a release."""
+    if SERVER.version == CLIENT.version and not deep():
+        yield request.getfixturevalue("client_jvm")
+        return
     skip_without(CLIENT)
     with ClientJvm(tmp_path_factory.mktemp("client3"), CLIENT) as jvm:
         yield jvm
 
 
 @pytest.fixture
-def conf(client_jvm: ClientJvm, tmp_path: Path) -> HadoopConf:
-    """Return a configuration for the test's own NameNode, which does not run yet."""
+def conf(tmp_path: Path) -> HadoopConf:
+    """Return a configuration for the test's own servers, which do not run yet."""
+    skip_without(SERVER)
     return HadoopConf(tmp_path / "cluster")
 
 

@@ -203,6 +203,7 @@ def upgrades(script: Script) -> None:
 
 
 CHAPTERS = [before_the_format, epochs, segments, commits, purges, upgrades]
+SMALL_FILES = ("last-promised-epoch", "last-writer-epoch")
 
 
 def test_the_same_calls_have_the_same_answers_and_leave_the_same_folder(conf: HadoopConf, tmp_path: Path) -> None:

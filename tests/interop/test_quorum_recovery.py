@@ -24,7 +24,7 @@ from tests.journal_node.journal_node_support import LAYOUT, NAMESPACE, Writer, b
 pytestmark = pytest.mark.interop
 
 SETTINGS = replace(QuorumSettings(), http_open=20.0, http_read=20.0)
-CASES = scaled(20, quick=4)
+CASES = scaled(20, quick=2)
 
 
 class Nodes:

@@ -106,6 +106,7 @@ def test_the_daemon_goes_by_period_and_transactions(conf: HadoopConf, client_jvm
         assert daemon.status()["lastReason"] == "period"
 
 
+@pytest.mark.deep
 def test_safe_mode_is_told_in_the_namenodes_words(shared_namenode: NameNode, shared_client: HdfsClient) -> None:
     client = shared_client
     with ours(shared_namenode.conf) as secondary:

@@ -11,6 +11,7 @@ import pytest
 
 from hadoop_common.names import image_name
 from image_tools.verify.checker import verify_image
+from tests.depth import deep
 from tests.interop.clients import ClientJvm, HdfsClient, without_clock_times
 from tests.interop.cluster import HaPair
 from tests.interop.hadoop_process import wait_until
@@ -78,19 +79,21 @@ def test_it_tails_and_checkpoints_and_the_active_purges(site: Site) -> None:
         assert check(site.pair.nn2.conf, "--only", "journalnodes") == {"journalnodes": "OK"}
         trio.nodes[0].kill()
         site.active.load(300, seed=2, path="/while-one-is-dead")
-        checkpointed(site, daemon)
+        txid = checkpointed(site, daemon)
         status = daemon.status()
         assert status["alarms"] == []
         assert [node["answers"] for node in status["journalNodes"]] == [False, True, True]
         assert check(site.pair.nn2.conf, "--only", "journalnodes", code=1) == {"journalnodes": "WARNING"}
         trio.nodes[0].start()
-        site.active.load(100, seed=3, path="/when-it-is-back")
-        txid = checkpointed(site, daemon)
         wait_until(lambda: all(node["answers"] for node in daemon.status()["journalNodes"]), "all to answer")
+        if deep():
+            site.active.load(100, seed=3, path="/when-it-is-back")
+            txid = checkpointed(site, daemon)
         # a reader does not fence
         assert [trio.promised(number) for number in nodes] == promised
         assert daemon.stop() == 0
-    same_after_a_restart(site, txid)
+    if deep():
+        same_after_a_restart(site, txid)
 
 
 @pytest.mark.deep

@@ -233,6 +233,7 @@ def test_a_real_namenode_goes_on_where_the_stub_stopped(client_jvm: ClientJvm, h
 # ---- Hadoop's checkpointers --------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_a_secondarynamenode_makes_checkpoints_of_the_stub(client_jvm: ClientJvm, tmp_path: Path) -> None:
     # the stub with a namespace of Hadoop 3 refuses young images, as Hadoop 3 does
     conf = HadoopConf(tmp_path, {"dfs.namenode.checkpoint.period": "1"} if SERVER.layout < -63 else {})
@@ -276,7 +277,6 @@ def test_a_backup_node_keeps_in_step_with_the_stub(client_jvm: ClientJvm, tmp_pa
 
 
 @pytest.mark.parametrize("layout", [HADOOP_2, HADOOP_3])
-@pytest.mark.parameters(2)
 def test_hdfs_native(tmp_path: Path, layout: int) -> None:
     native = pytest.importorskip("hdfs_native")
     conf = HadoopConf(tmp_path)

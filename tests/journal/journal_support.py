@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,13 @@ CORRUPT = RECORDED / "hadoop-2.7.3" / "corrupt"
 NEWEST = -67
 
 
+@functools.cache
 def recorded_segments() -> list[Path]:
     """Return every undamaged segment of both releases."""
     return sorted(path for path in RECORDED.glob("**/before/edits_*") if CORRUPT not in path.parents)
 
 
+@functools.cache
 def recorded_xml() -> list[Path]:
     return sorted(RECORDED.glob("**/edits.xml.gz"))
 

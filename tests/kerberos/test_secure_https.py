@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from hadoop_rpc.kerberos import log_in
+from tests.depth import deep
 from tests.interop.cluster import NameNode
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.our_daemon import OurDaemon
@@ -76,7 +77,8 @@ def test_our_secondary_and_commands(hadoop_here: None, kdc: Kdc, tmp_path: Path)
         made = run("checkpoint", asking, "--force")
         assert made["uploads"] == {ours.web_url("dfs.namenode.http-address"): "SUCCESS"}
         assert namenode.images[-1] == made["txid"]
-        assert run("fetch-image", ours, str(tmp_path / "backup"))["txid"] == made["txid"]
+        if deep():
+            assert run("fetch-image", ours, str(tmp_path / "backup"))["txid"] == made["txid"]
         checks = ("namenode", "daemon", "kerberos", "tls")
         checked = run("check", asking, *(word for check in checks for word in ("--only", check)))
         assert checked["state"] == "OK", checked

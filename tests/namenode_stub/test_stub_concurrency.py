@@ -22,7 +22,7 @@ from tests.depth import scaled
 from tests.namenode_stub.stub_support import copy_while_written, formatted, restarted_tree, uris, wait_until
 
 THREADS, OPERATIONS = 8, 200
-ROUNDS = scaled(15, quick=6)
+ROUNDS = scaled(15, quick=3)
 
 
 def client(names: ActiveNamespace, number: int, count: int) -> None:
