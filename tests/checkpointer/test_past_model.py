@@ -7,8 +7,8 @@ import pytest
 from tests.checkpointer.past_model import run_history
 from tests.depth import SEED, scaled
 
-EACH = 500
-BLOCKS = scaled(100_000, quick=500) // EACH
+EACH = 250
+BLOCKS = scaled(100_000, quick=250) // EACH
 FIRST_SEED = SEED * 1_000_000
 
 

@@ -14,7 +14,7 @@ from tests.checkpointer.secondary_model import FinalizedWitness, run_history, ru
 from tests.depth import SEED, scaled
 
 EACH = 100
-BLOCKS = scaled(100_000, quick=200) // EACH
+BLOCKS = scaled(100_000, quick=100) // EACH
 FIRST_SEED = SEED * 1_000_000
 IDLE = scaled(10_000, quick=100)
 
