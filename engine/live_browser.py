@@ -125,6 +125,18 @@ class LiveBrowser:
             pb.INode, read_record(self.index.inode_buffer.data, self.index.inode_offset(slot), place), place
         )
 
+    def opened_a_file(self, client: str) -> bool:
+        """Return whether a client opened a file for write since the base image."""
+        return self.namespace.table.pool.find(client.encode("utf-8", "replace")) >= 0
+
+    def has_open_file_in_base(self, client: str) -> bool:
+        """Return whether a client has a file open for write that has not changed since the base image."""
+        name, index = client.encode("utf-8", "replace"), self.index
+        slots = index.slots_of(self.namespace.leases.unread_ids())
+        data, place = index.inode_buffer.data, index.place("INODE")
+        offsets = index.inode_offsets(slots[slots >= 0]).tolist()
+        return any(name in read_record(data, offset, place).body.tobytes() for offset in offsets)
+
     def chain(self, inode_id: int, *, deleted: bool = False) -> list[LocatedInode]:
         places: list[LocatedInode] = []
         for each in self._ids_above(inode_id, deleted=deleted):

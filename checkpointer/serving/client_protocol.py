@@ -5,7 +5,7 @@ without a state id may be one of the cluster's applications, which expect the ne
 such a client gets StandbyException, and asks the active NameNode.
 
 All other calls get StandbyException too: changes, what needs DataNodes, and the server's defaults. By these defaults
-clients decide how to write, and whether a deleted file goes to the trash.
+clients decide how to write, and whether a deleted file goes to the trash. Only the renewal of no lease is answered.
 """
 
 from __future__ import annotations
@@ -41,6 +41,11 @@ MAX_FRAME: Final = 64 << 10
 """Maximum size of a request in bytes; a read has a path and a few names."""
 MAX_FRAME_OF_NAMENODE: Final = 4 << 20
 """At the address of a NameNode, large requests such as concat arrive too, and must get StandbyException."""
+_RENEWS_ALWAYS: Final = "go-hdfs-"
+"""First part of the names of clients that renew leases each second although they have none (github.com/colinmarc/hdfs,
+internal/rpc/namenode.go). Such a client avoids a node for 5 s after StandbyException. Other clients renew only while
+they write.
+"""
 _NO_NAMENODE: Final = "this node makes checkpoints and answers reads of the namespace; it cannot become active"
 _NO_STATE_ID: Final = (
     "this node answers like an observer NameNode, and the request has no state id: the client is not configured with "
@@ -103,7 +108,8 @@ class _NamespaceCalls:
 
     def methods(self) -> dict[str, Method]:
         found = {name: Method(CLIENT_PROTOCOL.request(name), self._reading(name)) for name in ANSWERS}
-        return {**found, "getHAServiceState": Method(pb.EmptyProto, self.ha_state)}
+        renewal = Method(pb.RenewLeaseRequestProto, self.renew_lease)
+        return {**found, "renewLease": renewal, "getHAServiceState": Method(pb.EmptyProto, self.ha_state)}
 
     def _reading(self, name: str) -> Handler:
         answer: Callable[[NamespaceRead, Any], Message] = ANSWERS[name]
@@ -130,6 +136,14 @@ class _NamespaceCalls:
             problem = f"User: {context.real_user} is not allowed to impersonate {context.user}"
             # the active NameNode may allow it
             raise _for_client(STANDBY, problem, context) if self.needs_state_id else AccessControlError(problem)
+
+    def renew_lease(self, request: pb.RenewLeaseRequestProto, context: CallContext) -> pb.EmptyProto:
+        """Answer a client without a lease as a NameNode does; refuse others, whose leases only a NameNode renews."""
+        self._check_client(context)
+        client = request.clientName
+        if not client.startswith(_RENEWS_ALWAYS) or self.live.may_hold_lease(client):
+            raise _for_client(STANDBY, standby_refusal("renewLease"), context)
+        return pb.EmptyProto()
 
     def ha_state(self, _: pb.EmptyProto, __: CallContext) -> pb.HAServiceStateResponseProto:
         return pb.HAServiceStateResponseProto(state=_state(self.live).value)

@@ -39,6 +39,7 @@ RPC address to short calls.
 """
 MAX_AHEAD = 10_000_000
 """Transactions that can be applied while a request waits; it is refused at once if more are missing."""
+_MAX_KNOWN = 1_000
 WAIT_SECONDS = 10.0
 SHORT_WAIT_SECONDS = 0.2
 """Wait behind other readers and a few edits, which does not count as one of `MAX_WAITING`."""
@@ -70,6 +71,8 @@ class LiveNamespace:
         self._owner = owner
         self._authenticated = authenticated
         self._groups = GroupCache(groups_of, config.group_cache_seconds)
+        # clients without an open file in an image, and the transaction of that image
+        self._without_files: tuple[int, set[str]] = 0, set()
         self._readers = threading.BoundedSemaphore(MAX_READERS)
         self._waiting = threading.BoundedSemaphore(MAX_WAITING)
         self._long = threading.BoundedSemaphore(MAX_LONG)
@@ -147,6 +150,24 @@ class LiveNamespace:
             return False
         lag = self._role.details().tailing_lag_seconds
         return lag is None or lag <= max(self._config.tail_period, self._config.tail_backoff) + WAIT_SECONDS
+
+    def may_hold_lease(self, client: str) -> bool:
+        """Return whether a client may have a file open for write, as far as this node knows."""
+        if not self.answers_soon:
+            return True
+        try:
+            with self.reading(0) as browser:
+                assert isinstance(browser, LiveBrowser)
+                base, known = self._without_files
+                if base != self._namespace.base_txid or len(known) > _MAX_KNOWN:
+                    base, known = self._namespace.base_txid, set()
+                if client not in known:
+                    if browser.has_open_file_in_base(client):
+                        return True
+                    self._without_files = base, {*known, client}
+                return browser.opened_a_file(client)
+        except ReadRefusedError:
+            return True
 
     @property
     def applied_txid(self) -> int | None:

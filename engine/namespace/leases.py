@@ -188,6 +188,13 @@ class Leases:
             self._tree.child(int(file["directory"]), self._name(file))
         self._keep(self._found[:0])
 
+    def unread_ids(self) -> Rows:
+        """Return the ids of all leased files of the base without a row, and of some others."""
+        others = np.array([*self._detached, *self._unresolved], np.int64)
+        ids = np.concatenate([self._tree.leased_ids, others])
+        found: Rows = ids[self._tree.table.row_of.get_all(ids) == UNKNOWN]
+        return found
+
     def _name(self, file: np.void) -> bytes:
         start = int(file["name_offset"])
         return self._section[start : start + int(file["name_length"])].tobytes()

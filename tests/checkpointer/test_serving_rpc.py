@@ -22,6 +22,7 @@ from hadoop_rpc.client_values import ClientInode, ClientInodeType
 from hadoop_rpc.errors import HealthCheckFailedError, RemoteError
 from hadoop_rpc.ha_protocol import HAServiceClient, HAState
 from hadoop_rpc.namenode_protocol import NAMENODE_PROTOCOL
+from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.server import RpcServer
 from hadoop_rpc.service import CallContext
 from image_format.permission import AclScope, AclType
@@ -32,7 +33,7 @@ from journal.ops import EditOp
 from node_state.state import RoleDetails
 from tests.checkpointer.service_support import FakeRole, standby_config
 from tests.engine.image_builder import BASE_TXID, ImageBuilder, numbered
-from tests.engine.op_makers import mkdir, set_permissions
+from tests.engine.op_makers import add, mkdir, set_permissions
 
 STANDBY = "org.apache.hadoop.ipc.StandbyException"
 RETRY_ON_ACTIVE = "org.apache.hadoop.ipc.ObserverRetryOnActiveException"
@@ -255,6 +256,27 @@ def test_calls_that_need_no_namespace_are_answered_while_an_image_is_saved(
 def test_a_node_that_reads_no_edits_is_no_observer(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeRole, "details", lambda self: RoleDetails(tailing_lag_seconds=3600.0))
     assert ask("getHAServiceState").state == HAState.STANDBY.value
+
+
+def test_only_the_renewal_of_no_lease_is_answered(
+    ask: Ask, warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A Go client renews each second; other clients only while they write."""
+    writer, reader = "go-hdfs-0123456789abcdef", "go-hdfs-fedcba9876543210"
+    warm.apply(list(numbered([add("/open/f", 20009, client_name=writer), add("/g", 20010)], LAST)))
+
+    def check() -> None:
+        assert ask("renewLease", clientName=reader) == pb.EmptyProto()
+        for client in (writer, "client", "DFSClient_NONMAPREDUCE_1_1"):
+            assert refusal(ask, "renewLease", clientName=client)[0] == STANDBY
+
+    check()
+    warm.save([tmp_path])
+    check()
+    assert refusal(ask, "renewLease", clientName=reader, strict=True)[0] == STANDBY
+    monkeypatch.setattr(FakeRole, "details", lambda self: RoleDetails(tailing_lag_seconds=3600.0))
+    # a file that it opened since may be unknown here
+    assert refusal(ask, "renewLease", clientName=reader)[0] == STANDBY
 
 
 def test_few_requests_wait_for_an_image(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:

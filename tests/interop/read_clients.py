@@ -1,9 +1,10 @@
-"""Clients of several makers that read one NameNode: Hadoop's shells, and hdfs-native (Rust)."""
+"""Clients of several makers that read one NameNode: Hadoop's shells, hdfs-native (Rust), and colinmarc/hdfs (Go)."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -77,6 +78,18 @@ def _native(stack: ExitStack, folder: Path) -> Ask:
     return lambda address, user, words: _run(user, sys.executable, "-c", _NATIVE, f"hdfs://{address}", *words)
 
 
+def go_client(folder: Path) -> Ask:
+    """Build `go/reads.go`; skip the test if that fails."""
+    program, go = str(folder / "reads"), shutil.which("go", path=f"{os.environ['PATH']}:/usr/local/go/bin")
+    if go is None:
+        pytest.skip("Go is not installed")
+    sources = Path(__file__).with_name("go")
+    built = subprocess.run([go, "build", "-o", program, "."], cwd=sources, capture_output=True, text=True, check=False)
+    if built.returncode:
+        pytest.skip(f"the Go client cannot be built: {built.stderr[-200:]}")
+    return lambda address, user, words: _run(user, program, address, *words)
+
+
 def _run(user: str, *command: str) -> Answer:
     environment = {**os.environ, "HADOOP_USER_NAME": user or "root"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
@@ -100,4 +113,5 @@ READ_CLIENTS: Mapping[str, ReadClient] = {
     "hadoop-3.3.6": ReadClient(_shell("3.3.6"), _SHELL_3),
     "hadoop-3.5.0": ReadClient(_shell("3.5.0"), _SHELL_3),
     "hdfs-native": ReadClient(_native, "{0} {0}/t0/.snapshot/last"),
+    "colinmarc-hdfs": ReadClient(lambda _, folder: go_client(folder), "0s {0} {0}/t0/.snapshot/last"),
 }

@@ -20,7 +20,7 @@ from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_home import SERVER
 from tests.interop.hadoop_process import wait_until
 from tests.interop.our_daemon import STANDBY_SETTINGS, OurDaemon
-from tests.interop.read_clients import READ_CLIENTS, Answer
+from tests.interop.read_clients import READ_CLIENTS, Answer, go_client
 from tests.interop.shell_scripts import ASKED, MADE, lines
 
 pytestmark = [pytest.mark.interop, pytest.mark.deep]
@@ -207,6 +207,14 @@ def test_clients_get_the_same_lines_on_random_namespaces(
                 if ours != theirs:
                     differing.append((words, user, ours, theirs))
     assert not differing, differing[:3]
+
+
+def test_a_client_that_renews_without_a_lease_keeps_reading(clients: Clients, tmp_path: Path) -> None:
+    """The Go client renews each second, and avoids a node for 5 s that refuses."""
+    ask, ours, active = go_client(tmp_path), clients.served_address, clients.active_address
+    theirs = ask(active, "", ("0s", "/t"))
+    for addresses in (ours, f"{ours},{active}", f"{active},{ours}"):
+        assert (addresses, *ask(addresses, "", ("2500ms", "/t"))) == (addresses, *theirs)
 
 
 def shown(result: CommandResult) -> Answer:
