@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,8 @@ SETTINGS = {
     "dfs.namenode.checkpoint.period": "2",
     "dfs.ha.tail-edits.period": "1",
 }
+HOURS = 24
+"""A day of checkpoints, one an hour, without the waits between them."""
 _ADDRESS = "dfs.namenode.secondary.http-address"
 
 
@@ -50,6 +53,10 @@ def comparisons(daemon: OurDaemon) -> tuple[int, int]:
     return shadow["equal"], shadow["compared"]
 
 
+def has_compared(daemon: OurDaemon, count: int) -> bool:
+    return comparisons(daemon)[1] >= count
+
+
 def test_a_secondary_compares_the_images_of_hadoops_own(namenode: NameNode, client: HdfsClient, tmp_path: Path) -> None:
     conf = namenode.conf
     ours = conf_beside(conf, tmp_path, "dfs.namenode.checkpoint.dir")
@@ -58,13 +65,14 @@ def test_a_secondary_compares_the_images_of_hadoops_own(namenode: NameNode, clie
         client.load(200, seed=1)
         client.admin("-rollEdits").checked()
         wait_until(lambda: daemon.status()["imageTxid"] > 0, "an image of ours")
-        client.load(300, seed=2, path="/more")
-        theirs.checkpoint().checked()
-        before = contents(namenode.current)
-        wait_until(lambda: comparisons(daemon)[1] == 1, "a comparison")
-        assert comparisons(daemon) == (1, 1), daemon.status()["shadow"]
-        assert contents(namenode.current) == before
-        assert daemon.status()["alarms"] == []
+        for hour in range(HOURS):
+            client.load(40, seed=2 + hour, path=f"/hour{hour}")
+            theirs.checkpoint().checked()
+            before = contents(namenode.current)
+            wait_until(partial(has_compared, daemon, hour + 1), "a comparison")
+            assert comparisons(daemon) == (hour + 1, hour + 1), daemon.status()["shadow"]
+            assert contents(namenode.current) == before
+            assert daemon.status()["alarms"] == []
         assert daemon.ask_for_checkpoint().code == 0
         assert contents(namenode.current) == before
     client.shell("-mkdir", "/marker-a").checked()
@@ -72,9 +80,9 @@ def test_a_secondary_compares_the_images_of_hadoops_own(namenode: NameNode, clie
     damage(namenode.current / image_name(namenode.images[-1]), b"marker-a", b"marker-b")
     before = contents(namenode.current)
     with daemon:
-        wait_until(lambda: comparisons(daemon)[1] == 2, "the next comparison")
+        wait_until(partial(has_compared, daemon, HOURS + 1), "the next comparison")
         status = daemon.status()
-        assert comparisons(daemon) == (1, 2)
+        assert comparisons(daemon) == (HOURS, HOURS + 1)
         assert "/marker-a -> /marker-b" in status["shadow"]["difference"]
         (alarm,) = status["alarms"]
         assert "/marker-b" in alarm
@@ -102,7 +110,7 @@ def test_a_standby_compares_the_images_of_the_standby_namenode(tmp_path: Path, c
             wait_until(lambda: pair.nn1.images[-1] > newest, "an image of the standby NameNode")
             pair.nn2.stop()
             before = contents(pair.nn1.current)
-            wait_until(lambda: comparisons(daemon)[1] == 1, "a comparison")
+            wait_until(partial(has_compared, daemon, 1), "a comparison")
             assert comparisons(daemon) == (1, 1), daemon.status()["shadow"]
             assert contents(pair.nn1.current) == before
             assert [each["result"] for each in daemon.status()["targets"]] == ["never", "never"]
