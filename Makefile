@@ -183,7 +183,7 @@ bench-standby: setup ## a standby's checkpoint of a warm namespace of 10 million
 bench-browsers: setup ## checkpoints of a daemon alone and beside 50 browsers that show its console; BENCH="--inodes 1000000"
 	$(BIN)/python -m bench.browsers $(BENCH)
 
-bench-live-reads: setup ## 200 clients that list and count a served namespace, beside following and a checkpoint; BENCH="--sums"
+bench-live-reads: setup ## 200 clients that list and count a served namespace, beside following and a checkpoint; BENCH="--sums" or "--turns"
 	$(BIN)/python -m bench.live_reads $(BENCH)
 
 bench-scale: setup ## time and memory an inode and a transaction from 1 to 50 million inodes, with a linear model, to bench/scale.md

@@ -3,6 +3,8 @@
 The namespace of a generated image is served over RPC. Client processes list its directories and count its subtrees.
 During this time, batches of transactions are applied at a steady rate, as by a standby; then a checkpoint is made. Both
 are first measured without clients.
+
+With `--turns`, two namespaces of the image follow the same batches in turns, one of them with sums.
 """
 
 from __future__ import annotations
@@ -44,6 +46,8 @@ from journal.segment_file import EditLogSegment, list_segments, read_transaction
 from site_config.checkpoint_config import CheckpointConfig, Role
 
 _BATCH = 1_000
+_READ_EVERY = 5
+"""Batches between two counts: mostly the thread that follows brings sums up to date."""
 _PROCESSES = 2
 _USER = "bench"
 
@@ -137,9 +141,13 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=60, help="of 1,000 transactions, for each measurement")
     parser.add_argument("--interval", type=float, default=0.5, help="seconds between two batches")
     parser.add_argument("--sums", action="store_true", help="keep the sums of every directory")
+    parser.add_argument("--turns", action="store_true", help="measure only what sums add to following")
     arguments = parser.parse_args()
     collect_garbage_rarely()
     warm_up()
+    if arguments.turns:
+        _take_turns(arguments.inodes, 2 * arguments.batches)
+        return
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, WarmNamespace(keeps_sums=arguments.sums) as namespace:
         base = make_image(Path(folder), arguments.inodes, snapshots=False, seed=1)
         write_edits(base, 2 * arguments.batches * _BATCH, "jobs", segment=_BATCH)
@@ -149,8 +157,10 @@ def main() -> None:
         begun = time.monotonic()
         namespace.load(base.path)
         print(f"{machine()}: {arguments.inodes:,} inodes, loaded in {time.monotonic() - begun:.1f} s", flush=True)
-        _count_root(namespace)
-        _show("alone", _follow(namespace, current, segments[: arguments.batches], arguments.interval))
+        speed, taken = _count_root(namespace)
+        print(f"count of /: {1000 * taken:.2f} ms, {speed / 1e6:.2f} million inodes a second", flush=True)
+        alone = _follow(namespace, current, segments[: arguments.batches], arguments.interval)
+        _show("alone", alone)
         live, spawn = _served(namespace), multiprocessing.get_context("spawn")
         ended, answers = spawn.Event(), spawn.Queue()
         # all clients have one address here
@@ -171,17 +181,49 @@ def main() -> None:
         _show(f"beside {arguments.clients} clients", beside)
         done, refused = (sum(each) for each in zip(*found, strict=True))
         print(f"{done / seconds:.0f} answers a second, {refused} refusals")
+        slower, more = beside.checkpoint / alone.checkpoint, beside.memory - alone.memory >> 20
+        print(f"lag of {max(beside.lags):.2f} s at most; a checkpoint takes {slower:.2f} times as long; {more:+} MiB")
 
 
-def _count_root(namespace: WarmNamespace) -> None:
+def _take_turns(inodes: int, batches: int) -> None:
+    """Apply each batch to a namespace with sums and to one without; print their CPU time, and that of counts of /."""
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-") as folder,
+        WarmNamespace(keeps_sums=True) as summed,
+        WarmNamespace() as plain,
+    ):
+        base = make_image(Path(folder), inodes, snapshots=False, seed=1)
+        write_edits(base, batches * _BATCH, "jobs", segment=_BATCH)
+        segments = list_segments(base.path.parent)
+        read_all(base.path.parent)
+        taken = {}
+        for namespace in (summed, plain):
+            namespace.load(base.path)
+            taken[namespace] = list[float]()
+        counts = []
+        for number, segment in enumerate(segments):
+            for namespace in (summed, plain) if number % 2 else (plain, summed):
+                begun = time.thread_time()
+                namespace.apply(read_transactions([segment], namespace.last_txid + 1), expected=_BATCH)
+                taken[namespace].append(time.thread_time() - begun)
+            if number % _READ_EVERY == 0:
+                counts.append(_count_root(summed)[1])
+        with_sums, without = (1000 * sum(taken[each]) / len(segments) for each in (summed, plain))
+        print(f"{machine()}: {inodes:,} inodes, {len(segments)} batches of {_BATCH:,} transactions; CPU time:")
+        print(f"a batch {without:.2f} ms, with sums {with_sums:.2f} ms ({with_sums / without - 1:+.1%})")
+        print(f"count of /: {1000 * statistics.median(counts):.2f} ms (median), {1000 * max(counts):.2f} ms at most")
+        print(f"without sums: {_count_root(plain)[0] / 1e6:.2f} million inodes a second")
+
+
+def _count_root(namespace: WarmNamespace) -> tuple[float, float]:
+    """Return inodes a second of CPU time, and the CPU time, of a count of /."""
     with namespace.reading(0, 0) as browser:
         root = browser.root()
         assert root is not None
-        begun = time.monotonic()
+        begun = time.thread_time()
         totals = browser.content(root).totals
-        taken = time.monotonic() - begun
-    inodes = totals.files + totals.directories
-    print(f"count of /: {1000 * taken:.2f} ms, {inodes / taken / 1e6:.2f} million inodes a second", flush=True)
+        taken = time.thread_time() - begun
+    return (totals.files + totals.directories) / taken, taken
 
 
 def _show(what: str, found: Measured) -> None:

@@ -57,6 +57,8 @@ _MAX_DIRECTORIES = 2_000
 """Untouched directories from which a kernel starts at once."""
 _MAX_INODES = 50_000
 """Approximate number of inodes below them that it counts at once."""
+_WINDOW = 64
+"""Inodes whose records a kernel prefetches at once."""
 _NO_ROWS: Ids = np.zeros((0, 2), np.int64)
 NO_NAMES: Mapping[int, bytes] = MappingProxyType({})
 
@@ -83,7 +85,7 @@ class ContentWalk:
 
     @cached_property
     def _scratch(self) -> npt.NDArray[np.int64]:
-        return np.empty((2, _MAX_DIRECTORIES + 2 * MAX_ENTRY), np.int64)
+        return np.empty((3, _MAX_DIRECTORIES + 2 * MAX_ENTRY), np.int64)
 
     def totals(self, place: LocatedInode) -> ContentTotals:
         """Return the sums of the subtree at an inode.
@@ -197,7 +199,7 @@ class ContentWalk:
         """Return the sums below directories of the present tree that `LiveSums` has, and the other directories."""
         if self._enter is not None or self._browser.sums is None:
             return NO_TOTALS, ids
-        return self._browser.sums.below(np.array(ids, np.int64), self._browser.erasure_policies)
+        return self._browser.sums.below(np.array(ids, np.int64))
 
     def _below_untouched(self, ids: list[int]) -> tuple[SubtreeTotals, list[int]]:
         """Return as `_of_directories`; without `LiveSums`, a kernel will sum what is below untouched directories."""
@@ -249,7 +251,7 @@ class ContentWalk:
         """
         browser = self._browser
         index, owners = browser.index, browser.past.owners
-        stack, odd = self._scratch
+        stack, odd, numbers = self._scratch
         stack[: ids.size] = ids
         totals = np.zeros((1, len(NO_TOTALS)), np.int64)
         arrays, units = index.arrays, policy_units(browser.erasure_policies)
@@ -257,7 +259,7 @@ class ContentWalk:
             *(index.directory_buffer, arrays.directory_ids, arrays.directory_offsets),
             *(arrays.ids, arrays.slots, arrays.offsets, index.inode_buffer, units, owners),
             browser.namespace.table.row_of.slots if with_rows else _NO_ROWS,
-            *(stack, ids.size, most, totals, odd),
+            *(stack, numbers, ids.size, most, totals, odd, np.empty((2, _WINDOW), np.int64)),
         )
         if damaged >= 0:
             raise index.place("INODE_DIR").error(RecordError, "damaged entry of a directory", int(damaged))

@@ -1,6 +1,7 @@
 """Sums of every directory of a warm namespace: those of its image, brought up to date with the rows of touched inodes.
 
-The sums are brought up to date when a reader needs them, in one pass over the rows. Replay does not maintain them.
+Replay notes the rows whose place or size it changes. After some thousand changes, the thread that replays brings these
+rows up to date; a reader does so with the few changes since. If more changed than are noted, one pass reads all rows.
 
 Sums are exact below directories without inodes that snapshots know: what a NameNode counts there depends on diffs,
 which only a walk reads. Such inodes are marked, and the number of marked inodes is kept with the sums.
@@ -8,23 +9,24 @@ which only a walk reads. Such inodes are marked, and the number of marked inodes
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from engine.namespace import Namespace
 from image_format.array_allocator import ArrayAllocator
+from image_format.errors import RecordError
 from image_format.index import Ids, ImageIndex
-from image_format.inode_table import InodeTable
 from image_format.kernels.inode import DIRECTORY
 from image_format.kernels.scan import find_ids
-from image_format.policies import ErasurePolicy
-from image_tools.directory_sums import DirectorySums, leaves_at, policy_units
+from image_tools.directory_sums import DirectorySums, policy_units
 from image_tools.kernels.subtree_sums import HELD_DTYPE, settle
 from image_tools.namespace_browser import SubtreeTotals
 
 _SPARE = 1 << 12
 """Smallest number of unused rows after a growth; there is also one for each eight that are used."""
+MAX_PENDING = 2_000
+"""Changed or new rows that are left to the next reader or batch."""
+_MAX_CHANGES = 1 << 18
+"""Changes that are noted; a pass over all rows takes less time than that many operations."""
 
 
 class LiveSums:
@@ -45,21 +47,19 @@ class LiveSums:
         self._totals, self._marks, self._above = base.totals, base.marks, base.above
         self._used = base.ids.size
         self._held = np.zeros(0, HELD_DTYPE)
-        # rows that are counted, and the transaction up to which they are; -1 while they are brought up to date
-        self._count, self._txid = 0, -1
+        self._units, self._policies = policy_units({}), 0
+        # rows that are counted
+        self._count = 0
+        namespace.table.changed, namespace.table.changes = np.empty(_MAX_CHANGES, np.int32), 0
 
-    def below(self, ids: Ids, policies: Mapping[int, ErasurePolicy]) -> tuple[SubtreeTotals, list[int]]:
+    def below(self, ids: Ids) -> tuple[SubtreeTotals, list[int]]:
         """Return the sum of what is below some directories, and the directories that must be walked instead.
-
-        Args:
-            policies: erasure coding policies by id.
 
         Raises:
             RecordError: a record is damaged.
         """
+        self.update()
         table = self._namespace.table
-        if self._txid != self._namespace.last_txid or self._count != table.count:
-            self._update(table, policies)
         rows = table.row_of.get_all(ids)
         touched = rows >= 0
         found = find_ids(self._ids, ids)
@@ -69,42 +69,57 @@ class LiveSums:
         totals = self._totals[found[~is_marked & (found >= 0)]].sum(axis=0, dtype=np.int64)
         return SubtreeTotals(*totals.tolist()), ids[is_marked].tolist()
 
-    def _update(self, table: InodeTable, policies: Mapping[int, ErasurePolicy]) -> None:
-        units = policy_units(policies)
+    def keep_up(self) -> None:
+        """Bring the sums up to date after edits, unless that takes a reader a fraction of a millisecond.
+
+        Raises:
+            RecordError, ImageStorageError: see `update`.
+        """
+        table = self._namespace.table
+        self._grow()
+        if table.changes + table.count - self._count > MAX_PENDING:
+            self.update()
+
+    def update(self) -> None:
+        """Bring the sums up to date; without changes since the last call, do nothing.
+
+        Raises:
+            RecordError: a record is damaged.
+            ImageStorageError: not enough disk space; the next call tries again.
+        """
+        table, known = self._namespace.table, self._count
+        if table.changes == 0 and table.count == known:
+            return
+        new = table.count - known
+        self._grow()
+        to_read = table.count if table.changes > table.changed.size else new + table.changes
+        offsets = self._index.arrays.offsets
+        used, damaged = settle(
+            *(table.rows, table.blocks, known, table.count, table.changed, table.changes),
+            *(offsets, self._index.inode_buffer, self._policy_units(), self._ids, self._parents, self._marked),
+            *(self._held, self._used, self._above, self._totals, self._marks, np.empty(to_read, np.int64)),
+        )
+        if damaged >= 0:
+            at = self._index.inode_offset(int(table.slot[damaged]))
+            raise self._index.place("INODE").error(RecordError, "no inode record", at)
+        self._count, self._used, table.changes = table.count, int(used), 0
+
+    def _grow(self) -> None:
+        """Make room for all rows of the table: it takes longer than a reader waits."""
+        table, known = self._namespace.table, self._count
         if self._held.size < table.count:
             held = self._allocator.zeros(table.rows.size, HELD_DTYPE)
-            held[: self._count] = self._held[: self._count]
+            held[:known] = self._held[:known]
             self._held = held
-        used = self._add_rows(table, slice(self._count, table.count), units)
-        moved = np.empty(table.count, np.int64)
-        self._count, self._used, self._txid = table.count, used, -1
-        settle(
-            *(table.rows, table.blocks, table.count, units),
-            *(self._held, self._above, self._totals, self._marks, moved),
-        )
-        self._txid = self._namespace.last_txid
+        if self._used + table.count - known > self._above.size:
+            self._reserve(self._used + int(np.count_nonzero(table.kind[known : table.count] == DIRECTORY)))
 
-    def _add_rows(self, table: InodeTable, new: slice, units: Ids) -> int:
-        """Fill `_held` for new rows with what the sums of the image count of them; return the used rows of the sums."""
-        held, slots, ids = self._held[new], table.slot[new], table.id[new]
-        held["length"], held["space"], held["above"], held["sums"], held["marked"] = 0, 0, -1, -1, False
-        known = np.flatnonzero(slots >= 0)
-        offsets = self._index.inode_offsets(slots[known])
-        leaves = leaves_at(self._index.inode_buffer, offsets, units, self._index.place("INODE"))
-        held["length"][known], held["space"][known] = leaves[:, 1], leaves[:, 2]
-        held["above"][known] = self._parents[slots[known]]
-        held["marked"][known] = find_ids(self._marked, ids[known]) >= 0
-        directories = np.flatnonzero(table.kind[new] == DIRECTORY)
-        sums = np.where(slots[directories] >= 0, find_ids(self._ids, ids[directories]), -1)
-        empty = sums < 0
-        used = self._used + int(empty.sum())
-        self._reserve(used)
-        sums[empty] = np.arange(self._used, used)
-        held["sums"][directories] = sums
-        self._totals[self._used : used] = 0
-        self._marks[self._used : used] = held["marked"][directories[empty]]
-        self._above[self._used : used] = held["above"][directories[empty]]
-        return used
+    def _policy_units(self) -> Ids:
+        """Return `policy_units`; policies are only added."""
+        count = self._namespace.erasure_coding.count
+        if count != self._policies:
+            self._units, self._policies = policy_units(self._namespace.erasure_coding.by_id()), count
+        return self._units
 
     def _reserve(self, needed: int) -> None:
         if needed <= self._above.size:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from engine.namespace import Namespace
 from engine.namespace.paths import RESERVED_NAME
 from engine.replay import compiled_replay
 from engine.settings import ReplayRules
+from hadoop_common.errors import HdfsError
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.array_allocator import ArrayAllocator
 from image_format.errors import RecordError
@@ -58,6 +60,12 @@ class LoadedImage:
         policies = self.namespace.erasure_coding.by_id()
         base = directory_sums(self.image, self.index, policies, self.allocator, marked=marked)
         return replace(self, sums=LiveSums(base, self.index, self.namespace, marked, self.allocator))
+
+    def update_sums(self) -> None:
+        """Let the sums keep up with replayed edits; a reader gets the error of an update that fails."""
+        if self.sums is not None:
+            with suppress(HdfsError, MemoryError):
+                self.sums.keep_up()
 
     def write(
         self,

@@ -323,6 +323,7 @@ class WarmNamespace:
                     opened.loaded.namespace, source, progress=watcher.advance, cancelled=watcher.cancelled, watch=watch
                 )
             finally:
+                opened.loaded.update_sums()
                 self._replay_seconds += time.monotonic() - started
                 if self._recorder is not None:
                     self._recorder.mark_applied(opened.loaded.namespace.last_txid)

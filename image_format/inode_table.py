@@ -35,6 +35,7 @@ from image_format.kernels.inode import (
     FILE,
     INODE_DTYPE,
     NO_ACL,
+    SPECIAL,
     UNDER_CONSTRUCTION,
     UNKNOWN_FIELDS,
     decode_inode,
@@ -58,6 +59,7 @@ _NO_ROWS = np.zeros(0, INODE_DTYPE)
 _NO_FEATURES = Features()
 _NO_BLOCKS = np.zeros(0, BLOCK_DTYPE)
 _NO_BYTES: Bytes = np.zeros(0, np.uint8)
+_NO_CHANGES: npt.NDArray[np.int32] = np.zeros(0, np.int32)
 
 
 class EncodedRecords(NamedTuple):
@@ -78,6 +80,11 @@ class InodeTable:
         layout_version: layout version of the records that `encode` writes.
         place: the INODE section, for errors.
         allocator: allocator of the arrays; None for an allocator without a limit.
+
+    Attributes:
+        changed: the first rows whose place, size, or mark `SPECIAL` changed since `changes` was 0, one several times;
+            empty if nobody needs them.
+        changes: number of such changes, also of those for which `changed` is too small.
     """
 
     def __init__(
@@ -88,6 +95,8 @@ class InodeTable:
         self._writes_policy = supports(LayoutVersion.BLOCK_STORAGE_POLICY, layout_version)
         self._writes_block_type = supports(LayoutVersion.ERASURE_CODING, layout_version)
         self.count = 0
+        self.changed = _NO_CHANGES
+        self.changes = 0
         self.row_of = IdTable(self.allocator)
         self.features: dict[int, Features] = {}
         self.pool = BytesTable(self.allocator)
@@ -285,6 +294,19 @@ class InodeTable:
         self.names_used += len(name)
         return start
 
+    # ---- changes -------------------------------------------------------------------------------------------
+
+    def note_change(self, row: int) -> None:
+        """Note that the place or the size of an inode changes."""
+        if self.changes < self.changed.size:
+            self.changed[self.changes] = row
+        self.changes += 1
+
+    def mark_special(self, row: int) -> None:
+        """Give a row the mark `SPECIAL`."""
+        self.marks[row] |= SPECIAL
+        self.note_change(row)
+
     # ---- strings of files under construction ---------------------------------------------------------------
 
     def intern(self, text: str) -> int:
@@ -305,6 +327,7 @@ class InodeTable:
 
     def set_block(self, row: int, index: int, num_bytes: int, genstamp: int) -> None:
         """Replace the length and the generation stamp of block `index`."""
+        self.note_change(row)
         entry = self.blocks[int(self.rows["blocks_offset"][row]) + index]
         entry["num_bytes"] = num_bytes
         entry["genstamp"] = genstamp
@@ -315,6 +338,7 @@ class InodeTable:
 
     def extend_blocks(self, row: int, blocks: Sequence[tuple[int, int, int]]) -> None:
         """Append (id, bytes, genstamp) triples; a list without spare capacity moves to the end of the arena."""
+        self.note_change(row)
         entry = self.rows[row]
         count = int(entry["block_count"])
         needed = count + len(blocks)
@@ -332,6 +356,7 @@ class InodeTable:
         entry["block_count"] = needed
 
     def truncate_blocks(self, row: int, count: int) -> None:
+        self.note_change(row)
         self.block_count[row] = count
 
     # ---- features ------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from engine.namespace.references import WithName
 from engine.namespace.snapshot_lookup import SnapshotLookup
 from engine.namespace.tree import Tree
 from image_format.inode_table import NO_ROW
-from image_format.kernels.inode import DROPPED, SPECIAL, SYMLINK
+from image_format.kernels.inode import DROPPED, SYMLINK
 
 
 def _look_on(node: Node) -> None:
@@ -54,7 +54,7 @@ class CreatedLists:
                 if diff.created[name] is None:
                     diff.created[name] = row
                     self._strays.setdefault(row, []).append((directory, diff))
-                    self._table.marks[row] |= SPECIAL
+                    self._table.mark_special(row)
                 return
             if name in diff.deleted:
                 return
@@ -73,7 +73,7 @@ class CreatedLists:
         last = None if diffs is None else diffs.last
         if last is not None and last.deleted.get(name) == row:
             self._shared.setdefault(row, []).append(directory)
-            self._table.marks[row] |= SPECIAL
+            self._table.mark_special(row)
 
     def shared(self) -> Iterator[tuple[int, int, DirectoryDiff]]:
         """Yield (row, directory, diff) for each diff with a deleted inode that moved elsewhere."""

@@ -16,7 +16,7 @@ from engine.namespace.snapshots import SnapshotManager
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.index import Ids, ImageIndex
 from image_format.inode_table import NO_ROW, InodeTable
-from image_format.kernels.inode import COPIED, FILE, SPECIAL
+from image_format.kernels.inode import COPIED, FILE
 from image_format.key_tables import BytesTable
 from image_format.messages import MessageReader
 from image_format.proto import fsimage_pb2 as pb
@@ -196,7 +196,7 @@ class DiffStore:
         if diffs is None:
             diffs = self._loaded[row] = DirectoryDiffs()
             self._count(row)
-        self._table.marks[row] |= SPECIAL
+        self._table.mark_special(row)
         self._dirty.add(row)
         return diffs
 
@@ -205,7 +205,7 @@ class DiffStore:
         diffs = self.of_file(row)
         if diffs is None:
             diffs = self._loaded[row] = FileDiffs()
-        self._table.marks[row] |= SPECIAL
+        self._table.mark_special(row)
         self._dirty.add(row)
         return diffs
 

@@ -49,6 +49,10 @@ class ErasureCodingPolicies:
     def by_id(self) -> dict[int, ErasurePolicy]:
         return {policy.id: policy for policy in self.policies()}
 
+    @property
+    def count(self) -> int:
+        return len(self._section.policies)
+
     @staticmethod
     def _built_in(policy: pb.ErasureCodingPolicyProto) -> ErasurePolicy:
         found = BUILT_IN.get(policy.id)

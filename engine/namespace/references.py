@@ -16,7 +16,6 @@ from engine.errors import InconsistentNamespaceError, UnsupportedNamespaceError
 from image_format.history_index import HistoryIndex
 from image_format.inode_features import has_unknown_fields
 from image_format.inode_table import NO_ROW, InodeTable
-from image_format.kernels.inode import SPECIAL
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 
@@ -217,7 +216,7 @@ class InodeReferences:
         hub = self.hub(row)
         if hub is None:
             hub = self._hubs[row] = Hub(row)
-            self._table.marks[row] |= SPECIAL
+            self._table.mark_special(row)
             self._table.newest[row] = 0
         return hub
 

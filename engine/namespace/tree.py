@@ -119,7 +119,7 @@ class Tree:
 
     def _mark_special(self, row: int) -> None:
         if self._special_ids.size and find_id(self._special_ids, int(self.table.id[row])) >= 0:
-            self.table.marks[row] |= SPECIAL
+            self.table.mark_special(row)
 
     def watch(self, inode_ids: Iterable[int]) -> None:
         """Make `marked_children` read these inodes of the base before a directory above them is dropped."""
@@ -339,6 +339,7 @@ class Tree:
         """Mark a row as changed; raise as `check_known`."""
         self.check_known(row)
         self.table.flags[row] |= DIRTY
+        self.table.note_change(row)
 
     def _set_entry(self, directory: int, name: bytes, row: int) -> None:
         if self.table.slot[directory] >= 0 and self.base.has_unknown_fields(int(self.table.id[directory])):
@@ -355,6 +356,7 @@ class Tree:
         """Make `row` the child `name`, which must not exist."""
         self._set_entry(directory, name, row)
         self.table.parent[row] = directory
+        self.table.note_change(row)
 
     def add(self, directory: int, name: bytes, inode_id: int, kind: int) -> int:
         """Add an inode that is not in the tree yet; `insert` puts it there once its times are set.
@@ -390,6 +392,7 @@ class Tree:
         """Remove an inode permanently; everything below it must be removed first, see also `drop_untouched`."""
         slot = int(self.table.slot[row])
         self.table.flags[row] |= DROPPED
+        self.table.note_change(row)
         self.inode_count -= row not in self._unmapped
         if slot >= 0:
             self.dropped[slot] = True
@@ -411,6 +414,7 @@ class Tree:
         """Restore the record of a dropped inode that entries still lead to."""
         slot = int(self.table.slot[row])
         self.table.flags[row] &= ~DROPPED & 0xFF
+        self.table.note_change(row)
         self.inode_count += 1
         if slot >= 0:
             self.dropped[slot] = False

@@ -306,6 +306,7 @@ class CompiledReplay:
         counters[AT.layout] = self._layout
         counters[AT.skips_access_times] = rules.skip_access_time_changes
         counters[AT.next_snapshot] = -1 if rules.capture_open_files else namespace.snapshots.next_id
+        counters[AT.changes] = table.changes
         counters[AT.clock] = 0 if namespace.hadoop3 else snapshots.now()
         for result in RESULTS:
             counters[result] = 0
@@ -319,6 +320,7 @@ class CompiledReplay:
             self._read_features(first)
         table.names_used = counters.names_used
         table.blocks_used = counters.blocks_used
+        table.changes = counters.changes
         tree.links.count = counters.links_used
         self._opened_used = counters.opened_used
         self._named_used = counters.named_used
@@ -424,6 +426,7 @@ class CompiledReplay:
             "early_arena": early.arena,
             "required_marks": self._required_marks,
             "leased_ids": self._namespace.tree.leased_ids,
+            "changed": table.changed,
         }
         self._state.point(arrays)
 

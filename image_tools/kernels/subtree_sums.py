@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from image_format.kernels.inode import DIRECTORY, DROPPED, FILE, SPECIAL, SYMLINK, UNDER_CONSTRUCTION
-from image_format.kernels.jit import kernel, lean_kernel
-from image_format.kernels.packed import find_slot, is_in_slot, packed_at
+from image_format.kernels.jit import lean_kernel
+from image_format.kernels.packed import find_slot_near, packed_at
+from image_format.kernels.prefetch import prefetch
 from image_format.kernels.readers import read_block
 from image_format.kernels.scan import find_id
 from image_format.kernels.tables import UNKNOWN, find_number
@@ -19,6 +20,7 @@ from image_format.kernels.wire import DELIMITED, next_field, octet, read_varint,
 
 FILES, DIRECTORIES, LENGTH, SPACE = range(4)
 """Columns of totals, as of `SubtreeTotals`."""
+_LINE = 64
 MAX_ENTRY = 1 << 19
 """Bytes of a directory's entry that `sum_below` reads at once."""
 
@@ -34,6 +36,8 @@ HELD_DTYPE = np.dtype(
 )
 """What the sums count of an inode of the table."""
 
+_LEFT = -2
+"""Row above an inode that was removed from its old place and not yet added to its new one."""
 _INT32 = 0xFFFFFFFF
 
 
@@ -89,7 +93,16 @@ def _file(buf, pos, end, policies):
         if tag == INodeFile.modificationTime or tag == INodeFile.accessTime:
             pos = _behind_number(buf, pos + 1, end)
             continue
-        tag, value, start, pos = next_field(buf, pos, end)
+        if tag == INodeFile.permission:
+            pos = pos + 9 if pos + 9 <= end else np.int64(-1)
+            continue
+        value = np.int64(0)
+        start = pos + 2
+        # a short one, as most blocks are
+        if tag == INodeFile.blocks and start <= end and octet(buf, pos + 1) <= min(end - start, 0x7F):
+            pos = start + np.int64(octet(buf, pos + 1))
+        else:
+            tag, value, start, pos = next_field(buf, pos, end)
         if tag == INodeFile.blocks:
             last, status = _block_bytes(buf, start, pos)
             if status < 0:
@@ -119,8 +132,12 @@ def _leaf(buf, offset, policies):
     length = np.int64(0)
     space = np.int64(0)
     while 0 <= pos < end:
-        if octet(buf, pos) == INode.id:
+        # type, id and name, as they are in most records
+        if octet(buf, pos) == INode.type or octet(buf, pos) == INode.id:
             pos = _behind_number(buf, pos + 1, end)
+            continue
+        if octet(buf, pos) == INode.name and pos + 2 <= end and octet(buf, pos + 1) <= min(end - pos - 2, 0x7F):
+            pos += 2 + np.int64(octet(buf, pos + 1))
             continue
         tag, _, start, pos = next_field(buf, pos, end)
         if tag == INode.file:
@@ -168,10 +185,65 @@ def add_leaves(buf, offsets, policies, rows, totals):
 
 
 @lean_kernel
+def _next_children(entries, pos, stop, end, slot, last, ids, slots, known, owners, offsets, window, odd, found):
+    """Fill `window` with the next children of a directory: their ids and slots.
+
+    Args:
+        pos, stop, end: next child, end of the list that contains it, and of the entry.
+        slot, last: of the child before, zeros at the beginning of the entry.
+
+    Returns:
+        (children; pos; stop; slot and id of the last child; used items of `odd`); pos is negative for a damaged entry.
+    """
+    filled = 0
+    while filled < window.shape[1] and 0 <= pos < end:
+        if pos >= stop:
+            tag, _, start, stop = next_field(entries, pos, end)
+            pos = start if tag | DELIMITED == DirEntry.children else stop
+            continue
+        child, pos = read_varint(entries, pos, stop)
+        if pos < 0:
+            break
+        slot = find_slot_near(ids, slots, child, slot + child - last)
+        last = child
+        if slot < 0:
+            pos = np.int64(-1)
+        elif known.size and find_number(known, child) != UNKNOWN:
+            continue
+        elif owners.size and find_id(owners, child) >= 0:
+            odd[found] = child
+            found += 1
+        else:
+            prefetch(offsets.low, slot)
+            window[0, filled] = child
+            window[1, filled] = slot
+            filled += 1
+    return filled, pos, stop, slot, last, found
+
+
+@lean_kernel
 def sum_below(
-    entries, directory_ids, starts, ids, slots, offsets, inodes, policies, owners, known, stack, used, most, totals, odd
+    entries,
+    directory_ids,
+    starts,
+    ids,
+    slots,
+    offsets,
+    inodes,
+    policies,
+    owners,
+    known,
+    stack,
+    numbers,
+    used,
+    most,
+    totals,
+    odd,
+    window,
 ):
     """Add what is below some directories of an image to `totals`, which has one row.
+
+    Records are prefetched: most are in memory far apart.
 
     Args:
         entries, directory_ids, starts: INODE_DIR, and id and offset of each entry.
@@ -179,18 +251,22 @@ def sum_below(
         owners: ascending ids of the inodes that are not counted.
         known: `slots` of an `IdTable` whose inodes are left out; empty if no directory has one.
         stack: ids of directories, of which `used` are pending; later entries are overwritten.
+        numbers: scratch, as large as `stack`.
         most: inodes to count, about.
         odd: result, ids of inodes that were met: owners, and inverted those of directories with references, or with
             more than `MAX_ENTRY` bytes, which are not read.
+        window: scratch, two rows.
 
     Returns:
         (directories that still wait; used items of `odd`; offset of a damaged entry, -1 for none). It returns early if
         `stack` or `odd` may become full.
     """
     found = 0
+    for i in range(used):
+        numbers[i] = find_id(directory_ids, stack[i])
     while used > 0 and most > 0:
         directory_id = stack[used - 1]
-        number = find_id(directory_ids, directory_id)
+        number = numbers[used - 1]
         if number < 0:
             used -= 1
             continue
@@ -211,37 +287,37 @@ def sum_below(
             found += 1
             continue
         pos = first
+        stop = first
         slot = np.int64(0)
         last = np.int64(0)
-        while pos < end:
-            tag, _, at, pos = next_field(entries, pos, end)
-            while tag | DELIMITED == DirEntry.children and at < pos:
-                child, at = read_varint(entries, at, pos)
-                if at < 0:
-                    return used, found, starts[number]
-                near = slot + child - last
-                slot = near if is_in_slot(ids, slots, child, near) else find_slot(ids, slots, child)
-                last = child
-                if slot < 0:
-                    return used, found, starts[number]
-                if known.size and find_number(known, child) != UNKNOWN:
-                    continue
-                if owners.size and find_id(owners, child) >= 0:
-                    odd[found] = child
-                    found += 1
-                    continue
-                kind, length, space = _leaf(inodes, packed_at(offsets, slot), policies)
+        while 0 <= pos < end:
+            filled, pos, stop, slot, last, found = _next_children(
+                entries, pos, stop, end, slot, last, ids, slots, known, owners, offsets, window, odd, found
+            )
+            for i in range(filled):
+                window[1, i] = packed_at(offsets, window[1, i])
+                prefetch(inodes, window[1, i])
+                prefetch(inodes, window[1, i] + _LINE)
+                prefetch(inodes, window[1, i] + 2 * _LINE)
+            for i in range(filled):
+                kind, length, space = _leaf(inodes, window[1, i], policies)
                 if kind < 0:
                     return used, found, starts[number]
-                most -= 1
                 totals[0, LENGTH] += length
                 totals[0, SPACE] += space
-                if kind == DIRECTORY:
-                    totals[0, DIRECTORIES] += 1
-                    stack[used] = child
-                    used += 1
-                else:
+                if kind != DIRECTORY:
                     totals[0, FILES] += 1
+                    continue
+                totals[0, DIRECTORIES] += 1
+                below = find_id(directory_ids, window[0, i])
+                if below >= 0:
+                    prefetch(entries, starts[below])
+                    stack[used] = window[0, i]
+                    numbers[used] = below
+                    used += 1
+            most -= filled
+        if pos < 0:
+            return used, found, starts[number]
     return used, found, np.int64(-1)
 
 
@@ -282,53 +358,147 @@ def _place(entry, held, of_row):
     return np.int64(of_row[entry["parent"]]["sums"])
 
 
-@kernel
-def settle(rows, blocks, count, policies, held, above, totals, marks, moved):
+@lean_kernel
+def _hold(entry, own, offsets, inodes, policies, ids, parents, marked, used, above, totals, marks):
+    """Fill `own` for a new row of the table with what the sums of the image count of its inode.
+
+    Returns:
+        (used rows of the sums; whether the record of the image is whole).
+    """
+    own["length"] = 0
+    own["space"] = 0
+    own["above"] = -1
+    own["sums"] = -1
+    own["marked"] = 0
+    slot = np.int64(entry["slot"])
+    number = np.int64(-1)
+    if slot >= 0:
+        own["above"] = parents[slot]
+        own["marked"] = marked.size > 0 and find_id(marked, entry["id"]) >= 0
+        if entry["kind"] == FILE:
+            kind, length, space = _leaf(inodes, packed_at(offsets, slot), policies)
+            if kind < 0:
+                return used, False
+            own["length"] = length
+            own["space"] = space
+    if entry["kind"] == DIRECTORY:
+        if slot >= 0:
+            number = np.int64(find_id(ids, entry["id"]))
+        if number < 0:
+            number = used
+            used += 1
+            totals[number] = 0
+            marks[number] = own["marked"]
+            above[number] = own["above"]
+        own["sums"] = number
+    return used, True
+
+
+@lean_kernel
+def _settle(entry, own, blocks, policies, held, above, totals, marks):
+    """Bring sums up to date with an inode; return whether it left its place, from which it is removed."""
+    leaves = own["above"] != _LEFT and _place(entry, own, held) != own["above"]
+    if leaves:
+        _move(own, np.int64(own["above"]), -1, above, totals, marks)
+        own["above"] = _LEFT
+        if own["sums"] >= 0:
+            above[own["sums"]] = -1
+    if entry["kind"] == FILE:
+        length = np.int64(0)
+        first = entry["blocks_offset"]
+        for i in range(entry["block_count"]):
+            length += blocks[first + i]["num_bytes"]
+        stored = length
+        if entry["flags"] & UNDER_CONSTRUCTION and entry["block_count"]:
+            stored += entry["block_size"] - blocks[first + entry["block_count"] - 1]["num_bytes"]
+        space = space_of(stored, max(np.int64(entry["replication"]), 0), np.int64(entry["ec_policy"]), policies)
+        if length != own["length"] or space != own["space"]:
+            more, spread = length - own["length"], space - own["space"]
+            _climb(np.int64(own["above"]), above, totals, marks, 0, 0, more, spread, 0)
+            own["length"] = length
+            own["space"] = space
+    if entry["marks"] & SPECIAL and not own["marked"]:
+        own["marked"] = 1
+        first_row = np.int64(own["sums"] if own["sums"] >= 0 else own["above"])
+        _climb(first_row, above, totals, marks, 0, 0, 0, 0, 1)
+    return leaves
+
+
+@lean_kernel
+def settle(
+    rows,
+    blocks,
+    known,
+    count,
+    changed,
+    changes,
+    offsets,
+    inodes,
+    policies,
+    ids,
+    parents,
+    marked,
+    held,
+    used,
+    above,
+    totals,
+    marks,
+    moved,
+):
     """Bring sums up to date with the inodes of a table.
 
     An inode whose place changed is first removed from the sums of all directories above its old place, as it was
     counted there. Once all are removed, no directory can be above itself, and each is added at its new place.
 
     Args:
-        rows, blocks: of `InodeTable`, `count` rows.
+        rows, blocks, count, changed, changes: of `InodeTable`; the first `known` rows are in `held`, and others follow.
+        offsets, inodes: of `IndexArrays`, and INODE.
+        ids, parents: of `DirectorySums`; marked: ascending ids of the marked inodes of the image.
         held: what the sums count of each inode.
-        above, totals, marks: row of the directory above, totals, and number of marked inodes, in each row of the sums.
-        moved: scratch, `count` numbers.
+        used, above, totals, marks: used rows of the sums, with space for the new rows; row of the directory above,
+            totals, and number of marked inodes, in each row.
+        moved: scratch, a number for each new row and each change, or for each row.
+
+    Returns:
+        (used rows of the sums; new row whose record is damaged, -1 for none). No sum is changed if one is damaged.
     """
+    for row in range(known, count):
+        used, whole = _hold(
+            rows[row], held[row], offsets, inodes, policies, ids, parents, marked, used, above, totals, marks
+        )
+        if not whole:
+            return used, row
     waiting = 0
-    for row in range(count):
-        entry = rows[row]
-        own = held[row]
-        if _place(entry, own, held) != own["above"]:
-            _move(own, np.int64(own["above"]), -1, above, totals, marks)
-            own["above"] = -1
-            if own["sums"] >= 0:
-                above[own["sums"]] = -1
+    is_listed = changes <= changed.size
+    for row in range(known if is_listed else 0, count):
+        if _settle(rows[row], held[row], blocks, policies, held, above, totals, marks):
             moved[waiting] = row
             waiting += 1
-        if entry["kind"] == FILE:
-            length = np.int64(0)
-            first = entry["blocks_offset"]
-            for i in range(entry["block_count"]):
-                length += blocks[first + i]["num_bytes"]
-            stored = length
-            if entry["flags"] & UNDER_CONSTRUCTION and entry["block_count"]:
-                stored += entry["block_size"] - blocks[first + entry["block_count"] - 1]["num_bytes"]
-            space = space_of(stored, max(np.int64(entry["replication"]), 0), np.int64(entry["ec_policy"]), policies)
-            if length != own["length"] or space != own["space"]:
-                more, spread = length - own["length"], space - own["space"]
-                _climb(np.int64(own["above"]), above, totals, marks, 0, 0, more, spread, 0)
-                own["length"] = length
-                own["space"] = space
-        if entry["marks"] & SPECIAL and not own["marked"]:
-            own["marked"] = 1
-            first_row = np.int64(own["sums"] if own["sums"] >= 0 else own["above"])
-            _climb(first_row, above, totals, marks, 0, 0, 0, 0, 1)
-    for i in range(waiting):
-        row = moved[i]
-        own = held[row]
-        place = _place(rows[row], own, held)
+    for i in range(changes if is_listed else 0):
+        again = changed[i]
+        # new rows are up to date, and most operations note a row twice
+        is_new = again >= known or (i > 0 and again == changed[i - 1])
+        if not is_new and _settle(rows[again], held[again], blocks, policies, held, above, totals, marks):
+            moved[waiting] = again
+            waiting += 1
+    # what consecutive rows add to one directory
+    files = length = space = marked = np.int64(0)
+    directory = np.int64(-1)
+    for mover in moved[:waiting]:
+        own = held[mover]
+        place = _place(rows[mover], own, held)
         own["above"] = place
         if own["sums"] >= 0:
             above[own["sums"]] = place
-        _move(own, place, 1, above, totals, marks)
+            _move(own, place, 1, above, totals, marks)
+            continue
+        if place != directory:
+            _climb(directory, above, totals, marks, files, 0, length, space, marked)
+            files = length = space = marked = np.int64(0)
+            directory = place
+        files += 1
+        length += own["length"]
+        space += own["space"]
+        marked += own["marked"]
+    _climb(directory, above, totals, marks, files, 0, length, space, marked)
+    return used, np.int64(-1)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +22,7 @@ from image_format.reader import ImageFile
 from image_tools import directory_sums
 from image_tools.kernels import subtree_sums
 from image_tools.namespace_browser import LocatedInode, SubtreeTotals
-from journal.ops import AllowSnapshotOp, CreateSnapshotOp, EditOp
+from journal.ops import AllowSnapshotOp, CreateSnapshotOp, EditOp, SetReplicationOp
 from tests.depth import examples
 from tests.engine.image_builder import BASE_TXID, ImageBuilder, numbered
 from tests.engine.op_makers import add, close, delete, mkdir, rename
@@ -121,6 +122,25 @@ def test_a_moved_directory_keeps_its_sums(warm: WarmNamespace) -> None:
     assert totals(warm, 20009) == SubtreeTotals(2, 2, 7, 21)
     play(warm, [delete("/new/b/f")], compiled=True)
     assert totals(warm, 20009) == SubtreeTotals(1, 2, 0, 0)
+    check(warm)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_edits_leave_current_sums(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch, compiled: bool) -> None:
+    """A reader does no work for many changes, whatever the kernels or Python replayed."""
+    monkeypatch.setattr(live_sums, "MAX_PENDING", 0)
+    fewer = SetReplicationOp(path="/b/f", replication=1)
+    play(warm, [add("/a/g", 20010), close("/a/g", blocks=[block(2)]), rename("/a/b", "/b"), fewer], compiled=compiled)
+    warm.apply([])
+    monkeypatch.setattr(live_sums, "settle", None)
+    assert totals(warm, 20001) == SubtreeTotals(1, 1, 7, 21)
+    assert totals(warm, 20002) == SubtreeTotals(1, 1, 7, 7)
+
+
+def test_more_changes_than_are_noted_cost_a_pass(warm: WarmNamespace) -> None:
+    check(warm)
+    warm.namespace.table.changed = np.empty(1, np.int32)
+    play(warm, [rename("/a/b", "/b"), add("/a/g", 20010), delete("/b/f")], compiled=True)
     check(warm)
 
 

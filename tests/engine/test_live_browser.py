@@ -224,8 +224,8 @@ def test_a_walk_goes_on_in_another_image(
         monkeypatch.setattr(live_content, name, 1)
     (folder := tmp_path / "saved").mkdir()
     play(warm, *[mkdir(f"/z{i}", 19000 + i) for i in range(9)], mkdir("/t", 20001))
-    play(warm, *[mkdir(f"/t/d{i}", 20100 + i) for i in range(5)], *[add(f"/t/f{i}", 20200 + i) for i in range(5)])
-    play(warm, *[mkdir(f"/t/d{i}/e", 20300 + i) for i in range(5)])
+    play(warm, *[mkdir(f"/t/d{i}", 20100 + i) for i in range(9)], *[add(f"/t/f{i}", 20200 + i) for i in range(5)])
+    play(warm, *[mkdir(f"/t/d{i}/e", 20300 + i) for i in range(9)])
     warm.save([folder])
     play(warm, *[mkdir(f"/t/new{i}", 20400 + i) for i in range(3)], delete("/t/d4/e"))
     pauses = 0
@@ -245,7 +245,7 @@ def test_a_walk_goes_on_in_another_image(
     with warm.reading(0, 0) as browser:
         monkeypatch.setattr(browser, "_pause", pause)
         totals = browser.content(browser.chain(20001)[-1]).totals
-    assert (totals.files, totals.directories) == (5, 13)
+    assert (totals.files, totals.directories) == (5, 21)
     assert pauses > 8
 
 

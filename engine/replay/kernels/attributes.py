@@ -10,7 +10,7 @@ import numpy as np
 from engine.replay.kernels.change import GROUP_SHIFT, MODE, USER_SHIFT, find_known
 from engine.replay.kernels.files import anywhere
 from engine.replay.kernels.layouts import SET_PERMISSIONS, SET_REPLICATION, TIMES
-from engine.replay.kernels.recording import record, to_record
+from engine.replay.kernels.recording import note_change, record, to_record
 from engine.replay.kernels.records import i16, i64, skip_string, u16
 from engine.replay.kernels.state import ABSENT, DONE, KNOWN_GROUP, KNOWN_USER, UNUSUAL, known_values_of, rows_of
 from image_format.kernels.inode import ACL_DUE, DIRTY, FILE, SYMLINK, UNKNOWN_FIELDS
@@ -50,6 +50,7 @@ def set_replication(state, buf, pos, end):
         return UNUSUAL
     record(state, row)
     entry["flags"] |= DIRTY
+    note_change(state, row)
     entry["replication"] = min(max(i16(buf, pos), state.min_replication), state.max_replication)
     return DONE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.replay.kernels.lookup import add_link
-from engine.replay.kernels.recording import come, keep, room
+from engine.replay.kernels.recording import come, keep, note_change, room
 from engine.replay.kernels.records import i32, is_plain_text, skip_string, u16, vlong
 from engine.replay.kernels.state import (
     AGAIN,
@@ -177,6 +177,7 @@ def set_link(state, number, directory, row, offset, size, hashed):
     link["changed"] = 1
     if row >= 0:
         rows_of(state)[row]["parent"] = directory
+        note_change(state, row)
     if before >= 0 and rows_of(state)[before]["kind"] == DIRECTORY:
         state.directories_moved += 1
         rows_of(state)[before]["moved"] = state.directories_moved
@@ -236,6 +237,7 @@ def open_file(state, row, client_name, client_machine):
     entry["flags"] |= DIRTY | UNDER_CONSTRUCTION
     entry["client_name"] = client_name
     entry["client_machine"] = client_machine
+    note_change(state, row)
     lease(state, entry)
 
 

@@ -42,6 +42,7 @@ from engine.replay.kernels.layouts import (
     ERASURE_CODING,
 )
 from engine.replay.kernels.lookup import any_child, child, has_room, is_new_id, last_slash, parent_of
+from engine.replay.kernels.recording import note_change
 from engine.replay.kernels.records import i16, i32, i64, path_end, skip_string, vlong
 from engine.replay.kernels.state import (
     ABSENT,
@@ -283,6 +284,7 @@ def add_block(state, buf, pos, end):
         blocks_of(state)[entry["blocks_offset"] + held - 1]["num_bytes"] = first_bytes
         see_stamp(state, first_stamp)
     entry["flags"] |= DIRTY
+    note_change(state, row)
     entry["marks"] &= 0xFF ^ LAST_COMPLETE
     _append_block(state, row, block_id, num_bytes, stamp)
     return DONE
@@ -336,6 +338,7 @@ def update_blocks(state, buf, pos, end):
     if not _reserve_blocks(state, row, count - held):
         return AGAIN
     entry["flags"] |= DIRTY
+    note_change(state, row)
     pos = start
     num_bytes = stamp = np.int64(0)
     for index in range(count):
@@ -391,6 +394,7 @@ def close(state, buf, pos, end):
     entry["atime"] = atime
     entry["mtime"] = mtime
     entry["flags"] = (entry["flags"] | DIRTY) & (0xFF ^ UNDER_CONSTRUCTION)
+    note_change(state, row)
     close_file(state, row)
     return DONE
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from engine.namespace.noted import CREATE, DELETE, KEEP, LEAVE, MOVE
 from engine.replay.kernels.lookup import born, look_into
-from engine.replay.kernels.state import AGAIN, DONE, UNUSUAL, blocks_of, copies_of, notes_of, rows_of
+from engine.replay.kernels.state import AGAIN, DONE, UNUSUAL, blocks_of, changed_of, copies_of, notes_of, rows_of
 from image_format.kernels.inode import COPIED, DIRECTORY, FILE, SPECIAL
 from image_format.kernels.jit import step
 
@@ -42,6 +42,15 @@ def in_latest(state, directory, row, latest, inside):
     if not inside:
         return False
     return rows_of(state)[directory]["newest"] != latest or born(state, directory, row) < latest
+
+
+@step
+def note_change(state, row):
+    """Note that the place or the size of an inode changes (`InodeTable.note_change`)."""
+    number = state.changes
+    if number < changed_of(state).size:
+        changed_of(state)[number] = row
+    state.changes = number + 1
 
 
 @step
@@ -80,6 +89,7 @@ def keep(state, row, latest, copied):
     if entry["newest"] < latest:
         entry["newest"] = latest
         entry["marks"] = (entry["marks"] | SPECIAL) & (0xFF ^ COPIED)
+        note_change(state, row)
     elif not copied or entry["marks"] & COPIED:
         return
     note = _note(state, KEEP, latest)

@@ -7,6 +7,7 @@ import numpy as np
 from engine.replay.kernels.base_children import slot_near
 from engine.replay.kernels.change import close_file
 from engine.replay.kernels.lookup import link_of
+from engine.replay.kernels.recording import note_change
 from engine.replay.kernels.state import (
     directories_of,
     directory_ids_of,
@@ -70,6 +71,7 @@ def _drop(state, row):
     entry = rows_of(state)[row]
     close_file(state, row)
     entry["flags"] |= DROPPED
+    note_change(state, row)
     state.inodes -= 1
     if entry["slot"] >= 0:
         dropped_of(state)[entry["slot"]] = True

@@ -14,7 +14,7 @@ from engine.namespace.diffs import LARGEST_ID
 from engine.replay.kernels.change import call_end, raise_mtime
 from engine.replay.kernels.files import anywhere
 from engine.replay.kernels.layouts import CREATE_SNAPSHOT, DELETE_SNAPSHOT, RENAME_SNAPSHOT, SNAPSHOT_TIMES
-from engine.replay.kernels.recording import copy_row, is_known, room
+from engine.replay.kernels.recording import copy_row, is_known, note_change, room
 from engine.replay.kernels.records import i64, is_plain_text, skip_string
 from engine.replay.kernels.state import AGAIN, DONE, PAUSE, UNUSUAL, rows_of, snapshot_changes_of
 from image_format.kernels.inode import COPIED, DIRECTORY, SPECIAL, UNKNOWN_FIELDS
@@ -46,6 +46,7 @@ def create(state, buf, pos, end):
     _note(state, row, copy_row(state, row), body, name, mtime)
     entry["newest"] = snapshot + 1
     entry["marks"] |= SPECIAL | COPIED
+    note_change(state, row)
     raise_mtime(state, row, mtime, 0)
     state.next_snapshot = snapshot + 1
     # Paths below the directory are in another snapshot now.

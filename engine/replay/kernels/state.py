@@ -40,6 +40,7 @@ class Counters(NamedTuple):
     Attributes:
         rows_used, names_used, blocks_used, links_used, opened_used, pool_used, pool_bytes_used, notes_used,
             copies_used, acls_used, named_used, snapshot_changes_used: used elements of the arrays.
+        changes: of `InodeTable`.
         inodes, last_txid, last_inode_id, last_block_id, generation_stamp: counters of the namespace.
         hadoop3: whether the layout is one of Hadoop 3; layout: version of the segment's layout.
         min_replication, max_replication, skips_access_times: of `ReplayRules`.
@@ -82,6 +83,7 @@ class Counters(NamedTuple):
     skips_access_times: int
     next_snapshot: int
     clock: int
+    changes: int
     wants_marks: int = 0
     latest: int = 0
     inside: int = 0
@@ -130,6 +132,7 @@ MOVING = (
     "early_arena",
     "required_marks",
     "leased_ids",
+    "changed",
 )
 """Arrays that may be replaced between runs."""
 
@@ -257,6 +260,9 @@ special_ids_of = _view("special_ids", np.int64)
 
 leased_ids_of = _view("leased_ids", np.int64)
 """`Tree.leased_ids`."""
+
+changed_of = _view("changed", np.int32)
+"""`InodeTable.changed`."""
 
 required_marks_of = _view("required_marks", np.bool_)
 """`Tree.required_marks`; empty until a kernel needs it."""
