@@ -389,7 +389,9 @@ class WarmNamespace:
         def write(out: Sink) -> Callable[[], IndexArrays | None]:
             return opened.loaded.write(
                 cancellable(out, watcher),
-                codec=codec_to_write(self.settings.codec, opened.image.codec, opened.layout_version),
+                codec=codec_to_write(
+                    self.settings.codec, opened.image.codec, opened.layout_version, opened.image.layout_version
+                ),
                 sub_sections=self.settings.sub_sections,
                 progress=watcher.advance,
             )

@@ -10,17 +10,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from image_format.codecs import codec_class_name
-from image_format.layout import LayoutVersion, supports
+from image_format.layout import OLDEST_LAYOUT, LayoutVersion, supports
 
 DEFAULT_CODEC = codec_class_name("default")
 
 
 @dataclass(frozen=True, slots=True)
 class CodecLibrary:
-    """Library of a codec on a NameNode; `bundled` is the first layout whose releases include it."""
+    """Library of a codec on a NameNode.
+
+    Attributes:
+        bundled: the first layout whose releases include the library, None if none does.
+        known_since: the first layout of which every release has the codec.
+    """
 
     name: str
     bundled: LayoutVersion | None = None
+    known_since: LayoutVersion = OLDEST_LAYOUT
 
 
 _LIBRARIES = {
@@ -30,7 +36,11 @@ _LIBRARIES = {
         LayoutVersion.NVDIMM_SUPPORT,
     ),
     codec_class_name("lz4"): CodecLibrary("lz4-java on its class path, or before 3.3.1 the native Hadoop library"),
-    codec_class_name("zstd"): CodecLibrary("the native Hadoop library with Zstandard"),
+    codec_class_name("zstd"): CodecLibrary(
+        # HADOOP-13578: 2.9.0 and 3.0.0; layout -63 is that of 2.7 .. 2.10.
+        "the native Hadoop library with Zstandard",
+        known_since=LayoutVersion.ERASURE_CODING,
+    ),
 }
 
 
@@ -48,6 +58,12 @@ def library_of(codec: str, layout_version: int | None = None) -> str:
     return "" if bundled else library.name
 
 
+def is_known_at(codec: str, layout_version: int) -> bool:
+    """Return whether every release of a layout has the codec, with or without the library that it needs."""
+    library = _LIBRARIES.get(codec)
+    return library is None or supports(library.known_since, layout_version)
+
+
 def class_of(codec: str) -> str:
     """Return the last part of a codec's class name."""
     return codec.rpartition(".")[2]
@@ -62,14 +78,17 @@ def advice_on_codec(codec: str, layout_version: int | None = None) -> str:
     )
 
 
-def codec_to_write(wanted: str | None, base: str, layout_version: int) -> str:
+def codec_to_write(wanted: str | None, base: str, layout_version: int, base_layout: int | None = None) -> str:
     """Return the class name of the codec for a new image.
 
     Args:
         wanted: the configured codec; None for that of the base image.
         base: codec of the image that edits are merged into.
         layout_version: of the new image.
+        base_layout: layout version of the base image, None for that of the new image. Releases of another layout have
+            not written the base image, so they may lack its codec.
     """
     if wanted is None or wanted == base:
-        return base
+        is_own = base_layout in (None, layout_version)
+        return base if is_own or is_known_at(base, layout_version) else DEFAULT_CODEC
     return DEFAULT_CODEC if library_of(wanted, layout_version) else wanted

@@ -80,6 +80,10 @@ class RecordError(ImageFormatError):
 class InconsistentHistoryError(RecordError):
     """Snapshots refer to missing inodes, as NameNodes themselves may leave them; each record is valid."""
 
+    default_hint: ClassVar[str] = (
+        "`checkpointer image verify IMAGE --repair OUT` lists the faults and writes a repaired copy."
+    )
+
 
 class CodecError(ImageFormatError):
     """The compressed bytes of a section are damaged or do not end with the section."""

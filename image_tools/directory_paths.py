@@ -130,16 +130,6 @@ def chain_directories(
     return DirectoryChain(above, root, in_tree, bounds, order, starts, sizes)
 
 
-def check_tree(image: ImageFile) -> None:
-    """Check that INODE and INODE_DIR are readable, and that no directory contains itself.
-
-    Raises:
-        ImageFormatError: a record is damaged, or a directory contains itself.
-    """
-    arrays = IndexArrays.scan(image)
-    chain_directories(image, arrays, place_inodes(image, arrays))
-
-
 def write_paths(image: ImageFile, chain: DirectoryChain, paths: Bytes) -> None:
     """Fill `paths`, an array of `chain.bounds[-1]` bytes, with the directories' paths."""
     fill_directory_paths(

@@ -35,7 +35,8 @@ NVDIMM_QUOTAS = 6
 EC_XATTRS = 7
 MARKED_SNAPSHOTS = 8
 DIFF_BLOCKS = 9
-FINDINGS = 10
+SM4_ZONES = 10
+FINDINGS = 11
 """Rows of `found`: the number of findings of each kind, and the id of the first inode with one."""
 
 OK, DAMAGED, NO_STRING = 0, 1, 2
@@ -43,6 +44,8 @@ OK, DAMAGED, NO_STRING = 0, 1, 2
 _MAX_REPLICATION_HADOOP_3 = 2047
 _PROVIDED_POLICY, _NVDIMM_POLICY = 1, 14
 _PROVIDED_TYPE, _NVDIMM_TYPE = 5, 6
+# ZoneEncryptionInfoProto.suite, and CipherSuiteProto.SM4_CTR_NOPADDING of hdfs.proto
+_SUITE_TAG, _SM4 = 1 << 3, 3
 _ACL_USER: int = AclType.USER.value
 _ACL_GROUP: int = AclType.GROUP.value
 
@@ -54,8 +57,8 @@ class Conversion(NamedTuple):
 
     Attributes:
         users, groups, xattrs: the new serial by the old one, 0 if the old table has none; empty to change none.
-        special: packed xattr names of the erasure coding policy, of snapshots marked as deleted and of the storage
-            policy; -1 if the string table lacks one.
+        special: packed xattr names of the erasure coding policy, of snapshots marked as deleted, of the storage policy
+            and of encryption zones; -1 if the string table lacks one.
         found: result, `FINDINGS` rows of (count, id of the first inode).
     """
 
@@ -140,6 +143,18 @@ def _note_policy(policy, inode_id, found):
 
 
 @kernel
+def _note_zone(buf, pos, end, inode_id, found):
+    """Count an encryption zone of the cipher SM4, from its ZoneEncryptionInfoProto; a damaged one is not counted."""
+    suite = np.int64(0)
+    while 0 <= pos < end:
+        tag, value, _, pos = next_field(buf, pos, end)
+        if pos >= 0 and tag == _SUITE_TAG:
+            suite = value
+    if suite == _SM4:
+        note(found, SM4_ZONES, inode_id)
+
+
+@kernel
 def _xattr(buf, pos, end, rules, inode_id):
     """Convert an XAttrCompactProto."""
     name, start, size, status = read_xattr(buf, pos, end)
@@ -154,6 +169,8 @@ def _xattr(buf, pos, end, rules, inode_id):
         note(rules.found, MARKED_SNAPSHOTS, inode_id)
     if packed == rules.special[2] and size == 1:
         _note_policy(np.int64(buf[start]), inode_id, rules.found)
+    if packed == rules.special[3]:
+        _note_zone(buf, start, start + size, inode_id, rules.found)
     return _renumber_bits(buf, name, rules.xattrs)
 
 

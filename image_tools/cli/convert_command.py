@@ -11,7 +11,10 @@ from hadoop_common.cli.output import EXISTING_FILE, echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.disk_space import disk_space
 from image_format.codecs import CODEC_SHORT_NAMES, codec_class_name
-from image_format.layout import MIN_MERGE_LAYOUT, NEWEST_LAYOUT
+from image_format.history_check import check_history
+from image_format.index import ImageIndex
+from image_format.index_arrays import IndexArrays
+from image_format.layout import MIN_MERGE_LAYOUT, NEWEST_LAYOUT, is_unknown
 from image_format.md5_file import md5_path
 from image_format.output import WrittenFiles
 from image_format.publish import check_free, publish_image
@@ -20,7 +23,8 @@ from image_format.writer import Sink
 from image_tools.cli.image_file import check_target_name, open_image
 from image_tools.cli.memory_options import memory_bound
 from image_tools.convert import convert_image
-from image_tools.directory_paths import check_tree
+from image_tools.directory_paths import chain_directories, place_inodes
+from image_tools.loadable import check_loadable
 
 
 @click.command("convert")
@@ -83,7 +87,7 @@ def command(
         if not as_json:
             echo(disk_space(target.absolute().parent, image.size).estimate(), err=True)
         _verify(image)
-        check_tree(image)
+        _check_namespace(image)
 
         def write(sink: Sink) -> None:
             convert_image(
@@ -107,6 +111,20 @@ def _verify(image: ImageFile) -> None:
         image.verify_md5()
     else:
         echo(f"warning: {image.path} has no .md5 file and is not checked", err=True)
+
+
+def _check_namespace(image: ImageFile) -> None:
+    """Check the image as a merge checks its base, and that no directory contains itself.
+
+    Raises:
+        ImageFormatError: a NameNode does not load the image.
+    """
+    arrays = IndexArrays.scan(image)
+    chain_directories(image, arrays, place_inodes(image, arrays))
+    if not is_unknown(image.layout_version):
+        index = ImageIndex(image, arrays)
+        check_loadable(image, index)
+        check_history(index)
 
 
 def _report(target: Path, written: WrittenFiles, as_json: bool) -> None:

@@ -10,7 +10,7 @@ import click
 
 from hadoop_common.cli.output import EXISTING_FILE, echo, parsed_by
 from hadoop_common.cli.progress import ProgressObserver
-from hadoop_common.hadoop_releases import HADOOP_3, RELEASES
+from hadoop_common.hadoop_releases import HADOOP_2, HADOOP_3, RELEASES
 from hadoop_common.quantities import parse_positive_size
 from image_format.layout import NEWEST_LAYOUT
 from image_format.memory_limit import MemoryLimit
@@ -19,9 +19,10 @@ from image_tools.cli.memory_options import memory_limited, memory_options
 from image_tools.cli.text_file import check_output, emit
 from image_tools.dump.distribution import MAX_BUCKETS, dump_distribution
 from image_tools.dump.records import ImageRecords
-from image_tools.dump.xml_dump import RELEASES_3, XmlForm, dump_xml
+from image_tools.dump.xml_dump import XmlForm, dump_xml
 
-_RELEASES = [*(form.value for form in XmlForm), *RELEASES_3]
+_RELEASES_2 = (XmlForm.RELEASE_2.value, HADOOP_2.version)
+_RELEASES = [*dict.fromkeys((*(form.value for form in XmlForm), *RELEASES))]
 
 
 @click.command("dump")
@@ -40,7 +41,7 @@ _RELEASES = [*(form.value for form in XmlForm), *RELEASES_3]
 @click.option(
     "--release",
     type=click.Choice(_RELEASES),
-    help="xml: release of the format (default: that of the image; 3.x is 3.4.1); delimited: 2.7 or 3.x.",
+    help="xml: release of the format (default: that of the image; 2.7 is 2.7.3, 3.x is 3.4.1); delimited: 2.7 or 3.x.",
 )
 @click.option("--delimiter", default="\t", help="delimited, corruption: column separator (default: tab).")
 @click.option("--header", is_flag=True, help="delimited: print a header row; 3.x always has one.")
@@ -100,7 +101,7 @@ def command(
         raise click.BadParameter("must not be empty", param_hint="--delimiter")
     if max_size // step >= MAX_BUCKETS:
         raise click.BadParameter(f"gives more than {MAX_BUCKETS} ranges up to --max-size", param_hint="--step")
-    newer = release is not None and release != XmlForm.RELEASE_2.value
+    newer = release is not None and release not in _RELEASES_2
     if (storage_policy or ec_policy) and (form != "delimited" or not newer):
         raise click.UsageError("--storage-policy and --ec-policy need --format delimited --release 3.x.")
     check_output(output, path, force=force)
@@ -132,8 +133,9 @@ def command(
             case "distribution":
                 pieces = dump_distribution(records, max_size, step, readable=human_readable)
             case _:
+                named = None if release is None else RELEASES.get(release, HADOOP_3)
                 asked = XmlForm.RELEASE_3 if newer else XmlForm.RELEASE_2
-                pieces = dump_xml(records, asked if release else None, release=RELEASES.get(release or "", HADOOP_3))
+                pieces = dump_xml(records, asked if release else None, release=named)
         emit(pieces, output)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from image_format.codec_choice import class_of, is_known_at
 from image_format.codecs import Buffer, find_codec
 from image_format.errors import UnsupportedConversionError
 from image_format.layout import MIN_MERGE_LAYOUT, NEWEST_LAYOUT, LayoutVersion, check_supported, supports
@@ -95,6 +96,17 @@ def plan_conversion(
     return ConversionPlan(image.layout_version, target, chosen, sub_sections, parallel_compressed, joins, verbatim)
 
 
+def _check_codec(image: ImageFile, layout_version: int) -> None:
+    """Refuse to keep a codec that releases of another layout lack; a codec that was asked for is accepted."""
+    if not is_known_at(image.codec, layout_version):
+        raise UnsupportedConversionError(
+            f"releases of layout version {layout_version} lack {class_of(image.codec)}, the codec of the image",
+            file=str(image.path),
+            hint=f"Add --codec default. Hadoop 2.9 and 2.10 have {class_of(image.codec)}; only for them, name it "
+            "with --codec.",
+        )
+
+
 def _has_newer_strings(image: ImageFile) -> bool:
     older = not supports(LayoutVersion.EXPANDED_STRING_TABLE, image.layout_version)
     return older and bool(image.string_table().mask_bits)
@@ -139,7 +151,8 @@ def convert_image(
         progress: called with the number of decompressed bytes written so far.
 
     Raises:
-        UnsupportedConversionError: content would be lost; see also `plan_conversion`.
+        UnsupportedConversionError: content would be lost, or releases of the other layout lack the image's codec; see
+            also `plan_conversion`.
         ImageFormatError: the image is damaged.
     """
     plan = plan_conversion(
@@ -149,6 +162,8 @@ def convert_image(
         sub_sections=sub_sections,
         parallel_compressed=parallel_compressed,
     )
+    if plan.changes_layout and codec is None:
+        _check_codec(image, plan.layout_version)
     report = progress or (lambda done: None)
     if plan.verbatim:
         _copy_file(image, sink, report)

@@ -69,6 +69,7 @@ _RULES = (
     _LossRule(kernels.PROVIDED_QUOTAS, "directories with a quota for PROVIDED storage", _EC),
     _LossRule(kernels.NVDIMM_POLICIES, "inodes of storage policy ALL_NVDIMM", _NVDIMM, loads_from=_EC),
     _LossRule(kernels.NVDIMM_QUOTAS, "directories with a quota for NVDIMM storage", _NVDIMM),
+    _LossRule(kernels.SM4_ZONES, "encryption zones of the cipher SM4", _NVDIMM, loads_from=_ALWAYS),
     _LossRule(kernels.MARKED_SNAPSHOTS, "snapshots marked as deleted", _NVDIMM, loads_from=_ALWAYS),
     _LossRule(
         kernels.TYPE_QUOTAS,

@@ -23,6 +23,13 @@ _USED = (StringKind.USER, StringKind.GROUP, StringKind.XATTR)
 _EC_POLICY = "hdfs.erasurecoding.policy"
 _MARKED_SNAPSHOT = "hdfs.snapshot.deleted"
 _STORAGE_POLICY = "hsm.block.storage.policy.id"
+_ENCRYPTION_ZONE = "hdfs.crypto.encryption.zone"
+_SPECIAL = (
+    (XAttrNamespace.SYSTEM, _EC_POLICY),
+    (XAttrNamespace.SYSTEM, _MARKED_SNAPSHOT),
+    (XAttrNamespace.SYSTEM, _STORAGE_POLICY),
+    (XAttrNamespace.RAW, _ENCRYPTION_ZONE),
+)
 
 _Ids = npt.NDArray[np.int64]
 _EMPTY: _Ids = np.zeros(0, np.int64)
@@ -62,11 +69,13 @@ def convert_strings(table: StringTable, layout_version: int, file: str = "") -> 
 
 
 def special_names(table: StringTable) -> _Ids:
-    """Return the packed names of the xattrs for erasure coding policy, marked snapshot and storage policy, -1 if
-    absent.
+    """Return the packed names of the xattrs for erasure coding policy, marked snapshot, storage policy and encryption
+    zone, -1 if absent.
     """
-    serials = [table.find(name, StringKind.XATTR) for name in (_EC_POLICY, _MARKED_SNAPSHOT, _STORAGE_POLICY)]
-    packed = [pack_xattr_name(XAttrNamespace.SYSTEM, serial) if serial else -1 for serial in serials]
+    serials = [table.find(name, StringKind.XATTR) for _, name in _SPECIAL]
+    packed = [
+        pack_xattr_name(kind, serial) if serial else -1 for (kind, _), serial in zip(_SPECIAL, serials, strict=True)
+    ]
     return np.array(packed, np.int64)
 
 

@@ -25,19 +25,23 @@ def form_of(layout_version: int) -> XmlForm:
     return XmlForm.RELEASE_3 if supports(LayoutVersion.ERASURE_CODING, layout_version) else XmlForm.RELEASE_2
 
 
-RELEASES_3 = tuple(version for version in RELEASES if version.startswith("3."))
-"""Releases with the form of 3.x; each prints its own source revision."""
+_RELEASE_3_3 = RELEASES["3.3.6"]
+
+
+def release_of(layout_version: int) -> Release:
+    """Return the release whose revision the document of an image names unless another one is asked for."""
+    return _RELEASE_3_3 if layout_version == LayoutVersion.SNAPSHOT_MODIFICATION_TIME else HADOOP_3
 
 
 def dump_xml(
-    records: ImageRecords, form: XmlForm | None = None, *, release: Release = HADOOP_3
+    records: ImageRecords, form: XmlForm | None = None, *, release: Release | None = None
 ) -> Iterator[str | bytes]:
     """Yield pieces of the document, bytes in UTF-8; sections in loading order, records in the order of the file.
 
     Args:
         records: records of the image.
         form: form of the document, None for that of the image's layout version.
-        release: release whose revision the form of 3.x contains.
+        release: release whose revision the form of 3.x contains, None for that of the image's layout version.
 
     Raises:
         RecordError: a record is damaged, or refers to a string that is missing in the table.
@@ -45,7 +49,8 @@ def dump_xml(
     image = records.image
     names = SerialNames(image.string_table())
     is_newer = (form or form_of(image.layout_version)) is XmlForm.RELEASE_3
-    writer = Release3Xml(records, names, release.revision) if is_newer else Release2Xml(records, names)
+    revision = (release or release_of(image.layout_version)).revision
+    writer = Release3Xml(records, names, revision) if is_newer else Release2Xml(records, names)
     yield '<?xml version="1.0"?>\n<fsimage>'
     yield from writer.head()
     for name in records.sections:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from hadoop_common.file_kind import HEAD_BYTES
 from hadoop_common.mapped_file import MappedFile
 from hadoop_common.quantities import counted
+from image_format.codec_choice import class_of, is_known_at
 from image_format.codecs import expand, find_codec
 from image_format.errors import (
     BadMagicError,
@@ -187,8 +188,12 @@ def _frame(path: Path, data: Bytes, message: FileSummary, base: int, findings: F
             findings.add("frame-layout-old", error.detail, place, 0)
             return None
         findings.add("frame-layout-unknown", error.detail, place, 0)
+    codec = str(message.codec)
+    if not is_known_at(codec, layout):
+        text = f"releases of layout version {layout} lack {class_of(codec)}, except Hadoop 2.9 and 2.10"
+        findings.add("frame-codec-release", text, place, 0)
     sections = _sections(path, message, base, findings)
-    return ImageFrame(path, data, message, layout, str(message.codec), sections)
+    return ImageFrame(path, data, message, layout, codec, sections)
 
 
 def _sections(path: Path, message: FileSummary, limit: int, findings: Findings) -> list[Section]:

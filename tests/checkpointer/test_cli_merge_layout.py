@@ -12,7 +12,7 @@ from checkpointer.merging.offline import merge_directory, plan_directory
 from engine.merge import merge
 from engine.settings import MergeSettings
 from hadoop_common.storage_info import parse_version
-from image_format.codecs import CODECS
+from image_format.codecs import CODECS, codec_class_name
 from image_format.md5_file import format_md5, md5_path
 from image_format.reader import ImageFile
 from image_format.sub_sections import SubSectionRule, sub_section_faults, sub_sections_of
@@ -127,6 +127,27 @@ def test_what_edits_take_away_needs_no_place(tmp_path: Path) -> None:
     told = json.loads(out)
     assert told["layoutVersion"] == -66
     assert Saved(Path(told["image"]).read_bytes()).summary.layoutVersion == -66 & 0xFFFFFFFF
+
+
+def test_a_codec_that_releases_of_an_older_layout_lack_is_not_kept(tmp_path: Path) -> None:
+    zstd, default = codec_class_name("zstd"), codec_class_name("default")
+    current = directory(tmp_path, ImageBuilder(-67), [mkdir("/d", 20000)])
+    (path,) = (each for each in current.glob("fsimage_*") if each.suffix != ".md5")
+    with ImageFile.open(path) as image:
+        packed = bytearray()
+        convert_image(image, packed.extend, codec=zstd)
+    path.write_bytes(packed)
+    md5_path(path).write_bytes(format_md5(hashlib.md5(packed).digest(), path.name))
+    code, _, err = run_cli("image", "convert", path, tmp_path / "x", "--layout", "-63")
+    assert (code, "releases of layout version -63 lack ZStandardCodec" in err) == (5, True)
+    assert "Add --codec default." in err
+    assert not (tmp_path / "x").exists()
+    assert run_cli("image", "convert", path, tmp_path / "x", "--layout", "-63", "--codec", "zstd").code == 0
+    for layout, codec in (("-64", zstd), ("-63", default)):
+        merged = Path(json.loads(run_cli("merge", tmp_path, "--layout", layout, "--json").out)["image"])
+        with ImageFile.open(merged) as image:
+            assert (image.layout_version, image.codec) == (int(layout), codec)
+        merged.unlink()
 
 
 def test_layouts_that_no_merge_gives(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ USERS, GROUPS, XATTRS = numbers(0, 5, 6), numbers(0, 0, 70000), numbers(0, 9)
 NO_MAP = zeros(0)
 MAPS = [(USERS, GROUPS), (NO_MAP, NO_MAP), (USERS[:1], GROUPS)]
 XATTR_NAME = 1 << 6 | 2 << 30
-SPECIAL = [numbers(XATTR_NAME, -1, -1), numbers(-1, XATTR_NAME, -1), numbers(-1, -1, XATTR_NAME), numbers(-1, -1, -1)]
+SPECIAL = [numbers(*(XATTR_NAME if at == i else -1 for i in range(4))) for at in range(5)]
 ACL = pb.AclFeatureProto(entries=[1 << 6 | 7, 2 << 6 | 1 << 3 | 5, 3 << 3, 1 << 6 | 2 << 3])
 XATTR = pb.XAttrCompactProto(name=XATTR_NAME, value=b"\x0e")
 XATTR_LIST = pb.XAttrFeatureProto(xAttrs=[XATTR, pb.XAttrCompactProto(name=7 << 6, value=b"long")])

@@ -120,6 +120,17 @@ def test_the_source_is_checked(tmp_path: Path) -> None:
     assert "has no .md5 file" in err
 
 
+def test_an_image_that_no_namenode_loads_is_refused(tmp_path: Path) -> None:
+    builder = ImageBuilder(-67)
+    builder.info.lastAllocatedBlockId = 7
+    code, _, err = run_cli("image", "convert", builder.save(tmp_path / "in"), tmp_path / "x", "--codec", "gzip")
+    assert (code, "the last allocated block id 7 is reserved" in err) == (3, True)
+    linked = Case(RECORDED / "hadoop-3.5.0" / "symlinks").image("after")
+    code, _, err = run_cli("image", "convert", linked, tmp_path / "x", "--layout", "-66")
+    assert (code, "image verify" in err) == (3, True), err
+    assert not (tmp_path / "x").exists()
+
+
 # ---- layouts nobody knows ----------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli_runner import fingerprint, run_cli
+from tests.engine.image_builder import ImageBuilder
 from tests.image_format.image_support import RECORDED, build_image, minimal_sections, store
 from tests.image_tools.dump_support import Viewed
 
@@ -37,6 +38,13 @@ def test_xml_of_another_release(tmp_path: Path) -> None:
 def test_xml_names_the_revision_of_the_release(release: str, revision: str) -> None:
     out = run_cli("image", "dump", OLD.image, "--release", release).out
     assert f"<oivRevision>{revision}" in out
+
+
+def test_xml_is_that_of_the_release_of_the_layout(tmp_path: Path) -> None:
+    assert run_cli("image", "dump", OLD.image, "--release", "2.7.3").out == OLD.expected()
+    for layout, revision in ((-66, "1be78238"), (-67, "4d782530")):
+        out = run_cli("image", "dump", ImageBuilder(layout).save(tmp_path / str(layout))).out
+        assert f"<oivRevision>{revision}" in out
 
 
 def test_delimited() -> None:

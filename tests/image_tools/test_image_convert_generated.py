@@ -31,6 +31,7 @@ LAYOUTS = list(range(-67, -59))
 NAMES = ["hdfs", "hive", "etl", "wheel", "user.a", "ünï", "x" * 40]
 EC_POLICY = "hdfs.erasurecoding.policy"
 STORAGE_POLICY = "hsm.block.storage.policy.id"
+RAW, ZONE = 4, "hdfs.crypto.encryption.zone"
 
 names = st.sampled_from(NAMES)
 entries = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1), st.integers(0, 7), names), max_size=4)
@@ -226,10 +227,10 @@ def file_policy(policy: int) -> Callable[[ImageBuilder], None]:
     return change
 
 
-def directory_xattr(name: str, value: bytes) -> Callable[[ImageBuilder], None]:
+def directory_xattr(name: str, value: bytes, namespace: int = 3) -> Callable[[ImageBuilder], None]:
     def change(builder: ImageBuilder) -> None:
         feature = builder.directory("/d").directory.xAttrs
-        feature.xAttrs.add(name=builder.xattr_name(3, name), value=value)
+        feature.xAttrs.add(name=builder.xattr_name(namespace, name), value=value)
 
     return change
 
@@ -274,6 +275,9 @@ def pool(**fields: Any) -> Callable[[ImageBuilder], None]:
         (directory_xattr(STORAGE_POLICY, b"\x02"), -67, None, -60, ""),
         (directory_xattr(EC_POLICY, b"x"), -66, -60, -64, "an erasure coding policy"),
         (directory_xattr("hdfs.snapshot.deleted", b""), -67, -66, -67, "snapshots marked as deleted"),
+        (directory_xattr(ZONE, b"\x08\x03\x10\x02", RAW), -67, -66, -67, "encryption zones of the cipher SM4"),
+        (directory_xattr(ZONE, b"\x08\x02\x1a\x01\x03", RAW), -67, None, -60, ""),
+        (directory_xattr(ZONE, b"\x08", RAW), -67, None, -60, ""),
         (striped, -64, -63, -67, "erasure-coded files"),
         (replication, -63, -64, -60, "files of a replication above 2047"),
         (striped_counter, -67, -63, -64, "the counter of allocated striped blocks"),

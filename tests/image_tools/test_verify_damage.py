@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from image_format.codecs import codec_class_name
+from image_format.reader import ImageFile
+from image_tools.convert import convert_image
 from image_tools.verify.catalogue import CODES
 from image_tools.verify.checker import verify_image
 from image_tools.verify.repair import repair_image
+from tests.engine.image_builder import ImageBuilder
 from tests.image_tools.damage_kinds import Damage
 from tests.image_tools.verify_damage import DAMAGES
 from tests.image_tools.verify_support import Model, inode_records, record_offsets, recorded, shown
@@ -79,3 +83,16 @@ def test_what_an_older_layout_has_no_place_for(tmp_path: Path) -> None:
     texts = {finding.code: finding.message for finding in found if finding.code.startswith("layout-")}
     assert "cannot represent erasure-coded files (" in texts["layout-refused"]
     assert "cannot represent directories or files with an erasure coding policy (" in texts["layout-ignored"]
+
+
+def test_zones_of_sm4_and_a_codec_that_older_releases_lack_are_warnings(tmp_path: Path) -> None:
+    builder = ImageBuilder(-63)
+    zone = builder.directory("/z").directory.xAttrs
+    zone.xAttrs.add(name=builder.xattr_name(4, "hdfs.crypto.encryption.zone"), value=b"\x08\x03\x10\x02")
+    packed = tmp_path / "packed"
+    with ImageFile.open(builder.save(tmp_path)) as image, packed.open("wb") as out:
+        convert_image(image, out.write, codec=codec_class_name("zstd"))
+    texts = {each.code: str(each) for each in verify_image(packed).findings.listed}
+    assert "lack ZStandardCodec, except Hadoop 2.9 and 2.10" in texts["frame-codec-release"]
+    assert texts["layout-ignored"].startswith("warning layout-ignored [INODE, inode 16386]")
+    assert "encryption zones of the cipher SM4 (1, the first is inode 16386)" in texts["layout-ignored"]
