@@ -33,6 +33,7 @@ _FIRST_ROWS = 256
 _NOTHING: Bytes = np.zeros(0, np.uint8)
 # read-only like sections: kernels are compiled for one kind of array
 _NOTHING.flags.writeable = False
+_NO_IDS: Ids = np.zeros(0, np.int64)
 
 
 class DiffScan:
@@ -170,16 +171,15 @@ class HistorySections:
         return found
 
     @functools.cached_property
-    def _by_snapshot(self) -> tuple[Ids, Ids]:
-        """Return (ascending snapshot ids of all diffs, -1 for an entry without diffs; the owner of each)."""
+    def _by_snapshot(self) -> dict[int, Ids]:
+        """Return the owners of diffs by snapshot id, -1 for an entry without diffs."""
         without = np.setdiff1d(self.owners, self._diffs["owner"])
         owners = np.concatenate([without, self._diffs["owner"]])
         snapshots = np.concatenate([np.full(without.size, -1, np.int64), self._diffs["snapshot"].astype(np.int64)])
         order = np.lexsort((owners, snapshots))
-        return snapshots[order], owners[order]
+        found, starts = np.unique(snapshots[order], return_index=True)
+        return dict(zip(found.tolist(), np.split(owners[order], starts[1:]), strict=False))
 
     def owners_at(self, snapshot_id: int) -> Ids:
         """Return the ids of inodes with a diff of a snapshot; for -1, of inodes whose entry has no diffs."""
-        snapshots, owners = self._by_snapshot
-        first, behind = np.searchsorted(snapshots, [snapshot_id, snapshot_id + 1])
-        return owners[first:behind]
+        return self._by_snapshot.get(snapshot_id, _NO_IDS)

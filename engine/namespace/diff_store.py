@@ -93,7 +93,8 @@ class DiffStore:
 
     def get(self, row: int) -> Diffs | None:
         """Return the diffs of an inode, which may be empty; None for an inode that never had any."""
-        return self._loaded[row] if row in self._loaded else self._load(row, whole=False)
+        diffs = self._loaded.get(row)
+        return self._load(row, whole=False) if diffs is None and row not in self._loaded else diffs
 
     def has_known(self, row: int) -> bool:
         """Return whether diffs of an inode were read or made; reads none."""
@@ -146,6 +147,18 @@ class DiffStore:
             if marks != before:
                 self._table.marks[row] = marks
 
+    def replace_only(self, row: int, diffs: FileDiffs, snapshot_id: int) -> None:
+        """Give the only diff of a file to another snapshot; for `NO_SNAPSHOT`, remove the diff."""
+        self._dirty.add(row)
+        if snapshot_id == NO_SNAPSHOT:
+            diffs.known.clear()
+            self.note(row, snapshot_id)
+            return
+        diffs.known[0].snapshot_id = snapshot_id
+        self._rows_at[snapshot_id].add(row)
+        if self._references.hub(row) is None:
+            self._table.newest[row] = 0 if snapshot_id > LARGEST_ID else snapshot_id + 1
+
     def _count(self, row: int) -> None:
         self.directories_changed += self._table.kind.item(row) != FILE
 
@@ -163,8 +176,6 @@ class DiffStore:
 
     def unread_at(self, snapshot_id: int) -> list[int]:
         """Return the ids of such inodes of the base image whose diffs were not read."""
-        if not self._base.history.owners.size:
-            return []
         owners = self._unread if snapshot_id == NO_SNAPSHOT else None
         if owners is None:
             owners = self._base.history.owners_at(snapshot_id).tolist()
@@ -223,19 +234,10 @@ class DiffStore:
         """Note a diff that the row of the inode already shows; the row may also show later ones."""
         self._rows_at[snapshot_id].add(row)
 
-    def to_create(self, row: int) -> dict[bytes, int | None]:
-        """Return the created names of a directory's newest diff, for names to be added."""
-        diffs = self._loaded[row]
-        assert isinstance(diffs, DirectoryDiffs)
+    def newest(self, row: int) -> DirectoryDiff:
+        """Return the newest diff of a directory, for a change."""
         self._dirty.add(row)
-        return diffs.known[-1].created
-
-    def delete(self, row: int, name: bytes, node: int | WithName) -> None:
-        """Record in a directory's newest diff that a child left."""
-        diffs = self._loaded[row]
-        assert isinstance(diffs, DirectoryDiffs)
-        diffs.known[-1].delete(name, node)
-        self._dirty.add(row)
+        return self.known(row)[-1]
 
     def is_loaded(self, row: int) -> bool:
         return row in self._loaded

@@ -268,7 +268,8 @@ class DiffList(Generic[D]):
 
     def has(self, snapshot_id: int) -> bool:
         """Return whether there is a diff with exactly this snapshot id."""
-        return self._position(snapshot_id)[1]
+        known = self.known
+        return (bool(known) and known[-1].snapshot_id == snapshot_id) or self._position(snapshot_id)[1]
 
     def of(self, snapshot_id: int) -> D | None:
         """Return the diff with exactly this snapshot id."""

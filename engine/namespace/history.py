@@ -183,7 +183,7 @@ class History:
         if self._tree.hadoop3:
             self._file_diff(row, latest).set_blocks(self._table.file_blocks(row))
         named = references.add_name(row, name, latest, directory)
-        self.diffs.delete(directory, name, named)
+        self.diffs.newest(directory).delete(name, named)
         hub = references.hub(row)
         assert hub is not None
         references.set_dst(hub, moved_into)

@@ -404,14 +404,14 @@ class Reclaimer(FileReclaimer):
         deleted: set[int] = set()
         if before is not None:
             created = self._rows(self._created_among(row, before, names))
-            asked = {*names, *self._other_names(going)}
+            asked = {*names, *self._other_names(going)} if before.deleted else ()
             deleted = self._rows([before.deleted[name] for name in asked if name in before.deleted])
         removed = self._remove_diff(row, diffs, snapshot, prior)
         self._clean_children(row, snapshot, prior, deleted)
         at_prior = diffs.of(prior)
         if at_prior is None:
             return
-        for node in self._created_among(row, at_prior, names):
+        for node in self._created_among(row, at_prior, names) if created else []:
             if row_of(node) in created:
                 self.clean(node, snapshot, NO_SNAPSHOT)
         moved = removed if removed is not None or before is not None else at_prior

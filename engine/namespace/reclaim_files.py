@@ -10,7 +10,7 @@ from collections.abc import Callable
 from engine.namespace.diffs import CURRENT_STATE, NO_SNAPSHOT, FileDiff, FileDiffs
 from engine.namespace.history import History
 from engine.namespace.tree import Tree
-from image_format.kernels.inode import DROPPED
+from image_format.kernels.inode import DROPPED, UNDER_CONSTRUCTION
 
 # A path has at most a thousand components (MAX_PATH_DEPTH), each some calls deep.
 _RECURSION_LIMIT = 20_000
@@ -61,35 +61,16 @@ class FileReclaimer(ABC):
                 self._history.record_in(row, prior)
                 diffs.current_deleted = True
             self._keep_needed_blocks(row, diffs)
-        elif self._is_only_diff(diffs, snapshot):
-            self._remove_only_diff(row, diffs, prior)
         else:
-            self.remove_file_diff(row, diffs, snapshot, diffs.update_prior(snapshot, prior))
-        if self._table.flags.item(row) & DROPPED:
+            own = prior if len(diffs.known) == 1 else diffs.update_prior(snapshot, prior)
+            self.remove_file_diff(row, diffs, snapshot, own)
+        flags = self._table.flags.item(row)
+        if flags & DROPPED:
             return
-        if self._table.is_under_construction(row):
+        if flags & UNDER_CONSTRUCTION:
             self._closed(row)
         if self._tree.hadoop3 and not diffs.any:
             self._diffs.remove(row)
-
-    @staticmethod
-    def _is_only_diff(diffs: FileDiffs, snapshot: int) -> bool:
-        """Return whether an existing file has one diff, of a snapshot, without blocks: most files have."""
-        known = diffs.known
-        if len(known) != 1 or diffs.current_deleted is not False:
-            return False
-        return known[0].snapshot_id == snapshot and known[0].blocks is None
-
-    def _remove_only_diff(self, row: int, diffs: FileDiffs, prior: int) -> None:
-        """Do what `remove_file_diff` does for such a diff."""
-        self._diffs.touch(row)
-        if prior != NO_SNAPSHOT:
-            diffs.known[0].snapshot_id = prior
-        else:
-            diffs.known.clear()
-        if prior != NO_SNAPSHOT or not self._tree.hadoop3:
-            # else the diffs are removed next
-            self._diffs.note(row, prior)
 
     def delete_kept(self, row: int) -> None:
         """Handle the removal of a file without a lease that the latest snapshot has, together with a diff."""
@@ -134,6 +115,13 @@ class FileReclaimer(ABC):
 
     def remove_file_diff(self, row: int, diffs: FileDiffs, snapshot: int, prior: int) -> None:
         """Delete the diff of a snapshot; the previous diff receives its blocks."""
+        known = diffs.known
+        # Most files have one diff, which the previous snapshot receives unchanged.
+        if len(known) == 1 and known[0].snapshot_id == snapshot:
+            is_unneeded = diffs.current_deleted is False and known[0].blocks is None
+            if prior != NO_SNAPSHOT or is_unneeded:
+                self._diffs.replace_only(row, diffs, prior)
+                return
         self._diffs.touch(row)
         taken = diffs.remove_diff(snapshot, prior)
         if taken is None:

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.namespace import Namespace
-from engine.namespace.noted import NOTE_DTYPE, note_values
+from engine.namespace.noted import NOTE_DTYPE, note_numbers
 from engine.replay import snapshots
 from engine.replay.features import inherit_default_acl, replace_acl
 from engine.replay.kernel_state import AT, RESULTS, KernelState
@@ -111,6 +111,7 @@ class CompiledReplay:
         namespace.tree.mark_special(self._special_ids)
         self._required_marks: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
         self._notes: npt.NDArray[np.void] = np.zeros(_NOTES, NOTE_DTYPE)
+        self._note_numbers = note_numbers(self._notes)
         self._copies: npt.NDArray[np.void] = np.zeros(_NOTES, INODE_DTYPE)
         self._acls: npt.NDArray[np.int64] = np.empty((_ACLS, 4), np.int64)
         self._snapshot_changes: npt.NDArray[np.int64] = np.empty((_SNAPSHOT_CHANGES, 6), np.int64)
@@ -179,7 +180,7 @@ class CompiledReplay:
                 if counters.acls_used:
                     self._give_acls(cursor, counters)
                 applied += count
-                cursor.advance(position, self._namespace.last_txid + 1)
+                cursor.advance(position, counters.last_txid + 1)
                 self._grow_named()
                 if counters.wants_marks and not self._required_marks.size:
                     self._required_marks = self._namespace.tree.required_marks()
@@ -350,7 +351,7 @@ class CompiledReplay:
             ReplayError, UnsupportedOperationError: see `registry.apply`; later operations may have been applied.
         """
         namespace, diffs = self._namespace, self._namespace.history.diffs
-        notes, taken = note_values(self._notes[: counters.notes_used]), 0
+        notes, taken = self._note_numbers[: counters.notes_used].tolist(), 0
         changed = diffs.directories_changed
         changes = self._snapshot_changes[: counters.snapshot_changes_used]
         for until, row, kept, body, place, mtime in changes.tolist():
