@@ -340,6 +340,21 @@ def test_links_are_told_but_not_followed(dfs: Dfs) -> None:
     assert dfs.path("getLinkTarget", "/link", pb.GetLinkTargetResponseProto).targetPath == "/else/where"
 
 
+def test_no_read_is_referred_to_another_namenode(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    stub, dfs = pair
+    monkeypatch.setattr("engine.live_browser._MAX_CHANGED", 1)
+    monkeypatch.setattr("engine.past_diffs._MAX_ENTRIES", 1)
+    for name in ("a", "b", "c"):
+        dfs.touch(f"/d/{name}")
+    stub.namespace.snapshots.allow("/d")
+    dfs.snapshot("/d", "s")
+    dfs.delete("/d/a")
+    assert dfs.names("/d") == ["b", "c"]
+    assert dfs.names("/d/.snapshot/s") == ["a", "b", "c"]
+    summary = dfs.path("getContentSummary", "/d", pb.GetContentSummaryResponseProto).summary
+    assert (summary.fileCount, summary.snapshotFileCount) == (3, 1)
+
+
 def test_the_gate_sends_clients_away_while_the_node_starts_and_stops(pair: Pair) -> None:
     stub, _ = pair
     switch = ServiceSwitch("root", "supergroup")
