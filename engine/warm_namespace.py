@@ -271,11 +271,12 @@ class WarmNamespace:
         except InconsistentHistoryError as error:
             if healing is not HealingMode.HEAL:
                 raise
-            _LOG.warning("%s; a healed copy of it is read instead", error)
+            fault = error
         # Few merges need this large import.
         from image_tools.verify.history_repair import repair_history
 
         repaired, changes = repair_history(image, spool_dir=self.settings.memory.folder)
+        _LOG.warning("%s; a healed copy of it is read instead", fault)
         loaded = self._load_at_layout(resources.enter_context(repaired), None, resources, progress)
         for change in changes:
             loaded.namespace.healing_log.add(healed_finding(change, "in the old image"))

@@ -161,7 +161,9 @@ def _image() -> bytes:
     opened.file.fileUC.clientName = opened.file.fileUC.clientMachine = "c"
     children = [[ROOT_INODE_ID + 1], [file.id, opened.id]]
     sections = {
-        "NS_INFO": encode_delimited(pb.NameSystemSection(genstampV2=1001, transactionId=_FIRST - 1)),
+        "NS_INFO": encode_delimited(
+            pb.NameSystemSection(genstampV2=1001, lastAllocatedBlockId=1 << 30, transactionId=_FIRST - 1)
+        ),
         "INODE": b"".join(
             map(encode_delimited, [pb.INodeSection(lastInodeId=opened.id, numInodes=4), *inodes, file, opened])
         ),

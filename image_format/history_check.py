@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from image_format.errors import InconsistentHistoryError
+from image_format.errors import InconsistentHistoryError, RecordError
 from image_format.history_index import HistoryIndex
 from image_format.index import ImageIndex
 from image_format.kernels.history_check import first_misfit
+from image_format.messages import MessageReader
 from image_format.proto import fsimage_pb2 as pb
 
 _ROOT_ENTRY = 12
@@ -19,13 +20,31 @@ def check_history(index: ImageIndex) -> None:
     """Check an image in one pass over SNAPSHOT_DIFF, with a search for every created name; skipped without snapshots.
 
     Raises:
-        InconsistentHistoryError: a list leads to a missing inode, or two lists or references lead to the same inode.
+        InconsistentHistoryError: a list leads to a missing inode, two lists or references lead to the same inode, or
+            the diff of a snapshot's root has no snapshot.
+        RecordError: there never was the snapshot of such a diff.
     """
     history = index.history
     if history.size <= _ROOT_ENTRY and not history.reference_count:
         return
+    _check_roots(index, history)
     _check_lists(index, history)
     _check_references(index, history)
+
+
+def _check_roots(index: ImageIndex, history: HistoryIndex) -> None:
+    roots = history.root_diffs()
+    if not roots.size:
+        return
+    reader = MessageReader(index.section("SNAPSHOT"), index.place("SNAPSHOT"))
+    header = pb.SnapshotSection() if reader.done else reader.read(pb.SnapshotSection)
+    known = [reader.read(pb.Snapshot).snapshotId for _ in range(header.numSnapshots)]
+    lost = roots[~np.isin(roots["snapshot"], known)]
+    if lost.size:
+        first = lost[np.argmax(lost["snapshot"])]
+        what = f"directory {first['owner']} has the root diff of snapshot {first['snapshot']}, which does not exist"
+        error = InconsistentHistoryError if first["snapshot"] < header.snapshotCounter else RecordError
+        raise index.place("SNAPSHOT_DIFF").error(error, what, int(first["offset"]))
 
 
 def _check_lists(index: ImageIndex, history: HistoryIndex) -> None:

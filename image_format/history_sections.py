@@ -124,6 +124,11 @@ class HistorySections:
                 return ids[:count].copy(), offsets[:count].copy()
             ids, offsets = _doubled(ids), _doubled(offsets)
 
+    def root_diffs(self) -> Rows:
+        """Return the rows of `DIFF_DTYPE` that refer to the root of a snapshot."""
+        found: Rows = self._diffs[self._diffs["root"] != 0]
+        return found
+
     def diff_span(self, inode_id: int) -> tuple[int, int]:
         """Return (start, end) in SNAPSHOT_DIFF of an inode's entry with its diffs, (-1, -1) without an entry."""
         at = int(find_id(self.owners, inode_id))

@@ -24,6 +24,14 @@ TRAILER_LENGTH = 4
 ONDISK_VERSION = 1
 _SUB_SUFFIX = "_SUB"
 _TRAILER = struct.Struct(">i")
+_KNOWN_SECTIONS = frozenset(
+    {
+        *("NS_INFO", "STRING_TABLE", "EXTENDED_ACL", "ERASURE_CODING", "INODE", "INODE_REFERENCE", "SNAPSHOT"),
+        *("INODE_DIR", "FILES_UNDERCONSTRUCTION", "SNAPSHOT_DIFF", "SECRET_MANAGER", "CACHE_MANAGER"),
+        *("INODE_SUB", "INODE_REFERENCE_SUB", "INODE_DIR_SUB", "SNAPSHOT_DIFF_SUB"),
+    }
+)
+"""Names that NameNodes know (FSImageFormatProtobuf.SectionName), used or not; they refuse an image with any other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +60,11 @@ class Summary:
 def is_sub_section(name: str) -> bool:
     """Return whether an entry is for a slice of another section (`INODE_SUB`, Hadoop 3.3 and newer)."""
     return name.endswith(_SUB_SUFFIX)
+
+
+def is_known_section(name: str) -> bool:
+    """Return whether NameNodes of the known layouts load an image with this entry."""
+    return name in _KNOWN_SECTIONS
 
 
 def check_magic(head: bytes, file: str = "") -> None:

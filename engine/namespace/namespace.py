@@ -87,8 +87,8 @@ class Namespace:
         self.leases = Leases(self.tree, self.history)
         self.tree.watch(self.snapshots.snapshottable_ids)
         for directory_id in self.snapshots.snapshottable_ids:
-            if base.slot(directory_id) < 0:
-                what = f"directory {directory_id} is snapshottable, but not an inode"
+            if base.slot(directory_id) < 0 or base.kind(directory_id) != pb.INode.DIRECTORY:
+                what = f"inode {directory_id} is snapshottable, but not a directory"
                 raise base.place("SNAPSHOT").error(RecordError, what, 0)
         self.secrets = SecretManager(base)
         self.caches = CacheManager(base, writes_expiry=self.hadoop3)

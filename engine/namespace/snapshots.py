@@ -81,7 +81,7 @@ class SnapshotManager:
         any_gone: whether a snapshot was deleted.
 
     Raises:
-        RecordError: the section is damaged.
+        RecordError: the section is damaged, or no NameNode loads it.
     """
 
     def __init__(self, base: ImageIndex) -> None:
@@ -100,6 +100,9 @@ class SnapshotManager:
             siblings = self._of.setdefault(snapshot.root_id, {})
             if snapshot.id in self._by_id or snapshot.name in siblings:
                 raise base.place(_SECTION).error(RecordError, "two snapshots have the same id or name", start)
+            if snapshot.root_id not in self._snapshottable and snapshot.root_id != ROOT_INODE_ID:
+                what = f"snapshot {snapshot.id} belongs to inode {snapshot.root_id}, which is not snapshottable"
+                raise base.place(_SECTION).error(RecordError, what, start)
             self._default_namespace_quota(snapshot.directory)
             self._by_id[snapshot.id] = siblings[snapshot.name] = snapshot
         reader.finish()

@@ -6,6 +6,7 @@ faults. Relations between records are checked when an index is built.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import Message
 
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from hadoop_common.quantities import counted
 from image_format.errors import BufferOrigin, RecordError
 from image_format.index import ImageIndex
@@ -22,13 +24,14 @@ from image_format.layout import LayoutVersion, is_unknown, supports
 from image_format.policies import known_policies
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
+from image_format.summary import is_known_section
 from image_format.varint import parse_message, read_record
 from image_tools.loadable.kernels.records import (
     PARSED,
     first_lost_child,
+    first_unloadable_diff,
     first_unloadable_inode,
     first_unparsable,
-    first_unparsable_diff,
 )
 from image_tools.loadable.tables import REQUIRED, Fields, fields_of, number_of
 
@@ -72,6 +75,10 @@ _NEVER = ((1 << 63) - 1) // 4
 _FILES_OF_HADOOP_2 = np.array([1, 4095, (1 << 48) - 1], np.int64)
 _FILES_OF_HADOOP_3 = np.array([0, 2047, (1 << 48) - 1], np.int64)
 _STORAGE_POLICIES = 16
+# KerberosName: the forms of a name with an @
+_PRINCIPAL = re.compile("[^/@]+(/[^/@]+)?(@[^/@]+)?")
+_PRINCIPAL_OF_HADOOP_2 = re.compile("[^/@]*(/[^/@]*)?@[^/@]*")
+_REJECTED = "NameNodes reject the file's replication, block size, storage policy or erasure coding policy"
 _NO_POLICIES = np.zeros(0, np.uint8)
 _NO_KINDS: Kinds = np.zeros(0, np.uint8)
 _HINT = (
@@ -104,9 +111,11 @@ def load_faults(section: Sections, layout_version: int, kinds: Kinds = _NO_KINDS
         data = section(name)
         if data is None:
             continue
-        start, fault = _header_fault(name, data)
+        start, fault = _header_fault(name, data, layout_version)
         if fault is None and name == "INODE":
             fault = _inode_fault(section, start, layout_version, fields, kinds)
+        elif fault is None and name == "SNAPSHOT_DIFF":
+            fault = _diff_fault(section, layout_version, fields)
         elif fault is None:
             fault = _fault(name, data, start, fields)
         if fault is not None:
@@ -130,12 +139,20 @@ def check_loadable(
         before_section()
         return image.section(name)
 
+    _check_names(image)
     for fault in load_faults(section, image.layout_version, kinds):
         place = image.place(fault.section) if image.has_section(fault.section) else _whole(image, fault.section)
         raise place.error(RecordError, fault.what, fault.offset, _HINT)
     if index is not None and not is_unknown(image.layout_version):
         _check_directories(image, index, kinds)
         _check_diffs(image, index, kinds)
+
+
+def _check_names(image: ImageFile) -> None:
+    for entry in () if is_unknown(image.layout_version) else image.summary.sections:
+        if not is_known_section(entry.name):
+            what = f"no NameNode knows a section named {str(entry.name)!r}"
+            raise _whole(image, entry.name).error(RecordError, what, entry.offset, _HINT)
 
 
 def _whole(image: ImageFile, section: str) -> BufferOrigin:
@@ -180,7 +197,7 @@ def _check_diffs(image: ImageFile, index: ImageIndex, kinds: Kinds) -> None:
             raise image.place("SNAPSHOT_DIFF").error(RecordError, what, 0, _HINT)
 
 
-def _header_fault(name: str, data: Section) -> tuple[int, tuple[int, str] | None]:
+def _header_fault(name: str, data: Section, layout_version: int) -> tuple[int, tuple[int, str] | None]:
     """Return (end offset of the section's header, fault in the header); the offset is 0 without a header."""
     header = _HEADERS.get(name)
     if header is None:
@@ -192,14 +209,11 @@ def _header_fault(name: str, data: Section) -> tuple[int, tuple[int, str] | None
         message = parse_message(header, record)
     except RecordError as error:
         return 0, (0, error.detail)
-    what = _record_fault(message, data, record.end)
+    what = _record_fault(message, data, record.end, hadoop3=supports(LayoutVersion.ERASURE_CODING, layout_version))
     return record.end, (0, what) if what else None
 
 
 def _fault(name: str, data: Section, start: int, fields: Fields) -> tuple[int, str] | None:
-    if name == "SNAPSHOT_DIFF":
-        at = int(first_unparsable_diff(data, _DIFFS, fields, REQUIRED))
-        return None if at == PARSED else (at, "NameNodes cannot parse the record")
     kind = _RECORDS.get(name)
     if kind is None:
         return None
@@ -207,22 +221,38 @@ def _fault(name: str, data: Section, start: int, fields: Fields) -> tuple[int, s
     return None if at == PARSED else (at, f"NameNodes cannot parse the record as {kind.DESCRIPTOR.name}")
 
 
+def _diff_fault(section: Sections, layout_version: int, fields: Fields) -> tuple[int, str] | None:
+    policies, rules = _file_rules(section, layout_version)
+    at, parsed = first_unloadable_diff(section("SNAPSHOT_DIFF"), _DIFFS, fields, REQUIRED, policies, rules)
+    if at == PARSED:
+        return None
+    if parsed:
+        return at, f"{_REJECTED} in a snapshot"
+    return at, "NameNodes cannot parse the record"
+
+
+def _file_rules(section: Sections, layout_version: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Return the known erasure coding policies by id, empty in Hadoop 2, and the bounds of a file's header."""
+    if supports(LayoutVersion.ERASURE_CODING, layout_version):
+        return _known_policies(section("ERASURE_CODING")), _FILES_OF_HADOOP_3
+    return _NO_POLICIES, _FILES_OF_HADOOP_2
+
+
 def _inode_fault(
     section: Sections, start: int, layout_version: int, fields: Fields, kinds: Kinds
 ) -> tuple[int, str] | None:
     hadoop3 = supports(LayoutVersion.ERASURE_CODING, layout_version)
-    policies = _known_policies(section("ERASURE_CODING")) if hadoop3 else _NO_POLICIES
+    policies, rules = _file_rules(section, layout_version)
     storage_policies = np.zeros(1 << 8, np.uint8)
     # Hadoop 3 loads files with an unknown storage policy.
     storage_policies[list(range(_STORAGE_POLICIES) if hadoop3 else known_policies(layout_version))] = 1
-    rules = _FILES_OF_HADOOP_3 if hadoop3 else _FILES_OF_HADOOP_2
     at, parsed = first_unloadable_inode(
         section("INODE"), start, number_of(pb.INode), fields, REQUIRED, policies, storage_policies, rules, kinds
     )
     if at == PARSED:
         return None
     if parsed:
-        return at, "NameNodes reject the file's replication, block size, storage policy or erasure coding policy"
+        return at, _REJECTED
     return at, "NameNodes cannot parse the record as INode"
 
 
@@ -254,24 +284,41 @@ def _missing(section: Sections) -> Iterator[LoadFault]:
 # ---- sections of few records -----------------------------------------------------------------------------------------
 
 
-def _record_fault(message: Message, data: Section, start: int) -> str:
+def _record_fault(message: Message, data: Section, start: int, *, hadoop3: bool) -> str:
     """Return the fault for which a loader refuses a section's header or the records that it counts; "" for none."""
     if isinstance(message, pb.NameSystemSection):
-        return _counter_fault(message)
+        return _counter_fault("block", message.lastAllocatedBlockId, _LAST_RESERVED_BLOCK)
+    if isinstance(message, pb.INodeSection):
+        return _counter_fault("inode", message.lastInodeId, ROOT_INODE_ID)
+    if isinstance(message, pb.SecretManagerSection):
+        return _token_fault(message, data, start, _PRINCIPAL if hadoop3 else _PRINCIPAL_OF_HADOOP_2)
     if isinstance(message, pb.ErasureCodingSection):
         listed = {policy.id & 0xFF for policy in message.policies}
         return next(filter(None, (_policy_fault(policy, listed) for policy in message.policies)), "")
     if isinstance(message, pb.CacheManagerSection):
-        return _cache_fault(message, data, start)
+        return _cache_fault(message, data, start, hadoop3=hadoop3)
     return ""
 
 
-def _counter_fault(info: pb.NameSystemSection) -> str:
-    """Return a fault if SequentialBlockIdGenerator refuses the counter; every NameNode writes the field."""
-    last = info.lastAllocatedBlockId
-    if not info.HasField("lastAllocatedBlockId") or _LAST_RESERVED_BLOCK <= last < 1 << 63:
-        return ""
-    return f"the last allocated block id {last} is reserved"
+def _counter_fault(what: str, last: int, first: int) -> str:
+    """Return a fault if a NameNode cannot advance a counter of ids, which begins at `first`; absent counts as 0."""
+    return "" if first <= last < 1 << 63 else f"the last {what} id {last} is reserved"
+
+
+def _token_fault(header: pb.SecretManagerSection, data: Section, position: int, principal: re.Pattern[str]) -> str:
+    """Return the fault for which DelegationTokenIdentifier refuses a renewer, "" for none."""
+    try:
+        for number in range(header.numKeys + header.numTokens):
+            record = read_record(data.data, position)
+            position = record.end
+            if number < header.numKeys:
+                continue
+            token = parse_message(pb.PersistToken, record)
+            if "@" in token.renewer and not principal.fullmatch(token.renewer):
+                return f"delegation token {token.sequenceNumber} has the malformed renewer {token.renewer!r}"
+    except RecordError as error:
+        return error.detail
+    return ""
 
 
 def _policy_fault(policy: pb.ErasureCodingPolicyProto, listed: set[int]) -> str:
@@ -302,7 +349,7 @@ def _policy_fault(policy: pb.ErasureCodingPolicyProto, listed: set[int]) -> str:
     )
 
 
-def _cache_fault(header: pb.CacheManagerSection, data: Section, position: int) -> str:
+def _cache_fault(header: pb.CacheManagerSection, data: Section, position: int, *, hadoop3: bool) -> str:
     """Return the fault for which CacheManager.loadState refuses the section, "" for none."""
     pools: set[str] = set()
     directives: set[int] = set()
@@ -312,7 +359,7 @@ def _cache_fault(header: pb.CacheManagerSection, data: Section, position: int) -
             position = record.end
             if number < header.numPools:
                 pool = parse_message(pb.CachePoolInfoProto, record)
-                fault = _pool_fault(pool, pools)
+                fault = _pool_fault(pool, pools, hadoop3=hadoop3)
                 pools.add(pool.poolName)
             else:
                 directive = parse_message(pb.CacheDirectiveInfoProto, record)
@@ -325,12 +372,15 @@ def _cache_fault(header: pb.CacheManagerSection, data: Section, position: int) -
     return ""
 
 
-def _pool_fault(pool: pb.CachePoolInfoProto, known: set[str]) -> str:
+def _pool_fault(pool: pb.CachePoolInfoProto, known: set[str], *, hadoop3: bool) -> str:
     name = f"cache pool {pool.poolName!r}"
     if not pool.poolName or pool.poolName in known:
         return f"{name} is listed twice" if pool.poolName else "a cache pool has no name"
     if pool.limit < 0:
         return f"{name} has the limit {pool.limit}"
+    # a short in Java
+    if hadoop3 and pool.defaultReplication & 1 << 15:
+        return f"{name} has the default replication {pool.defaultReplication}"
     return "" if 0 <= pool.maxRelativeExpiry <= _NEVER else f"{name} has the expiry {pool.maxRelativeExpiry}"
 
 

@@ -61,7 +61,12 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     ("section-twice", _E, "a section is listed twice", ""),
     ("section-missing", _E, "a section that every image has is missing", ""),
     ("section-absent", _I, "a section is missing that a NameNode always writes but does not need", ""),
-    ("section-unknown", _I, "a section has an unknown name; it is copied", ""),
+    (
+        "section-unknown",
+        _E,
+        "no NameNode knows the section's name (info if the layout version is newer than every known one)",
+        "",
+    ),
     ("section-compressed", _E, "a section's compressed bytes are damaged", ""),
     ("sub-section", _W, "sub-sections do not cover their section", "entries of sub-sections are omitted"),
     ("record-damaged", _E, "a record is truncated or is not a valid message", ""),

@@ -25,20 +25,28 @@ from image_format.errors import (
     UnsupportedCodecError,
     UnsupportedLayoutError,
 )
-from image_format.layout import LayoutVersion, check_readable, supports
+from image_format.layout import LayoutVersion, check_readable, is_unknown, supports
 from image_format.md5_file import md5_of_file, read_md5_file
 from image_format.proto.fsimage_pb2 import FileSummary
 from image_format.reader import REQUIRED_SECTIONS
 from image_format.spool import SPOOL_LIMIT, Spool
 from image_format.sub_sections import compressed_streams
-from image_format.summary import MAGIC, TRAILER_LENGTH, Section, check_magic, is_sub_section, summary_length
+from image_format.summary import (
+    MAGIC,
+    TRAILER_LENGTH,
+    Section,
+    check_magic,
+    is_known_section,
+    is_sub_section,
+    summary_length,
+)
 from image_format.varint import parse_message, read_record
+from image_tools.verify.catalogue import Severity
 from image_tools.verify.findings import Findings
 
 Bytes = npt.NDArray[np.uint8]
 
 _ALWAYS_WRITTEN = ("FILES_UNDERCONSTRUCTION", "SNAPSHOT", "INODE_REFERENCE", "SECRET_MANAGER", "CACHE_MANAGER")
-_KNOWN = {*REQUIRED_SECTIONS, *_ALWAYS_WRITTEN, "SNAPSHOT_DIFF", "ERASURE_CODING"}
 
 
 @dataclass
@@ -230,9 +238,11 @@ def _check_names(frame: ImageFrame, findings: Findings) -> None:
             code = "section-missing" if name in REQUIRED_SECTIONS else "section-absent"
             findings.add(code, "the FileSummary does not list the section", frame.place(name))
     for section in frame.sections:
-        if section.name not in _KNOWN and not is_sub_section(section.name):
-            text = f"unknown section of {section.length} bytes; a NameNode may refuse the image"
-            findings.add("section-unknown", text, BufferOrigin(str(frame.path), section.name), section.offset)
+        if not is_known_section(section.name):
+            text = f"unknown section {section.name!r} of {section.length} bytes"
+            place = BufferOrigin(str(frame.path), section.name)
+            severity = Severity.INFO if is_unknown(frame.layout_version) else None
+            findings.add("section-unknown", text, place, section.offset, severity=severity)
 
 
 def _check_sub_sections(frame: ImageFrame, findings: Findings) -> None:

@@ -26,13 +26,18 @@ _DAMAGE = frozenset(
         "dir-parent",
         "dir-parent-twice",
         "dir-reference-range",
+        "reference-name-twice",
         "snapshot-count",
+        "snapshot-counter",
         "snapshot-directory",
+        "snapshot-root",
         "snapshot-root-missing",
         "snapshot-twice",
     }
 )
 """Findings that a NameNode never causes: `repair_image` repairs them on request, a merge does not."""
+_TO_LOST_INODES = ("diff-deleted", "reference-inode")
+"""Findings that a NameNode causes only for inodes that it once had."""
 _HINT = "`checkpointer image verify` lists all faults; use another copy of the image, or an older image."
 
 
@@ -74,6 +79,6 @@ def repair_history(image: ImageFile, *, spool_dir: Path | None = None) -> tuple[
 
 def _is_damage(finding: Finding, audit: Audit) -> bool:
     """Return whether a NameNode never causes the finding."""
-    if finding.code == "diff-deleted" and audit.inodes is not None and finding.inode is not None:
+    if finding.code in _TO_LOST_INODES and audit.inodes is not None and finding.inode is not None:
         return not ROOT_INODE_ID < finding.inode <= audit.inodes.header.lastInodeId
     return finding.code in _DAMAGE

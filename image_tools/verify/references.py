@@ -59,10 +59,13 @@ class ReferenceCheck:
     def name(self, number: int) -> bytes:
         """Return the name of a reference in its directory or deleted list."""
         if self.kinds[number] == WITH_NAME:
-            record = read_record(self.view.data, int(self.offsets[number]), self.view.place)
-            return bytes(parse_message(pb.INodeReference, record, self.view.place).name)
+            return bytes(self._record(number).name)
         slot = int(self.referred[number])
         return b"" if slot < 0 else self._inodes.name(slot)
+
+    def _record(self, number: int) -> pb.INodeReference:
+        record = read_record(self.view.data, int(self.offsets[number]), self.view.place)
+        return parse_message(pb.INodeReference, record, self.view.place)
 
     def check(self, owner: npt.NDArray[np.signedinteger[Any]]) -> None:
         """Report faults after directories and diffs have been read; set `kept`.
@@ -91,7 +94,7 @@ class ReferenceCheck:
                 seen.add(key)
             if code:
                 self.kept[number] = False
-                inode = self._inodes.inode_id(slot) if slot >= 0 else None
+                inode = self._inodes.inode_id(slot) if slot >= 0 else self._record(number).referredId
                 self.view.add(code, text, int(self.offsets[number]), inode=inode)
 
     def in_tree(self, owner: npt.NDArray[np.signedinteger[Any]]) -> list[int]:

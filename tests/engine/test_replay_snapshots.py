@@ -388,12 +388,38 @@ def test_unknown_fields_of_references_survive(tmp_path: Path, layout: int) -> No
         merged(source, rename("/top/r/c", "/z/c"))
 
 
+UNLISTED = "snapshot 0 belongs to inode {}, which is not snapshottable"
+
+
 @layouts
-def test_a_snapshottable_directory_that_is_no_inode_is_refused(tmp_path: Path, layout: int) -> None:
-    builder = snapshots(layout)
-    builder.sections["SNAPSHOT"] = delimited([pb.SnapshotSection(snapshotCounter=3, snapshottableDir=[77777])])
-    with pytest.raises(RecordError, match="directory 77777 is snapshottable, but not an inode"):
-        merge_bytes(builder.save(tmp_path), [mkdir("/new", NEW)])
+@pytest.mark.parametrize(
+    ("listed", "roots", "what"),
+    [
+        ([77777], [], "inode 77777 is snapshottable, but not a directory"),
+        (["/f"], [], "inode {} is snapshottable, but not a directory"),
+        (["/d"], ["/d"], ""),
+        ([], ["/"], ""),
+        ([], ["/d"], UNLISTED),
+        (["/d"], ["/f"], UNLISTED),
+        (["/d"], [0], UNLISTED),
+    ],
+)
+def test_snapshots_that_a_namenode_does_not_load(
+    tmp_path: Path, layout: int, listed: list[int | str], roots: list[int | str], what: str
+) -> None:
+    builder = ImageBuilder(layout)
+    builder.directory("/d")
+    builder.file("/f")
+    inodes = [[builder.inodes[each].id if isinstance(each, str) else each for each in ids] for ids in (listed, roots)]
+    header = pb.SnapshotSection(snapshotCounter=3, snapshottableDir=inodes[0], numSnapshots=len(roots))
+    made = [pb.Snapshot(root=pb.INode(type=pb.INode.DIRECTORY, id=root, name=b"s")) for root in inodes[1]]
+    builder.sections["SNAPSHOT"] = delimited([header, *made])
+    source = builder.save(tmp_path)
+    if what:
+        with pytest.raises(RecordError, match=what.format((inodes[1] or inodes[0])[0])):
+            merge_bytes(source, [mkdir("/new", NEW)])
+    else:
+        merge_bytes(source, [mkdir("/new", NEW)])
 
 
 @pytest.mark.parametrize(("field", "value"), [(10, 300), (11, 2), (12, 700), (1, 1 << 31)])

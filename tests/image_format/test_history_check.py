@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from image_format.errors import InconsistentHistoryError
+from image_format.errors import ImageFormatError, InconsistentHistoryError, RecordError
 from image_format.history_check import check_history
 from image_format.index import ImageIndex
 from image_format.proto import fsimage_pb2 as pb
@@ -95,6 +95,48 @@ def test_each_list_has_to_lead_somewhere(
             return
         with pytest.raises(InconsistentHistoryError, match=r"SNAPSHOT_DIFF|INODE_REFERENCE"):
             check_history(ImageIndex(image))
+
+
+@pytest.mark.parametrize(
+    ("counter", "snapshot", "fault"), [(9, 4, None), (9, 8, InconsistentHistoryError), (8, 8, RecordError)]
+)
+def test_a_root_diff_needs_its_snapshot(
+    tmp_path: Path, counter: int, snapshot: int, fault: type[ImageFormatError] | None
+) -> None:
+    sections = dict(minimal_sections())
+    header = pb.SnapshotSection(snapshotCounter=counter, snapshottableDir=[16385], numSnapshots=1)
+    made = pb.Snapshot(snapshotId=4, root=pb.INode(type=pb.INode.DIRECTORY, id=16385, name=b"s"))
+    entry = pb.DiffEntry(type=DIRECTORY, inodeId=16385, numOfDiff=1)
+    sections["SNAPSHOT"] = delimited([header, made])
+    sections["SNAPSHOT_DIFF"] = delimited([entry, pb.DirectoryDiff(snapshotId=snapshot, isSnapshotRoot=True)])
+    path = tmp_path / "fsimage_0000000000000000007"
+    path.write_bytes(build_image(list(sections.items())))
+    with ImageFile.open(path, verify_md5=False) as image:
+        if fault is None:
+            check_history(ImageIndex(image))
+            return
+        # only the first can be the trace of a deleted snapshot, which a NameNode leaves
+        with pytest.raises(fault, match="has the root diff of snapshot 8, which does not exist"):
+            check_history(ImageIndex(image))
+
+
+@pytest.mark.parametrize(("referred", "heals"), [(16386, True), (16387, False), (0, False)])
+def test_a_reference_to_an_inode_that_never_existed_is_damage(tmp_path: Path, referred: int, heals: bool) -> None:
+    sections = dict(minimal_sections())
+    root = pb.INode(type=pb.INode.DIRECTORY, id=16385, directory=pb.INodeDirectory())
+    sections["INODE"] = delimited([pb.INodeSection(lastInodeId=16386, numInodes=1), root])
+    sections["INODE_DIR"] = delimited([pb.DirEntry(parent=16385)])
+    sections["INODE_REFERENCE"] = delimited([pb.INodeReference(referredId=referred, name=b"n", lastSnapshotId=0)])
+    path = tmp_path / "fsimage_0000000000000000007"
+    path.write_bytes(build_image(list(sections.items())))
+    with ImageFile.open(path, verify_md5=False) as image:
+        if not heals:
+            with pytest.raises(InconsistentHistoryError, match="cannot be healed: error reference-inode"):
+                repair_history(image)
+            return
+        repaired, changes = repair_history(image)
+        with repaired:
+            assert [change.code for change in changes] == ["reference-inode"]
 
 
 def test_a_repair_of_snapshots_touches_nothing_else(tmp_path: Path) -> None:

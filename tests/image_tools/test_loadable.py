@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from google.protobuf.message import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -150,10 +151,90 @@ def test_storage_types_are_those_of_the_layout(layout: int, kind: int, loads: bo
         assert (found == kernels.PARSED) is loads
 
 
-def test_block_ids_that_a_namenode_reserves(tmp_path: Path) -> None:
+def faults(layout: int = NEWEST, **sections: list[Message]) -> list[str]:
+    """Return what is wrong with sections of these records."""
+    arrays = {name: np.frombuffer(delimited(records), np.uint8) for name, records in sections.items()}
+    return [fault.what for fault in load_faults(arrays.get, layout)]
+
+
+COUNTERS: list[tuple[str, list[Message], bool]] = [
+    ("NS_INFO", [pb.NameSystemSection(lastAllocatedBlockId=1 << 30)], True),
+    ("NS_INFO", [pb.NameSystemSection(lastAllocatedBlockId=(1 << 30) - 1)], False),
+    ("NS_INFO", [pb.NameSystemSection()], False),
+    ("INODE", [pb.INodeSection(lastInodeId=16385)], True),
+    ("INODE", [pb.INodeSection(lastInodeId=16384)], False),
+    ("INODE", [pb.INodeSection(lastInodeId=1 << 63)], False),
+    ("INODE", [pb.INodeSection()], False),
+]
+
+
+@pytest.mark.parametrize(("name", "records", "loads"), COUNTERS)
+def test_counters_that_a_namenode_cannot_advance(name: str, records: list[Message], loads: bool) -> None:
+    found = faults(**{name: records})
+    assert (found == []) is loads
+    assert all(each.endswith("is reserved") for each in found)
+
+
+@pytest.mark.parametrize(
+    ("renewer", "releases"),
+    [
+        ("yarn", (2, 3)),
+        ("a/b", (2, 3)),
+        ("a/b/c", (2, 3)),
+        ("yarn/host@REALM", (2, 3)),
+        ("@REALM", (2,)),
+        ("a/b@C@D", ()),
+        ("a/b/c@D", ()),
+    ],
+)
+def test_renewers_of_tokens_are_kerberos_names(renewer: str, releases: tuple[int, ...]) -> None:
+    header = pb.SecretManagerSection(numKeys=1, numTokens=1)
+    records = [header, pb.DelegationKey(id=1), pb.PersistToken(sequenceNumber=4, renewer=renewer)]
+    for release, layout in ((2, -63), (3, NEWEST)):
+        what = [] if release in releases else [f"delegation token 4 has the malformed renewer {renewer!r}"]
+        assert faults(layout, SECRET_MANAGER=records) == what
+
+
+def test_the_default_replication_of_a_cache_pool_is_a_short_of_hadoop_3() -> None:
+    pool = pb.CachePoolInfoProto(poolName="p", defaultReplication=(1 << 32) - 1)
+    records = [pb.CacheManagerSection(nextDirectiveId=1, numPools=1, numDirectives=0), pool]
+    assert faults(CACHE_MANAGER=records) == [f"cache pool 'p' has the default replication {(1 << 32) - 1}"]
+    assert faults(-63, CACHE_MANAGER=records) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "releases"),
+    [
+        ({"replication": 3}, (2, 3)),
+        ({"replication": 3, "erasureCodingPolicyID": 99}, (2, 3)),
+        ({"replication": 0}, (3,)),
+        ({}, (3,)),
+        ({"replication": 4095}, (2,)),
+        ({"replication": 5000}, ()),
+        ({"replication": 3, "preferredBlockSize": 1 << 60}, ()),
+        ({"replication": 3, "storagePolicyID": 16}, ()),
+        ({"blockType": pb.STRIPED, "erasureCodingPolicyID": 2}, (3,)),
+        ({"blockType": pb.STRIPED, "erasureCodingPolicyID": 99}, ()),
+    ],
+)
+def test_values_of_files_in_snapshots(values: dict[str, int], releases: tuple[int, ...]) -> None:
+    entry = pb.DiffEntry(type=pb.DiffEntry.FILEDIFF, inodeId=16386, numOfDiff=1)
+    copy = pb.INodeFile(**values)  # type: ignore[arg-type]
+    records = [entry, pb.FileDiff(snapshotId=1, snapshotCopy=copy)]
+    for release, layout in ((2, -63), (3, NEWEST)):
+        found = faults(layout, SNAPSHOT_DIFF=records)
+        assert [each.endswith("in a snapshot") for each in found] == ([] if release in releases else [True])
+
+
+@pytest.mark.parametrize(("name", "loads"), [("EXTENDED_ACL", True), ("SNAPSHOT_DIFF_SUB", True), ("inode", False)])
+def test_sections_with_a_name_that_no_namenode_knows(name: str, loads: bool, tmp_path: Path) -> None:
     builder = ImageBuilder(NEWEST)
-    builder.info.lastAllocatedBlockId = (1 << 30) - 1
-    assert "is reserved" in refused(tmp_path, builder)
+    builder.sections[name] = b"\0"
+    assert (
+        refused(tmp_path, builder) == ""
+        if loads
+        else f"no NameNode knows a section named {name!r}" in refused(tmp_path, builder)
+    )
 
 
 def policy(number: int, **changed: object) -> pb.ErasureCodingPolicyProto:

@@ -50,7 +50,7 @@ def test_a_valid_image_is_not_written_again(case: str, tmp_path: Path) -> None:
 def test_sections_without_damage_are_copied(tmp_path: Path, codec: str) -> None:
     model = Model(recorded("acl"))
     model.entry().children.append(1 << 40)
-    model.extra["FUTURE"] = b"anything"
+    model.extra["EXTENDED_ACL"] = b"anything"
     path = model.save(tmp_path, codec)
     output, _ = repaired(path, tmp_path)
     with ImageFile.open(path) as before, ImageFile.open(output) as after:

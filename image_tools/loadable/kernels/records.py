@@ -11,8 +11,8 @@ from google.protobuf.message import DecodeError
 from image_format.kernels.jit import kernel, lean_kernel, measured_by
 from image_format.kernels.packed import find_packed
 from image_format.kernels.readers import ABSENT, read_redundancy
-from image_format.kernels.records import DIFF_STATE, next_in_diffs
-from image_format.kernels.tags import DirEntry, INode
+from image_format.kernels.records import DIFF_STATE, FILE_DIFF, next_in_diffs
+from image_format.kernels.tags import DirEntry, FileDiff, INode
 from image_format.kernels.wire import (
     DELIMITED,
     FIXED32,
@@ -48,6 +48,7 @@ _INT32 = (1 << 32) - 1
 _INT16 = (1 << 16) - 1
 _INT8 = (1 << 8) - 1
 _STRIPED: int = pb.STRIPED
+_STORAGE_POLICIES = 16
 _SMALLEST_TAG = 1 << 3
 _LARGEST_TAG = _INT32
 
@@ -163,27 +164,6 @@ def first_unparsable(buf, pos, message, fields, required):
     return PARSED
 
 
-@measured_by("buf")
-@kernel
-def first_unparsable_diff(buf, messages, fields, required):
-    """Return `first_unparsable` of SNAPSHOT_DIFF; `messages` has the numbers of its four kinds of records.
-
-    A section that ends within a list is at fault at its end.
-    """
-    stack = np.empty((MAX_DEPTH, 3), np.int64)
-    state = np.zeros(DIFF_STATE, np.int64)
-    pos = np.int64(0)
-    while pos < buf.size:
-        start, end = record_span(buf, pos)
-        if start < 0:
-            return pos
-        kind, damaged = next_in_diffs(buf, start, end, state)
-        if damaged or not _parses(buf, start, end, messages[kind], fields, required, stack):
-            return pos
-        pos = end
-    return PARSED if state[1] == 0 and state[2] == 0 else pos
-
-
 @lean_kernel
 def _loads_file(buf, pos, end, policies, storage_policies, rules):
     """Return whether a loader accepts the values of an INodeFile that parses; see `first_unloadable_inode`."""
@@ -197,6 +177,61 @@ def _loads_file(buf, pos, end, policies, storage_policies, rules):
     if policy != ABSENT:
         return block_type == _STRIPED and policies[policy & _INT8] != 0
     return block_type != _STRIPED and replication <= rules[1]
+
+
+@lean_kernel
+def _loads_copy(buf, pos, end, policies, rules):
+    """Return whether a loader accepts the copy of a file in a FileDiff that parses; see `first_unloadable_diff`.
+
+    Unlike for an INodeFile, the block type decides whether the replication or the policy is read.
+    """
+    while 0 <= pos < end:
+        tag, _, start, pos = next_field(buf, pos, end)
+        if tag != FileDiff.snapshotCopy or pos < 0:
+            continue
+        replication, block_size, storage_policy, block_type, policy, status = read_redundancy(buf, start, pos)
+        if status < 0 or block_size < 0 or block_size > rules[2] or storage_policy & _INT8 >= _STORAGE_POLICIES:
+            return False
+        if policies.size and block_type == _STRIPED:
+            if policies[0 if policy == ABSENT else policy & _INT8] == 0:
+                return False
+            continue
+        replication = 0 if replication == ABSENT else replication & _INT16
+        if replication < rules[0] or replication > rules[1]:
+            return False
+    return pos >= 0
+
+
+@measured_by("buf")
+@kernel
+def first_unloadable_diff(buf, messages, fields, required, policies, rules):
+    """Return `first_unparsable` of SNAPSHOT_DIFF, or the first record with a file that no loader accepts.
+
+    A section that ends within a list is at fault at its end.
+
+    Args:
+        messages: the numbers of the four kinds of records.
+        policies, rules: as for `first_unloadable_inode`.
+
+    Returns:
+        (offset or `PARSED`, whether a parser accepts the record).
+    """
+    stack = np.empty((MAX_DEPTH, 3), np.int64)
+    state = np.zeros(DIFF_STATE, np.int64)
+    pos = np.int64(0)
+    while pos < buf.size:
+        start, end = record_span(buf, pos)
+        if start < 0:
+            return pos, False
+        kind, damaged = next_in_diffs(buf, start, end, state)
+        if damaged or not _parses(buf, start, end, messages[kind], fields, required, stack):
+            return pos, False
+        if kind == FILE_DIFF and not _loads_copy(buf, start, end, policies, rules):
+            return pos, True
+        pos = end
+    if state[1] != 0 or state[2] != 0:
+        return pos, False
+    return PARSED, True
 
 
 @lean_kernel
