@@ -12,6 +12,8 @@ from journal.ops import AddErasureCodingPolicyOp
 
 _SECTION = "ERASURE_CODING"
 _KIBI = 1024
+# HdfsServerConstants.MAX_BLOCKS_IN_GROUP, which ErasureCodingPolicyManager.addPolicy checks
+_MAX_UNITS = 16
 REPLICATION_POLICY_ID = 0
 
 
@@ -68,8 +70,14 @@ class ErasureCodingPolicies:
         return found._replace(name=self._name(policy), state=policy.state)
 
     def add(self, op: AddErasureCodingPolicyOp) -> bool:
-        """Add a policy; return False if its name, or its schema and cell size, are known."""
+        """Add a policy; return False if its name, or its schema and cell size, are known.
+
+        Raises:
+            NamespaceError: its block groups are too large.
+        """
         units = op.data_units, op.parity_units
+        if sum(units) > _MAX_UNITS:
+            raise NamespaceError(f"an erasure coding policy has {sum(units)} units, above the maximum {_MAX_UNITS}")
         name = policy_name(op.codec_name, *units, op.cell_size)
         wanted = ErasurePolicy(name, op.codec_name, *units, op.cell_size, op.extra_options)
         if any(is_same_policy(policy, wanted) for policy in self.policies()):

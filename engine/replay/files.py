@@ -187,6 +187,9 @@ def truncate(namespace: Namespace, op: TruncateOp) -> None:
     elif length == table.block_size[row]:
         # BlockManager.convertLastBlockToUnderConstruction does not open a whole block, and FSDirTruncateOp stops there
         raise NamespaceError(f"block {last.block_id} of {op.src} would be a whole block, and none to recover")
+    elif table.block_type[row] == _STRIPED:
+        # BlockUnderConstructionFeature.setExpectedLocations refuses a striped block without locations.
+        raise NamespaceError(f"{op.src} is erasure-coded, so its last block cannot be truncated")
     else:
         namespace.history.convert_block(row, kept - 1)
 
@@ -208,7 +211,7 @@ def concat_delete(namespace: Namespace, op: ConcatDeleteOp) -> None:
     target = namespace.file(op.trg)
     latest = history.lookup.latest(target)
     sources = [namespace.file(path) for path in op.srcs]
-    _check_sources(namespace, op, sources, latest)
+    _check_sources(namespace, op, target, sources, latest)
     above = int(table.parent[target])
     history.record(target)
     for added in [table.file_blocks(source) for source in sources]:
@@ -233,7 +236,7 @@ def concat_delete(namespace: Namespace, op: ConcatDeleteOp) -> None:
     history.raise_mtime(above, op.timestamp, latest)
 
 
-def _check_sources(namespace: Namespace, op: ConcatDeleteOp, sources: list[int], latest: int) -> None:
+def _check_sources(namespace: Namespace, op: ConcatDeleteOp, target: int, sources: list[int], latest: int) -> None:
     """Raise NamespaceError if FSDirConcatOp.unprotectedConcat stops at a source.
 
     The NameNode's replay does not check whether snapshots have a source, and its memory, from which it logs, may differ
@@ -241,6 +244,10 @@ def _check_sources(namespace: Namespace, op: ConcatDeleteOp, sources: list[int],
     healed.
     """
     if namespace.hadoop3:
+        block_type = namespace.table.block_type
+        if any(block_type[row] != block_type[target] for row in sources):
+            # INodeFile.concatBlocks
+            raise NamespaceError(f"{op.trg} and its sources are not all erasure-coded or all replicated")
         twice = len(set(sources)) < len(sources)
         if twice and any(
             namespace.history.lookup.in_latest(int(namespace.table.parent[row]), latest) for row in sources

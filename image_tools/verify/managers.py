@@ -126,7 +126,9 @@ class ErasureCodingCheck:
         view = SectionView(frame, "ERASURE_CODING", findings)
         if not view.present:
             return
-        section, _ = view.header(pb.ErasureCodingSection)
+        section, end = view.header(pb.ErasureCodingSection)
+        if end < len(view.data):
+            view.add("record-damaged", f"{len(view.data) - end} bytes follow the policies", end)
         kept = []
         names: set[str] = set()
         numbers: set[int] = set()

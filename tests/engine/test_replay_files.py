@@ -325,6 +325,17 @@ def test_striped_files(tmp_path: Path) -> None:
     assert not file.HasField("replication")
     with pytest.raises(ReplayError, match="erasure coding policy 9"):
         merged(source, add("/d/ec", NEW, erasure_coding_policy_id=9))
+    builder = ImageBuilder(HADOOP3)
+    builder.directory("/d")
+    coded = builder.file("/d/f", blocks=TWO_BLOCKS).file
+    coded.ClearField("replication")
+    coded.blockType, coded.erasureCodingPolicyID = pb.STRIPED, 1
+    source = builder.save(tmp_path / "coded")
+    with pytest.raises(ReplayError, match="txid 101: /d/f is erasure-coded"):
+        merged(source, truncate(100, Block(1, 128, 1010)))
+    assert merged(source, truncate(128))["/d/f"].file.blockType == pb.STRIPED
+    with pytest.raises(ReplayError, match="txid 102: /d/f and its sources are not all erasure-coded"):
+        merged(source, add("/d/g", NEW), ops.ConcatDeleteOp(trg="/d/f", srcs=("/d/g",), timestamp=LATER))
 
 
 def test_open_files_that_go_lose_their_leases(tmp_path: Path) -> None:

@@ -232,6 +232,9 @@ def test_erasure_coding_policies(tmp_path: Path) -> None:
         merged(source, ops.RemoveErasureCodingPolicyOp(policy_name="RS-6-3-1024k"))
     with pytest.raises(ReplayError, match="does not exist"):
         merged(source, ops.DisableErasureCodingPolicyOp(policy_name="RS-1-1-1k"))
+    assert 64 in policies(merged(source, policy("rs", data=14)))
+    with pytest.raises(ReplayError, match="txid 101: an erasure coding policy has 17 units"):
+        merged(source, policy("rs", data=15))
 
 
 def test_a_built_in_policy_of_a_later_release_is_not_guessed(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from image_format.codecs import codec_class_name
 from image_format.reader import ImageFile
 from image_tools.convert import convert_image
+from image_tools.convert.small_sections import erasure_coding_section
 from image_tools.verify.catalogue import CODES
 from image_tools.verify.checker import verify_image
 from image_tools.verify.repair import repair_image
@@ -83,6 +84,15 @@ def test_what_an_older_layout_has_no_place_for(tmp_path: Path) -> None:
     texts = {finding.code: finding.message for finding in found if finding.code.startswith("layout-")}
     assert "cannot represent erasure-coded files (" in texts["layout-refused"]
     assert "cannot represent directories or files with an erasure coding policy (" in texts["layout-ignored"]
+
+
+def test_bytes_after_the_erasure_coding_policies_are_damage(tmp_path: Path) -> None:
+    builder = ImageBuilder(-67)
+    builder.sections["ERASURE_CODING"] = erasure_coding_section() + b"\x02\x08\x01"
+    (found,) = verify_image(builder.save(tmp_path)).findings.listed
+    assert (
+        str(found).endswith("[ERASURE_CODING, offset 0]: 3 bytes follow the policies") or found.code == "record-damaged"
+    )
 
 
 def test_zones_of_sm4_and_a_codec_that_older_releases_lack_are_warnings(tmp_path: Path) -> None:
