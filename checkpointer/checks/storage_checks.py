@@ -12,7 +12,6 @@ from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import CheckVerdict, Metric, State, worst
 from checkpointer.storage.disk_space import MIN_FREE_SPACE
 from checkpointer.storage.inspector import StorageState, agree_on_version
-from checkpointer.storage.usable_images import UNUSABLE_HINT
 from hadoop_common.errors import StorageError
 from hadoop_common.quantities import counted
 from image_format.codec_choice import advice_on_codec, class_of, codec_to_write
@@ -164,6 +163,9 @@ def _unusable(facts: Facts, details: list[str]) -> _Problem | None:
     details += lines
     if not lines:
         return None
+    # imports NumPy, for which no command's help waits
+    from checkpointer.storage.usable_images import UNUSABLE_HINT
+
     hint = "" if facts.image.value is None else facts.image.value.way_out
     text = f"{counted(len(lines), 'file')} with the name of an image cannot be used"
     return _Problem(State.WARNING, text, hint or UNUSABLE_HINT)

@@ -94,8 +94,14 @@ class ReferenceCheck:
                 seen.add(key)
             if code:
                 self.kept[number] = False
-                inode = self._inodes.inode_id(slot) if slot >= 0 else self._record(number).referredId
-                self.view.add(code, text, int(self.offsets[number]), inode=inode)
+                self.view.add(code, text, int(self.offsets[number]), inode=self._referred_id(number))
+
+    def _referred_id(self, number: int) -> int | None:
+        """Return the id of the inode that a reference names, None for a damaged record."""
+        if self.kinds[number] < 0:
+            return None
+        slot = int(self.referred[number])
+        return self._inodes.inode_id(slot) if slot >= 0 else self._record(number).referredId
 
     def in_tree(self, owner: npt.NDArray[np.signedinteger[Any]]) -> list[int]:
         """Return the slots of inodes that are both a plain child and a reference; the reference takes precedence."""

@@ -68,7 +68,7 @@ def test_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_names_cannot_move_the_cursor() -> None:
-    assert table_lines(["name"], [["a\x1b[2Jb\nc"]], right=[False], width=80) == ["name", r"a\x1b[2Jb\x0ac"]
+    assert table_lines(["name"], [["a\x1b[2Jb\nc"]], right=[False], width=80) == ["name", r"a\x1b[2Jb\nc"]
 
 
 def test_a_report_fits_80_columns() -> None:

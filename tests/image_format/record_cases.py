@@ -171,6 +171,10 @@ ATTRIBUTE_CASES: dict[str, list[Callable[[], Arguments]]] = {
         for case in with_maps(body)
     ],
     "attributes._note_policy": [lambda policy=policy: (policy, 77, findings()) for policy in (0, 1, 14)],
+    "attributes._note_zone": [
+        lambda body=body: (octets(body), 0, len(body), 77, findings())
+        for body in (b"\x08\x03\x10\x02\x1a\x01k", b"\x08\x02", b"\x08\x83", b"")
+    ],
     "attributes._xattr": [
         lambda body=body, special=special: (writable(body), 0, len(body), conversion(special=special), 77)
         for body in bodies(XATTR)

@@ -60,6 +60,14 @@ def test_bytes_changed_at_random(data: st.DataObject, case: str) -> None:
         check(Path(folder), store(Path(folder), build_image(changed, "", layout), name))
 
 
+def test_a_reference_that_is_no_message(tmp_path: Path) -> None:
+    layout, name, parts = sections("rename")
+    changed = [(n, b"\x01\x0f" + b[1 + b[0] :] if n == "INODE_REFERENCE" else b) for n, b in parts]
+    path = store(tmp_path, build_image(changed, "", layout), name)
+    assert "record-damaged" in verify_image(path).findings.counts
+    check(tmp_path, path)
+
+
 @given(data=st.data(), case=st.sampled_from(sorted({each.case for each in DAMAGES})))
 @examples(30)
 def test_several_damages_at_once(data: st.DataObject, case: str) -> None:

@@ -261,7 +261,7 @@ def test_segments_that_did_not_arrive_are_told(
 ) -> None:
     segments = JsonJournal.segments
     monkeypatch.setattr(JsonJournal, "segments", lambda journal, first, **options: segments(journal, first)[:1])
-    with pytest.raises(SegmentError, match="6 transactions, 11 to 16, were written, 3 readable"):
+    with pytest.raises(SegmentError, match="wrote 6 transactions, 11 to 16, but can read 3"):
         copy(source, target)
 
 
