@@ -224,7 +224,7 @@ class ContentWalk:
         """Return sums below the directories of `_untouched`, inodes still to be counted, and directories to be walked.
 
         Nothing below a directory without a row is touched: touched inodes and all directories above them have rows.
-            Several calls may be necessary.
+        Several calls may be necessary.
         """
         namespace, index = self._browser.namespace, self._browser.index
         ids = np.array(self._untouched[-_MAX_DIRECTORIES:], np.int64)

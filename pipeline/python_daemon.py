@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 _IMPORTED = ("numpy", "numba", "pyarrow", "pyspark.worker", "pipeline.sources.readers")
@@ -38,7 +38,18 @@ _END_SECONDS = 30.0
 
 @contextmanager
 def start_early() -> Iterator[None]:
-    """Start a process that becomes the daemon of the Java that starts within the block; at the end it has ended."""
+    """Start a process that becomes the daemon of the Java that starts within the block; at the end it has ended.
+
+    Without a socket, because TMPDIR is too long or its disk full, Spark's own process is the daemon.
+    """
+    with ExitStack() as inside:
+        with suppress(OSError):
+            inside.enter_context(_early_process())
+        yield
+
+
+@contextmanager
+def _early_process() -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix="hdfs-checkpointer-") as folder:
         path = str(Path(folder) / "daemon")
         with socket.socket(socket.AF_UNIX) as listener:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -70,3 +71,14 @@ def test_the_early_process_ends_when_the_daemon_of_spark_is_killed(early: psutil
     with asked_by_spark() as asking:
         assert listening(asking) == early.pid
         asking.kill()
+
+
+def test_without_room_for_a_socket_nothing_starts_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    before = psutil.Process().children()
+    with start_early():
+        assert psutil.Process().children() == before
+        assert "HDFS_CHECKPOINTER_DAEMON_SOCKET" not in os.environ
+    assert list(folder.iterdir()) == []
