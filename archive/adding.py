@@ -21,7 +21,7 @@ from archive.errors import ArchiveError, CrossingWritersError, OtherHistoryError
 from archive.fetching import fetch_segment
 from archive.history import BranchView, covering_base, newest_moment, reach, removed_edits, superseded_parts, view_of
 from archive.scratch import scratch_folder
-from archive.storing import position_after, read_part, store_image, store_part
+from archive.storing import position_after, store_image, store_segment
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import VERSION, image_name, parse_image
@@ -295,10 +295,7 @@ class _Addition:
             position, first = HEADER_SIZE, segment.first
             if reached >= first:
                 position, first = position_after(segment, content, reached)
-            part = read_part(segment, content, position, first)
-            if part is None:
-                return None
-            return store_part(self._archive, content, part, branch, finalized=not segment.in_progress)
+            return store_segment(self._archive, segment, content, position, first, branch)
 
     # ---- images ------------------------------------------------------------------------------------------------
 

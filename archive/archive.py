@@ -204,7 +204,7 @@ class Archive:
 
     @contextmanager
     def writing(self, folder: str, stem: str) -> Iterator[ObjectWriter]:
-        """Build an object; it is stored at the end of the context under `folder/stem-DIGEST.zst`."""
+        """Build an object, and store it at the end of the context under `folder/stem-DIGEST.zst` if it was finished."""
         with built(self.store) as path:
             with path.open("wb") as out:
                 path.chmod(0o600)
@@ -213,6 +213,8 @@ class Archive:
                 yield writer
                 if sealed is not None:
                     sealed.close()
+            if not writer.finished:
+                return
             digest, size = _digest_of(path), path.stat().st_size
             suffix = ".zst" if self._key is None else ".zst.enc"
             name = f"{folder}/{stem}-{digest[:16]}{suffix}"
@@ -292,6 +294,7 @@ class ObjectWriter:
     """Writes the content of an object; `stored` is set when the context of `writing` has ended."""
 
     stored: Stored
+    finished = False
 
     def __init__(self, frames: FrameWriter) -> None:
         self._frames = frames
@@ -301,6 +304,7 @@ class ObjectWriter:
 
     def finish(self, description: dict[str, Any], path_filter: bytes = b"") -> None:
         self._frames.finish(description, path_filter)
+        self.finished = True
 
 
 @contextmanager

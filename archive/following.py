@@ -209,7 +209,7 @@ class ArchiveFollower:
                 start, first = absorbed[-1].start, absorbed[-1].first
             part = read_part(segment, content, start, first) if absorbed else new
             assert part is not None
-            record = store_part(self._archive, content, part, branch, finalized=False)
+            record = store_part(self._archive, content, part, branch)
             self._next = _Next.at(content, part.end, part.last + 1)
         published = self._publish(catalogue, record, [each.name for each in absorbed])
         self._compared.add(record.name)
@@ -317,7 +317,7 @@ class ArchiveFollower:
                 earlier = EditLogSegment(segment.first, last, segment.path)
                 part = read_part(earlier, content, absorbed[-1].start, absorbed[-1].first)
                 assert part is not None
-                kept.append(store_part(self._archive, content, part, record.branch, finalized=False))
+                kept.append(store_part(self._archive, content, part, record.branch))
         self._archive.publish(published, kept, [record.name])
         if not self._archive.immutable:
             self._archive.store.remove(record.name)

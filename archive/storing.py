@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import TracebackType
+from typing import Any, NamedTuple, Self
 
-from archive.archive import Archive
+from archive.archive import Archive, ObjectWriter
 from archive.catalogue import EDITS, IMAGES, EditsRecord, ImageRecord
-from archive.frames import cut_ranges
+from archive.frames import FRAME_SIZE, cut_ranges
 from archive.path_filter import PathFilterBuilder
 from hadoop_common.names import image_name, inprogress_name, segment_name
 from image_format.errors import DigestMismatchError
@@ -63,9 +66,16 @@ def position_after(segment: EditLogSegment, content: Buffer, txid: int) -> tuple
 
 
 def read_part(
-    segment: EditLogSegment, content: Buffer, start: int = HEADER_SIZE, first: int | None = None
+    segment: EditLogSegment,
+    content: Buffer,
+    start: int = HEADER_SIZE,
+    first: int | None = None,
+    reached: Callable[[int], None] = lambda position: None,
 ) -> EditsPart | None:
     """Read a segment to its end, from byte `start` with transaction `first` on; None if no transaction follows.
+
+    Args:
+        reached: called with positions up to which whole operations were read.
 
     Raises:
         JournalError: the segment is damaged.
@@ -101,6 +111,7 @@ def read_part(
         _warn_of_undecodable(cursor, frames, decoded)
         note(columns.times.tolist())
         cursor.advance(cursor.position + frames.end, frames.next_txid)
+        reached(cursor.position)
     # what is damaged, whose error has its place, or has no lengths
     for op in cursor:
         note([op_time(op) or 0])
@@ -125,33 +136,98 @@ def _warn_of_undecodable(cursor: SegmentCursor, frames: Frames, decoded: set[int
     decoded.update(opcodes)
 
 
-def store_part(archive: Archive, content: Buffer, part: EditsPart, branch: str, *, finalized: bool) -> EditsRecord:
-    """Store a part of a segment as a segment of its own, with the header of the whole one."""
-    name = segment_name(part.first, part.last) if finalized else inprogress_name(part.first)
-    md5 = hashlib.md5(usedforsecurity=False)
-    size = HEADER_SIZE + part.end - part.start
-    with archive.writing(EDITS, name) as out:
-        for frame in cut_ranges(size, ()):
-            # all frames but the header are `shift` bytes later in the file
-            shift = part.start - HEADER_SIZE
-            head = bytes(content[frame.start : min(frame.stop, HEADER_SIZE)])
-            piece = head + bytes(content[max(frame.start, HEADER_SIZE) + shift : frame.stop + shift])
-            md5.update(piece)
-            out.add(piece)
-        about: dict[str, Any] = {
-            "first": part.first,
-            "last": part.last,
-            "branch": branch,
-            "finalized": finalized,
-            "md5": md5.hexdigest(),
-            "size": size,
-            "first_time": part.first_time,
-            "last_time": part.last_time,
-            "layout_version": part.layout_version,
-            "added": _now(),
-        }
-        out.finish(about, part.path_filter)
+class _Packer:
+    """Compresses a part of a segment, with the header of the whole one, in a thread of its own.
+
+    The reader of the part keeps the interpreter busy, while compression and digests do not need it.
+    """
+
+    def __init__(self, out: ObjectWriter, content: Buffer, start: int) -> None:
+        self._out = out
+        self._content = content
+        # all frames but the header are this many bytes later in the file
+        self._shift = start - HEADER_SIZE
+        self._md5 = hashlib.md5(usedforsecurity=False)
+        self._position = 0
+        self._worker = ThreadPoolExecutor(1, "compression")
+        self._frames: list[Future[None]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._worker.shutdown(cancel_futures=True)
+
+    def reach(self, position: int) -> None:
+        """Compress the whole frames before this position of the file."""
+        while position - self._shift - self._position >= FRAME_SIZE:
+            self._submit(self._position + FRAME_SIZE)
+
+    def finish(self, end: int) -> tuple[str, int]:
+        """Compress what is left before byte `end` of the file; return MD5 in hex and size of the content."""
+        self.reach(end)
+        if (size := end - self._shift) > self._position:
+            self._submit(size)
+        for frame in self._frames:
+            frame.result()
+        return self._md5.hexdigest(), size
+
+    def _submit(self, end: int) -> None:
+        self._frames.append(self._worker.submit(self._pack, self._position, end))
+        self._position = end
+
+    def _pack(self, start: int, end: int) -> None:
+        head = bytes(self._content[start : min(end, HEADER_SIZE)])
+        piece = head + bytes(self._content[max(start, HEADER_SIZE) + self._shift : end + self._shift])
+        self._md5.update(piece)
+        self._out.add(piece)
+
+
+def store_segment(
+    archive: Archive, segment: EditLogSegment, content: Buffer, start: int, first: int, branch: str
+) -> EditsRecord | None:
+    """Store a segment from byte `start` with transaction `first` on; None if no transaction follows.
+
+    Raises:
+        JournalError: the segment is damaged; nothing was stored.
+    """
+    about = None
+    with archive.writing(EDITS, _stem(first, segment.last)) as out, _Packer(out, content, start) as packer:
+        if part := read_part(segment, content, start, first, packer.reach):
+            about = _finish(out, packer, part, branch, finalized=not segment.in_progress)
+    return None if about is None else EditsRecord(**asdict(out.stored), **about)
+
+
+def store_part(archive: Archive, content: Buffer, part: EditsPart, branch: str) -> EditsRecord:
+    """Store a part of an open segment."""
+    with archive.writing(EDITS, _stem(part.first, None)) as out, _Packer(out, content, part.start) as packer:
+        about = _finish(out, packer, part, branch, finalized=False)
     return EditsRecord(**asdict(out.stored), **about)
+
+
+def _stem(first: int, last: int | None) -> str:
+    return inprogress_name(first) if last is None else segment_name(first, last)
+
+
+def _finish(out: ObjectWriter, packer: _Packer, part: EditsPart, branch: str, *, finalized: bool) -> dict[str, Any]:
+    """Write the rest of a part and the footer; return what the record says of the part."""
+    md5, size = packer.finish(part.end)
+    about: dict[str, Any] = {
+        "first": part.first,
+        "last": part.last,
+        "branch": branch,
+        "finalized": finalized,
+        "md5": md5,
+        "size": size,
+        "first_time": part.first_time,
+        "last_time": part.last_time,
+        "layout_version": part.layout_version,
+        "added": _now(),
+    }
+    out.finish(about, part.path_filter)
+    return about
 
 
 def store_image(archive: Archive, path: Path, txid: int, branch: str, version: str) -> ImageRecord:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from errno import ENOSPC
 from pathlib import Path
 from unittest import mock
 from zlib import crc32
@@ -11,15 +12,20 @@ from zlib import crc32
 import pytest
 
 from archive import storing
+from archive.archive import Archive, ObjectWriter
+from archive.catalogue import EDITS, MAIN
+from archive.fetching import fetch_segment
 from archive.path_filter import PathFilterBuilder, may_contain
-from archive.storing import EditsPart, read_part
-from hadoop_common.names import segment_name
+from archive.storing import EditsPart, position_after, read_part, store_segment
+from hadoop_common.names import inprogress_name, segment_name
+from hadoop_common.storage_info import parse_version
 from journal.binary_codec import encode_op
 from journal.errors import CorruptOpError
 from journal.operation import EditOp
 from journal.ops import EndLogSegmentOp, StartLogSegmentOp, TimesOp
 from journal.segment import HEADER_SIZE, encode_header
 from journal.segment_file import EditLogSegment, map_file
+from tests.archive.storage import VERSION
 from tests.engine.image_builder import HADOOP3, numbered
 from tests.engine.op_makers import add
 
@@ -86,3 +92,53 @@ def test_operations_without_paths_have_an_empty_filter(tmp_path: Path) -> None:
     assert part_of(written(tmp_path, ops)).path_filter == b""
     root = part_of(written(tmp_path, [TimesOp(txid=0, path="/", mtime=1, atime=1)])).path_filter
     assert may_contain(root, "/")
+
+
+@mock.patch.object(storing, "FRAME_SIZE", 300)
+@mock.patch.object(storing, "_STEP", 500)
+@pytest.mark.parametrize("before", [0, 7])
+def test_a_segment_is_compressed_while_it_is_read(archive: Archive, tmp_path: Path, before: int) -> None:
+    """Frames are cut behind the reader, also in a part that begins after the first transactions."""
+    archive.adopt(parse_version(VERSION.encode(), ""))
+    ops = [TimesOp(txid=0, path=f"/{number}", mtime=1, atime=1) for number in range(50)]
+    segment = written(tmp_path, ops)
+    with map_file(segment.path) as content:
+        start, first = position_after(segment, content, before) if before else (HEADER_SIZE, 1)
+        record = store_segment(archive, segment, content, start, first, MAIN)
+        assert record is not None
+        (tmp_path / "out").mkdir()
+        stored = fetch_segment(archive, record, tmp_path / "out", 50).path.read_bytes()
+        assert stored == bytes(content[:HEADER_SIZE]) + bytes(content[start:])
+    with archive.reading(record.name) as reader:
+        sizes = [each.size for each in reader.footer.frames]
+    assert set(sizes[:-1]) == {300}
+    assert len(sizes) > 5
+
+
+def test_no_object_is_stored_of_a_segment_without_new_transactions_or_with_damage(
+    archive: Archive, tmp_path: Path
+) -> None:
+    archive.adopt(parse_version(VERSION.encode(), ""))
+    op = TimesOp(txid=1, path="/abc", mtime=1, atime=1)
+    damaged = written(tmp_path, [op], bad=encode_op(op, HADOOP3).index(b"/abc") + 2)
+    opened = EditLogSegment(1, None, tmp_path / inprogress_name(1))
+    opened.path.write_bytes(encode_header(HADOOP3))
+    with map_file(damaged.path) as content, pytest.raises(CorruptOpError):
+        store_segment(archive, damaged, content, HEADER_SIZE, 1, MAIN)
+    with map_file(opened.path) as content:
+        assert store_segment(archive, opened, content, HEADER_SIZE, 1, MAIN) is None
+    assert not list(archive.store.sizes(EDITS))
+    assert not list(archive.store.incoming())
+
+
+def test_a_fault_while_compressing_is_raised(archive: Archive, tmp_path: Path) -> None:
+    archive.adopt(parse_version(VERSION.encode(), ""))
+    segment = written(tmp_path, [TimesOp(txid=0, path="/a", mtime=1, atime=1)])
+    full = OSError(ENOSPC, "No space left on device")
+    with (
+        map_file(segment.path) as content,
+        mock.patch.object(ObjectWriter, "add", side_effect=full),
+        pytest.raises(OSError, match="No space left"),
+    ):
+        store_segment(archive, segment, content, HEADER_SIZE, 1, MAIN)
+    assert not list(archive.store.sizes(EDITS))
