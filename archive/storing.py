@@ -9,8 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from archive.archive import Archive, ObjectWriter
 from archive.catalogue import EDITS, IMAGES, EditsRecord, ImageRecord
@@ -137,28 +136,20 @@ def _warn_of_undecodable(cursor: SegmentCursor, frames: Frames, decoded: set[int
 
 
 class _Packer:
-    """Compresses a part of a segment, with the header of the whole one, in a thread of its own.
+    """Compresses a part of a segment, with the header of the whole one, in the thread of `worker`.
 
     The reader of the part keeps the interpreter busy, while compression and digests do not need it.
     """
 
-    def __init__(self, out: ObjectWriter, content: Buffer, start: int) -> None:
+    def __init__(self, worker: ThreadPoolExecutor, out: ObjectWriter, content: Buffer, start: int) -> None:
+        self._worker = worker
         self._out = out
         self._content = content
         # all frames but the header are this many bytes later in the file
         self._shift = start - HEADER_SIZE
         self._md5 = hashlib.md5(usedforsecurity=False)
         self._position = 0
-        self._worker = ThreadPoolExecutor(1, "compression")
         self._frames: list[Future[None]] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._worker.shutdown(cancel_futures=True)
 
     def reach(self, position: int) -> None:
         """Compress the whole frames before this position of the file."""
@@ -194,7 +185,8 @@ def store_segment(
         JournalError: the segment is damaged; nothing was stored.
     """
     about = None
-    with archive.writing(EDITS, _stem(first, segment.last)) as out, _Packer(out, content, start) as packer:
+    with archive.writing(EDITS, _stem(first, segment.last)) as out, ThreadPoolExecutor(1) as worker:
+        packer = _Packer(worker, out, content, start)
         if part := read_part(segment, content, start, first, packer.reach):
             about = _finish(out, packer, part, branch, finalized=not segment.in_progress)
     return None if about is None else EditsRecord(**asdict(out.stored), **about)
@@ -202,8 +194,8 @@ def store_segment(
 
 def store_part(archive: Archive, content: Buffer, part: EditsPart, branch: str) -> EditsRecord:
     """Store a part of an open segment."""
-    with archive.writing(EDITS, _stem(part.first, None)) as out, _Packer(out, content, part.start) as packer:
-        about = _finish(out, packer, part, branch, finalized=False)
+    with archive.writing(EDITS, _stem(part.first, None)) as out, ThreadPoolExecutor(1) as worker:
+        about = _finish(out, _Packer(worker, out, content, part.start), part, branch, finalized=False)
     return EditsRecord(**asdict(out.stored), **about)
 
 
