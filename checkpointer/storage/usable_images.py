@@ -127,10 +127,10 @@ def usable_images(images: Iterable[StoredImage]) -> list[StoredImage]:
     """Return the images without a `frame_fault`; each of the others is logged once."""
     usable = []
     for image in images:
-        if fault := frame_fault(image.path):
-            _report(image.path, fault)
-        else:
+        if not (fault := frame_fault(image.path)):
             usable.append(image)
+        elif not _is_purged(image.path):
+            _report(image.path, fault)
     return usable
 
 
@@ -144,7 +144,18 @@ def unusable(storage: StorageDirectory) -> list[str]:
     """Return a line for each unusable file of `storage` that has the name of an image."""
     lines = [f"{path} is not a regular file" for path in storage.irregular]
     faults = ((image.path, frame_fault(image.path)) for image in storage.images)
-    return lines + [_line(path, fault) for path, fault in faults if fault]
+    return lines + [_line(path, fault) for path, fault in faults if fault and not _is_purged(path)]
+
+
+def _is_purged(path: Path) -> bool:
+    """Return whether a listed file no longer exists."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def latest_image(folders: Sequence[Path]) -> ImageCopy:

@@ -141,6 +141,18 @@ def test_an_odd_file_is_not_the_newest_image(tmp_path: Path, damage: Damage, cap
     assert len(reports) == 1
 
 
+def test_an_image_that_is_purged_after_it_was_listed_is_no_fault(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = recorded_directory(tmp_path / "nn")
+    image = put_image(root / "current", OLD)
+    listed = inspect(root)
+    image.unlink()
+    assert not unusable(listed)
+    assert [each.txid for each in with_usable_images(listed).images] == [IMAGE_TXID]
+    assert not caplog.messages
+
+
 def test_a_wrong_digest_is_found_in_the_content(tmp_path: Path) -> None:
     path = tmp_path / image_name(9)
     wrong_digest(path)
