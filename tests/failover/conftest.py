@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
+from tests.failover.failover_support import LONG_SESSIONS
 
 
 @pytest.fixture(scope="session")
@@ -15,5 +16,5 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperSer
     if MISSING:
         pytest.skip(MISSING)
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
-    with ZooKeeperServer(tmp_path_factory.mktemp("zookeeper")) as server:
+    with ZooKeeperServer(tmp_path_factory.mktemp("zookeeper"), LONG_SESSIONS) as server:
         yield server

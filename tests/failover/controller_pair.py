@@ -19,7 +19,8 @@ from failover.watching import watching
 from hadoop_rpc.ha_protocol import HAState
 from hadoop_rpc.zkfc_protocol import ZKFCClient
 from namenode_stub.demo_zookeeper import ZooKeeperServer, await_service, free_port
-from tests.failover.failover_support import NAMESERVICE, FakeNameNode, properties, settings_of
+from tests.failover.cutting_proxy import end_session
+from tests.failover.failover_support import LONG_SESSIONS, NAMESERVICE, FakeNameNode, properties, settings_of
 from tests.interop.hadoop_process import wait_until
 
 ACTIVE, STANDBY, OBSERVER = HAState.ACTIVE, HAState.STANDBY, HAState.OBSERVER
@@ -74,7 +75,7 @@ class Pair:
             {
                 "ha.zookeeper.quorum": zookeeper.hosts,
                 "ha.zookeeper.parent-znode": f"/{parent}",
-                "ha.zookeeper.session-timeout.ms": "10000",
+                "ha.zookeeper.session-timeout.ms": LONG_SESSIONS["maxSessionTimeout"],
                 "ha.health-monitor.rpc-timeout.ms": "2000",
                 "ha.failover-controller.graceful-fence.rpc-timeout.ms": "1000",
             },
@@ -83,7 +84,7 @@ class Pair:
         self.servers: dict[str, FailoverServer] = {}
         endless = {"max_tries": -1, "max_delay": 0.5}
         self.zk = KazooClient(zookeeper.hosts, connection_retry=endless, command_retry=endless)
-        self.zk.start()
+        self.zk.start(timeout=600)
         stack.callback(self.zk.stop)
         with watching(self.settings("nn1")) as election:
             election.format()
@@ -141,10 +142,7 @@ class Pair:
         found = self.servers[name].election._session
         assert found is not None
         client = found._client
-        other = KazooClient(",".join(f"{host}:{port}" for host, port in client.hosts), client_id=client.client_id)
-        other.start()
-        other.stop()
-        other.close()
+        end_session(",".join(f"{host}:{port}" for host, port in client.hosts), client.client_id)
 
     def client(self, name: str, user: str = "hdfs") -> ZKFCClient:
         own = self.settings(name).own

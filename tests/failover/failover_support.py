@@ -18,6 +18,10 @@ from tests.interop.hadoop_conf import free_port
 
 HERE = "127.0.0.1"
 NAMESERVICE = "ns1"
+LONGEST_SESSION = 60.0
+"""Seconds; a client of a busy machine may be silent for more than 20 of the servers' ticks, ZooKeeper's default."""
+LONG_SESSIONS = {"maxSessionTimeout": f"{LONGEST_SESSION * 1000:.0f}"}
+"""Settings of a ZooKeeper that grants such sessions."""
 
 
 @dataclass

@@ -39,7 +39,7 @@ class Site:
             | {
                 "ha.zookeeper.quorum": zookeeper.hosts,
                 "ha.zookeeper.parent-znode": f"/{parent}",
-                "ha.zookeeper.session-timeout.ms": "3000",
+                "ha.zookeeper.session-timeout.ms": "30000",
                 "ha.failover-controller.cli-check.rpc-timeout.ms": "1000",
             },
         )
@@ -66,7 +66,7 @@ class Site:
 @pytest.fixture
 def site(zookeeper: ZooKeeperServer, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
     zk = KazooClient(zookeeper.hosts)
-    zk.start()
+    zk.start(timeout=600)
     yield Site(tmp_path, zookeeper, zk, request.node.name.partition("[")[0])
     zk.stop()
 
@@ -127,7 +127,7 @@ def test_without_automatic_failover(site: Site, command: str) -> None:
 @pytest.mark.parameters(1)
 @pytest.mark.parametrize("command", ["run", "format", "status"])
 def test_without_zookeeper(site: Site, command: str) -> None:
-    site.conf.update({"ha.zookeeper.quorum": f"{HERE}:1"})
+    site.conf.update({"ha.zookeeper.quorum": f"{HERE}:1", "ha.zookeeper.session-timeout.ms": "500"})
     assert "ha.zookeeper.quorum" in site.run(command, code=6)
 
 

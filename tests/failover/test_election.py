@@ -21,10 +21,12 @@ from hadoop_common.zookeeper.address import ZooKeeperAddress
 from hadoop_common.zookeeper.errors import BadVersionError, ZooKeeperError
 from hadoop_common.zookeeper.kazoo_znodes import KazooZNodes
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer, free_port
-from tests.failover.cutting_proxy import CuttingProxy
+from tests.failover.cutting_proxy import CuttingProxy, end_session
+from tests.failover.failover_support import LONG_SESSIONS, LONGEST_SESSION
 from tests.namenode_stub.stub_support import wait_until
 
-TIMEOUT = 10.0
+# sessions end only where a test ends them, not because a busy machine keeps a client silent
+TIMEOUT = LONGEST_SESSION
 NN1, NN2 = (ActiveNodeInfo("ns1", name, "localhost", 8020 + at, 8019) for at, name in enumerate(("nn1", "nn2")))
 
 
@@ -88,7 +90,7 @@ class Scene:
         for node, each in zip(self.nodes, self.elections, strict=True):
             node.look = each.facts
         self.client = KazooClient(zookeeper.hosts)
-        self.client.start()
+        self.client.start(timeout=600)
         stack.callback(self.client.close)
         stack.callback(self.client.stop)
         self.elections[1].format()
@@ -115,12 +117,7 @@ class Scene:
         """Expire the session of a running owner, as ZooKeeper does."""
         session = self.elections[at]._session
         assert session is not None
-        other = KazooClient(
-            self.client.hosts[0][0] + f":{self.client.hosts[0][1]}", client_id=session._client.client_id
-        )
-        other.start()
-        other.stop()
-        other.close()
+        end_session(self.hosts, session._client.client_id)
 
 
 @pytest.fixture
@@ -173,11 +170,11 @@ def test_a_session_that_expires_ends_the_leadership(scene: Scene) -> None:
 
 
 def test_servers_may_give_a_shorter_session_than_was_asked_for(scene: Scene) -> None:
-    """They clip it to 20 ticks of 500 ms; by the requested timeout, two controllers would believe they have it."""
+    """By the requested timeout, two controllers would believe they have the lock."""
     with closing(Election(ZooKeeperAddress(scene.hosts, 600.0), scene.parent, NameNode())) as patient:
         patient.join(NN1.to_bytes())
         wait_until("it", lambda: patient.state is ElectorState.ACTIVE)
-        assert patient.facts()["sessionTimeoutSeconds"] == 10.0
+        assert patient.facts()["sessionTimeoutSeconds"] == LONGEST_SESSION
 
 
 def test_a_lock_that_was_deleted_is_taken_again(scene: Scene) -> None:
@@ -294,7 +291,7 @@ def test_zookeeper_that_stops_and_comes_back_changes_nothing(tmp_path: Path) -> 
     if MISSING:
         pytest.skip(MISSING)
     with ExitStack() as stack:
-        server = stack.enter_context(ZooKeeperServer(tmp_path / "zookeeper"))
+        server = stack.enter_context(ZooKeeperServer(tmp_path / "zookeeper", LONG_SESSIONS))
         scene = Scene(stack, server, "/hadoop-ha/ns1")
         both(scene)
         server.stop()
@@ -380,7 +377,7 @@ def test_format_leaves_others_alone_and_repairs_acls(zookeeper: ZooKeeperServer)
     address = ZooKeeperAddress(zookeeper.hosts, TIMEOUT, ((acl.id.scheme, acl.id.id, "cdrwa"),), (digest,))
     with ExitStack() as stack:
         client = stack.enter_context(closing(KazooClient(zookeeper.hosts, auth_data=[digest])))
-        client.start()
+        client.start(timeout=600)
         stack.callback(client.stop)
         for path in ("/formats/ns1/deep/er", "/formats/ns2/child"):
             client.create(path, b"x", makepath=True)

@@ -43,7 +43,7 @@ class Site:
         self.http, self.https = free_port(), free_port()
         parent = f"/{policy}-{self.https}"
         zk = KazooClient(zookeeper.hosts)
-        zk.start()
+        zk.start(timeout=600)
         zk.ensure_path(f"{parent}/{NAMESERVICE}")
         zk.stop()
         values = {

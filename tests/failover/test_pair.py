@@ -115,7 +115,7 @@ def test_a_controller_that_is_started_anew_lets_its_namenode_be(pair: Pair) -> N
     """Within the session timeout of the previous process, the NameNode stays active."""
     own = pair.settings("nn1").own
     before = KazooClient(pair.settings("nn1").zookeeper.hosts)
-    before.start()
+    before.start(timeout=600)
     data = ActiveNodeInfo(NAMESERVICE, "nn1", own.name, own.port, own.zkfc_port).to_bytes()
     before.create(f"{pair.znode}/{LOCK}", data, ephemeral=True)
     before.create(f"{pair.znode}/{BREADCRUMB}", data)

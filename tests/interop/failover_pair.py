@@ -162,7 +162,7 @@ class FailoverPair:
         self.nodes: dict[str, NameNode | StubNode] = {"nn1": self.pair.nn1, "nn2": self.pair.nn2}
         self.client = self._jvm.of(self.pair.client_conf)
         self.zk = KazooClient(self.zookeeper.hosts, connection_retry={"max_tries": -1, "max_delay": 0.5})
-        self.zk.start()
+        self.zk.start(timeout=600)
         stack.callback(self.zk.stop)
         with ThreadPoolExecutor(3) as pool:
             for done in [*(pool.submit(self.start_node, name) for name in self.nodes), pool.submit(self._format)]:

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl_credential
 
 from hadoop_common.zookeeper.address import ZooKeeperAddress, parse_acl, parse_auth
@@ -32,6 +31,7 @@ from journal.bookkeeper.zookeeper import JournalZNodes
 from journal.errors import JournalError
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer, free_port
 from tests.depth import SEED, scaled
+from tests.failover.cutting_proxy import end_session
 from tests.journal.quorum_model import LAYOUT, NAMESPACE
 from tests.journal.quorum_ops import batch_of, end_op, mark, read_all, start_op
 from tests.journal.quorum_writer import write_to
@@ -230,9 +230,7 @@ def test_a_session_that_expires_is_made_anew_amid_a_segment(zookeeper: ZooKeeper
     znodes = journal._znodes
     assert isinstance(znodes, JournalZNodes)
     before = znodes._client.client_id
-    other = KazooClient(zookeeper.hosts, client_id=before)
-    other.start()
-    other.stop()
+    end_session(zookeeper.hosts, before)
     for txid in range(2, 10):
         writer.append(batch_of(txid, [mark(txid, 1)]))
     writer.append(batch_of(10, [end_op(10)]))

@@ -16,6 +16,7 @@ from urllib.parse import urlencode, urlsplit
 from flask import Blueprint, Flask
 
 from hadoop_common.names import ImageKind, image_name, parse_image, segment_name
+from hadoop_common.port_limits import PortLimits
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.transfer import TransferCounter
 from node_state.beans import NodeFacts, daemon_beans
@@ -36,6 +37,8 @@ SEGMENT = CASE / "before" / segment_name(52, 289)
 INFO = StorageInfo(-63, 980837346, 0, "CID-490043dd-2883-4159-8622-25b8355351da", "BP-1")
 STATE = NodeState(role="standby", image_txid=1, journal_txid=2)
 FACTS = NodeFacts(software_version="1", started_at=0.0, security_enabled=False)
+# clients of a busy machine may be slow
+PATIENT = PortLimits(opening=600.0, idle=600.0, stall=600.0)
 OTHER_INFO = StorageInfo(-63, 7, 0, "CID-other", "BP-1")
 
 
@@ -136,7 +139,7 @@ def serve(
     """Serve the image servlet of `store` on a free port."""
     reservations = UploadReservations()
     blueprint = image_transfer_blueprint(store, options=options, reservations=reservations, counter=counter)
-    limits = {"shutdown_timeout": 1.0, "linger": 5.0, **settings}
+    limits = {"shutdown_timeout": 1.0, "linger": 5.0, "limits": PATIENT, **settings}
     with HttpServer(create_application(blueprint), "127.0.0.1", 0, threads=6, **limits) as server:
         yield Served(server.url, store, reservations, server)
 

@@ -10,12 +10,15 @@ import threading
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from checkpointer import transfer
 from checkpointer.errors import TransferError
-from checkpointer.transfer import UploadResult, download_image, upload_image
+from checkpointer.transfer import UploadResult
 from hadoop_common.cluster_http import send_request
 from hadoop_common.paced_socket import PacedSocket
 from hadoop_common.port_limits import PortLimits, Refusals
@@ -24,10 +27,13 @@ from hadoop_common.tls.process import HANDSHAKES, ServerTls, store_states, use_c
 from hadoop_common.tls.settings import TlsConfig
 from hadoop_common.tls.sockets import TlsSocket
 from image_format.md5_file import read_md5_file
-from tests.servlets.support import INFO, NEW_TXID, OLD_IMAGE, OLD_TXID, Served, make_store, padded_image, serve
+from tests.namenode_stub.stub_support import wait_until
+from tests.servlets.support import INFO, NEW_TXID, OLD_IMAGE, OLD_TXID, PATIENT, Served, make_store, padded_image, serve
 from tests.tls.certificates import Identity, authority, self_signed, tls_folder
 
 WAIT = 600.0
+download_image = partial(transfer.download_image, timeout=WAIT)
+upload_image = partial(transfer.upload_image, timeout=WAIT)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +43,8 @@ def ca() -> Identity:
 
 @contextmanager
 def https(tmp_path: Path, config: TlsConfig, **limits: float) -> Iterator[Served]:
-    with serve(make_store(tmp_path / "store"), tls=ServerTls(config), limits=PortLimits(**limits)) as served:
+    patient = replace(PATIENT, **limits)
+    with serve(make_store(tmp_path / "store"), tls=ServerTls(config), limits=patient) as served:
         yield served
 
 
@@ -252,15 +259,6 @@ def replaced(path: Path, data: bytes) -> None:
     aside.replace(path)
 
 
-def wait_for(condition) -> None:
-    waiting = threading.Event()
-    for _ in range(1500):
-        if condition():
-            return
-        waiting.wait(0.02)
-    pytest.fail("it did not come about")
-
-
 def test_a_certificate_is_exchanged_while_images_are_sent(
     tmp_path: Path, ca: Identity, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -275,17 +273,17 @@ def test_a_certificate_is_exchanged_while_images_are_sent(
         assert running.getresponse().read()
         seen = subject_seen(served)
         replaced(conf / "own.p12", second.pkcs12())
-        wait_for(lambda: subject_seen(served) != seen)
+        wait_until("the change", lambda: subject_seen(served) != seen)
         # the old connection continues
         running.request("GET", "/imagetransfer?getimage=1")
         assert running.getresponse().read()
         running.close()
         replaced(conf / "own.p12", second.pkcs12()[:300])
-        wait_for(lambda: any(each.fault for each in store_states()))
+        wait_until("the change", lambda: any(each.fault for each in store_states()))
         assert "the previous ones stay active" in caplog.text
         assert download_image(at(served, "localhost"), OLD_TXID, INFO, [tmp_path]).paths
         replaced(conf / "own.p12", first.pkcs12())
-        wait_for(lambda: subject_seen(served) == seen)
+        wait_until("the change", lambda: subject_seen(served) == seen)
         assert not any(each.fault for each in store_states())
 
 
@@ -303,7 +301,7 @@ def test_a_trust_store_is_exchanged(tmp_path: Path, ca: Identity) -> None:
                 return bool(download_image(at(served, "localhost"), OLD_TXID, INFO, [tmp_path]).paths)
             return False
 
-        wait_for(trusted)
+        wait_until("the change", trusted)
 
 
 def test_cipher_suites_that_are_excluded_are_not_spoken(tmp_path: Path, ca: Identity) -> None:
