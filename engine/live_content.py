@@ -10,8 +10,8 @@ inode counts at each of its places, and permissions are not checked there
 diffs, a file with diffs once for each of them, and only the space of a moved inode's old name.
 
 With `LiveSums`, a walk visits only directories above inodes that snapshots know; of all others it takes the sums.
-Without them, a kernel sums what is below directories that no edit touched. A caller whose permissions are checked in
-each directory walks all.
+Without them, a kernel sums what is below directories that snapshots do not know. A caller whose permissions are checked
+in each directory walks all.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from engine.read_refusals import refused_read
 from image_format.errors import RecordError
 from image_format.index import Ids
 from image_format.inode_features import to_signed
-from image_format.kernels.inode import DIRECTORY, DROPPED, FILE, UNDER_CONSTRUCTION
+from image_format.kernels.inode import DIRECTORY, DROPPED, FILE, SPECIAL, UNDER_CONSTRUCTION
 from image_format.kernels.scan import find_ids
 from image_format.kernels.tables import UNKNOWN
 from image_format.name_order import name_key
@@ -54,12 +54,11 @@ if TYPE_CHECKING:
 _BATCH = 20_000
 """Untouched inodes of one directory that are counted at once, which takes some milliseconds."""
 _MAX_DIRECTORIES = 2_000
-"""Untouched directories from which a kernel starts at once."""
+"""Directories from which a kernel starts at once."""
 _MAX_INODES = 50_000
 """Approximate number of inodes below them that it counts at once."""
 _WINDOW = 64
 """Inodes whose records a kernel prefetches at once."""
-_NO_ROWS: Ids = np.zeros((0, 2), np.int64)
 NO_NAMES: Mapping[int, bytes] = MappingProxyType({})
 
 
@@ -78,14 +77,14 @@ class ContentWalk:
         self._snapshots: frozenset[int] = frozenset()
         # directories with diffs, whose deleted lists are still to be counted
         self._with_diffs: list[int] = []
-        # directories without a row, below which a kernel sums
-        self._untouched: list[int] = []
+        # directories below which a kernel sums
+        self._summable: list[int] = []
         self._is_deleted = False
         self._hadoop3 = browser.namespace.hadoop3
 
     @cached_property
     def _scratch(self) -> npt.NDArray[np.int64]:
-        return np.empty((3, _MAX_DIRECTORIES + 2 * MAX_ENTRY), np.int64)
+        return np.empty((4, _MAX_DIRECTORIES + 2 * MAX_ENTRY), np.int64)
 
     def totals(self, place: LocatedInode) -> ContentTotals:
         """Return the sums of the subtree at an inode.
@@ -116,10 +115,10 @@ class ContentWalk:
         totals, waiting = SubtreeTotals(0, 1, 0, 0), [top]
         below, waiting = self._of_directories(waiting)
         totals = totals.plus(below)
-        while waiting or self._untouched:
+        while waiting or self._summable:
             self._pause_if_due()
-            if self._sums_untouched(waiting):
-                below, others, directories = self._of_untouched_directories()
+            if self._sums_next(waiting):
+                below, others, directories = self._below_summable(with_touched=True)
                 found, more = self._of_touched(others)
                 totals = totals.plus(below).plus(found)
                 waiting += directories + more
@@ -185,15 +184,15 @@ class ContentWalk:
         count = int(is_directory.sum())
         length, space = leaves[:, 1:].sum(axis=0).tolist()
         found = SubtreeTotals(is_directory.size - count, count, length, space)
-        below, directories = self._below_untouched(ids[is_plain][is_directory].tolist())
+        below, directories = self._below_plain(ids[is_plain][is_directory].tolist())
         # the pause in `_of_touched` invalidates arrays
         del browser, tree, leaves, offsets
         others, more = self._of_touched(ids[~is_plain].tolist())
         return found.plus(below).plus(others), directories + more
 
-    def _sums_untouched(self, waiting: list[int]) -> bool:
-        """Return whether `_untouched` comes next: a call takes some time, so it waits for many directories."""
-        return len(self._untouched) > (_MAX_DIRECTORIES if waiting else 0)
+    def _sums_next(self, waiting: list[int]) -> bool:
+        """Return whether `_summable` comes next: a call takes some time, so it waits for many directories."""
+        return len(self._summable) > (_MAX_DIRECTORIES if waiting else 0)
 
     def _of_directories(self, ids: list[int]) -> tuple[SubtreeTotals, list[int]]:
         """Return the sums below directories of the present tree that `LiveSums` has, and the other directories."""
@@ -201,71 +200,72 @@ class ContentWalk:
             return NO_TOTALS, ids
         return self._browser.sums.below(np.array(ids, np.int64))
 
-    def _below_untouched(self, ids: list[int]) -> tuple[SubtreeTotals, list[int]]:
-        """Return as `_of_directories`; without `LiveSums`, a kernel will sum what is below untouched directories."""
+    def _below_plain(self, ids: list[int]) -> tuple[SubtreeTotals, list[int]]:
+        """Return as `_of_directories` for directories without diffs; without `LiveSums`, a kernel will sum them."""
         if self._enter is None and self._browser.sums is None:
-            self._untouched += ids
+            self._summable += ids
             return NO_TOTALS, []
         return self._of_directories(ids)
 
     def _of_children_at_once(self, directory_id: int) -> tuple[SubtreeTotals, list[int]] | None:
-        """Return as `_of_children`, with a kernel for the untouched children; None for an odd directory."""
-        found, others, directories, odd = self._run_kernel(np.array([directory_id]), 1, with_rows=True)
+        """Return as `_of_children`, with a kernel; None for an odd directory."""
+        found, others, directories, odd = self._run_kernel(np.array([directory_id]), 1)
         if odd:
             return None
-        named = self._browser.named_children(directory_id)
-        below, directories = self._below_untouched(directories)
-        # pauses may follow
-        touched, more = self._of_touched([*others, *named.values()])
+        below, directories = self._below_plain(directories)
+        touched, more = self._of_touched(others)
         more_below, more = self._of_directories(more)
         return found.plus(below).plus(touched).plus(more_below), directories + more
 
-    def _of_untouched_directories(self) -> tuple[SubtreeTotals, list[int], list[int]]:
-        """Return sums below the directories of `_untouched`, inodes still to be counted, and directories to be walked.
+    def _below_summable(self, *, with_touched: bool) -> tuple[SubtreeTotals, list[int], list[int]]:
+        """Return sums below the directories of `_summable`, inodes still to be counted, and directories to be walked.
 
-        Nothing below a directory without a row is touched: touched inodes and all directories above them have rows.
-        Several calls may be necessary.
+        Several calls may be necessary. Below a directory without a row, no inode has one.
+
+        Args:
+            with_touched: whether to sum the present state of touched directories, instead of leaving them to a walk.
         """
         namespace, index = self._browser.namespace, self._browser.index
-        ids = np.array(self._untouched[-_MAX_DIRECTORIES:], np.int64)
-        del self._untouched[-_MAX_DIRECTORIES:]
-        touched = namespace.table.row_of.get_all(ids) != UNKNOWN
-        slots = index.slots_of(ids[~touched])
-        waiting = ids[~touched][(slots >= 0) & ~namespace.tree.dropped[slots]]
-        found, others, left, odd = self._run_kernel(waiting, _MAX_INODES, with_rows=False)
-        self._untouched += left
-        return found, others, ids[touched].tolist() + odd
+        ids = np.array(self._summable[-_MAX_DIRECTORIES:], np.int64)
+        del self._summable[-_MAX_DIRECTORIES:]
+        rows, slots = namespace.table.row_of.get_all(ids), index.slots_of(ids)
+        touched = rows != UNKNOWN
+        ids = ids[exists := touched | ((slots >= 0) & ~namespace.tree.dropped[slots])]
+        rows, touched = rows[exists], touched[exists]
+        # some may have got diffs in a pause
+        walked = find_ids(self._browser.past.owners, ids) >= 0
+        walked |= touched & (namespace.table.marks[rows] & SPECIAL != 0) if with_touched else touched
+        found, others, left, odd = self._run_kernel(ids[~walked], _MAX_INODES)
+        self._summable += left
+        return found, others, ids[walked].tolist() + odd
 
-    def _run_kernel(
-        self, ids: Ids, most: int, *, with_rows: bool
-    ) -> tuple[SubtreeTotals, list[int], list[int], list[int]]:
-        """Sum the inodes below directories of the base image.
+    def _run_kernel(self, ids: Ids, most: int) -> tuple[SubtreeTotals, list[int], list[int], list[int]]:
+        """Sum the inodes below directories.
 
         Args:
             most: approximate number of inodes to count; 1 for the children of one directory.
-            with_rows: whether children may have rows, which are left out.
 
         Returns:
-            (sums; ids of inodes with diffs, which are not counted; directories whose subtrees are not counted;
+            (sums; ids of inodes that snapshots know, which are not counted; directories whose subtrees are not counted;
             directories in or below `ids` that the kernel cannot read).
         """
         browser = self._browser
-        index, owners = browser.index, browser.past.owners
-        stack, odd, numbers = self._scratch
-        stack[: ids.size] = ids
+        index, table, owners = browser.index, browser.namespace.table, browser.past.owners
+        stack, odd = self._scratch[:3], self._scratch[3]
+        stack[0, : ids.size] = ids
         totals = np.zeros((1, len(NO_TOTALS)), np.int64)
         arrays, units = index.arrays, policy_units(browser.erasure_policies)
         left, met, damaged = sum_below(
             *(index.directory_buffer, arrays.directory_ids, arrays.directory_offsets),
             *(arrays.ids, arrays.slots, arrays.offsets, index.inode_buffer, units, owners),
-            browser.namespace.table.row_of.slots if with_rows else _NO_ROWS,
-            *(stack, numbers, ids.size, most, totals, odd, np.empty((2, _WINDOW), np.int64)),
+            *(table.row_of.slots, (table.rows, table.blocks, browser.namespace.tree.links.links)),
+            *(stack, ids.size, most, totals, odd, np.empty((2, _WINDOW), np.int64)),
         )
         if damaged >= 0:
             raise index.place("INODE_DIR").error(RecordError, "damaged entry of a directory", int(damaged))
         others = odd[:met]
         sums = SubtreeTotals(*totals[0].tolist())
-        return sums, others[others >= 0].tolist(), stack[:left].tolist(), (~others[others < 0]).tolist()
+        return sums, others[others >= 0].tolist(), stack[0, :left].tolist(), (~others[others < 0]).tolist()
 
     def _of_touched(self, ids: Iterable[int]) -> tuple[SubtreeTotals, list[int]]:
         wanted = np.fromiter(ids, np.int64)
@@ -328,10 +328,10 @@ class ContentWalk:
     def _past(self, top: int, snapshot: int) -> SubtreeTotals:
         """Return the sums of a directory at a snapshot."""
         totals, waiting = SubtreeTotals(0, 1, 0, 0), [top]
-        while waiting or self._untouched:
+        while waiting or self._summable:
             self._pause_if_due()
-            if self._sums_untouched(waiting):
-                below, others, directories = self._of_untouched_directories()
+            if self._sums_next(waiting):
+                below, others, directories = self._below_summable(with_touched=False)
                 found, more = self._of_past(others, snapshot)
                 totals = totals.plus(below).plus(found)
                 waiting += directories + more

@@ -16,7 +16,7 @@ from image_format.kernels.scan import find_ids
 from image_format.policies import ErasurePolicy
 from image_format.reader import ImageFile
 from image_tools.directory_paths import Rows, chain_directories, place_inodes
-from image_tools.kernels.subtree_sums import add_leaves, read_leaves
+from image_tools.kernels.leaves import add_leaves, read_leaves
 from image_tools.namespace_browser import NO_TOTALS
 
 _BATCH = 1 << 16

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from image_format.kernels.inode import DIRECTORY, DROPPED, FILE, SPECIAL, SYMLINK, UNDER_CONSTRUCTION
+from image_format.kernels.inode import DIRECTORY, DROPPED, FILE, SPECIAL
 from image_format.kernels.jit import lean_kernel
 from image_format.kernels.packed import find_slot_near, packed_at
 from image_format.kernels.prefetch import prefetch
-from image_format.kernels.readers import read_block
 from image_format.kernels.scan import find_id
 from image_format.kernels.tables import UNKNOWN, find_number
-from image_format.kernels.tags import BlockProto, DirEntry, INode, INodeFile
-from image_format.kernels.wire import DELIMITED, next_field, octet, read_varint, record_span
+from image_format.kernels.tags import DirEntry
+from image_format.kernels.wire import DELIMITED, next_field, read_varint, record_span
+from image_tools.kernels.leaves import DIRECTORIES, FILES, LENGTH, SPACE, read_leaf, row_size
 
-FILES, DIRECTORIES, LENGTH, SPACE = range(4)
-"""Columns of totals, as of `SubtreeTotals`."""
 _LINE = 64
 MAX_ENTRY = 1 << 19
 """Bytes of a directory's entry that `sum_below` reads at once."""
@@ -38,159 +36,18 @@ HELD_DTYPE = np.dtype(
 
 _LEFT = -2
 """Row above an inode that was removed from its old place and not yet added to its new one."""
-_INT32 = 0xFFFFFFFF
 
 
 @lean_kernel
-def space_of(length, replication, policy, policies):
-    """Return the bytes of a file with replicas, or with the parity of a known policy; `policy` is -1 for none."""
-    if policy < 0 or policy >= policies.shape[0] or policies[policy, 0] == 0:
-        return length * replication
-    cell = policies[policy, 2]
-    stripe = cell * policies[policy, 0]
-    parity = length // stripe * cell + min(length % stripe, cell)
-    return length + parity * policies[policy, 1]
-
-
-@lean_kernel
-def _behind_number(buf, pos, end):
-    """Return the position after the varint at `pos`, -1 if it is cut: faster than reading the number."""
-    while pos < end:
-        pos += 1
-        if octet(buf, pos - 1) < 0x80:
-            return pos
-    return np.int64(-1)
-
-
-@lean_kernel
-def _block_bytes(buf, pos, end):
-    """Return the length in the BlockProto in `buf[pos:end]`, and a negative status if it is damaged."""
-    at = pos
-    if at < end and octet(buf, at) == BlockProto.blockId:
-        at = _behind_number(buf, at + 1, end)
-        if 0 <= at < end and octet(buf, at) == BlockProto.genStamp:
-            at = _behind_number(buf, at + 1, end)
-            if 0 <= at < end and octet(buf, at) == BlockProto.numBytes:
-                size, at = read_varint(buf, at + 1, end)
-                if at == end:
-                    return np.int64(size), np.int64(0)
-    # another order, or another field
-    _, _, size, status = read_block(buf, pos, end)
-    return np.int64(size), np.int64(status)
-
-
-@lean_kernel
-def _file(buf, pos, end, policies):
-    """Return (length, space) of the INodeFile in `buf[pos:end]`; the length is -1 if it is damaged."""
-    length = np.int64(0)
-    last = np.int64(-1)
-    replication = np.int64(0)
-    policy = np.int64(-1)
-    block_size = np.int64(0)
-    is_open = False
-    while 0 <= pos < end:
-        tag = np.int64(octet(buf, pos))
-        if tag == INodeFile.modificationTime or tag == INodeFile.accessTime:
-            pos = _behind_number(buf, pos + 1, end)
-            continue
-        if tag == INodeFile.permission:
-            pos = pos + 9 if pos + 9 <= end else np.int64(-1)
-            continue
-        value = np.int64(0)
-        start = pos + 2
-        # a short one, as most blocks are
-        if tag == INodeFile.blocks and start <= end and octet(buf, pos + 1) <= min(end - start, 0x7F):
-            pos = start + np.int64(octet(buf, pos + 1))
-        else:
-            tag, value, start, pos = next_field(buf, pos, end)
-        if tag == INodeFile.blocks:
-            last, status = _block_bytes(buf, start, pos)
-            if status < 0:
-                return np.int64(-1), np.int64(0)
-            length += last
-        elif tag == INodeFile.replication:
-            replication = value & _INT32
-        elif tag == INodeFile.preferredBlockSize:
-            block_size = value
-        elif tag == INodeFile.erasureCodingPolicyID:
-            policy = value & 0xFF
-        elif tag == INodeFile.fileUC:
-            is_open = True
-    if pos != end:
-        return np.int64(-1), np.int64(0)
-    if replication > _INT32 >> 1:
-        replication -= _INT32 + 1
-    stored = length + block_size - last if is_open and last >= 0 else length
-    return length, space_of(stored, replication, policy, policies)
-
-
-@lean_kernel
-def _leaf(buf, offset, policies):
-    """Return (kind, length, space) of the INode at `offset`; kind -1 if it is damaged."""
-    pos, end = record_span(buf, offset)
-    kind = np.int64(-1)
-    length = np.int64(0)
-    space = np.int64(0)
-    while 0 <= pos < end:
-        # type, id and name, as they are in most records
-        if octet(buf, pos) == INode.type or octet(buf, pos) == INode.id:
-            pos = _behind_number(buf, pos + 1, end)
-            continue
-        if octet(buf, pos) == INode.name and pos + 2 <= end and octet(buf, pos + 1) <= min(end - pos - 2, 0x7F):
-            pos += 2 + np.int64(octet(buf, pos + 1))
-            continue
-        tag, _, start, pos = next_field(buf, pos, end)
-        if tag == INode.file:
-            kind = np.int64(FILE)
-            length, space = _file(buf, start, pos, policies)
-            if length < 0:
-                return np.int64(-1), length, space
-        elif tag == INode.directory:
-            kind = np.int64(DIRECTORY)
-        elif tag == INode.symlink:
-            kind = np.int64(SYMLINK)
-    return kind if pos == end else np.int64(-1), length, space
-
-
-@lean_kernel
-def read_leaves(buf, offsets, policies, out):
-    """Fill a row of `out` with (kind, length, space) of each INode at `offsets`.
-
-    Returns:
-        Index of the first damaged record, -1 if all are whole.
-    """
-    for i in range(offsets.size):
-        kind, length, space = _leaf(buf, offsets[i], policies)
-        if kind < 0:
-            return i
-        out[i, 0] = kind
-        out[i, 1] = length
-        out[i, 2] = space
-    return -1
-
-
-@lean_kernel
-def add_leaves(buf, offsets, policies, rows, totals):
-    """Add each INode at `offsets` to its row of `totals`, -1 for none; return as `read_leaves`."""
-    for i in range(offsets.size):
-        kind, length, space = _leaf(buf, offsets[i], policies)
-        if kind < 0:
-            return i
-        if rows[i] >= 0:
-            total = totals[rows[i]]
-            total[DIRECTORIES if kind == DIRECTORY else FILES] += 1
-            total[LENGTH] += length
-            total[SPACE] += space
-    return -1
-
-
-@lean_kernel
-def _next_children(entries, pos, stop, end, slot, last, ids, slots, known, owners, offsets, window, odd, found):
+def _next_children(
+    entries, pos, stop, end, slot, last, ids, slots, known, has_row, owners, offsets, window, odd, found
+):
     """Fill `window` with the next children of a directory: their ids and slots.
 
     Args:
         pos, stop, end: next child, end of the list that contains it, and of the entry.
         slot, last: of the child before, zeros at the beginning of the entry.
+        has_row: whether the directory is touched; only then, children may be, which are left out.
 
     Returns:
         (children; pos; stop; slot and id of the last child; used items of `odd`); pos is negative for a damaged entry.
@@ -208,7 +65,7 @@ def _next_children(entries, pos, stop, end, slot, last, ids, slots, known, owner
         last = child
         if slot < 0:
             pos = np.int64(-1)
-        elif known.size and find_number(known, child) != UNKNOWN:
+        elif has_row and find_number(known, child) != UNKNOWN:
             continue
         elif owners.size and find_id(owners, child) >= 0:
             odd[found] = child
@@ -219,6 +76,59 @@ def _next_children(entries, pos, stop, end, slot, last, ids, slots, known, owner
             window[1, filled] = slot
             filled += 1
     return filled, pos, stop, slot, last, found
+
+
+@lean_kernel
+def _entry_span(entries, start):
+    """Return (start, end, whether it is not read) of an entry of INODE_DIR; a negative start if it is damaged."""
+    first, end = record_span(entries, start)
+    is_odd = end - first > MAX_ENTRY
+    pos = first
+    while 0 <= pos < end and not is_odd:
+        tag, _, _, pos = next_field(entries, pos, end)
+        is_odd = tag | DELIMITED == DirEntry.refChildren
+    return first if pos >= 0 else pos, end, is_odd
+
+
+@lean_kernel
+def _count_links(rows, links, row):
+    """Return the number of links of a directory, about `MAX_ENTRY` at most."""
+    count = 0
+    number = rows[row]["first_link"]
+    while number and count <= MAX_ENTRY:
+        number = links[number - 1]["next"]
+        count += 1
+    return count
+
+
+@lean_kernel
+def _add_linked(tables, row, directory_ids, owners, policies, stack, used, totals, odd, found):
+    """Add the children in the links of a directory, and push the directories; return used items of `stack`, `odd`."""
+    rows, blocks, links = tables
+    number = rows[row]["first_link"]
+    while number:
+        link = links[number - 1]
+        number = link["next"]
+        child = np.int64(link["row"])
+        if child < 0 or rows[child]["flags"] & DROPPED:
+            continue
+        entry = rows[child]
+        if entry["marks"] & SPECIAL or (owners.size and find_id(owners, entry["id"]) >= 0):
+            odd[found] = entry["id"]
+            found += 1
+            continue
+        length, space = row_size(entry, blocks, policies)
+        totals[0, LENGTH] += length
+        totals[0, SPACE] += space
+        if entry["kind"] != DIRECTORY:
+            totals[0, FILES] += 1
+            continue
+        totals[0, DIRECTORIES] += 1
+        stack[0, used] = entry["id"]
+        stack[1, used] = child
+        stack[2, used] = find_id(directory_ids, entry["id"]) if entry["slot"] >= 0 else np.int64(-1)
+        used += 1
+    return used, found
 
 
 @lean_kernel
@@ -233,15 +143,15 @@ def sum_below(
     policies,
     owners,
     known,
+    tables,
     stack,
-    numbers,
     used,
     most,
     totals,
     odd,
     window,
 ):
-    """Add what is below some directories of an image to `totals`, which has one row.
+    """Add what is below some directories to `totals`, which has one row.
 
     Records are prefetched: most are in memory far apart.
 
@@ -249,50 +159,58 @@ def sum_below(
         entries, directory_ids, starts: INODE_DIR, and id and offset of each entry.
         ids, slots, offsets, inodes: of `IndexArrays`, and INODE.
         owners: ascending ids of the inodes that are not counted.
-        known: `slots` of an `IdTable` whose inodes are left out; empty if no directory has one.
-        stack: ids of directories, of which `used` are pending; later entries are overwritten.
-        numbers: scratch, as large as `stack`.
+        known: `slots` of the `IdTable` of touched inodes.
+        tables: `rows` and `blocks` of the `InodeTable`, and `links` of `ChildLinks`.
+        stack: ids of directories in its first row, of which `used` are pending; later entries, and two other rows, are
+            overwritten.
         most: inodes to count, about.
-        odd: result, ids of inodes that were met: owners, and inverted those of directories with references, or with
-            more than `MAX_ENTRY` bytes, which are not read.
+        odd: result, ids of inodes that were met: those that are not counted as snapshots know them, and inverted those
+            of directories with references, or with more than `MAX_ENTRY` bytes or links, which are not read.
         window: scratch, two rows.
 
     Returns:
         (directories that still wait; used items of `odd`; offset of a damaged entry, -1 for none). It returns early if
         `stack` or `odd` may become full.
     """
+    rows, _, links = tables
     found = 0
     for i in range(used):
-        numbers[i] = find_id(directory_ids, stack[i])
+        stack[1, i] = find_number(known, stack[0, i])
+        stack[2, i] = find_id(directory_ids, stack[0, i])
     while used > 0 and most > 0:
-        directory_id = stack[used - 1]
-        number = numbers[used - 1]
-        if number < 0:
+        row, number = stack[1, used - 1], stack[2, used - 1]
+        if row >= 0 and rows[row]["flags"] & DROPPED:
             used -= 1
             continue
-        first, end = record_span(entries, starts[number])
-        pos = first
-        is_odd = end - first > MAX_ENTRY
-        while 0 <= pos < end and not is_odd:
-            tag, _, _, pos = next_field(entries, pos, end)
-            is_odd = tag | DELIMITED == DirEntry.refChildren
-        if pos < 0:
-            return used, found, starts[number]
-        size = 0 if is_odd else end - first
-        if used + size > stack.size or found + min(size, owners.size) >= odd.size:
-            break
-        used -= 1
-        if is_odd:
-            odd[found] = ~directory_id
+        first = end = np.int64(0)
+        is_odd = False
+        if number >= 0:
+            first, end, is_odd = _entry_span(entries, starts[number])
+            if first < 0:
+                return used, found, starts[number]
+        linked = _count_links(rows, links, row) if row >= 0 else 0
+        if is_odd or linked > MAX_ENTRY:
+            if found == odd.size:
+                break
+            used -= 1
+            odd[found] = ~stack[0, used]
             found += 1
             continue
+        # a child takes a byte at least
+        if used + linked + end - first > stack.shape[1] or found + linked + min(end - first, owners.size) >= odd.size:
+            break
+        used -= 1
+        most -= linked
+        if row >= 0:
+            used, found = _add_linked(tables, row, directory_ids, owners, policies, stack, used, totals, odd, found)
         pos = first
         stop = first
         slot = np.int64(0)
         last = np.int64(0)
         while 0 <= pos < end:
             filled, pos, stop, slot, last, found = _next_children(
-                entries, pos, stop, end, slot, last, ids, slots, known, owners, offsets, window, odd, found
+                *(entries, pos, stop, end, slot, last, ids, slots, known, row >= 0, owners),
+                *(offsets, window, odd, found),
             )
             for i in range(filled):
                 window[1, i] = packed_at(offsets, window[1, i])
@@ -300,7 +218,7 @@ def sum_below(
                 prefetch(inodes, window[1, i] + _LINE)
                 prefetch(inodes, window[1, i] + 2 * _LINE)
             for i in range(filled):
-                kind, length, space = _leaf(inodes, window[1, i], policies)
+                kind, length, space = read_leaf(inodes, window[1, i], policies)
                 if kind < 0:
                     return used, found, starts[number]
                 totals[0, LENGTH] += length
@@ -312,8 +230,9 @@ def sum_below(
                 below = find_id(directory_ids, window[0, i])
                 if below >= 0:
                     prefetch(entries, starts[below])
-                    stack[used] = window[0, i]
-                    numbers[used] = below
+                    stack[0, used] = window[0, i]
+                    stack[1, used] = UNKNOWN
+                    stack[2, used] = below
                     used += 1
             most -= filled
         if pos < 0:
@@ -376,7 +295,7 @@ def _hold(entry, own, offsets, inodes, policies, ids, parents, marked, used, abo
         own["above"] = parents[slot]
         own["marked"] = marked.size > 0 and find_id(marked, entry["id"]) >= 0
         if entry["kind"] == FILE:
-            kind, length, space = _leaf(inodes, packed_at(offsets, slot), policies)
+            kind, length, space = read_leaf(inodes, packed_at(offsets, slot), policies)
             if kind < 0:
                 return used, False
             own["length"] = length
@@ -404,14 +323,7 @@ def _settle(entry, own, blocks, policies, held, above, totals, marks):
         if own["sums"] >= 0:
             above[own["sums"]] = -1
     if entry["kind"] == FILE:
-        length = np.int64(0)
-        first = entry["blocks_offset"]
-        for i in range(entry["block_count"]):
-            length += blocks[first + i]["num_bytes"]
-        stored = length
-        if entry["flags"] & UNDER_CONSTRUCTION and entry["block_count"]:
-            stored += entry["block_size"] - blocks[first + entry["block_count"] - 1]["num_bytes"]
-        space = space_of(stored, max(np.int64(entry["replication"]), 0), np.int64(entry["ec_policy"]), policies)
+        length, space = row_size(entry, blocks, policies)
         if length != own["length"] or space != own["space"]:
             more, spread = length - own["length"], space - own["space"]
             _climb(np.int64(own["above"]), above, totals, marks, 0, 0, more, spread, 0)

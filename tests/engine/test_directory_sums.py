@@ -20,7 +20,7 @@ from image_format.array_allocator import ArrayAllocator
 from image_format.policies import ErasurePolicy
 from image_format.reader import ImageFile
 from image_tools import directory_sums
-from image_tools.kernels import subtree_sums
+from image_tools.kernels import leaves
 from image_tools.namespace_browser import LocatedInode, SubtreeTotals
 from journal.ops import AllowSnapshotOp, CreateSnapshotOp, EditOp, SetReplicationOp
 from tests.depth import examples
@@ -157,7 +157,7 @@ def test_kernels_do_the_same_uncompiled(warm: WarmNamespace, monkeypatch: pytest
     for place in (directory_sums, live_content, live_sums):
         for name in ("add_leaves", "read_leaves", "settle", "sum_below"):
             if hasattr(place, name):
-                monkeypatch.setattr(place, name, getattr(subtree_sums, name).plainly)
+                monkeypatch.setattr(place, name, getattr(place, name).plainly)
     made = [mkdir("/s", 20004), AllowSnapshotOp(snapshot_root="/s"), mkdir("/s/d", 20005), add("/s/d/f", 20006)]
     play(warm, [*made, CreateSnapshotOp(snapshot_root="/s", snapshot_name="s"), rename("/s/d", "/a/d")], compiled=False)
     check(warm)
@@ -180,4 +180,4 @@ def test_a_policy_with_damaged_cells_counts_as_none() -> None:
     units = directory_sums.policy_units(
         {64: ErasurePolicy("damaged", "rs", 3, 2, 0), 65: ErasurePolicy("whole", "rs", 3, 2, 1024)}
     )
-    assert [subtree_sums.space_of(2048, 1, number, units) for number in (64, 65)] == [2048, 2048 + 2 * 1024]
+    assert [leaves.space_of(2048, 1, number, units) for number in (64, 65)] == [2048, 2048 + 2 * 1024]
