@@ -1,7 +1,8 @@
 """A gate between the thread that changes a namespace and the threads that read it.
 
 One thread at a time is inside. A thread that wants to change the namespace enters before all waiting readers, so it
-waits for one reader at most. Readers stay inside for a short batch of work, and `pause` in between.
+waits for one reader at most. Readers enter in the order in which they came. They stay inside for a short batch of work,
+and `pause` in between, so that a long read lets short ones pass.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ class ReadGate:
         self._condition = threading.Condition()
         self._inside: int | None = None
         self._depth = 0
+        # in the order in which they came
+        self._readers: dict[object, Callable[[], bool]] = {}
         self.changes_waiting = 0
 
     @contextmanager
@@ -69,27 +72,34 @@ class ReadGate:
                     self._leave()
 
     def pause(self, is_ready: Callable[[], bool], timeout: float) -> None:
-        """Let others enter, in the middle of `reading`.
+        """Let all others that wait enter, in the middle of `reading`.
 
         Raises:
             NamespaceBusyError: the time limit passed; the thread does not hold the gate any more.
         """
         with self._condition:
-            if not self.changes_waiting:
+            if not self.changes_waiting and not any(is_other_ready() for is_other_ready in self._readers.values()):
                 return
             self._leave()
         self._enter(is_ready, timeout)
 
     def _enter(self, is_ready: Callable[[], bool], timeout: float) -> None:
-        deadline = time.monotonic() + timeout
+        deadline, ticket = time.monotonic() + timeout, object()
+
+        def is_next() -> bool:
+            if self._inside is not None or self.changes_waiting:
+                return False
+            return next((each for each, is_ready in self._readers.items() if is_ready()), None) is ticket
+
         with self._condition:
-            free = self._condition.wait_for(
-                lambda: self._inside is None and not self.changes_waiting and is_ready(),
-                min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX),
-            )
-            if not free:
-                raise NamespaceBusyError(timeout)
-            self._inside = threading.get_ident()
+            self._readers[ticket] = is_ready
+            try:
+                left = max(0.0, deadline - time.monotonic())
+                if not self._condition.wait_for(is_next, min(left, threading.TIMEOUT_MAX)):
+                    raise NamespaceBusyError(timeout)
+                self._inside = threading.get_ident()
+            finally:
+                del self._readers[ticket]
 
     def _leave(self) -> None:
         self._inside = None

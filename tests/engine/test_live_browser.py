@@ -6,7 +6,7 @@ import gc
 import itertools
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -400,6 +400,27 @@ def test_a_change_enters_before_waiting_readers() -> None:
         thread.join(60)
     assert order[0] == "change"
     assert set(order) == {"change", "read", "first"}
+
+
+def test_a_pause_lets_waiting_readers_enter_that_are_ready() -> None:
+    gate, order, applied = ReadGate(), list[str](), [False]
+
+    def read(name: str, is_ready: Callable[[], bool]) -> None:
+        with gate.reading(is_ready, 60):
+            order.append(name)
+
+    waiting = ("later", lambda: applied[0]), ("now", lambda: True)
+    threads = [threading.Thread(target=read, args=each) for each in waiting]
+    with gate.reading(lambda: True, 60):
+        for number, thread in enumerate(threads, 1):
+            thread.start()
+            wait_until("the reader waits", lambda number=number: len(gate._readers) == number)
+        gate.pause(lambda: True, 60)
+        order.append("first")
+        applied[0] = True
+    for thread in threads:
+        thread.join(60)
+    assert order == ["now", "first", "later"]
 
 
 def test_a_pause_that_fails_waits_no_longer() -> None:
