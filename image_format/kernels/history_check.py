@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.packed import Columns, find_slot, packed_at
-from image_format.kernels.readers import read_created_name, read_reference
+from image_format.kernels.readers import ABSENT, read_created_name, read_reference
 from image_format.kernels.records import DIRECTORY_DIFF
 from image_format.kernels.scan import (
     DAMAGED,
@@ -23,7 +23,11 @@ from image_format.kernels.scan import (
 from image_format.kernels.tags import DirectoryDiff
 from image_format.kernels.wire import DELIMITED, next_field, octet, read_varint, record_span
 
+NO_SNAPSHOT = -1
+"""Key of a DstReference."""
+
 _EMPTY = 0
+_UINT32 = (1 << 32) - 1
 
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int64]
@@ -83,15 +87,15 @@ def _has(table, value):
 
 @lean_kernel
 def _put_reference(table, number, references, inodes):
-    """Add the name of a reference to a table: its own, or its inode's; return whether it leads to an inode."""
+    """Add the name of a reference to a table, a DstReference's is its inode's; return whether it leads to an inode."""
     if number < 0 or number >= references.offsets.size:
         return False
     slot = find_slot(inodes.ids, inodes.slots, references.referred[number])
     if slot < 0:
         return False
     pos, end = record_span(references.buf, references.offsets[number])
-    _, start, size, _, _, _ = read_reference(references.buf, pos, end)
-    if start >= 0:
+    _, start, size, present, _, _ = read_reference(references.buf, pos, end)
+    if present == ABSENT and start >= 0:
         _put(table, _hashed(references.buf, start, size))
     else:
         start, size = name_span(inodes.buf, packed_at(inodes.offsets, slot))
@@ -228,8 +232,8 @@ def first_misfit(buf, diffs, directories, references, inodes, deleted_ids):
 
 @kernel
 def reference_keys(buf, starts, keys):
-    """Fill `keys` with lastSnapshotId of each reference that is a name in snapshots, -1 for any other."""
+    """Fill `keys` with lastSnapshotId of each name in snapshots, `NO_SNAPSHOT` for a record with dstSnapshotId."""
     for i in range(starts.size):
         pos, end = record_span(buf, starts[i])
-        _, name, _, _, last, _ = read_reference(buf, pos, end)
-        keys[i] = last if name >= 0 else -1
+        _, _, _, present, last, _ = read_reference(buf, pos, end)
+        keys[i] = last & _UINT32 if present == ABSENT else NO_SNAPSHOT

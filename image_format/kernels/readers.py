@@ -97,7 +97,7 @@ read_type_quota = _reader(pb.QuotaByStorageTypeEntryProto, storageType=0, quota=
 """(storageType, quota, status)."""
 read_parent = _reader(pb.DirEntry, parent=0)
 """(parent, status) of a DirEntry."""
-read_reference = _reader(pb.INodeReference, referredId=0, name=0, dstSnapshotId=ABSENT, lastSnapshotId=0)
+read_reference = _reader(pb.INodeReference, referredId=0, name=0, dstSnapshotId=ABSENT, lastSnapshotId=ABSENT)
 """(referredId, first byte and size of name, dstSnapshotId, lastSnapshotId, status)."""
 read_open_file = _reader(pb.FileUnderConstructionEntry, inodeId=ABSENT, fullPath=0)
 """(inodeId, first byte and size of fullPath, status)."""

@@ -29,6 +29,7 @@ from image_format.varint import parse_message, read_record
 from image_tools.loadable.kernels.records import (
     PARSED,
     first_lost_child,
+    first_odd_reference,
     first_unloadable_diff,
     first_unloadable_inode,
     first_unparsable,
@@ -82,9 +83,9 @@ _REJECTED = "NameNodes reject the file's replication, block size, storage policy
 _NO_POLICIES = np.zeros(0, np.uint8)
 _NO_KINDS: Kinds = np.zeros(0, np.uint8)
 _HINT = (
-    "A NameNode cannot load the image. If its MD5 is correct, the image was written like this, and its copies are no "
-    "better. `checkpointer image verify` lists the faults and can write a repaired copy (--repair OUT). Otherwise use "
-    "an older image whose edits still exist."
+    "A NameNode cannot load the image correctly. If its MD5 is correct, the image was written like this, and its "
+    "copies are no better. `checkpointer image verify` lists the faults and can write a repaired copy (--repair OUT). "
+    "Otherwise use an older image whose edits still exist."
 )
 
 
@@ -118,6 +119,8 @@ def load_faults(section: Sections, layout_version: int, kinds: Kinds = _NO_KINDS
             fault = _diff_fault(section, layout_version, fields)
         elif fault is None:
             fault = _fault(name, data, start, fields)
+        if fault is None and name == "INODE_REFERENCE":
+            fault = _reference_fault(data)
         if fault is not None:
             yield LoadFault(name, *fault)
     yield from _missing(section)
@@ -219,6 +222,11 @@ def _fault(name: str, data: Section, start: int, fields: Fields) -> tuple[int, s
         return None
     at = int(first_unparsable(data, start, number_of(kind), fields, REQUIRED))
     return None if at == PARSED else (at, f"NameNodes cannot parse the record as {kind.DESCRIPTOR.name}")
+
+
+def _reference_fault(data: Section) -> tuple[int, str] | None:
+    at = int(first_odd_reference(data))
+    return None if at == PARSED else (at, "no NameNode writes a reference with these fields")
 
 
 def _diff_fault(section: Sections, layout_version: int, fields: Fields) -> tuple[int, str] | None:

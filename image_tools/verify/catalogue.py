@@ -70,7 +70,7 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     ("section-compressed", _E, "a section's compressed bytes are damaged", ""),
     ("sub-section", _W, "sub-sections do not cover their section", "entries of sub-sections are omitted"),
     ("record-damaged", _E, "a record is truncated or is not a valid message", ""),
-    ("record-unloadable", _E, "a NameNode cannot load a record or section, although it is readable", ""),
+    ("record-unloadable", _E, "a NameNode cannot load a readable record or section correctly", ""),
     ("layout-refused", _E, "the layout cannot represent some content, and its NameNodes do not load the image", ""),
     ("layout-ignored", _W, "the layout cannot represent some content, which its NameNodes ignore", ""),
     # NS_INFO

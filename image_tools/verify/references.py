@@ -79,7 +79,7 @@ class ReferenceCheck:
             slot, kind = int(self.referred[number]), int(self.kinds[number])
             code, text = "", ""
             if kind < 0:
-                code, text = "record-damaged", "the record is not an INodeReference"
+                code, text = "record-damaged", "the record is not an INodeReference that a NameNode writes"
             elif slot < 0:
                 code, text = "reference-inode", f"reference {number} does not lead to an inode"
             elif self.owner[number] < 0 and self.listed[number] < 0:

@@ -252,10 +252,12 @@ NAMED = [
     pb.INodeReference(referredId=4, dstSnapshotId=2147483646),
     pb.INodeReference(referredId=6, name=b"old", lastSnapshotId=4),
     pb.INodeReference(referredId=300, name=b"x", lastSnapshotId=7),
+    pb.INodeReference(referredId=6, lastSnapshotId=4),
+    pb.INodeReference(referredId=4, name=b"y", dstSnapshotId=1),
 ]
 NAMED_RECORDS = [encode_delimited(record) for record in NAMED]
 NAMED_STARTS = np.cumsum([0, *map(len, NAMED_RECORDS)], dtype=np.int64)[:-1]
-NAMED_BYTES, NAMED_IDS = octets(*NAMED_RECORDS), numbers(4, 6, 300)
+NAMED_BYTES, NAMED_IDS = octets(*NAMED_RECORDS), numbers(4, 6, 300, 6, 4)
 NAMED_REFERENCES = References(NAMED_BYTES, NAMED_STARTS, NAMED_IDS)
 PRESENT = Inodes(octets(*PRESENT_RECORDS), PRESENT_IDS, np.zeros(0, np.uint32), PRESENT_OFFSETS)
 CHILDREN = octets(encode_delimited(pb.DirEntry(parent=1, children=[2, 3], refChildren=[0])))
@@ -291,7 +293,7 @@ CHECK_CASES: dict[str, list[Callable[[], Arguments]]] = {
     "history_check._put": [lambda t=t, value=value: (t.copy(), value) for t in TABLES for value in (300, 384, 1023)],
     "history_check._has": [lambda t=t, value=value: (t, value) for t in TABLES for value in (300, 384, 1023)],
     "history_check._put_reference": [
-        lambda number=number: (zeros(8), number, NAMED_REFERENCES, PRESENT) for number in (-1, 0, 1, 2, 3)
+        lambda number=number: (zeros(8), number, NAMED_REFERENCES, PRESENT) for number in range(-1, 6)
     ],
     "history_check._deleted_count": [
         lambda b=b, offset=offset: (b, offset)
@@ -319,5 +321,5 @@ CHECK_CASES: dict[str, list[Callable[[], Arguments]]] = {
         for there in (CHILDREN, CHILDREN[:0])
         for room in (0, 4)
     ],
-    "history_check.reference_keys": [lambda: (NAMED_BYTES, NAMED_STARTS, zeros(3))],
+    "history_check.reference_keys": [lambda: (NAMED_BYTES, NAMED_STARTS, zeros(5))],
 }

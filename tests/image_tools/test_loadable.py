@@ -317,6 +317,29 @@ def test_children_of_a_file_and_children_that_do_not_exist(
     assert f"inode {child.id} has children but is not a directory" in refused(tmp_path, builder)
 
 
+REFERENCES: dict[str, tuple[pb.INodeReference, bool]] = {
+    "a present place": (pb.INodeReference(dstSnapshotId=0), False),
+    "a name in snapshots": (pb.INodeReference(name=b"f", lastSnapshotId=0), False),
+    "no dstSnapshotId": (pb.INodeReference(), True),
+    "no name": (pb.INodeReference(lastSnapshotId=1), True),
+    "an empty name": (pb.INodeReference(name=b"", lastSnapshotId=1), True),
+    "a slash in the name": (pb.INodeReference(name=b"a/b", lastSnapshotId=1), True),
+    "no lastSnapshotId": (pb.INodeReference(name=b"f"), True),
+    "dstSnapshotId and a name": (pb.INodeReference(name=b"f", dstSnapshotId=5), True),
+    "dstSnapshotId and lastSnapshotId": (pb.INodeReference(dstSnapshotId=5, lastSnapshotId=5), True),
+}
+
+
+@pytest.mark.parametrize(("reference", "odd"), REFERENCES.values(), ids=REFERENCES)
+def test_references_that_no_namenode_writes(reference: pb.INodeReference, odd: bool) -> None:
+    first = encode_delimited(pb.INodeReference(referredId=16386, dstSnapshotId=5))
+    reference.referredId = 16386
+    buf = np.frombuffer(first + encode_delimited(reference), np.uint8)
+    faults = [(each.section, each.offset) for each in load_faults({"INODE_REFERENCE": buf}.get, NEWEST)]
+    assert faults == [("INODE_REFERENCE", len(first))] * odd
+    assert kernels.first_odd_reference.dispatcher(buf) == kernels.first_odd_reference.plainly(buf)
+
+
 @pytest.mark.recorded
 def test_directories_and_diffs_are_checked_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Temporary arrays for all directories at once would need much memory."""

@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 
 from image_format.kernels.jit import kernel, lean_kernel, measured_by
 from image_format.kernels.packed import find_packed
-from image_format.kernels.readers import ABSENT, read_redundancy
+from image_format.kernels.readers import ABSENT, read_redundancy, read_reference
 from image_format.kernels.records import DIFF_STATE, FILE_DIFF, next_in_diffs
 from image_format.kernels.tags import DirEntry, FileDiff, INode
 from image_format.kernels.wire import (
@@ -49,6 +49,7 @@ _INT16 = (1 << 16) - 1
 _INT8 = (1 << 8) - 1
 _STRIPED: int = pb.STRIPED
 _STORAGE_POLICIES = 16
+_SLASH = ord("/")
 _SMALLEST_TAG = 1 << 3
 _LARGEST_TAG = _INT32
 
@@ -306,3 +307,39 @@ def first_lost_child(buf, ids, references):
                     return record, child
         record = end
     return PARSED, np.int64(0)
+
+
+@lean_kernel
+def _is_name(buf, start, size):
+    """Return whether an inode can have the name: not empty, without a slash."""
+    for at in range(start, start + size):
+        if octet(buf, at) == _SLASH:
+            return False
+    return start >= 0 and size > 0
+
+
+@lean_kernel
+def is_reference(buf, pos, end):
+    """Return whether a NameNode writes such an INodeReference: a present place, or a name in snapshots.
+
+    A NameNode reads a record that lost its dstSnapshotId as a name in snapshots.
+    """
+    _, name, size, present, last, status = read_reference(buf, pos, end)
+    if status < 0:
+        return False
+    if present == ABSENT:
+        return last != ABSENT and _is_name(buf, name, size)
+    return last == ABSENT and name < 0
+
+
+@measured_by("buf")
+@kernel
+def first_odd_reference(buf):
+    """Return the offset of the first record in `buf` that is not `is_reference`, `PARSED` for none."""
+    pos = np.int64(0)
+    while pos < buf.size:
+        start, end = record_span(buf, pos)
+        if not is_reference(buf, start, end):
+            return pos
+        pos = end
+    return PARSED

@@ -10,6 +10,7 @@ from image_format.kernels.readers import ABSENT, read_reference
 from image_format.kernels.scan import compare_names, find_id, name_span
 from image_format.kernels.tags import DirEntry
 from image_format.kernels.wire import DELIMITED, next_field, read_varint, record_span
+from image_tools.loadable.kernels.records import is_reference
 
 ENTRY_DAMAGED = 1
 PARENT = 2
@@ -157,7 +158,7 @@ def audit_references(buf, pos, offsets, referred, kinds, snapshots, count, ids, 
 
     Args:
         offsets, referred, kinds, snapshots: results: offset, slot of the inode (-1 for none), `DST` or
-            `WITH_NAME`, and dstSnapshotId or lastSnapshotId; -1 in `kinds` for a record that cannot be decoded.
+            `WITH_NAME`, and dstSnapshotId or lastSnapshotId; -1 in `kinds` for a record that is not `is_reference`.
         ids, slots: sorted inode ids and their slots.
 
     Returns:
@@ -168,10 +169,10 @@ def audit_references(buf, pos, offsets, referred, kinds, snapshots, count, ids, 
         body, pos = record_span(buf, start)
         if body < 0:
             return count, start, True
-        inode_id, _, _, dst, last, status = read_reference(buf, body, pos)
+        inode_id, _, _, dst, last, _ = read_reference(buf, body, pos)
         offsets[count] = start
         referred[count] = slot_of_id(ids, slots, inode_id)
-        kinds[count] = -1 if status < 0 else WITH_NAME if dst == ABSENT else DST
+        kinds[count] = -1 if not is_reference(buf, body, pos) else WITH_NAME if dst == ABSENT else DST
         snapshots[count] = last if dst == ABSENT else dst
         count += 1
     return count, pos, False
