@@ -6,11 +6,7 @@ nothing that replay or the next image uses. `PastDiffs` reads snapshot diffs in 
 
 from __future__ import annotations
 
-import heapq
-import itertools
-from collections.abc import Callable, Mapping
-from operator import itemgetter
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -21,17 +17,13 @@ from engine.namespace import Namespace
 from engine.past_diffs import PastDiffs
 from engine.read_refusals import refused_read
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
-from image_format.index import Ids, ImageIndex
-from image_format.inode_features import to_signed
 from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import DROPPED, SYMLINK
 from image_format.kernels.tables import UNKNOWN
-from image_format.name_order import name_key
-from image_format.policies import ErasurePolicy
 from image_format.proto import fsimage_pb2 as pb
-from image_format.varint import parse_message, read_record
+from image_format.varint import read_record
 from image_tools.dump.values import SerialNames
-from image_tools.namespace_browser import ChildPage, ContentTotals, Enter, LocatedInode, SnapshotFolder, placed
+from image_tools.namespace_browser import ChildIds, ContentTotals, Enter, LocatedInode, NamespaceBrowser
 
 _MAX_CHANGED = 20_000
 """Names of one directory changed since the base image that a reader reads at once, in about 0.1 s."""
@@ -39,18 +31,10 @@ _MAX_REFERENCES = 5_000
 """The same for renamed inodes that snapshots have, too: reading one takes longer."""
 _MAX_SCANNED = 5_000_000
 """Inodes of the base image for which a reader may find out the directory of each, in about 0.1 s."""
-_UINT64 = (1 << 64) - 1
 
 
-class ChildIds(NamedTuple):
-    """Children of a directory: ids of untouched inodes in name order, and ids of the others by name."""
-
-    plain: Ids
-    named: dict[bytes, int]
-
-
-class LiveBrowser:
-    """A `NamespaceBrowser` of a warm namespace, for the thread that holds its gate.
+class LiveBrowser(NamespaceBrowser):
+    """Read access to a warm namespace, for the thread that holds its gate.
 
     Args:
         opened: returns the loaded image with its namespace.
@@ -75,13 +59,13 @@ class LiveBrowser:
 
     def _bind(self) -> None:
         loaded = self._opened()
-        self.index: ImageIndex = loaded.index
+        self.index = loaded.index
         self.namespace: Namespace = loaded.namespace
         self.names = SerialNames(self.namespace.strings)
-        self.hadoop3: bool = self.namespace.hadoop3
+        self.hadoop3 = self.namespace.hadoop3
         self.sums: LiveSums | None = loaded.sums
-        self.erasure_policies: Mapping[int, ErasurePolicy] = self.namespace.erasure_coding.by_id()
-        self.past = PastDiffs(self.index, self.namespace, self.refuse)
+        self.erasure_policies = self.namespace.erasure_coding.by_id()
+        self.past: PastDiffs = PastDiffs(self.index, self.namespace, self.refuse)
 
     def refuse(self, action: str) -> None:
         """Refuse an action that a NameNode can be asked for, unless reads are not bounded."""
@@ -107,23 +91,13 @@ class LiveBrowser:
 
     # ---- inodes --------------------------------------------------------------------------------------------
 
-    def root(self) -> LocatedInode | None:
-        inode = self.inode(ROOT_INODE_ID)
-        return None if inode is None else self._place(inode, None, None)
-
     def inode(self, inode_id: int) -> pb.INode | None:
-        """Return an inode with its present attributes, also one that only snapshots have; None if it is missing."""
         table = self.namespace.table
         row = table.row_of.get(inode_id)
         if row is not None:
             return None if table.flags.item(row) & DROPPED else table.message(row)
         slot = self.index.slot(inode_id)
-        if slot < 0 or self.namespace.tree.dropped[slot]:
-            return None
-        place = self.index.place("INODE")
-        return parse_message(
-            pb.INode, read_record(self.index.inode_buffer.data, self.index.inode_offset(slot), place), place
-        )
+        return None if slot >= 0 and self.namespace.tree.dropped[slot] else super().inode(inode_id)
 
     def opened_a_file(self, client: str) -> bool:
         """Return whether a client opened a file for write since the base image."""
@@ -137,17 +111,7 @@ class LiveBrowser:
         offsets = index.inode_offsets(slots[slots >= 0]).tolist()
         return any(name in read_record(data, offset, place).body.tobytes() for offset in offsets)
 
-    def chain(self, inode_id: int, *, deleted: bool = False) -> list[LocatedInode]:
-        places: list[LocatedInode] = []
-        for each in self._ids_above(inode_id, deleted=deleted):
-            inode = self.inode(each)
-            if inode is None:
-                return []
-            places.append(self._place(inode, None, places[-1] if places else None))
-        return places if places and to_signed(places[0].inode.id) == ROOT_INODE_ID else []
-
     def _ids_above(self, inode_id: int, *, deleted: bool) -> list[int]:
-        """Return the ids from the topmost inode above one to itself; none if no directory has it, unless `deleted`."""
         table, lookup = self.namespace.table, self.namespace.history.lookup
         row = table.row_of.get(inode_id)
         if row is None or self._is_unplaced(row):
@@ -190,180 +154,75 @@ class LiveBrowser:
             topmost = int(history.deleters(chain[:1])[0]) if deleted and ids[0] != ROOT_INODE_ID else 0
         return ids
 
-    def _place(self, inode: pb.INode, snapshot: int | None, above: LocatedInode | None) -> LocatedInode:
-        return placed(inode, snapshot, above, self.names, self.erasure_policies)
-
     # ---- children ------------------------------------------------------------------------------------------
-
-    def child(self, place: LocatedInode, name: bytes) -> LocatedInode | None:
-        if not place.inode.HasField("directory"):
-            return None
-        directory_id = to_signed(place.inode.id)
-        if place.snapshot is not None:
-            changed = self.past.names_at(directory_id, place.snapshot)
-            if name in changed:
-                entry = changed[name]
-                return None if entry is None else self._at(place, entry.inode_id, name)
-        inode_id = self._child_id(directory_id, name)
-        return self._at(place, inode_id, name) if inode_id else None
-
-    def _at(self, above: LocatedInode, inode_id: int, name: bytes = b"") -> LocatedInode | None:
-        """Return an inode below a place, with its name there if that is not its present name; None if it is missing."""
-        inode = self.inode(inode_id) if above.snapshot is None else self.inode_at(inode_id, above.snapshot)
-        if inode is None:
-            return None
-        inode.name = name or inode.name
-        return self._place(inode, above.snapshot, above)
 
     def _child_id(self, directory_id: int, name: bytes) -> int:
         tree, table = self.namespace.tree, self.namespace.table
         row = table.row_of.get(directory_id)
-        if row is not None:
-            known = tree.links.get(row, name)
-            if known is not None:
-                return 0 if known == NO_ROW else int(table.id[known])
-        found = self.index.child(directory_id, name)
-        self._forget(directory_id, row)
-        return found or self._referred(directory_id, row).get(name, 0)
+        if row is not None and (known := tree.links.get(row, name)) is not None:
+            return 0 if known == NO_ROW else int(table.id[known])
+        return super()._child_id(directory_id, name)
 
-    def _forget(self, directory_id: int, row: int | None) -> None:
+    def _forget(self, directory_id: int) -> None:
         """Release the entry of a directory that edits do not touch."""
-        if row is None:
-            self.index.forget_directory(directory_id)
+        if self.namespace.table.row_of.get(directory_id) is None:
+            super()._forget(directory_id)
 
-    def _referred(self, directory_id: int, row: int | None) -> dict[bytes, int]:
+    def _referred(self, directory_id: int) -> dict[bytes, int]:
         """Return the children by reference that have no link, by name."""
         tree, table = self.namespace.tree, self.namespace.table
+        row = table.row_of.get(directory_id)
         if row is not None and tree.is_open(row):
             return {name: int(table.id[node.row]) for name, node in tree.misplaced(row).items()}
-        found = {}
-        numbers = self.index.reference_children(directory_id)
-        if numbers.size > _MAX_REFERENCES:
+        if self.index.reference_children(directory_id).size > _MAX_REFERENCES:
             self.refuse(f"reading a directory with more than {_MAX_REFERENCES:,} renamed entries that snapshots hold")
-        for number in numbers.tolist():
-            reference = self.index.history.reference(number)
-            inode = self.inode(to_signed(reference.referredId))
-            if inode is not None:
-                found[reference.name or inode.name] = to_signed(inode.id)
-        return found
+        return super()._referred(directory_id)
 
     def named_children(self, directory_id: int) -> dict[bytes, int]:
-        """Return the ids of the present children of a directory by name, without the untouched ones.
-
-        Raises:
-            ReadRefusedError: the directory has too many changes to read them in time.
-        """
         tree, table = self.namespace.tree, self.namespace.table
         row = table.row_of.get(directory_id)
         if row is not None and tree.links.exceeds(row, _MAX_CHANGED):
             self.refuse(
                 f"reading a directory with more than {_MAX_CHANGED:,} entries changed since the last checkpoint"
             )
-        named = self._referred(directory_id, row)
-        self._forget(directory_id, row)
+        named = self._referred(directory_id)
+        self._forget(directory_id)
         if row is not None:
             held = [(name, child) for name, child in tree.links.items(row) if child != NO_ROW]
             named |= {name: int(table.id[child]) for name, child in held if not table.flags.item(child) & DROPPED}
         return named
 
-    def children(self, directory_id: int, behind: bytes = b"") -> ChildIds:
-        """Return the present children of a directory; of the untouched ones only those with names after `behind`.
-
-        Raises:
-            ReadRefusedError: see `named_children`.
-        """
-        named = self.named_children(directory_id)
-        plain = self.index.children(directory_id)
-        if behind and plain.size:
-            positions, found = self.index.locate(directory_id, [behind])
-            plain = plain[int(positions[0]) + bool(found[0]) :]
-        self._forget(directory_id, self.namespace.table.row_of.get(directory_id))
+    def child_ids(self, directory_id: int, behind: bytes = b"") -> ChildIds:
+        plain, named = super().child_ids(directory_id, behind)
         plain = plain[self.namespace.table.row_of.get_all(plain) == UNKNOWN]
         return ChildIds(plain[~self.namespace.tree.dropped[self.index.slots_of(plain)]], named)
 
-    def children_at(self, directory_id: int, snapshot: int, behind: bytes = b"") -> ChildIds:
-        """Return the children that a directory had at a snapshot; otherwise as `children`."""
-        changed = self.past.names_at(directory_id, snapshot)
-        plain, named = self.children(directory_id, behind)
-        if changed:
-            replaced = self.index.children(directory_id)
-            if replaced.size:
-                positions, found = self.index.locate(directory_id, sorted(changed, key=name_key))
-                plain = plain[~np.isin(plain, replaced[positions[found]])]
-            named = {name: each for name, each in named.items() if name not in changed}
-            named |= {name: entry.inode_id for name, entry in changed.items() if entry is not None}
-        return ChildIds(plain, named)
-
-    def page(self, place: LocatedInode, behind: bytes, limit: int) -> ChildPage:
-        directory_id = to_signed(place.inode.id)
-        if place.snapshot is None:
-            plain, named = self.children(directory_id, behind)
-        else:
-            plain, named = self.children_at(directory_id, place.snapshot, behind)
-        others = [(key, name) for name in named if (key := name_key(name)) > name_key(behind)]
-        first = heapq.nsmallest(limit, others)
-        touched = ((key, found) for key, name in first if (found := self._at(place, named[name], name)))
-        untouched = ((name_key(each.inode.name), each) for i in plain[:limit].tolist() if (each := self._at(place, i)))
-        entries = [each for _, each in itertools.islice(heapq.merge(untouched, touched, key=itemgetter(0)), limit)]
-        return ChildPage(entries, plain.size + len(others) - len(entries))
-
-    def child_count(self, place: LocatedInode) -> int:
-        if not place.inode.HasField("directory"):
-            return 0
-        inode_id = to_signed(place.inode.id)
-        if place.snapshot is not None and self.past.names_at(inode_id, place.snapshot):
-            plain, named = self.children_at(inode_id, place.snapshot)
-            return plain.size + len(named)
-        row = self.namespace.table.row_of.get(inode_id)
-        return self.index.child_count(inode_id) if row is None else self.namespace.tree.child_count(row)
+    def _present_count(self, directory_id: int) -> int:
+        row = self.namespace.table.row_of.get(directory_id)
+        return self.index.child_count(directory_id) if row is None else self.namespace.tree.child_count(row)
 
     # ---- snapshots -----------------------------------------------------------------------------------------
 
-    def is_snapshottable(self, place: LocatedInode) -> bool:
-        if place.snapshot is not None or not place.inode.HasField("directory"):
-            return False
-        return self.namespace.snapshots.is_snapshottable(to_signed(place.inode.id))
+    def _has_snapshots(self, inode_id: int) -> bool:
+        return self.namespace.snapshots.is_snapshottable(inode_id)
 
     def snapshottable(self) -> list[int]:
         return list(self.namespace.snapshots.snapshottable_ids)
 
-    def snapshot_folder(self, place: LocatedInode | None) -> SnapshotFolder:
-        if place is None or not self.is_snapshottable(place):
-            return SnapshotFolder(place, None)
-        found = []
-        for snapshot in self.namespace.snapshots.of_directory(to_signed(place.inode.id)):
-            root = pb.INode(type=pb.INode.DIRECTORY, id=place.inode.id, name=snapshot.name)
+    def _snapshots_of(self, directory_id: int) -> Iterator[tuple[int, pb.INode]]:
+        for snapshot in self.namespace.snapshots.of_directory(directory_id):
+            root = pb.INode(type=pb.INode.DIRECTORY, id=directory_id, name=snapshot.name)
             root.directory.CopyFrom(snapshot.directory)
-            found.append(self._place(root, snapshot.id, place))
-        return SnapshotFolder(place, found)
+            yield snapshot.id, root
 
     def inode_at(self, inode_id: int, snapshot: int) -> pb.INode | None:
-        """Return an inode with its attributes at a snapshot, and the present quotas, which a NameNode shows there.
-
-        A file that changed since has one block with its length of that time.
-        """
-        inode = self.inode(inode_id)
-        if inode is None:
+        found = super().inode_at(inode_id, snapshot)
+        if found is None:
             table = self.namespace.table
             row = table.row_of.get(inode_id)
             # a deleted list keeps a copy of a symlink that was deleted since
             return table.message(row) if row is not None and table.kind[row] == SYMLINK else None
-        if inode.HasField("file") and (files := self.past.of_file(inode_id, snapshot)):
-            file_copy = next((each.attributes for each in files if each.attributes is not None), None)
-            if file_copy is not None:
-                inode.file.CopyFrom(file_copy)
-            inode.file.ClearField("fileUC")
-            del inode.file.blocks[:]
-            inode.file.blocks.add(blockId=0, genStamp=0, numBytes=files[0].length & _UINT64)
-        elif inode.HasField("directory"):
-            changes = self.past.of_directory(inode_id, snapshot)
-            copy = next((each.attributes for each in changes if each.attributes is not None), None)
-            if copy is not None:
-                present = pb.INodeDirectory()
-                present.CopyFrom(inode.directory)
-                inode.directory.CopyFrom(copy)
-                inode.directory.nsQuota, inode.directory.dsQuota = present.nsQuota, present.dsQuota
-        return inode
+        return found
 
     # ---- sums ----------------------------------------------------------------------------------------------
 

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from engine.past_diffs import FileChange, PastEntry
 from engine.read_refusals import refused_read
 from image_format.errors import RecordError
 from image_format.index import Ids
@@ -37,6 +36,7 @@ from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.directory_sums import leaves_at, policy_units
 from image_tools.dump.values import signed32
+from image_tools.image_diffs import FileChange, PastEntry
 from image_tools.kernels.subtree_sums import MAX_ENTRY, sum_below
 from image_tools.namespace_browser import (
     BATCH_SECONDS,
@@ -141,7 +141,7 @@ class ContentWalk:
         """Return the sums of the children of a directory, and the directories among them."""
         if self._enter is None and (summed := self._of_children_at_once(directory_id)) is not None:
             return summed
-        plain, named = self._browser.children(directory_id)
+        plain, named = self._browser.child_ids(directory_id)
         totals, directories = self._of_touched(named.values())
         below, directories = self._of_directories(directories)
         totals = totals.plus(below)
@@ -340,7 +340,7 @@ class ContentWalk:
             browser = self._browser
             if self._enter is not None and (inode := browser.inode_at(directory_id, snapshot)):
                 self._enter(LocatedInode(inode, snapshot))
-            plain, named = browser.children_at(directory_id, snapshot)
+            plain, named = browser.child_ids_at(directory_id, snapshot)
             changed = find_ids(browser.past.owners, plain) >= 0
             unchanged, ids = plain[~changed], [*plain[changed].tolist(), *named.values()]
             names = {each: name for name, each in named.items()}

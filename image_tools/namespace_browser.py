@@ -1,26 +1,32 @@
-"""The interface of a namespace that can be read: an image, or the namespace that a daemon keeps up to date.
+"""Read access to a namespace: an image, or the namespace that a daemon keeps up to date.
 
 WebHDFS and ClientProtocol answer from it. `places_along` resolves a path.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+import heapq
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from hadoop_common.hdfs_constants import UNSPECIFIED_POLICY
+from hadoop_common.hdfs_constants import ROOT_INODE_ID, UNSPECIFIED_POLICY
+from image_format.index import Ids, ImageIndex
+from image_format.inode_features import to_signed
+from image_format.name_order import name_key
 from image_format.policies import ErasurePolicy, raw_bytes
 from image_format.proto import fsimage_pb2 as pb
+from image_format.varint import parse_message, read_record
 from image_tools.dump.values import SerialNames, own_policies, signed32, signed64
+from image_tools.image_diffs import ImageDiffs
 
 DOT_SNAPSHOT = b".snapshot"
 BATCH_SECONDS = 0.02
 """Time of a read between two pauses (`NamespaceBrowser.pause`)."""
-
-Numbers = npt.NDArray[np.int64]
 
 
 class SubtreeTotals(NamedTuple):
@@ -90,55 +96,239 @@ class ChildPage(NamedTuple):
 Enter = Callable[[LocatedInode], None]
 
 
-class NamespaceBrowser(Protocol):
-    """Read access to a namespace. Every method raises RecordError if a record is damaged."""
+class ChildIds(NamedTuple):
+    """Children of a directory: ids of inodes in name order, and ids of the others by name."""
 
-    @property
-    def names(self) -> SerialNames:
-        """Decoder of owners, ACL entries and attributes."""
+    plain: Ids
+    named: dict[bytes, int]
 
-    @property
-    def hadoop3(self) -> bool:
-        """Whether it is a namespace of Hadoop 3."""
 
-    @property
-    def erasure_policies(self) -> Mapping[int, ErasurePolicy]:
-        """Erasure coding policies by id."""
+class NamespaceBrowser(ABC):
+    """Read access to a namespace: the image that it comes from, and its changes since, if there are any.
 
-    def root(self) -> LocatedInode | None:
-        """Return the root of the tree."""
+    Every method raises RecordError if a record is damaged.
 
+    Attributes:
+        index: of the image.
+        names: decodes owners, ACL entries and attributes.
+        hadoop3: whether it is a namespace of Hadoop 3.
+        erasure_policies: erasure coding policies by id.
+        past: the snapshot diffs.
+    """
+
+    index: ImageIndex
+    names: SerialNames
+    hadoop3: bool
+    erasure_policies: Mapping[int, ErasurePolicy]
+    past: ImageDiffs
+
+    @abstractmethod
     def pause(self) -> None:
         """Let a namespace that is kept up to date change, between two parts of a read."""
 
-    def inode(self, inode_id: int) -> pb.INode | None:
-        """Return an inode, also one that only snapshots have; None if it is missing."""
+    # ---- inodes --------------------------------------------------------------------------------------------
 
-    def chain(self, inode_id: int, *, deleted: bool = False) -> Sequence[LocatedInode]:
+    def root(self) -> LocatedInode | None:
+        """Return the root of the tree."""
+        inode = self.inode(ROOT_INODE_ID)
+        return None if inode is None else self._place(inode, None, None)
+
+    def inode(self, inode_id: int) -> pb.INode | None:
+        """Return an inode with its present attributes, also one that only snapshots have; None if it is missing."""
+        slot = self.index.slot(inode_id)
+        if slot < 0:
+            return None
+        place = self.index.place("INODE")
+        record = read_record(self.index.inode_buffer.data, self.index.inode_offset(slot), place)
+        return parse_message(pb.INode, record, place)
+
+    def inode_at(self, inode_id: int, snapshot: int) -> pb.INode | None:
+        """Return an inode with its attributes at a snapshot, see `ImageDiffs.revert`."""
+        inode = self.inode(inode_id)
+        if inode is not None:
+            self.past.revert(inode, snapshot)
+        return inode
+
+    def chain(self, inode_id: int, *, deleted: bool = False) -> list[LocatedInode]:
         """Return the inodes from the root to an inode; none if the current tree does not contain it.
 
         Args:
             deleted: return those of an inode that only snapshots have, too (INode.getFullPathName).
         """
+        places: list[LocatedInode] = []
+        for each in self._ids_above(inode_id, deleted=deleted):
+            inode = self.inode(each)
+            if inode is None:
+                return []
+            places.append(self._place(inode, None, places[-1] if places else None))
+        return places if places and to_signed(places[0].inode.id) == ROOT_INODE_ID else []
+
+    @abstractmethod
+    def _ids_above(self, inode_id: int, *, deleted: bool) -> list[int]:
+        """Return the ids from the topmost inode above one to itself; none if no directory has it, unless `deleted`."""
+
+    def _place(self, inode: pb.INode, snapshot: int | None, above: LocatedInode | None) -> LocatedInode:
+        """Return an inode with the policies that it inherits from the directory `above`."""
+        policy, coding = inode.file.storagePolicyID, ""
+        if inode.HasField("directory"):
+            policy, own = own_policies(inode.directory, self.names)
+            coding = own or (above.coding if above else "")
+        elif inode.file.HasField("erasureCodingPolicyID"):
+            number = inode.file.erasureCodingPolicyID
+            found = self.erasure_policies.get(number)
+            coding = str(number) if found is None else found.name
+        return LocatedInode(inode, snapshot, policy or (above.policy if above else UNSPECIFIED_POLICY), coding)
+
+    # ---- children ------------------------------------------------------------------------------------------
 
     def child(self, place: LocatedInode, name: bytes) -> LocatedInode | None:
         """Return a child of an inode by name, None if it is missing."""
+        if not place.inode.HasField("directory"):
+            return None
+        directory_id = to_signed(place.inode.id)
+        if place.snapshot is not None:
+            changed = self.past.names_at(directory_id, place.snapshot)
+            if name in changed:
+                entry = changed[name]
+                return None if entry is None else self._at(place, entry.inode_id, name)
+        inode_id = self._child_id(directory_id, name)
+        return self._at(place, inode_id, name) if inode_id else None
 
-    def snapshot_folder(self, place: LocatedInode | None) -> SnapshotFolder:
-        """Return `.snapshot` of an inode of the current tree."""
+    def _at(self, above: LocatedInode, inode_id: int, name: bytes = b"") -> LocatedInode | None:
+        """Return an inode below a place, with its name there if that is not its present name; None if it is missing."""
+        inode = self.inode(inode_id) if above.snapshot is None else self.inode_at(inode_id, above.snapshot)
+        if inode is None:
+            return None
+        inode.name = name or inode.name
+        return self._place(inode, above.snapshot, above)
 
-    def is_snapshottable(self, place: LocatedInode) -> bool:
-        """Return whether a directory of the current tree is snapshottable."""
+    def _child_id(self, directory_id: int, name: bytes) -> int:
+        """Return the id of a present child, 0 if it is missing."""
+        found = self.index.child(directory_id, name) or self._referred(directory_id).get(name, 0)
+        self._forget(directory_id)
+        return found
 
-    def snapshottable(self) -> Sequence[int]:
-        """Return the ids of the snapshottable directories."""
+    def _forget(self, directory_id: int) -> None:
+        """Release the entry of a directory."""
+        self.index.forget_directory(directory_id)
 
-    def child_count(self, place: LocatedInode) -> int:
-        """Return the number of children of a directory; 0 for other inodes."""
+    def _referred(self, directory_id: int) -> dict[bytes, int]:
+        """Return the ids of the present children by reference, by name."""
+        found = {}
+        for number in self.index.reference_children(directory_id).tolist():
+            reference = self.index.history.reference(number)
+            inode = self.inode(to_signed(reference.referredId))
+            if inode is not None:
+                found[reference.name or inode.name] = to_signed(inode.id)
+        return found
+
+    def named_children(self, directory_id: int) -> dict[bytes, int]:
+        """Return the ids of the present children of a directory by name, without the plain ones.
+
+        Raises:
+            ReadRefusedError: the directory has too many changes to read them in time.
+        """
+        return self._referred(directory_id)
+
+    def child_ids(self, directory_id: int, behind: bytes = b"") -> ChildIds:
+        """Return the present children of a directory; of the plain ones only those with names after `behind`.
+
+        Raises:
+            ReadRefusedError: see `named_children`.
+        """
+        named = self.named_children(directory_id)
+        plain = self.index.children(directory_id)
+        if behind and plain.size:
+            positions, found = self.index.locate(directory_id, [behind])
+            plain = plain[int(positions[0]) + bool(found[0]) :]
+        self._forget(directory_id)
+        return ChildIds(plain, named)
+
+    def child_ids_at(self, directory_id: int, snapshot: int, behind: bytes = b"") -> ChildIds:
+        """Return the children that a directory had at a snapshot; otherwise as `child_ids`."""
+        changed = self.past.names_at(directory_id, snapshot)
+        plain, named = self.child_ids(directory_id, behind)
+        if changed:
+            replaced = self.index.children(directory_id)
+            if replaced.size:
+                positions, found = self.index.locate(directory_id, sorted(changed, key=name_key))
+                plain = plain[~np.isin(plain, replaced[positions[found]])]
+            self._forget(directory_id)
+            named = {name: each for name, each in named.items() if name not in changed}
+            named |= {name: entry.inode_id for name, entry in changed.items() if entry is not None}
+        return ChildIds(plain, named)
+
+    def children(self, place: LocatedInode) -> Iterator[LocatedInode]:
+        """Yield the children of a directory in name order."""
+        plain, named = self._ids_below(place, b"")
+        return self._in_order(place, plain, named, sorted((name_key(name), name) for name in named))
 
     def page(self, place: LocatedInode, behind: bytes, limit: int) -> ChildPage:
         """Return at most `limit` children of a directory with names after `behind`."""
+        plain, named = self._ids_below(place, behind)
+        others = [(key, name) for name in named if (key := name_key(name)) > name_key(behind)]
+        found = self._in_order(place, plain[:limit], named, heapq.nsmallest(limit, others))
+        entries = list(itertools.islice(found, limit))
+        return ChildPage(entries, plain.size + len(others) - len(entries))
 
+    def _ids_below(self, place: LocatedInode, behind: bytes) -> ChildIds:
+        directory_id = to_signed(place.inode.id)
+        if place.snapshot is None:
+            return self.child_ids(directory_id, behind)
+        return self.child_ids_at(directory_id, place.snapshot, behind)
+
+    def _in_order(
+        self, place: LocatedInode, plain: Ids, named: dict[bytes, int], others: list[tuple[bytes, bytes]]
+    ) -> Iterator[LocatedInode]:
+        """Yield plain children and `others`, which are (key, name) in order, by name."""
+        touched = ((key, found) for key, name in others if (found := self._at(place, named[name], name)))
+        untouched = ((name_key(each.inode.name), each) for i in map(int, plain) if (each := self._at(place, i)))
+        return (each for _, each in heapq.merge(untouched, touched, key=itemgetter(0)))
+
+    def child_count(self, place: LocatedInode) -> int:
+        """Return the number of children of a directory; 0 for other inodes."""
+        if not place.inode.HasField("directory"):
+            return 0
+        inode_id = to_signed(place.inode.id)
+        if place.snapshot is not None and self.past.names_at(inode_id, place.snapshot):
+            plain, named = self.child_ids_at(inode_id, place.snapshot)
+            return plain.size + len(named)
+        return self._present_count(inode_id)
+
+    @abstractmethod
+    def _present_count(self, directory_id: int) -> int:
+        """Return the present number of children of a directory."""
+
+    # ---- snapshots -----------------------------------------------------------------------------------------
+
+    def is_snapshottable(self, place: LocatedInode) -> bool:
+        """Return whether a directory of the current tree is snapshottable."""
+        if place.snapshot is not None or not place.inode.HasField("directory"):
+            return False
+        return self._has_snapshots(to_signed(place.inode.id))
+
+    @abstractmethod
+    def _has_snapshots(self, inode_id: int) -> bool:
+        """Return whether an inode is a snapshottable directory."""
+
+    @abstractmethod
+    def snapshottable(self) -> list[int]:
+        """Return the ids of the snapshottable directories."""
+
+    def snapshot_folder(self, place: LocatedInode | None) -> SnapshotFolder:
+        """Return `.snapshot` of an inode of the current tree."""
+        if place is None or not self.is_snapshottable(place):
+            return SnapshotFolder(place, None)
+        roots = self._snapshots_of(to_signed(place.inode.id))
+        return SnapshotFolder(place, [self._place(root, number, place) for number, root in roots])
+
+    @abstractmethod
+    def _snapshots_of(self, directory_id: int) -> Iterable[tuple[int, pb.INode]]:
+        """Return id and directory of each snapshot of a directory, in name order; the directory has its name."""
+
+    # ---- sums ----------------------------------------------------------------------------------------------
+
+    @abstractmethod
     def content(self, place: LocatedInode, enter: Enter | None = None) -> ContentTotals:
         """Return the sums of the subtree at an inode; a symlink counts as an empty file.
 
@@ -147,9 +337,7 @@ class NamespaceBrowser(Protocol):
         """
 
 
-def space_consumed(
-    policies: Mapping[int, ErasurePolicy], length: Numbers, replication: Numbers, coding: Numbers
-) -> Numbers:
+def space_consumed(policies: Mapping[int, ErasurePolicy], length: Ids, replication: Ids, coding: Ids) -> Ids:
     """Return the bytes of files with replicas or parity; `coding` is the id of their policy, -1 for none."""
     space = length * replication
     for number in np.unique(coding).tolist():
@@ -169,25 +357,6 @@ def leaf_totals(inode: pb.INode, policies: Mapping[int, ErasurePolicy]) -> Subtr
     coding = file.erasureCodingPolicyID if file.HasField("erasureCodingPolicyID") else -1
     columns = [np.array([each], np.int64) for each in (stored, signed32(file.replication), coding)]
     return SubtreeTotals(1, 0, length, int(space_consumed(policies, *columns)[0]))
-
-
-def placed(
-    inode: pb.INode,
-    snapshot: int | None,
-    above: LocatedInode | None,
-    names: SerialNames,
-    policies: Mapping[int, ErasurePolicy],
-) -> LocatedInode:
-    """Return an inode with the policies that it inherits from the directory `above`."""
-    policy, coding = inode.file.storagePolicyID, ""
-    if inode.HasField("directory"):
-        policy, own = own_policies(inode.directory, names)
-        coding = own or (above.coding if above else "")
-    elif inode.file.HasField("erasureCodingPolicyID"):
-        number = inode.file.erasureCodingPolicyID
-        found = policies.get(number)
-        coding = str(number) if found is None else found.name
-    return LocatedInode(inode, snapshot, policy or (above.policy if above else UNSPECIFIED_POLICY), coding)
 
 
 def places_along(browser: NamespaceBrowser, start: LocatedInode | None, names: Iterable[bytes]) -> list[Place]:

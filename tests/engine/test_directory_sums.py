@@ -112,7 +112,7 @@ def totals(warm: WarmNamespace, inode_id: int) -> SubtreeTotals:
 
 
 def test_a_directory_without_changes_is_not_walked(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LiveBrowser, "children", None)
+    monkeypatch.setattr(LiveBrowser, "child_ids", None)
     assert totals(warm, 20001) == SubtreeTotals(1, 2, 7, 21)
 
 

@@ -9,13 +9,13 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from image_format.index import ImageIndex
-from image_format.policies import policies_of, raw_bytes
+from image_format.policies import raw_bytes
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
+from image_tools.browse import ImageBrowser
 from image_tools.dump.records import FileDiffRecords, ImageRecords
 from image_tools.dump.values import signed64
-from image_tools.past_tree import PastTree
+from image_tools.namespace_browser import LocatedInode
 from pipeline.host_image import HostImage
 from pipeline.reports.counts.snapshots import ALWAYS, KeptSpace, needed, replica_views
 from pipeline.reports.sections import make_section
@@ -42,12 +42,10 @@ class Walk:
     """The blocks of every file, by walking the current tree and each snapshot."""
 
     def __init__(self, image: ImageFile) -> None:
-        self._index = ImageIndex(image)
-        self._past = PastTree(image, self._index)
+        self._browser = ImageBrowser(image)
         records = ImageRecords(image)
         self._inodes = {signed64(each.id): each for each in records.inodes()}
         self._diffs = {each.inode_id: each for each in records.snapshot_diffs() if isinstance(each, FileDiffRecords)}
-        self._policies = policies_of(records.erasure_coding())
         self.blocks: dict[int, dict[int, int]] = {}
         self.files: View = {}
         """By inode: snapshots in which a file is visible, and `CURRENT`."""
@@ -62,17 +60,10 @@ class Walk:
         while pending:
             each = pending.pop()
             if self._inodes[each].HasField("directory"):
-                children = (
-                    [*self._index.children(each).tolist(), *map(self._referred, self._index.reference_children(each))]
-                    if snapshot is None
-                    else [*self._past.children(each, snapshot).values()]
-                )
-                pending += [child for child in children if child in self._inodes]
+                place = LocatedInode(self._inodes[each], snapshot)
+                pending += [signed64(child.inode.id) for child in self._browser.children(place)]
             elif self._inodes[each].HasField("file"):
                 self._use(each, snapshot)
-
-    def _referred(self, number: int) -> int:
-        return signed64(self._index.history.reference(int(number)).referredId)
 
     def _use(self, inode_id: int, snapshot: int | None) -> None:
         user = CURRENT if snapshot is None else snapshot
@@ -104,7 +95,9 @@ class Walk:
     def _space(self, inode_id: int, users: set[int], sizes: list[int]) -> int:
         """As INodeFile.storagespaceConsumed."""
         file = self._inodes[inode_id].file
-        if (policy := self._policies.get(file.erasureCodingPolicyID)) and file.HasField("erasureCodingPolicyID"):
+        if (policy := self._browser.erasure_policies.get(file.erasureCodingPolicyID)) and file.HasField(
+            "erasureCodingPolicyID"
+        ):
             return sum(int(raw_bytes(np.array([size]), policy)[0]) for size in sizes)
         diffs = list(reversed(self._diffs[inode_id].diffs)) if inode_id in self._diffs else []
         bounds = itertools.pairwise([-1, *(diff.snapshotId for diff in diffs)])

@@ -1,0 +1,168 @@
+"""Snapshot diffs of an image for readers, and inodes with their attributes at the time of a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from image_format.errors import BufferOrigin
+from image_format.index import ImageIndex
+from image_format.inode_features import to_signed
+from image_format.kernels.tags import CreatedListEntry
+from image_format.messages import MessageReader
+from image_format.proto import fsimage_pb2 as pb
+
+_SECTION = "SNAPSHOT_DIFF"
+_UINT64 = (1 << 64) - 1
+
+
+class PastEntry(NamedTuple):
+    """An entry of a deleted list; `last_snapshot` belongs to the old name of a renamed inode, else None."""
+
+    inode_id: int
+    last_snapshot: int | None = None
+
+
+class DirectoryChange(NamedTuple):
+    """Changes of a directory after a snapshot; `attributes` are its attributes at the snapshot, None if unchanged."""
+
+    snapshot_id: int
+    attributes: pb.INodeDirectory | None
+    created: Collection[bytes]
+    deleted: Mapping[bytes, PastEntry]
+
+
+class FileChange(NamedTuple):
+    """A file at a snapshot.
+
+    Attributes:
+        length: in bytes.
+        attributes: as of `DirectoryChange`.
+        blocks: lengths of its blocks by id, if they are listed.
+    """
+
+    snapshot_id: int
+    length: int
+    attributes: pb.INodeFile | None
+    blocks: Mapping[int, int]
+
+
+class ImageDiffs:
+    """Diffs of an image. Every method raises RecordError if a record is damaged.
+
+    Args:
+        root_of: returns the attributes of a directory at its snapshot of an id.
+    """
+
+    def __init__(self, index: ImageIndex, root_of: Callable[[int], pb.INodeDirectory]) -> None:
+        self._index, self._root_of = index, root_of
+
+    @property
+    def _place(self) -> BufferOrigin:
+        return self._index.place(_SECTION)
+
+    def of_directory(self, inode_id: int, snapshot: int = 0) -> list[DirectoryChange]:
+        """Return the changes of a directory after a snapshot, oldest first."""
+        found: list[DirectoryChange] = []
+        for change in self._directory_changes(inode_id):
+            if change.snapshot_id < snapshot:
+                break
+            found.append(change)
+        return found[::-1]
+
+    def of_file(self, inode_id: int, snapshot: int = 0) -> list[FileChange]:
+        """Return the states of a file at a snapshot and those after it, oldest first."""
+        found = [each for each in self._file_changes(inode_id) if each.snapshot_id >= snapshot]
+        return found[::-1]
+
+    def names_at(self, directory_id: int, snapshot: int) -> dict[bytes, PastEntry | None]:
+        """Return what a directory had at a snapshot under each name that changed since; None for no entry."""
+        found: dict[bytes, PastEntry | None] = {}
+        for change in reversed(self.of_directory(directory_id, snapshot)):
+            found.update(dict.fromkeys(change.created))
+            found.update(change.deleted)
+        return found
+
+    def revert(self, inode: pb.INode, snapshot: int) -> None:
+        """Give an inode its attributes at a snapshot, but its present quotas, which a NameNode shows there.
+
+        A file that changed since has one block with its length of that time.
+        """
+        inode_id = to_signed(inode.id)
+        if inode.HasField("file") and (files := self.of_file(inode_id, snapshot)):
+            file_copy = next((each.attributes for each in files if each.attributes is not None), None)
+            if file_copy is not None:
+                inode.file.CopyFrom(file_copy)
+            inode.file.ClearField("fileUC")
+            del inode.file.blocks[:]
+            inode.file.blocks.add(blockId=0, genStamp=0, numBytes=files[0].length & _UINT64)
+        elif inode.HasField("directory"):
+            changes = self.of_directory(inode_id, snapshot)
+            copy = next((each.attributes for each in changes if each.attributes is not None), None)
+            if copy is not None:
+                present = pb.INodeDirectory()
+                present.CopyFrom(inode.directory)
+                inode.directory.CopyFrom(copy)
+                inode.directory.nsQuota, inode.directory.dsQuota = present.nsQuota, present.dsQuota
+
+    def _directory_changes(self, inode_id: int) -> Iterator[DirectoryChange]:
+        """Yield the changes of a directory, newest first."""
+        reader, count = self._stored(inode_id, pb.DiffEntry.DIRECTORYDIFF)
+        yield from self._read_directory(reader, count)
+
+    def _file_changes(self, inode_id: int) -> Iterator[FileChange]:
+        """Yield the states of a file, newest first."""
+        reader, count = self._stored(inode_id, pb.DiffEntry.FILEDIFF)
+        for _ in range(count):
+            message = reader.read(pb.FileDiff)
+            copy = message.snapshotCopy if message.HasField("snapshotCopy") else None
+            blocks = {to_signed(block.blockId): to_signed(block.numBytes) for block in message.blocks}
+            yield FileChange(message.snapshotId, to_signed(message.fileSize), copy, blocks)
+
+    def _stored(self, inode_id: int, kind: pb.DiffEntry.Type) -> tuple[MessageReader, int]:
+        """Return a reader of the diffs of an inode and their number, 0 if it has none of that kind."""
+        start, end = self._index.history.diff_span(inode_id)
+        section = self._index.section(_SECTION)
+        reader = MessageReader(None if section is None else section[:end], self._place, start)
+        if start < 0:
+            return reader, 0
+        entry = reader.read(pb.DiffEntry)
+        return reader, entry.numOfDiff if entry.type == kind else 0
+
+    def _read_directory(self, reader: MessageReader, count: int) -> Iterator[DirectoryChange]:
+        """Yield diffs of a directory in the order of the image, which is newest first."""
+        for _ in range(count):
+            message = reader.read(pb.DirectoryDiff)
+            self._count(message.createdListSize + len(message.deletedINode) + len(message.deletedINodeRef))
+            created = [self._created(reader) for _ in range(message.createdListSize)]
+            deleted = dict(self._deleted(map(to_signed, message.deletedINode)))
+            deleted |= map(self._referred, message.deletedINodeRef)
+            yield DirectoryChange(message.snapshotId, self._attributes(message), created, deleted)
+
+    def _attributes(self, message: pb.DirectoryDiff) -> pb.INodeDirectory | None:
+        if message.isSnapshotRoot:
+            return self._root_of(message.snapshotId)
+        return message.snapshotCopy if message.HasField("snapshotCopy") else None
+
+    @staticmethod
+    def _created(reader: MessageReader) -> bytes:
+        name = reader.field_alone(CreatedListEntry.name)
+        return reader.read(pb.CreatedListEntry).name if name is None else name
+
+    def _deleted(self, inode_ids: Iterable[int]) -> Iterator[tuple[bytes, PastEntry]]:
+        for inode_id in inode_ids:
+            if (name := self._name(inode_id)) is not None:
+                yield name, PastEntry(inode_id)
+
+    def _referred(self, number: int) -> tuple[bytes, PastEntry]:
+        record = self._index.history.reference(number)
+        inode_id = to_signed(record.referredId)
+        last = None if record.HasField("dstSnapshotId") else record.lastSnapshotId
+        return record.name or self._name(inode_id) or b"", PastEntry(inode_id, last)
+
+    def _name(self, inode_id: int) -> bytes | None:
+        """Return the present name of an inode; None if the image has lost it."""
+        return self._index.name(inode_id) if self._index.slot(inode_id) >= 0 else None
+
+    def _count(self, entries: int) -> None:
+        """Note the number of entries of a diff before they are decoded."""
