@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
+from hadoop_common.java_utf8 import decode_java_utf8
 from journal import primitives
 from journal.compound_kinds import json_of_tuple, list_from_json, list_to_json, tuple_of_json
 from journal.errors import CorruptOpError, OpEncodingError
@@ -89,13 +90,6 @@ def _parse(reader: PrimitiveReader, message: _MessageT) -> _MessageT:
     return message
 
 
-def _text_of(raw: bytes) -> str:
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise CorruptOpError(f"a string in a protobuf message is not UTF-8: {error}") from None
-
-
 def _raw_of(text: str) -> bytes:
     try:
         return text.encode("utf-8")
@@ -106,10 +100,12 @@ def _raw_of(text: str) -> bytes:
 def _read_acl_edit_log(reader: PrimitiveReader) -> tuple[str, tuple[AclEntry, ...]]:
     message = _parse(reader, editlog_pb2.AclEditLogProto())
     entries = tuple(
-        AclEntry(entry.type, entry.scope, entry.permissions, _text_of(entry.name) if entry.HasField("name") else None)
+        AclEntry(
+            entry.type, entry.scope, entry.permissions, decode_java_utf8(entry.name) if entry.HasField("name") else None
+        )
         for entry in message.entries
     )
-    return _text_of(message.src), entries
+    return decode_java_utf8(message.src), entries
 
 
 def _write_acl_edit_log(out: bytearray, src: str, entries: tuple[AclEntry, ...] | None) -> None:
@@ -131,10 +127,10 @@ ACL_EDIT_LOG = FieldGroup("AclEditLogProto", _read_acl_edit_log, _write_acl_edit
 def _read_xattr_message(reader: PrimitiveReader) -> tuple[str | None, tuple[XAttr, ...]]:
     message = _parse(reader, editlog_pb2.XAttrEditLogProto())
     xattrs = tuple(
-        XAttr(item.namespace, _text_of(item.name), item.value if item.HasField("value") else None)
+        XAttr(item.namespace, decode_java_utf8(item.name), item.value if item.HasField("value") else None)
         for item in message.xAttrs
     )
-    return _text_of(message.src) if message.HasField("src") else None, xattrs
+    return decode_java_utf8(message.src) if message.HasField("src") else None, xattrs
 
 
 def _write_xattr_message(out: bytearray, src: str | None, xattrs: tuple[XAttr, ...]) -> None:

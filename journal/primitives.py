@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from mmap import mmap
 from struct import Struct
 
+from hadoop_common.java_utf8 import decode_java_utf8
 from journal.errors import CorruptOpError, OpEncodingError
 
 Buffer = bytes | bytearray | memoryview | mmap
@@ -159,11 +160,7 @@ class PrimitiveReader:
 
     def text(self) -> str:
         """Read TEXT: a VINT byte length and UTF-8."""
-        raw = self.take(self.vint())
-        try:
-            return raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise CorruptOpError(f"a text is not UTF-8: {error}") from None
+        return decode_java_utf8(self.take(self.vint()))
 
     def vlong(self) -> int:
         """Read VLONG of WritableUtils: -112..127 in one byte, else a length byte and the magnitude."""

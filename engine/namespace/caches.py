@@ -32,6 +32,7 @@ class CacheManager:
         self._header = header
         self._writes_expiry = writes_expiry
         pools = (reader.read(pb.CachePoolInfoProto) for _ in range(header.numPools))
+        # By the name in edits; the image has "?" for a lone surrogate in it.
         self._pools = {pool.poolName: pool for pool in pools}
         directives = (reader.read(pb.CacheDirectiveInfoProto) for _ in range(header.numDirectives))
         self._directives = {directive.id: directive for directive in directives}
@@ -46,10 +47,10 @@ class CacheManager:
 
     def pools(self) -> list[CachePoolInfo]:
         """Return all pools by name, with every attribute that edits set since the image."""
-        return [self._whole(self._pools[name]) for name in sorted(self._pools)]
+        return [self._whole(name, self._pools[name]) for name in sorted(self._pools)]
 
-    def _whole(self, pool: pb.CachePoolInfoProto) -> CachePoolInfo:
-        expiry, replication = self._unsaved.get(pool.poolName, (_NEVER, pool.defaultReplication))
+    def _whole(self, name: str, pool: pb.CachePoolInfoProto) -> CachePoolInfo:
+        expiry, replication = self._unsaved.get(name, (_NEVER, pool.defaultReplication))
         if self._writes_expiry and pool.HasField("maxRelativeExpiry"):
             expiry = pool.maxRelativeExpiry
         limit = pool.limit if pool.HasField("limit") else _UNLIMITED
@@ -68,9 +69,12 @@ class CacheManager:
 
     def add_pool(self, info: CachePoolInfo) -> None:
         _check_pool(info)
+        name = encodable(info.pool_name)
         if info.pool_name in self._pools:
-            raise NamespaceError(f"cache pool {info.pool_name} exists")
-        pool = pb.CachePoolInfoProto(poolName=info.pool_name, mode=_DEFAULT_MODE, limit=_UNLIMITED)
+            raise NamespaceError(f"cache pool {name} exists")
+        if "?" in name and any(pool.poolName == name for pool in self._pools.values()):
+            raise NamespaceError(f"no NameNode loads an image with two cache pools that are both saved as {name}")
+        pool = pb.CachePoolInfoProto(poolName=name, mode=_DEFAULT_MODE, limit=_UNLIMITED)
         if self._writes_expiry:
             pool.maxRelativeExpiry = _NEVER
         self._pools[info.pool_name] = pool
@@ -98,10 +102,10 @@ class CacheManager:
         self.changed = True
 
     def remove_pool(self, name: str) -> None:
-        self._pool(name)
+        pool = self._pool(name)
         del self._pools[name]
         self._unsaved.pop(name, None)
-        for directive_id in [d.id for d in self._directives.values() if d.pool == name]:
+        for directive_id in [d.id for d in self._directives.values() if d.pool == pool.poolName]:
             del self._directives[directive_id]
         self.changed = True
 
@@ -146,7 +150,7 @@ class CacheManager:
         if info.replication is not None:
             directive.replication = info.replication
         if info.pool is not None:
-            directive.pool = info.pool
+            directive.pool = encodable(info.pool)
         if info.expiration is not None:
             directive.expiration.millis = info.expiration
             directive.expiration.isRelative = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.errors import NamespaceError, UnsupportedNamespaceError
+from engine.namespace.paths import encodable
 from image_format.index import ImageIndex
 from image_format.messages import MessageReader
 from image_format.policies import BUILT_IN, LAST_SYSTEM_ID, ErasurePolicy, described_policy
@@ -79,7 +80,8 @@ class ErasureCodingPolicies:
         if sum(units) > _MAX_UNITS:
             raise NamespaceError(f"an erasure coding policy has {sum(units)} units, above the maximum {_MAX_UNITS}")
         name = policy_name(op.codec_name, *units, op.cell_size)
-        wanted = ErasurePolicy(name, op.codec_name, *units, op.cell_size, op.extra_options)
+        options = tuple((encodable(key), encodable(value)) for key, value in op.extra_options)
+        wanted = ErasurePolicy(name, op.codec_name, *units, op.cell_size, options)
         if any(is_same_policy(policy, wanted) for policy in self.policies()):
             return False
         policy = self._section.policies.add(
@@ -88,7 +90,7 @@ class ErasureCodingPolicies:
         policy.schema.codecName = op.codec_name
         policy.schema.dataUnits = op.data_units
         policy.schema.parityUnits = op.parity_units
-        for key, value in op.extra_options:
+        for key, value in options:
             policy.schema.options.add(key=key, value=value)
         self._by_id[policy.id] = policy
         self.changed = True

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from engine.errors import NamespaceError
 from engine.namespace import Namespace
+from engine.namespace.paths import encodable
 from image_format.kernels.inode import DIRECTORY
 from image_format.permission import (
     AclBits,
@@ -47,7 +48,7 @@ def _store(namespace: Namespace, row: int, access: Sequence[AclBits], default: S
 
 def _bits(namespace: Namespace, entry: AclEntry) -> AclBits:
     kind = {AclType.USER: StringKind.USER, AclType.GROUP: StringKind.GROUP}.get(AclType(entry.type))
-    serial = namespace.strings.serial(entry.name, kind) if kind is not None and entry.name else 0
+    serial = namespace.strings.serial(encodable(entry.name), kind) if kind is not None and entry.name else 0
     return AclBits(AclScope(entry.scope), AclType(entry.type), serial, entry.permission)
 
 
@@ -129,7 +130,8 @@ def _inherited(acl: tuple[int, ...], mode: int) -> tuple[tuple[AclBits, ...], tu
 
 
 def _packed(namespace: Namespace, xattr: XAttr) -> int:
-    return pack_xattr_name(XAttrNamespace(xattr.namespace), namespace.strings.serial(xattr.name, StringKind.XATTR))
+    serial = namespace.strings.serial(encodable(xattr.name), StringKind.XATTR)
+    return pack_xattr_name(XAttrNamespace(xattr.namespace), serial)
 
 
 def check_distinct(path: str, xattrs: Sequence[XAttr]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from hadoop_common.hdfs_constants import UNSPECIFIED_POLICY, storage_policy
+from hadoop_common.java_utf8 import decode_java_utf8
 from image_format.permission import (
     AclBits,
     AclScope,
@@ -39,10 +40,10 @@ def signed32(value: int) -> int:
 def java_text(value: str | bytes) -> str:
     """Decode a string or bytes field like Java, with U+FFFD for invalid UTF-8."""
     if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
+        return decode_java_utf8(value)
     if value.isascii():
         return value
-    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return decode_java_utf8(value.encode("utf-8", "surrogateescape"))
 
 
 def csv_text(text: str) -> str:

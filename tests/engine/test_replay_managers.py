@@ -147,6 +147,22 @@ def test_cache_pools(tmp_path: Path, layout: int) -> None:
 
 
 @layouts
+def test_lone_surrogates_in_names_of_cache_pools_become_question_marks(tmp_path: Path, layout: int) -> None:
+    source = ImageBuilder(layout).save(tmp_path)
+    odd, other = "p\ud800", "p?"
+    added = [ops.AddCachePoolOp(pool=CachePoolInfo(odd)), ops.ModifyCachePoolOp(pool=CachePoolInfo(odd, limit=5))]
+    directive = ops.AddCacheDirectiveOp(directive=DIRECTIVE._replace(pool=odd))
+    _, pools, directives = caches(merged(source, *added, directive))
+    assert (pools[other].limit, directives[3].pool) == (5, other)
+    assert caches(merged(source, *added, directive, ops.RemoveCachePoolOp(pool_name=odd)))[1:] == ({}, {})
+    with pytest.raises(ReplayError, match="does not exist"):
+        merged(source, *added, ops.RemoveCachePoolOp(pool_name=other))
+    for names in ((odd, other), (other, odd), (odd, "p\udfff")):
+        with pytest.raises(ReplayError, match="two cache pools that are both saved as p"):
+            merged(source, *(ops.AddCachePoolOp(pool=CachePoolInfo(name)) for name in names))
+
+
+@layouts
 def test_cache_directives(tmp_path: Path, layout: int) -> None:
     source = ImageBuilder(layout).save(tmp_path)
     pools = [ops.AddCachePoolOp(pool=CachePoolInfo(pool_name=name)) for name in ("q", "p")]
