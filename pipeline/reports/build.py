@@ -112,7 +112,7 @@ def _count(
         tasks.append(SnapshotsTask(_SNAPSHOTS, 0, after.file))
     # the reported image first
     for name, image in reversed([*zip(names, images, strict=True)]):
-        tasks += image.tasks(name, options.rules())
+        tasks += image.tasks(name, options.rules(), context.defaultParallelism)
     progress.phase("image", sum(task.size for task in tasks) or None)
     results = run_tasks(context, tasks, progress.advance)
     counted = [

@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 
+_PARTS_PER_CORE = 4
+_SMALL_PARTS = 16
+"""Maximum number of parts of the default size in one part, for an image that is large for its cores."""
+
+
 @dataclass(frozen=True, slots=True)
 class ImageInput:
     """An image to report on.
@@ -52,13 +57,18 @@ class ImageInput:
     cluster: str = ""
     namespace: str = ""
 
-    def tasks(self, name: str, rules: Rules) -> list[ReportTask]:
-        """Divide the image among tasks. The driver reads only headers."""
+    def tasks(self, name: str, rules: Rules, cores: int) -> list[ReportTask]:
+        """Divide the image among tasks. The driver reads only headers.
+
+        Each part may have children of every directory, so few parts mean less to merge. Some for each core balance the
+        load.
+        """
         if self.file is None:
             return [RowsTask(name, 0, ParquetPart(file), rules) for file in self.rows]
         with ImageFile.open(self.file.on_driver(), verify_md5=False) as image:
             size = self.file.on_driver().stat().st_size
-            parts = parts_of_inodes(image, None)
+            small = len(parts_of_inodes(image, None))
+            parts = parts_of_inodes(image, min(small, max(_PARTS_PER_CORE * cores, small // _SMALL_PARTS)))
         return [InodesTask(name, size // len(parts), self.file, part, rules) for part in parts]
 
     def has_snapshots(self) -> bool:

@@ -1,12 +1,13 @@
 """Tasks of a report's Spark jobs: each counts a part of an image or of the edits, or verifies the image.
 
-One job counts both images and verifies one. A task returns small tables by directory, owner and class, which the driver
-merges. Edits need a second stage, because a path may occur in any part of them: a shuffle brings the counts of each
-directory to one task.
+One job counts both images and verifies one. A task returns small tables by directory, owner and class. The children of
+a directory may be in any part of an image, and its path in any part of edits. Therefore a shuffle brings the counts of
+each directory to one task, which merges them.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,7 +27,15 @@ from pipeline.kernels.features import ACL, DIRECTORY, XATTRS
 from pipeline.reports.counts.edits import EDIT_COLUMNS, EditCounts, EditRules, count_bucket, merge_buckets
 from pipeline.reports.counts.features import HOLDERS, attribute_counts, open_file_counts
 from pipeline.reports.counts.grouping import pack, unpack
-from pipeline.reports.counts.namespace import BOTH_COLUMNS, DIRECTORY_COLUMNS, FACT_COLUMNS, NamespaceCounts, Rules
+from pipeline.reports.counts.namespace import (
+    BOTH_COLUMNS,
+    DIRECTORY_COLUMNS,
+    FACT_COLUMNS,
+    NamespaceCounts,
+    Rules,
+    in_buckets,
+    merge_bucket,
+)
 from pipeline.source_files import SourceFile
 from pipeline.sources.fsimage import open_in_task
 from pipeline.sources.image_tables import sections
@@ -73,14 +82,14 @@ class InodesTask:
     part: TablePart
     rules: Rules
 
-    def run(self) -> Packed:
+    def run(self) -> dict[str, pa.Table]:
         """Return the tables of `NamespaceCounts` and `counts.features`."""
         image = open_in_task(self.file)
         counts = NamespaceCounts(self.rules)
         for batch in inode_batches(image, self.part):
-            counts.add(batch.to_arrow(FACT_COLUMNS))
+            counts.add(batch.to_encoded(FACT_COLUMNS))
             counts.add_directories(batch.directories().to_arrow(DIRECTORY_COLUMNS))
-        return pack({**counts.tables(), **_features(image, self.part, self.rules)})
+        return {**counts.tables(), **_features(image, self.part, self.rules)}
 
 
 def _features(image: HostImage, part: TablePart, rules: Rules) -> dict[str, pa.Table]:
@@ -111,13 +120,16 @@ class RowsTask:
     rows: ParquetPart
     rules: Rules
 
-    def run(self) -> Packed:
+    def run(self) -> dict[str, pa.Table]:
         """Return the tables of `NamespaceCounts`."""
         counts = NamespaceCounts(self.rules)
         for batch in self.rows.batches(BOTH_COLUMNS):
             counts.add(batch)
             counts.add_directories(batch.filter(pc.equal(batch["type"], "DIRECTORY")))
-        return pack(counts.tables())
+        return counts.tables()
+
+
+CountingTask = InodesTask | RowsTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,20 +161,40 @@ def run_tasks(
     Raises:
         PipelineError: see `job_results.complete`.
     """
+    counting = sum(isinstance(task, CountingTask) for task in tasks)
+    buckets = max(1, min(counting, context.defaultParallelism))
     with _watched(context.accumulator(0), advance) as read:
-        parts = collect_results(context.parallelize(tasks, len(tasks)).mapPartitions(partial(_run, read)), len(tasks))
-    found: dict[str, list[Any]] = {task.name: [] for task in tasks}
-    for name, result in parts:
-        found[name].append(result)
-    return found
+        parts = context.parallelize(tasks, len(tasks)).mapPartitions(partial(_run, read, buckets))
+        by_bucket = parts.partitionBy(buckets, int) if counting > 1 else parts
+        found = collect_results(by_bucket.mapPartitions(_merge), buckets if counting > 1 else len(tasks))
+    results: dict[str, list[Any]] = {task.name: [] for task in tasks}
+    for name, result in itertools.chain.from_iterable(found):
+        results[name].append(result)
+    return results
 
 
-def _run(read: Accumulator[int], tasks: Iterable[ReportTask]) -> Iterator[tuple[str, Any]]:
+def _run(read: Accumulator[int], buckets: int, tasks: Iterable[ReportTask]) -> Iterator[tuple[int, tuple[str, Any]]]:
     pa.set_cpu_count(1)  # the task has one core
     for task in tasks:
         with mark_typed_errors():
-            yield task.name, task.run()
+            if isinstance(task, CountingTask):
+                for bucket, part in in_buckets(task.run(), buckets):
+                    yield bucket, (task.name, part)
+            else:
+                yield 0, (task.name, task.run())
         read.add(task.size)
+
+
+def _merge(pairs: Iterable[tuple[int, tuple[str, Any]]]) -> Iterator[list[tuple[str, Any]]]:
+    """Yield the results of a bucket."""
+    found: dict[str, list[Any]] = {}
+    for _, (name, result) in pairs:
+        found.setdefault(name, []).append(result)
+    yield [
+        (name, result)
+        for name, results in found.items()
+        for result in (merge_bucket(results) if len(results) > 1 else results)
+    ]
 
 
 @contextmanager

@@ -94,7 +94,11 @@ class InodeBatch:
     def to_arrow(self, columns: Sequence[str]) -> pa.RecordBatch:
         """Return the rows with these columns."""
         schema = INODES.select(columns).arrow_schema()
-        return pa.RecordBatch.from_arrays([_MAKERS[name](self) for name in columns], schema=schema)
+        return pa.RecordBatch.from_arrays([_decoded(_MAKERS[name](self)) for name in columns], schema=schema)
+
+    def to_encoded(self, columns: Sequence[str]) -> pa.RecordBatch:
+        """Return the rows with these columns; texts that many rows share are dictionary-encoded."""
+        return pa.RecordBatch.from_arrays([_MAKERS[name](self) for name in columns], list(columns))
 
     # ---- numbers -------------------------------------------------------------------------------------------
 
@@ -134,7 +138,7 @@ class InodeBatch:
     # ---- text ----------------------------------------------------------------------------------------------
 
     def _type(self) -> pa.Array:
-        return _KINDS.take(pa.array(self._taken(self._columns.kind)))
+        return pa.DictionaryArray.from_arrays(self._taken(self._columns.kind), _KINDS)
 
     def _owner(self) -> pa.Array:
         return self._owners(USER_SHIFT, 0)
@@ -145,7 +149,7 @@ class InodeBatch:
     def _owners(self, shift: int, which: int) -> pa.Array:
         present, codes = _distinct((self._taken(self._columns.permission) >> shift) & SERIAL_MASK)
         names = [self._lookups.owner(serial << shift)[which] for serial in present.tolist()]
-        return pa.array(names, pa.string()).take(pa.array(codes))
+        return pa.DictionaryArray.from_arrays(codes, pa.array(names, pa.string()))
 
     def _name(self) -> pa.Array:
         starts, sizes = self._taken(self._columns.name_start), self._taken(self._columns.name_size)
@@ -182,7 +186,8 @@ class InodeBatch:
         if not special.size and (numbers <= -1).all():
             return pa.nulls(numbers.size, pa.string())
         present, codes = _distinct(numbers)
-        array = pa.array([name_of(number) for number in present.tolist()], pa.string()).take(pa.array(codes))
+        names = pa.array([name_of(number) for number in present.tolist()], pa.string())
+        array = pa.DictionaryArray.from_arrays(codes, names)
         if not special.size:
             return array
         values = array.to_pylist()
@@ -219,6 +224,10 @@ _MAKERS: dict[str, Callable[[InodeBatch], pa.Array]] = {
     "ns_quota": _of_kind("ns_quota", DIRECTORY),
     "ds_quota": _of_kind("ds_quota", DIRECTORY),
 }
+
+
+def _decoded(array: pa.Array) -> pa.Array:
+    return array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
 
 
 def _numbers(values: npt.NDArray[Any], kind: pa.DataType, nulls: Mask | None = None) -> pa.Array:

@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 
-from pipeline.reports.counts.grouping import unpack
+from pipeline.reports.counts.grouping import pack, unpack
 from pipeline.reports.counts.tree import ImageCounts
 from pipeline.reports.sections import make_section
 from pipeline.reports.tasks import InodesTask
@@ -36,7 +36,7 @@ def _counts(image: Path, scratch: Path, options: ReportOptions = OPTIONS) -> Ima
     rules, file = options.rules(), SourceFile(str(image))
     tasks = [InodesTask("image", 0, file, TablePart(number, TASKS), rules) for number in range(TASKS)]
     with mock.patch("pipeline.sources.fsimage.host_scratch", return_value=scratch):
-        return ImageCounts(unpack(task.run() for task in tasks))
+        return ImageCounts(unpack(pack(task.run()) for task in tasks))
 
 
 def _check(data: ReportData, section: str, expected: dict[str, list[Row]], without: Sequence[str] = ()) -> None:

@@ -35,6 +35,10 @@ def codes_of(column: pa.Array | pa.ChunkedArray) -> tuple[Numbers, pa.Array]:
     """Return (number of each row's value, the distinct values); null is a value."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
+    if isinstance(column, pa.DictionaryArray):
+        if not column.indices.null_count:
+            return numbers(column.indices), column.dictionary
+        column = column.dictionary_decode()
     encoded = pc.dictionary_encode(column, null_encoding="encode")
     return numbers(encoded.indices), encoded.dictionary
 

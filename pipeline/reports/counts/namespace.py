@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.reports.counts.classes import NO_TIME, age_class, days_before, known_size, raw_space, size_class
-from pipeline.reports.counts.grouping import Mask, Numbers, codes_of, grouped, more_than_none, numbers
+from pipeline.reports.counts.grouping import Numbers, codes_of, grouped, more_than_none, numbers, pack, unpack
+from pipeline.reports.counts.sums import PairNumbers, PairSums, TextNumbers
 
 FACT_COLUMNS = (
     "parent",
@@ -110,28 +112,37 @@ class NamespaceCounts:
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._found: dict[str, list[pa.Table]] = {"direct": [], "classes": [], "policies": [], "tree": []}
+        self._owners, self._groups, self._policies = TextNumbers(), TextNumbers(), TextNumbers()
+        self._holders = PairNumbers()
+        self._direct = PairSums(len(_SUMS), largest=1)
+        self._classes = PairSums(len(_SUMS))
+        self._sizes = PairSums(1)
+        self._own: list[pa.Table] = []
+        self._tree: list[pa.Table] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Count a batch with `FACT_COLUMNS`."""
-        batch = batch.filter(pc.is_valid(batch["parent"]))
-        if not batch.num_rows:
-            return
+        if batch["parent"].null_count:
+            batch = batch.filter(pc.is_valid(batch["parent"]))
         rows = _measured(batch, self._rules)
-        self._found["direct"].append(grouped(rows, _KEYS["direct"], _SUMS, ("block_size",)))
-        self._found["classes"].append(grouped(rows, DIMENSIONS, _SUMS))
+        parent, owner = numbers(batch["parent"]), self._owners.of(batch["owner"])
+        self._direct.add(parent, owner, rows.values)
+        holder = self._holders.of(owner, self._groups.of(batch["group"]))
+        packed = _packed(rows, self._policies.of(batch["ec_policy"]))
+        self._classes.add(holder, packed, rows.values[: len(_SUMS)])
+        files = rows.values[_SUMS.index("files")]
         if self._rules.directory_sizes:
-            found = grouped(more_than_none(rows, "files"), _KEYS["directory_sizes"], ("files",))
-            self._found.setdefault("directory_sizes", []).append(found)
-        own = pc.and_(pc.is_valid(batch["storage_policy"]), pc.greater(rows["files"], 0))
-        if own.to_numpy().any():
-            self._found["policies"].append(
-                rows.append_column("policy", batch["storage_policy"]).filter(own).select(_OWN)
-            )
+            chosen = files > 0
+            self._sizes.add(parent[chosen], rows.size_class[chosen], files[chosen][np.newaxis])
+        if batch["storage_policy"].null_count < batch.num_rows:
+            own = pc.and_(pc.is_valid(batch["storage_policy"]), pa.array(files > 0))
+            columns = {name: rows.values[_SUMS.index(name)] for name in OF_FILES}
+            policy = batch["storage_policy"].cast(pa.string())
+            self._own.append(pa.table({"parent": parent, "policy": policy, **columns}).filter(own))
 
     def add_directories(self, batch: pa.RecordBatch) -> None:
         """Record the directories of a batch with `DIRECTORY_COLUMNS`."""
-        self._found["tree"].append(pa.table(batch.select(list(DIRECTORY_COLUMNS))))
+        self._tree.append(pa.table(batch.select(list(DIRECTORY_COLUMNS))))
 
     def tables(self) -> dict[str, pa.Table]:
         """Return the tables.
@@ -144,16 +155,41 @@ class NamespaceCounts:
         - `policies`: by `parent` and `policy`, `OF_FILES` of the files with a storage policy of their own;
         - `tree`: `DIRECTORY_COLUMNS` of directories.
         """
-        found = {name: pa.concat_tables(parts) for name, parts in self._found.items() if parts}
-        if "classes" in found:
-            classes = grouped(found.pop("classes"), DIMENSIONS, _SUMS)
+        parent, owner, sums = self._direct.table()
+        names = (*_SUMS, "block_size")
+        direct = {"parent": parent, "owner": self._owners.texts(owner), **dict(zip(names, sums, strict=True))}
+        found = {"direct": pa.table(direct)}
+        classes = self._class_sums()
+        if classes.num_rows:
             found["dimensions"] = pa.concat_tables(_dimension(name, classes) for name in DIMENSIONS)
             found["sizes"] = pa.concat_tables(_sizes(name, classes) for name in sorted(OF_ALL))
-        return merge_counts(found)
+        if self._rules.directory_sizes:
+            parent, size_class, files = self._sizes.table()
+            found["directory_sizes"] = pa.table({"parent": parent, "size_class": size_class, "files": files[0]})
+        if self._own:
+            found["policies"] = grouped(pa.concat_tables(self._own), _KEYS["policies"], OF_FILES)
+        if self._tree:
+            found["tree"] = pa.concat_tables(self._tree)
+        return {**{name: schema.empty_table() for name, schema in _SCHEMAS.items()}, **found}
+
+    def _class_sums(self) -> pa.Table:
+        """Return the sums by all `DIMENSIONS`."""
+        holder, packed, sums = self._classes.table()
+        owners, groups = (each[holder] for each in self._holders.pairs())
+        size_class, mtime_class, use_class, replication, policy = _unpacked(packed)
+        columns = {
+            "owner": self._owners.texts(owners),
+            "group": self._groups.texts(groups),
+            "size_class": size_class,
+            "mtime_class": mtime_class,
+            "use_class": use_class,
+            "replication": replication,
+            "ec_policy": self._policies.texts(policy),
+        }
+        return pa.table({**columns, **dict(zip(_SUMS, sums, strict=True))})
 
 
 _SUMS = (*MEASURES, *PARTS)
-_OWN = ("parent", "policy", *OF_FILES)
 _LONGS = [(name, pa.int64()) for name in _SUMS]
 _KEYS = {
     "direct": ("parent", "owner"),
@@ -179,19 +215,72 @@ _SCHEMAS = {
 }
 
 
+_BY_PARENT = ("direct", "policies", "directory_sizes")
+"""Tables whose rows are those of a directory."""
+
+
+def in_buckets(tables: Mapping[str, pa.Table], buckets: int) -> Iterator[tuple[int, dict[str, bytes]]]:
+    """Yield (bucket, packed tables): a directory has the same bucket in all tasks, other tables are in bucket 0."""
+    by_parent = {name: tables[name] for name in _BY_PARENT}
+    number = {name: numbers(table["parent"]) % buckets for name, table in by_parent.items()}
+    rest = {name: table for name, table in tables.items() if name not in _BY_PARENT}
+    for bucket in range(buckets):
+        chosen = {name: table.filter(pa.array(number[name] == bucket)) for name, table in by_parent.items()}
+        yield bucket, pack({**chosen, **({} if bucket else rest)})
+
+
+def merge_bucket(parts: Sequence[Mapping[str, bytes]]) -> Iterator[dict[str, bytes]]:
+    """Yield the content of a bucket with one row for each key in the tables of directories; only one part is open at a
+    time.
+    """
+    merged = {name: _merge_pairs(name, (unpack([{name: part[name]}])[name] for part in parts)) for name in _BY_PARENT}
+    yield pack(merged)
+    for part in parts:
+        yield {name: content for name, content in part.items() if name not in _BY_PARENT}
+
+
 def merge_counts(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
     """Return the tables of `NamespaceCounts.tables` with one row for each key."""
     merged = dict(tables)
     for name, keys in _KEYS.items():
         rows = merged.get(name, _SCHEMAS[name].empty_table())
-        largest = ("block_size",) if name == "direct" else ()
-        sums = [each for each in rows.column_names if each not in (*keys, *largest)]
-        merged[name] = grouped(rows, keys, sums, largest)
+        if name in _BY_PARENT:
+            merged[name] = _merge_pairs(name, [rows])
+        else:
+            merged[name] = grouped(rows, keys, [each for each in rows.column_names if each not in keys])
     return merged
 
 
-def _measured(batch: pa.RecordBatch, rules: Rules) -> pa.Table:
-    """Return the keys and measures of each row; a class that does not apply is -1."""
+def _merge_pairs(name: str, parts: Iterable[pa.Table]) -> pa.Table:
+    """Return a table of directories with one row for each key."""
+    schema, (first, second) = _SCHEMAS[name], _KEYS[name]
+    measures = [each for each in schema.names if each not in {first, second}]
+    largest = measures.count("block_size")
+    texts, sums = TextNumbers(), PairSums(len(measures) - largest, largest)
+    is_text = schema.field(second).type == pa.string()
+    for rows in parts:
+        values = np.array([numbers(rows[each]) for each in measures]).reshape(len(measures), rows.num_rows)
+        sums.add(numbers(rows[first]), texts.of(rows[second]) if is_text else numbers(rows[second]), values)
+    parent, key, found = sums.table()
+    keys = {first: parent, second: texts.texts(key) if is_text else key}
+    return pa.table({**keys, **dict(zip(measures, found, strict=True))}, schema)
+
+
+class _MeasuredRows(NamedTuple):
+    """Classes and measures of rows; a class that does not apply is -1.
+
+    Attributes:
+        values: int64, a row for each of `_SUMS`, then the block size of small files.
+    """
+
+    size_class: Numbers
+    mtime_class: Numbers
+    use_class: Numbers
+    replication: Numbers
+    values: Numbers
+
+
+def _measured(batch: pa.RecordBatch, rules: Rules) -> _MeasuredRows:
     kinds, names = codes_of(batch["type"])
     is_kind = {name: kinds == code for code, name in enumerate(names.to_pylist())}
     nobody = np.zeros(kinds.size, np.bool_)
@@ -202,41 +291,56 @@ def _measured(batch: pa.RecordBatch, rules: Rules) -> pa.Table:
     used = np.maximum(mtime, atime)
     is_small = is_file & (length * SMALL_PART < block_size if rules.small is None else length < rules.small)
     is_cold = is_file & (used <= days_before(rules.as_of, rules.cold_days)) & (used != NO_TIME)
-    is_read = is_file & (atime > mtime) & (mtime != NO_TIME)
     replication = numbers(batch["replication"])
     raw = np.where(is_file, raw_space(length, replication, batch["ec_policy"]), 0)
-    is_writable = is_file & (numbers(batch["permission"]) & EVERYBODY_WRITES > 0)
     is_unlike = is_file & (replication > 0) & (replication != rules.replication)
     blocks = numbers(batch["block_count"])
     columns = {
-        **{name: batch[name] for name in ("parent", "owner", "group", "replication", "ec_policy")},
-        "size_class": size_class(length),
-        "mtime_class": age_class(mtime, rules.as_of),
-        "use_class": age_class(used, rules.as_of),
-        "files": _ones(is_file),
-        "directories": _ones(is_kind.get("DIRECTORY", nobody)),
-        "symlinks": _ones(is_kind.get("SYMLINK", nobody)),
+        "files": is_file,
+        "directories": is_kind.get("DIRECTORY", nobody),
+        "symlinks": is_kind.get("SYMLINK", nobody),
         "length": length,
         "raw": raw,
         "blocks": blocks,
-        "small_files": _ones(is_small),
-        "small_length": np.where(is_small, length, 0),
-        "small_blocks": np.where(is_small, blocks, 0),
-        "cold_files": _ones(is_cold),
-        "cold_length": np.where(is_cold, length, 0),
-        "cold_raw": np.where(is_cold, raw, 0),
-        "read_files": _ones(is_read),
-        "empty_files": _ones(is_file & (length == 0)),
-        "writable_files": _ones(is_writable),
-        "unlike_files": _ones(is_unlike),
-        "unlike_raw": np.where(is_unlike, raw, 0),
-        "block_size": np.where(is_small, block_size, 0),
+        "small_files": is_small,
+        "small_length": length * is_small,
+        "small_blocks": blocks * is_small,
+        "cold_files": is_cold,
+        "cold_length": length * is_cold,
+        "cold_raw": raw * is_cold,
+        "read_files": is_file & (atime > mtime) & (mtime != NO_TIME),
+        "empty_files": is_file & (length == 0),
+        "writable_files": is_file & (numbers(batch["permission"]) & EVERYBODY_WRITES > 0),
+        "unlike_files": is_unlike,
+        "unlike_raw": raw * is_unlike,
+        "block_size": block_size * is_small,
     }
-    return pa.table(columns)
+    values = np.empty((len(columns), kinds.size), np.int64)
+    for row, name in enumerate((*_SUMS, "block_size")):
+        values[row] = columns[name]
+    classes = (size_class(length), age_class(mtime, rules.as_of), age_class(used, rules.as_of))
+    return _MeasuredRows(*classes, replication, values)
 
 
-def _ones(mask: Mask) -> Numbers:
-    return mask.astype(np.int64)
+_REPLICATION, _POLICY = 32, 15
+"""Widths in bits. A signed replication factor has 32, each class 4, and the number of an erasure coding policy 15."""
+_CLASS = 4
+
+
+def _packed(rows: _MeasuredRows, policy: Numbers) -> Numbers:
+    """Return the classes, the replication factor and the number of the erasure coding policy as one number."""
+    packed = (policy << _REPLICATION) | (rows.replication & (1 << _REPLICATION) - 1)
+    for each in (rows.use_class, rows.mtime_class, rows.size_class):
+        packed = (packed << _CLASS) | (each + 1)
+    return packed
+
+
+def _unpacked(packed: Numbers) -> tuple[Numbers, ...]:
+    """Return the size class, the classes of modification and use, the replication factor and the policy."""
+    classes = [(packed >> position * _CLASS & (1 << _CLASS) - 1) - 1 for position in range(3)]
+    rest = packed >> 3 * _CLASS
+    replication = (rest & (1 << _REPLICATION) - 1).astype(np.uint32).view(np.int32).astype(np.int64)
+    return (*classes, replication, rest >> _REPLICATION)
 
 
 def _sizes(name: str, classes: pa.Table) -> pa.Table:
