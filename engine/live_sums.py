@@ -23,8 +23,10 @@ from image_tools.namespace_browser import SubtreeTotals
 
 _SPARE = 1 << 12
 """Smallest number of unused rows after a growth; there is also one for each eight that are used."""
-MAX_PENDING = 2_000
-"""Changed or new rows that are left to the next reader or batch."""
+MAX_PENDING = 20_000
+"""Changed or new rows that are left to the next reader, which brings them up to date in about 1 ms, or batch. Many
+changes together take less time: rows are changed several times, and files that are soon deleted are never counted.
+"""
 _MAX_CHANGES = 1 << 18
 """Changes that are noted; a pass over all rows takes less time than that many operations."""
 
@@ -70,7 +72,7 @@ class LiveSums:
         return SubtreeTotals(*totals.tolist()), ids[is_marked].tolist()
 
     def keep_up(self) -> None:
-        """Bring the sums up to date after edits, unless that takes a reader a fraction of a millisecond.
+        """Bring the sums up to date after edits, unless a reader does so in about a millisecond.
 
         Raises:
             RecordError, ImageStorageError: see `update`.

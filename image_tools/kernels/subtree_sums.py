@@ -248,7 +248,8 @@ def _climb(row, above, totals, marks, files, directories, length, space, marked)
         totals[row, DIRECTORIES] += directories
         totals[row, LENGTH] += length
         totals[row, SPACE] += space
-        marks[row] += marked
+        if marked:
+            marks[row] += marked
         row = above[row]
 
 
