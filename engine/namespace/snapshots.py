@@ -11,7 +11,7 @@ from engine.namespace.tree import MAX_QUOTA
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.errors import RecordError
 from image_format.index import Ids, ImageIndex
-from image_format.inode_features import has_unknown_fields
+from image_format.inode_features import has_unknown_fields, to_signed
 from image_format.messages import MessageReader
 from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
@@ -89,7 +89,7 @@ class SnapshotManager:
         self._header = pb.SnapshotSection() if reader.done else reader.read(pb.SnapshotSection)
         self._file = base.file
         self._first_new = self._header.snapshotCounter
-        self._snapshottable = dict.fromkeys(self._header.snapshottableDir)
+        self._snapshottable = dict.fromkeys(map(to_signed, self._header.snapshottableDir))
         self.changed = False
         self.roots_changed = 0
         self._by_id: dict[int, Snapshot] = {}
@@ -100,6 +100,9 @@ class SnapshotManager:
             siblings = self._of.setdefault(snapshot.root_id, {})
             if snapshot.id in self._by_id or snapshot.name in siblings:
                 raise base.place(_SECTION).error(RecordError, "two snapshots have the same id or name", start)
+            if snapshot.id >= self._first_new:
+                what = f"snapshotCounter is {self._first_new}, but a snapshot has the id {snapshot.id}"
+                raise base.place(_SECTION).error(RecordError, what, start)
             if snapshot.root_id not in self._snapshottable and snapshot.root_id != ROOT_INODE_ID:
                 what = f"snapshot {snapshot.id} belongs to inode {snapshot.root_id}, which is not snapshottable"
                 raise base.place(_SECTION).error(RecordError, what, start)

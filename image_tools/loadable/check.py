@@ -295,7 +295,7 @@ def _missing(section: Sections) -> Iterator[LoadFault]:
 def _record_fault(message: Message, data: Section, start: int, *, hadoop3: bool) -> str:
     """Return the fault for which a loader refuses a section's header or the records that it counts; "" for none."""
     if isinstance(message, pb.NameSystemSection):
-        return _counter_fault("block", message.lastAllocatedBlockId, _LAST_RESERVED_BLOCK)
+        return _counter_fault("block", message.lastAllocatedBlockId, _LAST_RESERVED_BLOCK) or _striped_fault(message)
     if isinstance(message, pb.INodeSection):
         return _counter_fault("inode", message.lastInodeId, ROOT_INODE_ID)
     if isinstance(message, pb.SecretManagerSection):
@@ -311,6 +311,13 @@ def _record_fault(message: Message, data: Section, start: int, *, hadoop3: bool)
 def _counter_fault(what: str, last: int, first: int) -> str:
     """Return a fault if a NameNode cannot advance a counter of ids, which begins at `first`; absent counts as 0."""
     return "" if first <= last < 1 << 63 else f"the last {what} id {last} is reserved"
+
+
+def _striped_fault(info: pb.NameSystemSection) -> str:
+    """Return a fault if a NameNode cannot allocate another striped block, whose ids are negative."""
+    last = info.lastAllocatedStripedBlockId
+    negative = last >> 63 or not info.HasField("lastAllocatedStripedBlockId")
+    return "" if negative else f"the last striped block id {last} is not negative"
 
 
 def _token_fault(header: pb.SecretManagerSection, data: Section, position: int, principal: re.Pattern[str]) -> str:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from hadoop_common.names import parse_image
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
+from image_tools.dump.values import signed64
 from image_tools.verify.findings import Findings
 from image_tools.verify.fixes import Fixes
 from image_tools.verify.frame import ImageFrame
@@ -24,7 +25,7 @@ class BlockMaxima:
     """
 
     def __init__(self, legacy_limit: int) -> None:
-        self.legacy_limit = legacy_limit
+        self.legacy_limit = signed64(legacy_limit)
         self.values: npt.NDArray[np.int64] = np.array([0, 0, 0, -(1 << 63)], np.int64)
 
     @property
@@ -46,8 +47,7 @@ class BlockMaxima:
     def take(self, blocks: Iterable[pb.BlockProto]) -> None:
         """Include blocks outside of the INODE section."""
         for block in blocks:
-            block_id = block.blockId - (1 << 64) if block.blockId >> 63 else block.blockId
-            genstamp = block.genStamp - (1 << 64) if block.genStamp >> 63 else block.genStamp
+            block_id, genstamp = signed64(block.blockId), signed64(block.genStamp)
             if genstamp < self.legacy_limit:
                 self._raise(2, genstamp)
                 continue
@@ -89,13 +89,9 @@ class NamesystemCheck:
             ("ns-genstamp", "genstampV1", maxima.legacy_genstamp),
         ):
             present = info.HasField(name) or name != "lastAllocatedStripedBlockId"
-            counter = _signed(getattr(info, name)) if present else -(1 << 63)
+            counter = signed64(getattr(info, name)) if present else -(1 << 63)
             if used > counter:
                 self._view.add(code, f"{name} is {counter}, a block has {used}", 0)
                 setattr(info, name, used & (1 << 64) - 1)
         if fixes is not None and info != self.info:
             fixes.replace("NS_INFO", 0, len(self._view.data), encode_delimited(info))
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >> 63 else value

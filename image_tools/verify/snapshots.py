@@ -14,6 +14,8 @@ from image_tools.verify.strings import StringTableCheck
 from image_tools.verify.view import SectionView
 
 _Snapshot = tuple[pb.Snapshot, int]
+# Snapshot.CURRENT_STATE_ID
+_FIRST_RESERVED = (1 << 31) - 2
 
 
 class SnapshotCheck:
@@ -73,6 +75,9 @@ class SnapshotCheck:
         """Return whether a snapshot is valid; add its directory to `directories` if it is not listed."""
         message, offset = item
         number, root = message.snapshotId, message.root.id
+        if number >= _FIRST_RESERVED:
+            self.view.add("record-unloadable", f"the snapshot id {number} is reserved", offset, inode=root)
+            return False
         if number in self.roots:
             self.view.add("snapshot-twice", f"two snapshots have the id {number}", offset, inode=root)
             return False

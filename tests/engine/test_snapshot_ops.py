@@ -8,12 +8,16 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ReplayError
+from engine.loaded_image import load_image
+from image_format.errors import RecordError
 from image_format.name_order import name_key
+from image_format.reader import ImageFile
 from journal import ops
 from journal.ops import EditOp
 from tests.engine.image_builder import HADOOP2, HADOOP3, LAYOUTS, UINT64
 from tests.engine.op_makers import LATER, delete, mkdir, rename, set_permissions
 from tests.engine.snapshot_support import NEW, Setting, allow, create, disallow, layouts, remove, retitle
+from tests.image_tools.verify_support import Model, recorded
 
 # ---- allow and disallow ------------------------------------------------------------------------------------
 
@@ -217,3 +221,27 @@ def test_a_renamed_snapshot_is_found_by_its_new_name(tmp_path: Path, layout: int
 def test_the_same_name_changes_nothing(tmp_path: Path) -> None:
     found = Setting(tmp_path, HADOOP3).merged(allow(), create("s0", mtime=1500), retitle("s0", "s0", mtime=1900))
     assert found.root("s0").directory.modificationTime == 1500
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize(
+    ("counter", "snapshot", "directory", "what"),
+    [
+        (0, None, None, "snapshotCounter is 0, but a snapshot has the id"),
+        (None, (1 << 32) - 1, None, "but a snapshot has the id 4294967295"),
+        (None, None, 99_999, "inode 99999 is snapshottable, but not a directory"),
+        (None, None, 1 << 63, "inode -9223372036854775808 is snapshottable, but not a directory"),
+    ],
+)
+def test_ids_of_the_section_have_to_fit(
+    tmp_path: Path, counter: int | None, snapshot: int | None, directory: int | None, what: str
+) -> None:
+    model = Model(recorded("rename3"))
+    if counter is not None:
+        model.snapshot_header.snapshotCounter = counter
+    if snapshot is not None:
+        model.snapshots[0].snapshotId = snapshot
+    if directory is not None:
+        model.snapshot_header.snapshottableDir.append(directory)
+    with ImageFile.open(model.save(tmp_path)) as image, pytest.raises(RecordError, match=what):
+        load_image(image)

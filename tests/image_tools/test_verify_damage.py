@@ -41,6 +41,23 @@ def test_every_code_has_its_damage() -> None:
     assert {each.code for each in DAMAGES} == set(CODES) - ELSEWHERE
 
 
+@pytest.mark.parametrize("value", [(1 << 31) - 2, (1 << 32) - 1])
+def test_a_reserved_snapshot_id_is_found_and_not_repaired(value: int, tmp_path: Path) -> None:
+    model = Model(recorded("rename3"))
+    model.snapshots[0].snapshotId = value
+    found = verify_image(model.save(tmp_path)).findings
+    assert [each.message for each in found.listed if each.code == "record-unloadable"] == [
+        f"the snapshot id {value} is reserved"
+    ]
+    assert found.unrepairable is not None
+
+
+def test_a_legacy_limit_of_generation_stamps_is_a_long_of_java(tmp_path: Path) -> None:
+    model = Model(recorded("rename3"))
+    model.info.genstampV1Limit = 1 << 63
+    assert verify_image(model.save(tmp_path)).valid
+
+
 @pytest.mark.parametrize("each", DAMAGES, ids=lambda each: each.id)
 def test_damage_is_found_and_repaired(each: Damage, tmp_path: Path) -> None:
     model = Model(recorded(each.case))
