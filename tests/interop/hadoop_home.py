@@ -60,8 +60,10 @@ def java_program(name: str) -> Path:
 
 @functools.cache
 def java_version(java: Path) -> str:
-    """Return the output of `java -version`."""
-    return subprocess.run([str(java), "-version"], capture_output=True, text=True, check=False).stderr
+    """Return the output of `java -version`, without JAVA_TOOL_OPTIONS, which Java would repeat."""
+    environment = {key: value for key, value in os.environ.items() if key != "JAVA_TOOL_OPTIONS"}
+    done = subprocess.run([str(java), "-version"], env=environment, capture_output=True, text=True, check=False)
+    return done.stderr
 
 
 @dataclass(frozen=True)
