@@ -109,9 +109,9 @@ class _Storing(_Server):
         info = json.loads(self.jmx("Hadoop:service=NameNode,name=NameNodeInfo")["JournalTransactionInfo"])
         return int(info["LastAppliedOrWrittenTxId"])
 
-    def wait_for_image(self, txid: int, seconds: float = 60.0) -> None:
+    def wait_for_image(self, txid: int) -> None:
         """Wait until the image at `txid` has its final name."""
-        wait_until(lambda: txid in self.images, f"image at txid {txid} in {self.current}", seconds)
+        wait_until(lambda: txid in self.images, f"image at txid {txid} in {self.current}")
 
     def _names(self) -> list[str]:
         return [path.name for path in self.current.iterdir()]
