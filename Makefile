@@ -96,7 +96,7 @@ demo-ha: $(RUNS_STAMP) ## two NameNode stubs on three JournalNodes fail over by 
 	$(BIN)/python -m namenode_stub.demo_ha
 
 test: check interop-setup ## everything CI runs: a sample of every kind of test
-	CHECKPOINTER_TEST_HADOOP=2.7.3 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m both_generations tests/interop
+	CHECKPOINTER_TEST_HADOOP=2.7.3 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m both_generations $$(grep -l both_generations tests/interop/test_*.py)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 test-loaded: check interop-setup ## RUNS=10 times `make test`, AT_ONCE=1 at the same time, next to LOAD=4 busy processes: what assumes a fast machine fails

@@ -33,6 +33,7 @@ from tests.checkpointer.standby_support import (
     stub_config,
     write_edits,
 )
+from tests.depth import scaled
 from tests.namenode_stub.stub_support import formatted
 from tests.recorded_cases import imgcmp, replications
 
@@ -308,7 +309,7 @@ def test_a_failed_upload_is_repeated_without_another_merge(
         patched.setattr(uploader_module, "upload_image", refused)
         result = daemon.service.poll()
         assert (result.state, result.details["uploads"]) == (TriggerState.DONE, {stub.server.url: "failed"})
-        for _ in range(700):
+        for _ in range(scaled(700, quick=100)):
             daemon.clock.now += 10.0
             assert daemon.service.poll().state is TriggerState.SKIPPED
     pauses = [after - before for before, after in itertools.pairwise(offers)]

@@ -20,6 +20,7 @@ from tests.depth import scaled
 from tests.interop.clients import ClientJvm, HdfsClient, without_clock_times
 from tests.interop.cluster import NameNode, SecondaryNameNode
 from tests.interop.hadoop_conf import HadoopConf, free_port
+from tests.interop.hadoop_home import SERVER
 from tests.interop.hadoop_process import wait_until
 from tests.interop.our_daemon import OurDaemon
 
@@ -68,7 +69,7 @@ def changed_by_a_restart(node: NameNode, client: HdfsClient) -> list[str]:
 # ---- ours alone --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.both_generations
+@(pytest.mark.deep if SERVER.is_3 else pytest.mark.both_generations)
 def test_the_daemon_does_the_whole_job_with_hadoops_own_files(purging: NameNode, client_jvm: ClientJvm) -> None:
     client = client_jvm.of(purging.conf)
     current = purging.conf.checkpoint_dir / "current"

@@ -1,4 +1,4 @@
-"""The pipeline on a standalone cluster of two workers, also when an executor is killed."""
+"""The pipeline on a standalone cluster of two workers, in the quick tier of one, also when an executor is killed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bench.generate import generate_edits, generate_image
 from checkpointer.merging.offline import merge_directory, plan_directory
 from pipeline import read_image
 from pipeline.tables.inodes import INODES
-from tests.depth import scaled
+from tests.depth import deep, scaled
 from tests.pipeline.gated_daemon import GATE
 from tests.pipeline.spark_cluster import ClusterError, SparkCluster, wait_until
 from tests.pipeline.spark_events import read_events, tasks_by_executor
@@ -29,11 +29,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DRIVER_SECONDS = 600.0
+WORKERS = 2 if deep() else 1
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
-    with SparkCluster(tmp_path_factory.mktemp("cluster")) as running:
+    with SparkCluster(tmp_path_factory.mktemp("cluster"), workers=WORKERS) as running:
         yield running
 
 
@@ -213,7 +214,7 @@ def test_the_cluster_merges_as_one_machine_does(cluster: SparkCluster, tmp_path:
     answer = merge_job(cluster, storage, shared, {}, driver).answer()
     assert answer["engine"] == "spark"
     assert merged_image(storage) == local_image(tmp_path / "local")
-    assert len(tasks_by_executor(cluster.folder / driver)) == 2
+    assert len(tasks_by_executor(cluster.folder / driver)) == WORKERS
 
 
 @pytest.mark.deep
