@@ -97,17 +97,19 @@ def _features(image: HostImage, part: TablePart, rules: Rules) -> dict[str, pa.T
 
     Only attributes of directories are decoded, because every file may have an attribute.
     """
-    marks = sections.current_marks(image, part)
+    slots = part.cut(image.count)
+    every = sections.marks_of(image, part)
+    marks = np.where(image.in_tree(slots), every, 0)
     is_directory = marks & DIRECTORY > 0
     rows = []
     for feature, bit in (("acl", ACL), ("xattr", XATTRS)):
         for kind, chosen in (("files", ~is_directory), ("directories", is_directory)):
             rows.append({"feature": feature, "type": kind, "inodes": int(((marks & bit > 0) & chosen).sum())})
-    slots = np.flatnonzero((marks & XATTRS > 0) & is_directory) + part.cut(image.count).start
+    holders = np.flatnonzero((marks & XATTRS > 0) & is_directory) + slots.start
     return {
         "holders": pa.Table.from_pylist(rows, HOLDERS),
-        **attribute_counts(sections.xattrs_of(image, slots.tolist())),
-        **open_file_counts(sections.under_construction(image, part), rules),
+        **attribute_counts(sections.xattrs_of(image, holders.tolist())),
+        **open_file_counts(sections.open_files(image, part, every), rules),
     }
 
 

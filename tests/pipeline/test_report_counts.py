@@ -10,7 +10,8 @@ from unittest import mock
 
 import pytest
 
-from pipeline.reports.counts.grouping import pack, unpack
+from pipeline.reports.counts.grouping import unpack
+from pipeline.reports.counts.namespace import in_buckets, merge_bucket
 from pipeline.reports.counts.tree import ImageCounts
 from pipeline.reports.sections import make_section
 from pipeline.reports.tasks import InodesTask
@@ -26,6 +27,7 @@ from tests.pipeline.report_frames import AS_OF
 
 VIEWS = [view for view in recorded_views(large=False) if "corrupt" not in view.id and "/odd/" not in view.id]
 TASKS = 3
+BUCKETS = 2
 OPTIONS = ReportOptions(AS_OF, depth=5, top=1000, small=2000, cold_days=30)
 OF_HADOOP_3 = ("by_storage_policy", "storage_policy_directories", "erasure_coding_directories")
 """Tables of policies, which the viewer of Hadoop 2 does not show."""
@@ -36,7 +38,10 @@ def _counts(image: Path, scratch: Path, options: ReportOptions = OPTIONS) -> Ima
     rules, file = options.rules(), SourceFile(str(image))
     tasks = [InodesTask("image", 0, file, TablePart(number, TASKS), rules) for number in range(TASKS)]
     with mock.patch("pipeline.sources.fsimage.host_scratch", return_value=scratch):
-        return ImageCounts(unpack(pack(task.run()) for task in tasks))
+        parts = [dict(in_buckets(task.run(), BUCKETS)) for task in tasks]
+    return ImageCounts(
+        unpack(each for bucket in range(BUCKETS) for each in merge_bucket([part[bucket] for part in parts]))
+    )
 
 
 def _check(data: ReportData, section: str, expected: dict[str, list[Row]], without: Sequence[str] = ()) -> None:

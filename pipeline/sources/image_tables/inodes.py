@@ -29,21 +29,17 @@ PathOf = Callable[[int, bytes], str | None]
 _SERIALS = {AclType.USER: StringKind.USER, AclType.GROUP: StringKind.GROUP}
 
 
-def inodes_with(
-    mark: int, buf: Bytes, offsets: Packed, slots: range, place: BufferOrigin, also: Iterable[int] = ()
-) -> Iterator[FoundInode]:
+def inodes_with(mark: int, buf: Bytes, offsets: Packed, slots: range, place: BufferOrigin) -> Iterator[FoundInode]:
     """Yield the inodes in `slots` with a feature, in the order of the file.
 
     Args:
         mark: bits of `kernels.features`; an inode with any of them is yielded.
         buf: INODE; offsets: offset of each slot's record; place: location of INODE, for errors.
-        also: slots that are yielded in any case.
 
     Raises:
         RecordError: a record is damaged.
     """
     wanted = (feature_marks(buf, offsets, slots, place) & mark) != 0
-    wanted[[slot - slots.start for slot in also if slot in slots]] = True
     yield from inodes_in((np.flatnonzero(wanted) + slots.start).tolist(), buf, offsets, place)
 
 

@@ -132,9 +132,9 @@ def references(host: HostImage, _part: TablePart) -> _Rows:
     return reference_rows(ImageRecords(host.image).references(), host.index.history.holders())
 
 
-def _inodes(host: HostImage, part: TablePart, mark: int, also: Sequence[int] = ()) -> Iterator[FoundInode]:
+def _inodes(host: HostImage, part: TablePart, mark: int) -> Iterator[FoundInode]:
     place = host.image.place("INODE")
-    return inodes_with(mark, host.inode_buffer, host.arrays.offsets, part.cut(host.count), place, also)
+    return inodes_with(mark, host.inode_buffer, host.arrays.offsets, part.cut(host.count), place)
 
 
 def acls(host: HostImage, part: TablePart) -> _Rows:
@@ -147,11 +147,9 @@ def xattrs(host: HostImage, part: TablePart) -> _Rows:
     return xattr_rows(found, host.image.string_table(), host.path, host.image.place("INODE"))
 
 
-def current_marks(host: HostImage, part: TablePart) -> Marks:
-    """Return the bits of `kernels.features` of each inode of a part; 0 for inodes only in snapshots."""
-    slots = part.cut(host.count)
-    marks = feature_marks(host.inode_buffer, host.arrays.offsets, slots, host.image.place("INODE"))
-    return np.where(host.in_tree(slots), marks, 0)
+def marks_of(host: HostImage, part: TablePart) -> Marks:
+    """Return the bits of `kernels.features` of each inode of a part."""
+    return feature_marks(host.inode_buffer, host.arrays.offsets, part.cut(host.count), host.image.place("INODE"))
 
 
 def xattrs_of(host: HostImage, slots: Sequence[int]) -> _Rows:
@@ -163,6 +161,15 @@ def xattrs_of(host: HostImage, slots: Sequence[int]) -> _Rows:
 
 def under_construction(host: HostImage, part: TablePart) -> _Rows:
     """Read the table `under_construction`; raise RecordError for a lease of a missing inode."""
+    return open_files(host, part, marks_of(host, part))
+
+
+def open_files(host: HostImage, part: TablePart, marks: Marks) -> _Rows:
+    """Read the table `under_construction`, see there.
+
+    Args:
+        marks: of `marks_of`.
+    """
     entries = ImageRecords(host.image).files_under_construction()
     leases = {signed64(entry.inodeId): entry.fullPath for entry in entries}
     slots = host.arrays.slots_of(np.fromiter(leases, np.int64, len(leases)))
@@ -170,7 +177,11 @@ def under_construction(host: HostImage, part: TablePart) -> _Rows:
         missing = list(leases)[int(np.flatnonzero(slots < 0)[0])]
         place = host.image.place("FILES_UNDERCONSTRUCTION")
         raise place.error(RecordError, f"a lease of inode {missing}, which is missing in the image", 0)
-    return open_file_rows(_inodes(host, part, kernel.OPEN, slots.tolist()), leases)
+    mine = part.cut(host.count)
+    leased = slots[(slots >= mine.start) & (slots < mine.stop)]
+    wanted = np.union1d(np.flatnonzero(marks & kernel.OPEN) + mine.start, leased).tolist()
+    found = inodes_in(wanted, host.inode_buffer, host.arrays.offsets, host.image.place("INODE"))
+    return open_file_rows(found, leases)
 
 
 def cache(host: HostImage, _part: TablePart) -> _Rows:
