@@ -212,8 +212,8 @@ def _header_fault(name: str, data: Section, layout_version: int) -> tuple[int, t
         message = parse_message(header, record)
     except RecordError as error:
         return 0, (0, error.detail)
-    what = _record_fault(message, data, record.end, hadoop3=supports(LayoutVersion.ERASURE_CODING, layout_version))
-    return record.end, (0, what) if what else None
+    hadoop3 = supports(LayoutVersion.ERASURE_CODING, layout_version)
+    return record.end, _record_fault(message, data, record.end, hadoop3=hadoop3)
 
 
 def _fault(name: str, data: Section, start: int, fields: Fields) -> tuple[int, str] | None:
@@ -292,20 +292,21 @@ def _missing(section: Sections) -> Iterator[LoadFault]:
 # ---- sections of few records -----------------------------------------------------------------------------------------
 
 
-def _record_fault(message: Message, data: Section, start: int, *, hadoop3: bool) -> str:
-    """Return the fault for which a loader refuses a section's header or the records that it counts; "" for none."""
-    if isinstance(message, pb.NameSystemSection):
-        return _counter_fault("block", message.lastAllocatedBlockId, _LAST_RESERVED_BLOCK) or _striped_fault(message)
-    if isinstance(message, pb.INodeSection):
-        return _counter_fault("inode", message.lastInodeId, ROOT_INODE_ID)
+def _record_fault(message: Message, data: Section, start: int, *, hadoop3: bool) -> tuple[int, str] | None:
+    """Return the offset of the header, or of a record that it counts, that a loader refuses, and the fault."""
     if isinstance(message, pb.SecretManagerSection):
         return _token_fault(message, data, start, _PRINCIPAL if hadoop3 else _PRINCIPAL_OF_HADOOP_2)
-    if isinstance(message, pb.ErasureCodingSection):
-        listed = {policy.id & 0xFF for policy in message.policies}
-        return next(filter(None, (_policy_fault(policy, listed) for policy in message.policies)), "")
     if isinstance(message, pb.CacheManagerSection):
         return _cache_fault(message, data, start, hadoop3=hadoop3)
-    return ""
+    what = ""
+    if isinstance(message, pb.NameSystemSection):
+        what = _counter_fault("block", message.lastAllocatedBlockId, _LAST_RESERVED_BLOCK) or _striped_fault(message)
+    elif isinstance(message, pb.INodeSection):
+        what = _counter_fault("inode", message.lastInodeId, ROOT_INODE_ID)
+    elif isinstance(message, pb.ErasureCodingSection):
+        listed = {policy.id & 0xFF for policy in message.policies}
+        what = next(filter(None, (_policy_fault(policy, listed) for policy in message.policies)), "")
+    return (0, what) if what else None
 
 
 def _counter_fault(what: str, last: int, first: int) -> str:
@@ -320,20 +321,22 @@ def _striped_fault(info: pb.NameSystemSection) -> str:
     return "" if negative else f"the last striped block id {last} is not negative"
 
 
-def _token_fault(header: pb.SecretManagerSection, data: Section, position: int, principal: re.Pattern[str]) -> str:
-    """Return the fault for which DelegationTokenIdentifier refuses a renewer, "" for none."""
+def _token_fault(
+    header: pb.SecretManagerSection, data: Section, position: int, principal: re.Pattern[str]
+) -> tuple[int, str] | None:
+    """Return the record with a renewer that DelegationTokenIdentifier refuses, and the fault."""
     try:
         for number in range(header.numKeys + header.numTokens):
             record = read_record(data.data, position)
+            if number >= header.numKeys:
+                token = parse_message(pb.PersistToken, record)
+                if "@" in token.renewer and not principal.fullmatch(token.renewer):
+                    what = f"delegation token {token.sequenceNumber} has the malformed renewer {token.renewer!r}"
+                    return position, what
             position = record.end
-            if number < header.numKeys:
-                continue
-            token = parse_message(pb.PersistToken, record)
-            if "@" in token.renewer and not principal.fullmatch(token.renewer):
-                return f"delegation token {token.sequenceNumber} has the malformed renewer {token.renewer!r}"
     except RecordError as error:
-        return error.detail
-    return ""
+        return position, error.detail
+    return None
 
 
 def _policy_fault(policy: pb.ErasureCodingPolicyProto, listed: set[int]) -> str:
@@ -364,14 +367,15 @@ def _policy_fault(policy: pb.ErasureCodingPolicyProto, listed: set[int]) -> str:
     )
 
 
-def _cache_fault(header: pb.CacheManagerSection, data: Section, position: int, *, hadoop3: bool) -> str:
-    """Return the fault for which CacheManager.loadState refuses the section, "" for none."""
+def _cache_fault(
+    header: pb.CacheManagerSection, data: Section, position: int, *, hadoop3: bool
+) -> tuple[int, str] | None:
+    """Return the record that CacheManager.loadState refuses, and the fault."""
     pools: set[str] = set()
     directives: set[int] = set()
     try:
         for number in range(header.numPools + header.numDirectives):
             record = read_record(data.data, position)
-            position = record.end
             if number < header.numPools:
                 pool = parse_message(pb.CachePoolInfoProto, record)
                 fault = _pool_fault(pool, pools, hadoop3=hadoop3)
@@ -381,10 +385,11 @@ def _cache_fault(header: pb.CacheManagerSection, data: Section, position: int, *
                 fault = _directive_fault(directive, pools, directives)
                 directives.add(directive.id)
             if fault:
-                return fault
+                return position, fault
+            position = record.end
     except RecordError as error:
-        return error.detail
-    return ""
+        return position, error.detail
+    return None
 
 
 def _pool_fault(pool: pb.CachePoolInfoProto, known: set[str], *, hadoop3: bool) -> str:

@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError, Message
 from hadoop_common.quantities import counted
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import Record, encode_delimited
+from image_tools.dump.values import signed64
 from image_tools.verify.findings import Findings
 from image_tools.verify.fixes import Fixes
 from image_tools.verify.frame import ImageFrame
@@ -107,8 +108,9 @@ def check_caches(frame: ImageFrame, findings: Findings, fixes: Fixes | None) -> 
     _set_count(repaired, "numPools", len(pools))
     _set_count(repaired, "numDirectives", len(directives))
     highest = max(wanted, default=0)
-    if header.nextDirectiveId <= highest:
-        view.add("cache-next-id", f"nextDirectiveId is {header.nextDirectiveId}, a directive has {highest}", 0)
+    following = signed64(header.nextDirectiveId)
+    if following <= highest:
+        view.add("cache-next-id", f"nextDirectiveId is {following}, a directive has {highest}", 0)
         repaired.nextDirectiveId = highest + 1
     _rewrite(view, fixes, header, repaired, [*pools.values(), *directives.values()], pool_count + directive_count)
 

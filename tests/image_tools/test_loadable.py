@@ -301,6 +301,17 @@ def test_cache_directives(given_directive: pb.CacheDirectiveInfoProto, what: str
     assert bool(found) == bool(what)
 
 
+def test_the_fault_of_a_counted_record_has_its_offset() -> None:
+    pools = [pb.CachePoolInfoProto(poolName=name, limit=limit) for name, limit in (("a", 1), ("b", -1))]
+    tokens = [pb.PersistToken(sequenceNumber=n, renewer=renewer) for n, renewer in enumerate(("yarn", "a/b@C@D"))]
+    cached: list[Message] = [pb.CacheManagerSection(nextDirectiveId=1, numPools=2, numDirectives=0), *pools]
+    secret: list[Message] = [pb.SecretManagerSection(numKeys=0, numTokens=2), *tokens]
+    for name, records in (("CACHE_MANAGER", cached), ("SECRET_MANAGER", secret)):
+        section = np.frombuffer(delimited(records), np.uint8)
+        (fault,) = load_faults({name: section}.get, NEWEST)
+        assert fault.offset == len(delimited(records[:2]))
+
+
 # ---- references between records ------------------------------------------------------------------------------
 
 
