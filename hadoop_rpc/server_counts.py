@@ -56,7 +56,6 @@ class RpcActivity:
 ACCEPTED: Final = "accepted"
 FAILED: Final = "failed"
 REFUSED: Final = "refused"
-_RESULTS = (ACCEPTED, FAILED, REFUSED)
 
 
 @dataclass(frozen=True, slots=True)

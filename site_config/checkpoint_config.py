@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
-from typing import TypeVar
 
 from engine.settings import MergeSettings, ReplayRules
 from hadoop_common.access import AccessRules
@@ -48,8 +47,6 @@ from site_config.leadership import LeaderSettings, leader_settings
 from site_config.merge_settings import image_codec, memory_limit, replay_rules, sub_section_rule
 from site_config.namenode_keys import EDITS_DIR
 from site_config.reader import AddressKeys, SettingsReader
-
-T = TypeVar("T")
 
 _DATA_DIR = "dfs.datanode.data.dir"
 # a DataNode's directory may begin with the kind of its storage: [SSD]file:///data

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -32,8 +31,6 @@ from hadoop_common.transfer import DIGEST_HEADER, LATEST, NAME_HEADER, UNLIMITED
 from hadoop_rpc.spnego import Spnego
 from servlets.image_receiver import FileReceiver, ImageReceiver
 from servlets.transfer_requests import parse_digest
-
-_LOG = logging.getLogger(__name__)
 
 NO_SUCH_IMAGE = (404, 410)
 """Statuses of an image servlet that does not have the requested image."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TypeVar
 
 from hadoop_common.quantities import counted
 from journal.bookkeeper.errors import NotEnoughBookiesError
 from journal.bookkeeper.ledger_metadata import LedgerMetadata
 from journal.bookkeeper.messages import ResultCode
-
-T = TypeVar("T")
 
 NEGATIVE = frozenset({ResultCode.NO_ENTRY, ResultCode.NO_LEDGER})
 """Answers that prove the absence of an entry from a bookie; others except OK prove nothing."""

@@ -1,4 +1,4 @@
-"""Protocol v3 (protobuf), for clients from 4.3 on: packets to values and back."""
+"""Protocol v3 (protobuf), for clients from 4.3 on: the requests and responses of a bookie."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from journal.bookkeeper.messages import (
 from journal.primitives import Buffer
 from journal.proto import bookkeeper_pb2 as pb
 
-_STATUS = {
+STATUS = {
     ResultCode.OK: pb.EOK,
     ResultCode.NO_LEDGER: pb.ENOLEDGER,
     ResultCode.NO_ENTRY: pb.ENOENTRY,
@@ -38,7 +38,6 @@ _STATUS = {
     ResultCode.TOO_MANY_REQUESTS: pb.ETOOMANYREQUESTS,
     ResultCode.UNKNOWN_LEDGER_STATE: pb.EUNKNOWNLEDGERSTATE,
 }
-_CODES = {status: code for code, status in _STATUS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,33 +59,6 @@ class V3Response:
     response: BookieResponse
 
 
-def encode_request(asked: V3Request) -> bytes:
-    """Return the packet of `asked`; ValueError for an unsupported request."""
-    message = pb.Request(header=pb.BKPacketHeader(version=pb.VERSION_THREE, txnId=asked.txn_id))
-    if asked.priority is not None:
-        message.header.priority = asked.priority
-    match asked.request:
-        case AddRequest() as add:
-            message.header.operation = pb.ADD_ENTRY
-            message.addRequest.ledgerId, message.addRequest.entryId = add.ledger_id, add.entry_id
-            message.addRequest.masterKey, message.addRequest.body = add.master_key, add.body
-            if add.flags & RequestFlag.RECOVERY_ADD:
-                message.addRequest.flag = pb.AddRequest.RECOVERY_ADD
-        case ReadRequest() as read:
-            message.header.operation = pb.READ_ENTRY
-            message.readRequest.ledgerId, message.readRequest.entryId = read.ledger_id, read.entry_id
-            if read.master_key is not None:
-                message.readRequest.masterKey = read.master_key
-            if read.flags & RequestFlag.FENCE:
-                message.readRequest.flag = pb.ReadRequest.FENCE_LEDGER
-        case ReadLacRequest() as lac:
-            message.header.operation = pb.READ_LAC
-            message.readLacRequest.ledgerId = lac.ledger_id
-        case other:
-            raise ValueError(f"{other} is not supported")
-    return message.SerializeToString()
-
-
 def decode_request(packet: Buffer) -> V3Request:
     """Return the request in `packet`.
 
@@ -94,7 +66,7 @@ def decode_request(packet: Buffer) -> V3Request:
         FrameError: the packet is invalid.
     """
     message = pb.Request()
-    _parse(message, packet)
+    parse(message, packet)
     header = message.header
     request: BookieRequest
     if header.operation == pb.ADD_ENTRY and message.HasField("addRequest"):
@@ -120,7 +92,7 @@ def decode_request(packet: Buffer) -> V3Request:
 def encode_response(answer: V3Response) -> bytes:
     response = answer.response
     message = pb.Response(header=pb.BKPacketHeader(version=pb.VERSION_THREE, txnId=answer.txn_id))
-    message.status = _STATUS[response.code]
+    message.status = STATUS[response.code]
     match response:
         case AddResponse():
             message.header.operation = pb.ADD_ENTRY
@@ -145,42 +117,8 @@ def encode_response(answer: V3Response) -> bytes:
     return message.SerializeToString()
 
 
-def decode_response(packet: Buffer) -> V3Response:
-    """Return the response in `packet`; its outer status is the answer unless that is OK.
-
-    Raises:
-        FrameError: the packet is invalid.
-    """
-    message = pb.Response()
-    _parse(message, packet)
-    operation = message.header.operation
-    response: BookieResponse
-    if operation == pb.ADD_ENTRY and message.HasField("addResponse"):
-        add = message.addResponse
-        response = AddResponse(_CODES[message.status or add.status], add.ledgerId, add.entryId)
-    elif operation == pb.READ_ENTRY and message.HasField("readResponse"):
-        read = message.readResponse
-        response = ReadResponse(
-            _CODES[message.status or read.status],
-            read.ledgerId,
-            read.entryId,
-            read.body if read.HasField("body") else None,
-            read.maxLAC if read.HasField("maxLAC") else None,
-        )
-    elif operation == pb.READ_LAC and message.HasField("readLacResponse"):
-        lac = message.readLacResponse
-        response = ReadLacResponse(
-            _CODES[message.status or lac.status],
-            lac.ledgerId,
-            lac.lacBody if lac.HasField("lacBody") else None,
-            lac.lastEntryBody if lac.HasField("lastEntryBody") else None,
-        )
-    else:
-        response = OtherResponse(operation, _CODES[message.status])
-    return V3Response(message.header.txnId, response)
-
-
-def _parse(message: pb.Request | pb.Response, packet: Buffer) -> None:
+def parse(message: pb.Request | pb.Response, packet: Buffer) -> None:
+    """Parse a packet into `message`; raise FrameError if it is invalid."""
     try:
         message.ParseFromString(bytes(packet))
     except DecodeError as fault:

@@ -16,6 +16,7 @@ from journal.bookkeeper.entry import DigestType, EntryCodec
 from journal.bookkeeper.ledger_metadata import LedgerMetadata, parse_metadata
 from journal.bookkeeper.messages import AddRequest, BookieRequest, BookieResponse
 from journal.bookkeeper.protocol_v2 import FrameBuffer
+from tests.journal import bookkeeper_v3_client
 
 ROOT = Path(__file__).parents[1] / "recorded" / "bookkeeper-4.4"
 FOLDERS = sorted(str(path.parent.relative_to(ROOT)) for path in ROOT.rglob("traffic.jsonl"))
@@ -51,7 +52,7 @@ def request_in(packet: bytes) -> BookieRequest:
 def response_in(packet: bytes) -> BookieResponse:
     if protocol_v2.is_v2(packet):
         return protocol_v2.decode_response(packet)
-    return protocol_v3.decode_response(packet).response
+    return bookkeeper_v3_client.decode_response(packet).response
 
 
 def requests(folder: str) -> Iterator[tuple[str, BookieRequest]]:

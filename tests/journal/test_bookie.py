@@ -36,6 +36,7 @@ from journal.bookkeeper.messages import (
 )
 from journal.bookkeeper.protocol_v2 import FrameBuffer, framed
 from journal.errors import JournalError
+from tests.journal import bookkeeper_v3_client
 from tests.journal.bookkeeper_cluster import MemoryZNodes
 
 KEY, OTHER = master_key(b""), master_key(b"other")
@@ -241,8 +242,8 @@ def test_both_protocols_on_one_port(port: int) -> None:
             protocol_v3.V3Request(4, add(50)),
             protocol_v3.V3Request(5, add(50, flags=RequestFlag.RECOVERY_ADD)),
         ]
-        v3.sendall(b"".join(framed(protocol_v3.encode_request(each)) for each in asked))
-        told = {each.txn_id: each.response for each in map(protocol_v3.decode_response, packets(v3, 5))}
+        v3.sendall(b"".join(framed(bookkeeper_v3_client.encode_request(each)) for each in asked))
+        told = {each.txn_id: each.response for each in map(bookkeeper_v3_client.decode_response, packets(v3, 5))}
         assert told == {
             1: ReadResponse(ResultCode.OK, 7, 49, body(49)),
             2: ReadLacResponse(ResultCode.OK, 7, None, body(49)),

@@ -38,7 +38,7 @@ PACKAGES = (
     "site_config",
 )
 # classes with positional arguments that are hints, and their positions
-_POSITIONAL = {"Check": 2, "FileKind": 1, "NotRegularError": 2, "SparseFileError": 2, "with_next": 1}
+_POSITIONAL = {"Check": 1, "FileKind": 1, "NotRegularError": 2, "SparseFileError": 2, "with_next": 1}
 # in modules with hints, except constants that others pass; to parse and walk all other modules takes seconds
 _SHOWS_HINTS = re.compile("hint|" + "|".join(rf"{name}\(" for name in _POSITIONAL), re.IGNORECASE)
 _READ = (ast.Call, ast.Assign, ast.AnnAssign, ast.FunctionDef, ast.ClassDef)
