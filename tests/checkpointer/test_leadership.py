@@ -22,6 +22,7 @@ from site_config.leadership import LeaderSettings
 from tests.checkpointer.leader_support import ME, OTHER
 from tests.checkpointer.leading_process import leading_process
 from tests.checkpointer.service_support import Clock, standby_config
+from tests.failover.failover_support import LONG_SESSIONS, LONGEST_SESSION
 from tests.namenode_stub.stub_support import wait_until
 
 # ---- a file ------------------------------------------------------------------------------------------------
@@ -100,12 +101,12 @@ def test_without_its_directory_the_lock_cannot_be_had(tmp_path: Path) -> None:
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
     if MISSING:
         pytest.skip(MISSING)
-    with ZooKeeperServer(tmp_path_factory.mktemp("zookeeper")) as server:
+    with ZooKeeperServer(tmp_path_factory.mktemp("zookeeper"), LONG_SESSIONS) as server:
         yield server
 
 
-def keeper_of(zookeeper: ZooKeeperServer, name: str) -> ZooKeeperLock:
-    return ZooKeeperLock(ZooKeeperAddress(zookeeper.hosts, 3.0), f"/hadoop-checkpointer/{name}/leader")
+def keeper_of(zookeeper: ZooKeeperServer, name: str, session_timeout: float = LONGEST_SESSION) -> ZooKeeperLock:
+    return ZooKeeperLock(ZooKeeperAddress(zookeeper.hosts, session_timeout), f"/hadoop-checkpointer/{name}/leader")
 
 
 def test_a_znode_goes_with_the_session_of_its_owner(zookeeper: ZooKeeperServer) -> None:
@@ -119,7 +120,8 @@ def test_a_znode_goes_with_the_session_of_its_owner(zookeeper: ZooKeeperServer) 
 
 
 def test_who_has_a_znode_is_seen_without_taking_it(zookeeper: ZooKeeperServer) -> None:
-    chosen = LeaderSettings(ensemble=ZooKeeperAddress(zookeeper.hosts, 3.0), znode="/hadoop-checkpointer/seen/leader")
+    ensemble = ZooKeeperAddress(zookeeper.hosts, LONGEST_SESSION)
+    chosen = LeaderSettings(ensemble=ensemble, znode="/hadoop-checkpointer/seen/leader")
     assert lock_holder(chosen) is None
     before = time.time()
     with closing(keeper_of(zookeeper, "seen")) as backend:
@@ -132,7 +134,6 @@ def test_who_has_a_znode_is_seen_without_taking_it(zookeeper: ZooKeeperServer) -
 
 
 def test_an_answer_holds_no_longer_than_the_session_that_the_servers_gave(zookeeper: ZooKeeperServer) -> None:
-    """They clip it to 20 ticks of 500 ms."""
     ensemble = ZooKeeperAddress(zookeeper.hosts, 600.0)
     chosen = LeaderSettings(ensemble=ensemble, session_timeout=600.0, znode="/hadoop-checkpointer/clipped/leader")
     clock = Clock()
@@ -140,12 +141,12 @@ def test_an_answer_holds_no_longer_than_the_session_that_the_servers_gave(zookee
         leadership = Leadership(chosen, ME, backend=backend, clock=clock)
         leadership.ask()
         assert leadership.leads
-        clock.now += 11
+        clock.now += LONGEST_SESSION + 1
         assert not leadership.leads
 
 
 def test_a_session_that_ended_is_made_anew_and_the_lock_with_it(zookeeper: ZooKeeperServer) -> None:
-    with closing(keeper_of(zookeeper, "away")) as backend:
+    with closing(keeper_of(zookeeper, "away", 3.0)) as backend:
         assert backend.ask(ME)[0] is LockOutcome.ACQUIRED
         zookeeper.stop()
         try:

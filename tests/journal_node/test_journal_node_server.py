@@ -217,13 +217,13 @@ def test_a_damaged_journal_does_not_keep_others_from_being_served(
         (line,) = [line for line in caplog.messages if "journal j1 is not served" in line]
         assert damaged in line
         assert advice in line
-        ready = requests.get(f"{server.url}/health/ready", timeout=20)
+        ready = requests.get(f"{server.url}/health/ready", timeout=600)
         assert (ready.status_code, damaged in ready.text, advice in ready.text) == (503, True, True)
-        assert advice in requests.get(f"{server.url}/status", timeout=20).json()["failing"][JOURNAL]
-        beans = requests.get(f"{server.url}/jmx", timeout=20).json()["beans"]
+        assert advice in requests.get(f"{server.url}/status", timeout=600).json()["failing"][JOURNAL]
+        beans = requests.get(f"{server.url}/jmx", timeout=600).json()["beans"]
         (info,) = [bean for bean in beans if "JournalNodeInfo" in bean["name"]]
         assert damaged in json.loads(info["FailingJournals"])[JOURNAL]
-        metrics = requests.get(f"{server.url}/metrics", timeout=20).text
+        metrics = requests.get(f"{server.url}/metrics", timeout=600).text
         assert 'hdfs_journalnode_journal_failing{journal="j1"} 1.0' in metrics
         assert 'hdfs_journalnode_journal_failing{journal="j2"} 0.0' in metrics
         conf = conf_of(place, formatted_pair, **federated)
@@ -232,7 +232,7 @@ def test_a_damaged_journal_does_not_keep_others_from_being_served(
         assert done.out.startswith("j1: formatted; its damaged files are in ")
         # promises of this node and the others are kept
         assert client.get_journal_state(JOURNAL).last_promised_epoch == 1
-        assert requests.get(f"{server.url}/health/ready", timeout=20).ok
+        assert requests.get(f"{server.url}/health/ready", timeout=600).ok
     (aside,) = (place.current.parent / "damaged").iterdir()
     assert (aside / SEGMENT).read_bytes() == kept
 
@@ -246,7 +246,7 @@ def test_a_journal_that_lost_its_version(formatted_pair: list[Place]) -> None:
             writer.segment(1, 3)
     (place.current / "VERSION").unlink()
     with running([place], formatted_pair):
-        ready = requests.get(f"{place.url}/health/ready", timeout=20)
+        ready = requests.get(f"{place.url}/health/ready", timeout=600)
         assert (ready.status_code, "VERSION is missing, but edits exist" in ready.text) == (503, True)
         assert "Copy VERSION from another JournalNode" in ready.text
     done = run_cli("journalnode", "format", "--conf", conf_of(place, formatted_pair), "--from-peers")
