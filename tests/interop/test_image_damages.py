@@ -44,9 +44,11 @@ def chosen(image: Path) -> Iterator[tuple[str, bytes]]:
 
 @pytest.mark.parametrize("name", CASES if deep() else CASES[:1])
 def test_no_damage_is_accepted_that_a_namenode_refuses(hadoop: Hadoop, name: str, tmp_path: Path) -> None:
-    case = Case(RECORDED / hadoop.release.recorded / name)
+    # 3.3.6 loads no image of the layout that its other tests convert
+    recorded = "hadoop-3.3.6" if hadoop.release.layout == -66 else hadoop.release.recorded
+    case = Case(RECORDED / recorded / name)
     if not case.path.is_dir():
-        pytest.skip(f"{hadoop.release.recorded} has no such recording")
+        pytest.skip(f"{recorded} has no such recording")
     wrong = []
     for number, (damage, data) in enumerate(chosen(case.image("before"))):
         root = tmp_path / str(number)
