@@ -199,7 +199,7 @@ class LiveBrowser(NamespaceBrowser):
 
     def _present_count(self, directory_id: int) -> int:
         row = self.namespace.table.row_of.get(directory_id)
-        return self.index.child_count(directory_id) if row is None else self.namespace.tree.child_count(row)
+        return super()._present_count(directory_id) if row is None else self.namespace.tree.child_count(row)
 
     # ---- snapshots -----------------------------------------------------------------------------------------
 

@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from image_format.array_allocator import ArrayAllocator
-from image_format.errors import RecordError
 from image_format.index import ImageIndex
 from image_format.inode_features import to_signed
-from image_format.kernels.scan import count_children, find_id
+from image_format.kernels.scan import find_id
 from image_format.layout import LayoutVersion, supports
 from image_format.name_order import name_key
 from image_format.policies import policies_of
@@ -87,17 +86,6 @@ class ImageBrowser(NamespaceBrowser):
         with self._guard:
             (chain,) = self.index.history.chains(np.array([inode_id], np.int64))
         return list(map(int, chain))
-
-    def _present_count(self, directory_id: int) -> int:
-        row = int(find_id(self.index.directory_ids, directory_id))
-        if row < 0:
-            return 0
-        offset = int(self.index.arrays.directory_offsets[row])
-        plain, references = count_children(self.index.directory_buffer, offset)
-        if plain < 0:
-            place = self.index.place("INODE_DIR")
-            raise place.error(RecordError, f"damaged entry of directory {directory_id}", offset)
-        return int(plain + references)
 
     # ---- snapshots -----------------------------------------------------------------------------------------
 

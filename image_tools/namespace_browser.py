@@ -15,8 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from hadoop_common.hdfs_constants import ROOT_INODE_ID, UNSPECIFIED_POLICY
+from image_format.errors import RecordError
 from image_format.index import Ids, ImageIndex
 from image_format.inode_features import to_signed
+from image_format.kernels.scan import count_children, find_id
 from image_format.name_order import name_key
 from image_format.policies import ErasurePolicy, raw_bytes
 from image_format.proto import fsimage_pb2 as pb
@@ -295,9 +297,17 @@ class NamespaceBrowser(ABC):
             return plain.size + len(named)
         return self._present_count(inode_id)
 
-    @abstractmethod
     def _present_count(self, directory_id: int) -> int:
-        """Return the present number of children of a directory."""
+        """Return the present number of children of a directory, which are not decoded."""
+        row = int(find_id(self.index.directory_ids, directory_id))
+        if row < 0:
+            return 0
+        offset = int(self.index.arrays.directory_offsets[row])
+        plain, references = count_children(self.index.directory_buffer, offset)
+        if plain < 0:
+            place = self.index.place("INODE_DIR")
+            raise place.error(RecordError, f"damaged entry of directory {directory_id}", offset)
+        return int(plain + references)
 
     # ---- snapshots -----------------------------------------------------------------------------------------
 
