@@ -103,7 +103,7 @@ def _usual_file(buf, pos, end, policies):
 
 @lean_kernel
 def _usual_leaf(buf, pos, end, policies):
-    """Return as `read_leaf`, in a third of the time, if the record in `buf[pos:end]` is as most are; else kind -1.
+    """Return as `read_leaf`, in two thirds of the time, if the record in `buf[pos:end]` is as most are; else kind -1.
 
     Its fields are in the order of their tags, numbers and lengths are short, and a file is closed. The buffer has
     `MAX_READ_AFTER` bytes after the record.
