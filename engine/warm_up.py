@@ -63,7 +63,7 @@ def warm_up(*, first: bool = False, compiled: Callable[[int], None] | None = Non
     with watched, tempfile.TemporaryDirectory(prefix="checkpointer-") as name:
         folder = Path(name)
         image = folder / image_name(_FIRST - 1)
-        image.write_bytes(_image())
+        image.write_bytes(small_image())
         md5_path(image).write_bytes(format_md5(md5_of_file(image), image.name))
         # Each merge continues with the image of the previous merge: snapshots, compression, another layout,
         # sub-sections.
@@ -142,8 +142,8 @@ def _count(namespace: WarmNamespace) -> None:
                 browser.content(root)
 
 
-def _image() -> bytes:
-    """Make an image of a root with a directory that holds a file and an open file."""
+def small_image() -> bytes:
+    """Return an image of a root with a directory that holds a file and an open file."""
     strings = StringTable.empty(0)
     owner = strings.serial("hdfs", StringKind.USER), strings.serial("supergroup", StringKind.GROUP)
     inodes = [

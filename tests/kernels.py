@@ -16,8 +16,7 @@ from pathlib import Path
 from bench.edits import MIXES
 from engine.warm_up import warm_up
 from image_format.compiling.mode import compiled_kernels
-from pipeline.host_image import HostImage
-from pipeline.sources.readers import READERS
+from pipeline.warm_up import compile_kernels
 from tests.bench.made import make
 from tests.cli_runner import run_cli
 from tests.recorded_cases import RECORDED, Case
@@ -35,10 +34,7 @@ def of_benchmarks_and_tools(folder: Path) -> None:
     for mix in MIXES:
         make(folder / mix, mix, snapshots=True)
     before, after = _CASE.image("before"), _CASE.image("after")
-    image = HostImage.open(after, folder)
-    for reader in READERS.values():
-        for part in reader.parts(image.image, 2):
-            list(reader.read(image, part, reader.table.names))
+    compile_kernels()
     run_cli("image", "diff", before, after)
     for form in ("delimited", "distribution", "corruption", "xml", "json"):
         run_cli("image", "dump", after, "--format", form, "--output", folder / form)

@@ -19,8 +19,8 @@ def command(first: bool, as_json: bool) -> None:
     before. Otherwise the first checkpoint of a large namespace compiles them, and takes that much longer. A namespace
     of a few thousand inodes does not wait, because its kernels are compiled in the background.
 
-    With Spark installed, the command also archives the classes of Spark's JVM, which takes about a minute once. Spark
-    then starts in half the time.
+    With Spark installed, the command also compiles the kernels of reports and tables, and archives the classes of
+    Spark's JVM. This takes about a minute and a half once. Spark then starts in half the time.
 
     With --first, merges without snapshots are ready. Merges with snapshots, to another layout or with sub-sections
     compile the rest when they run, and no classes are archived. Run the command as the daemon's user or as the owner of

@@ -84,12 +84,16 @@ class InodesTask:
 
     def run(self) -> dict[str, pa.Table]:
         """Return the tables of `NamespaceCounts` and `counts.features`."""
-        image = open_in_task(self.file)
-        counts = NamespaceCounts(self.rules)
-        for batch in inode_batches(image, self.part):
-            counts.add(batch.to_encoded(FACT_COLUMNS))
-            counts.add_directories(batch.directories().to_arrow(DIRECTORY_COLUMNS))
-        return {**counts.tables(), **_features(image, self.part, self.rules)}
+        return count_inodes(open_in_task(self.file), self.part, self.rules)
+
+
+def count_inodes(image: HostImage, part: TablePart, rules: Rules) -> dict[str, pa.Table]:
+    """Return the tables of `NamespaceCounts` and `counts.features` of a part of an image."""
+    counts = NamespaceCounts(rules)
+    for batch in inode_batches(image, part):
+        counts.add(batch.to_encoded(FACT_COLUMNS))
+        counts.add_directories(batch.directories().to_arrow(DIRECTORY_COLUMNS))
+    return {**counts.tables(), **_features(image, part, rules)}
 
 
 def _features(image: HostImage, part: TablePart, rules: Rules) -> dict[str, pa.Table]:

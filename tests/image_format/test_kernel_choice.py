@@ -78,7 +78,7 @@ owner = ops.PermissionStatus("hdfs", "supergroup", 0o755)
 made = [ops.MkdirOp(path=f"/d/{i}", inode_id=20000 + i, timestamp=1, permissions=owner) for i in range(5000)]
 folder = Path("FOLDER")
 image = folder / image_name(1)
-image.write_bytes(warm_up._image())
+image.write_bytes(warm_up.small_image())
 md5_path(image).write_bytes(format_md5(md5_of_file(image), image.name))
 merged = warm_up._merge(folder, image, warm_up._WarmUpStep(made))
 print(merged.name)

@@ -1,0 +1,27 @@
+"""What `checkpointer compile` compiles is all that tables and reports need, whatever the image."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.pipeline.first_report import CASES
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_no_first_report_compiles_anything(tmp_path: Path) -> None:
+    """In a process of its own, as this one may have compiled anything before."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.pipeline.first_report"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout) == {case: [] for case in CASES}
