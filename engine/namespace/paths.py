@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from engine.errors import NamespaceError
+from hadoop_common.java_utf8 import decode_java_utf8
 
 SNAPSHOT_NAME = b".snapshot"
 RESERVED_NAME = b".reserved"
@@ -58,7 +59,7 @@ def split_path(path: str, *, hadoop3: bool) -> list[bytes]:
 
 def join_names(names: Iterable[bytes]) -> str:
     """Join components to a path (INodesInPath.getPath)."""
-    return "/" + b"/".join(names).decode("utf-8", "replace")
+    return "/" + decode_java_utf8(b"/".join(names))
 
 
 def lies_below(path: str, above: str) -> bool:

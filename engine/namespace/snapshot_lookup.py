@@ -12,6 +12,7 @@ from engine.namespace.path_resolver import ROOT_ROW
 from engine.namespace.references import WithName
 from engine.namespace.snapshots import SnapshotManager
 from engine.namespace.tree import Tree
+from hadoop_common.java_utf8 import decode_java_utf8
 from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import DIRECTORY, DROPPED, FILE, SYMLINK
 
@@ -102,7 +103,7 @@ class SnapshotLookup:
 
     def full_path(self, row: int) -> str:
         """Return the path of an inode; for one that only snapshots have, the known part (INode.getFullPathName)."""
-        return b"/".join(self._table.name(above) for above in self.chain(row)).decode("utf-8", "replace")
+        return decode_java_utf8(b"/".join(self._table.name(above) for above in self.chain(row)))
 
     def load_detached(self, inode_id: int) -> int:
         """Load an inode of the base that may be only in snapshots, and the inodes above it; return its row."""

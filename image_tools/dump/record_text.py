@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import Message
 
+from hadoop_common.java_utf8 import decode_java_utf8
 from image_format.errors import BufferOrigin
 from image_format.inode_scan import read_inode_header
 from image_format.proto import fsimage_pb2 as pb
@@ -67,13 +68,7 @@ def inode_texts(
 
 def _clean(data: bytes) -> bytes:
     """Replace invalid UTF-8 by U+FFFD, like decoding and encoding in Java."""
-    if data.isascii():
-        return data
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data.decode("utf-8", "replace").encode("utf-8")
-    return data
+    return data if data.isascii() else decode_java_utf8(data).encode()
 
 
 class _WordTable:

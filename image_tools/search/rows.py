@@ -11,6 +11,7 @@ from hadoop_common.durable import written_atomically
 from hadoop_common.file_faults import error_text
 from hadoop_common.printable import escaped
 from image_format.errors import ImageStorageError
+from hadoop_common.java_utf8 import decode_java_utf8
 from image_tools.dump.values import java_text
 from image_tools.search.criteria import KINDS
 from image_tools.search.scan import FoundInodes, NamespaceScan
@@ -40,7 +41,7 @@ def path_lines(scan: NamespaceScan, batches: Iterable[FoundInodes]) -> Iterator[
         paths = list(scan.paths(found))
         for first in range(0, len(paths), _LINES):
             chunk = paths[first : first + _LINES]
-            text = b"\n".join(chunk).decode("utf-8", "replace")
+            text = decode_java_utf8(b"\n".join(chunk))
             if text.count("\n") < len(chunk) and text.replace("\n", "").isprintable():
                 yield text.encode() + b"\n"
             else:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hadoop_common.errors import HdfsError
+from hadoop_common.java_utf8 import decode_java_utf8
 from image_format.array_allocator import ArrayAllocator
 from image_format.index_arrays import IndexArrays
 from image_format.inode_columns import InodeColumns, read_inode_columns
@@ -186,7 +187,7 @@ class NamespaceScan:
             for number in np.flatnonzero(columns.name_size == len(name)).tolist():
                 if self._name(columns, number) == name:
                     return int(slots[number])
-        text = path.decode("utf-8", "replace")
+        text = decode_java_utf8(path)
         raise NoSuchPathError(f"{text} does not exist in {self._image.path}", hint="Name a path of the current tree.")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
+from hadoop_common.java_utf8 import decode_java_utf8
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 from image_tools.verify.catalogue import Severity
@@ -51,7 +52,7 @@ class LeaseCheck:
             visited.add(slot)
             names.append(self._inodes.name(slot))
             slot = parent
-        return "/" + b"/".join(reversed(names)).decode("utf-8", "replace")
+        return "/" + decode_java_utf8(b"/".join(reversed(names)))
 
     def check(self, fixes: Fixes | None) -> None:
         """Report faults; with `fixes`, rewrite a faulty section."""

@@ -107,12 +107,10 @@ class Transactions:
         with self.lock:
             self._left = True
 
-    def _check_serving(self) -> None:
+    def _check_serving(self, *, reads: bool = False) -> None:
         self.fail_stop.check()
-        if self._left:
-            raise StandbyRefusalError()
-        if self._refusal is not None:
-            raise self._refusal()
+        if self._left or (self._refusal is not None and not reads):
+            raise (self._refusal or StandbyRefusalError)()
 
     @contextmanager
     def change(self, what: str) -> Iterator[None]:
@@ -143,9 +141,7 @@ class Transactions:
             NotServingError: `fail_stop` tripped, or the NameNode is not active any more.
         """
         with self.lock:
-            self.fail_stop.check()
-            if self._left:
-                raise StandbyRefusalError()
+            self._check_serving(reads=True)
             yield self.namespace
 
     @contextmanager
