@@ -27,6 +27,7 @@ from journal.segment_file import EditLogSegment, map_file, read_ops
 
 _LOG = logging.getLogger(__name__)
 _TRIES = 3
+_STEP = 1 << 20
 
 
 class SegmentDigests:
@@ -44,9 +45,11 @@ class SegmentDigests:
         with map_file(segment.path) as content:
             if len(content) < size:
                 return None
-            md5 = hashlib.md5(content[:size], usedforsecurity=False).hexdigest()
-        self._known[key] = (size, md5)
-        return md5
+            md5 = hashlib.md5(usedforsecurity=False)
+            for start in range(0, size, _STEP):
+                md5.update(content[start : min(size, start + _STEP)])
+        self._known[key] = (size, md5.hexdigest())
+        return md5.hexdigest()
 
     def keep(self, segments: Sequence[EditLogSegment]) -> None:
         """Forget the files that are not among `segments`."""

@@ -11,6 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from archive.archive import Archive, ObjectWriter
 from archive.catalogue import EDITS, IMAGES, EditsRecord, ImageRecord
 from archive.frames import FRAME_SIZE, cut_ranges
@@ -25,7 +27,8 @@ from journal.op_times import op_time
 from journal.primitives import Buffer
 from journal.segment import HEADER_SIZE, SegmentCursor
 from journal.segment_file import EditLogSegment, cursor_over, map_file
-from journal.segment_frames import Frames, has_frames, whole_frames
+from journal.segment_frames import has_frames
+from journal.whole_frames import Frames, whole_frames
 
 _LOG = logging.getLogger(__name__)
 _STEP = 1 << 20
@@ -54,7 +57,7 @@ def position_after(segment: EditLogSegment, content: Buffer, txid: int) -> tuple
     last = txid if segment.last is None else min(txid, segment.last)
     position, expected = HEADER_SIZE, segment.first
     frames = None
-    while frames is None or frames.starts:
+    while frames is None or len(frames.starts):
         chunk = bytes(content[position : position + _STEP])
         frames = whole_frames(chunk, cursor.layout_version, expected, last)
         position, expected = position + frames.end, frames.next_txid
@@ -95,7 +98,7 @@ def read_part(
     while has_frames(cursor.layout_version):
         chunk = bytes(content[cursor.position : cursor.position + _STEP])
         frames = whole_frames(chunk, cursor.layout_version, cursor.expected or first, segment.last)
-        if not frames.starts:
+        if not len(frames.starts):
             # an operation that is larger than a chunk, or the end
             if (op := next(cursor, None)) is None:
                 break
@@ -107,7 +110,7 @@ def read_part(
             paths.add_columns(chunk, columns)
         except (CorruptOpError, ValueError):
             break
-        _warn_of_undecodable(cursor, frames, decoded)
+        _warn_of_undecodable(cursor, chunk, frames, decoded)
         note(columns.times.tolist())
         cursor.advance(cursor.position + frames.end, frames.next_txid)
         reached(cursor.position)
@@ -121,18 +124,19 @@ def read_part(
     return EditsPart(first, last, start, cursor.position, first_time, last_time, cursor.layout_version, paths.build())
 
 
-def _warn_of_undecodable(cursor: SegmentCursor, frames: Frames, decoded: set[int]) -> None:
+def _warn_of_undecodable(cursor: SegmentCursor, chunk: bytes, frames: Frames, decoded: set[int]) -> None:
     """Log operations that no restore can replay; the first one of each opcode that is not in `decoded` is read."""
-    opcodes = bytes(map(cursor.buffer[cursor.position : cursor.position + frames.end].__getitem__, frames.starts))
-    for opcode in set(opcodes) - decoded:
-        number = opcodes.index(opcode)
-        position = cursor.position + frames.starts[number]
+    opcodes, numbers = np.unique(np.frombuffer(chunk, np.uint8)[frames.starts], return_index=True)
+    for opcode, number in zip(opcodes.tolist(), numbers.tolist(), strict=True):
+        if opcode in decoded:
+            continue
+        decoded.add(opcode)
+        position = cursor.position + int(frames.starts[number])
         try:
             decode_op(cursor.buffer, position, cursor.layout_version, file=cursor.file)
         except CorruptOpError as fault:
             fault.locate(txid=frames.next_txid - len(frames.starts) + number)
             _LOG.warning("archived, but no restore can replay it: %s; next: %s", fault.message, fault.hint)
-    decoded.update(opcodes)
 
 
 class _Packer:

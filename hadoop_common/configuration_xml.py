@@ -7,8 +7,6 @@ for a space. Entities and document types must be local files.
 
 from __future__ import annotations
 
-import http.client
-import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -246,6 +244,10 @@ def _content(path: Path, load: Callable[[Path], bytes]) -> bytes:
 
 def _fetched(url: str) -> bytes:
     """Fetch a URL without a proxy, as Java does, and before the settings of `cluster_http` are known."""
+    # few configurations include a URL, and these imports take as long as reading one
+    import http.client
+    import urllib.request
+
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(url, timeout=_FETCH_SECONDS) as answer:

@@ -17,14 +17,14 @@ from journal.compound_kinds import BLOCK_ARRAY, TIMESTAMP_TWICE
 from journal.op_times import CLOCKS, MAX_MILLIS, PATH_LISTS, PATHS, SPREADING, op_time
 from journal.operation import EditOp, OpField
 from journal.ops import OPERATIONS, AddOp
-from journal.segment_frames import CHECKSUM_SIZE, HEAD_SIZE, Frames
+from journal.segment_frames import HEAD_SIZE
+from journal.whole_frames import Frames, Ints
 
 _SIZES: Final = {kinds.BYTE: 1, kinds.BOOL: 1, kinds.SHORT: 2, kinds.MODE: 2, kinds.INT: 4, kinds.LONG: 8}
 _LENGTH: Final = 2
 """Size of the length before a string."""
 _PATH, _TIME, _STRING, _BLOCKS, _SKIPPED = "path", "time", "string", "blocks", "skipped"
 
-Ints = npt.NDArray[np.int64]
 Octets = npt.NDArray[np.uint8]
 
 
@@ -52,8 +52,7 @@ def op_columns(buffer: bytes, frames: Frames, layout_version: int) -> OpColumns:
         CorruptOpError: an operation that had to be decoded is damaged.
     """
     data = np.frombuffer(buffer, np.uint8)
-    starts = np.array(frames.starts, np.int64)
-    ends = np.append(starts[1:], frames.end) - CHECKSUM_SIZE
+    starts, ends = frames.starts, frames.ends
     opcodes = data[starts]
     times = np.zeros(len(starts), np.int64)
     decode = np.zeros(len(starts), np.bool_)
@@ -72,7 +71,7 @@ def op_columns(buffer: bytes, frames: Frames, layout_version: int) -> OpColumns:
             ranges.append((*kept, np.full(len(kept[0]), opcode in SPREADING)))
     decoded = []
     for number in np.flatnonzero(decode).tolist():
-        op, _ = decode_op(buffer, frames.starts[number], layout_version)
+        op, _ = decode_op(buffer, int(starts[number]), layout_version)
         times[number] = op_time(op) or 0
         decoded.append(op)
     if not ranges:

@@ -17,10 +17,7 @@ from journal.segment_file import EditLogSegment, map_file
 _LENGTH_SINCE = -56  # LayoutVersion.Feature.EDITLOG_LENGTH
 _FRAME = Struct(">Biq")
 _CHECKSUM = Struct(">I")
-# a checksum and the frame after it
-_BETWEEN = Struct(">IBiq")
-_MAX_TXID = (1 << 63) - 1
-_MIN_LENGTH = 12  # the length field and the txid
+MIN_LENGTH = 12  # the length field and the txid
 HEAD_SIZE = _FRAME.size
 """Bytes of an operation before its fields."""
 CHECKSUM_SIZE = _CHECKSUM.size
@@ -60,49 +57,13 @@ def iter_frames(buffer: Buffer, start: int, stop: int, *, file: str = "") -> Ite
             raise CorruptOpError(f"the operation is truncated after {size - start} bytes", file=file, offset=start)
         opcode, length, txid = unpack(buffer, start)
         end = start + 1 + length + _CHECKSUM.size
-        if length < _MIN_LENGTH:
+        if length < MIN_LENGTH:
             raise CorruptOpError(f"impossible operation length {length}", file=file, offset=start)
         if end > size:
             problem = f"the operation is truncated: it has {end - start} bytes, but only {size - start} are left"
             raise CorruptOpError(problem, file=file, offset=start, txid=txid)
         yield OpFrame(start, end, opcode, txid)
         start = end
-
-
-class Frames(NamedTuple):
-    """Whole operations: where each begins in a buffer, the byte after the last one, and the transaction after it."""
-
-    starts: list[int]
-    end: int
-    next_txid: int
-
-
-def whole_frames(buffer: bytes, layout_version: int, first_txid: int, last_txid: int | None) -> Frames:
-    """Find the operations from the start of `buffer` on, with transactions `first_txid` to at most `last_txid`.
-
-    They end before the first one that is not whole, has another checksum or another transaction, and before the
-    terminator; in layouts without lengths, before the first one.
-    """
-    starts: list[int] = []
-    position, txid = 0, first_txid
-    if not has_frames(layout_version):
-        return Frames(starts, position, txid)
-    stop = len(buffer) - _CHECKSUM.size
-    last = _MAX_TXID if last_txid is None else last_txid
-    # zeros are no operation
-    padded = buffer + bytes(_BETWEEN.size)
-    opcode, length, found = _FRAME.unpack_from(padded)
-    unpack = _BETWEEN.unpack_from
-    while found == txid and txid <= last:
-        end = position + 1 + length
-        if end > stop or length < _MIN_LENGTH or opcode == TERMINATOR:
-            break
-        checksum, opcode, length, found = unpack(padded, end)
-        if checksum != crc32(padded[position:end]):
-            break
-        starts.append(position)
-        position, txid = end + _CHECKSUM.size, txid + 1
-    return Frames(starts, position, txid)
 
 
 def check_frame(buffer: Buffer, frame: OpFrame, *, file: str = "") -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 from hadoop_common.durable import written_atomically
 from hadoop_common.file_faults import error_text
+from hadoop_common.java_utf8 import decode_java_utf8
 from hadoop_common.printable import escaped
 from image_format.errors import ImageStorageError
-from hadoop_common.java_utf8 import decode_java_utf8
 from image_tools.dump.values import java_text
 from image_tools.search.criteria import KINDS
 from image_tools.search.scan import FoundInodes, NamespaceScan

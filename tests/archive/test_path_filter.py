@@ -12,7 +12,7 @@ from journal.binary_codec import encode_op
 from journal.op_columns import op_columns
 from journal.operation import EditOp
 from journal.ops import ConcatDeleteOp, DeleteOp, TimesOp
-from journal.segment_frames import whole_frames
+from journal.whole_frames import whole_frames
 from tests.depth import examples
 from tests.journal.journal_support import NEWEST
 

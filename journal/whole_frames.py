@@ -1,0 +1,98 @@
+"""Whole operations at the start of a buffer, checked by their lengths, txids and checksums with NumPy."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+
+from journal.binary_codec import TERMINATOR
+from journal.segment_frames import CHECKSUM_SIZE, HEAD_SIZE, MIN_LENGTH, has_frames
+
+_LENGTH = Struct(">i")
+_TXID = slice(1 + _LENGTH.size, HEAD_SIZE)
+_AROUND_BODY = 1 + CHECKSUM_SIZE
+"""Bytes of an operation that its length field does not count."""
+
+_RESTART = 0x6DD90A9D
+"""The four bytes, little-endian, whose CRC-32 is 0."""
+
+Ints = npt.NDArray[np.int64]
+Octets = npt.NDArray[np.uint8]
+
+
+class Frames(NamedTuple):
+    """Whole operations: where each begins in a buffer, the byte after the last one, and the transaction after it."""
+
+    starts: Ints
+    end: int
+    next_txid: int
+
+    @property
+    def ends(self) -> Ints:
+        """The byte after the fields of each operation, where its checksum begins."""
+        following: Ints = np.append(self.starts[1:], self.end)[: len(self.starts)]
+        return following - CHECKSUM_SIZE
+
+
+def whole_frames(buffer: bytes, layout_version: int, first_txid: int, last_txid: int | None) -> Frames:
+    """Find the operations from the start of `buffer` on, with transactions `first_txid` to at most `last_txid`.
+
+    They end before the first one that is not whole, has another checksum or another transaction, and before the
+    terminator; in layouts without lengths, before the first one.
+    """
+    if not has_frames(layout_version):
+        return Frames(np.empty(0, np.int64), 0, first_txid)
+    frames = _by_length(buffer, first_txid)
+    data = np.frombuffer(buffer, np.uint8)
+    heads = data[frames.starts[:, np.newaxis] + np.arange(HEAD_SIZE)]
+    txids = np.ascontiguousarray(heads[:, _TXID]).view(">i8").ravel()
+    expected = np.arange(first_txid, frames.next_txid)
+    fits = (txids == expected) & (heads[:, 0] != TERMINATOR)
+    if last_txid is not None:
+        fits &= expected <= last_txid
+    frames = _first(frames, fits, first_txid)
+    checksums = frames.ends[:, np.newaxis] + np.arange(CHECKSUM_SIZE)
+    stored = data[checksums].view(">u4")
+    if _all_match(data[: frames.end], checksums, stored):
+        return frames
+    bodies = map(buffer.__getitem__, map(slice, frames.starts.tolist(), frames.ends.tolist()))
+    actual = np.fromiter(map(crc32, bodies), np.int64, len(frames.starts))
+    return _first(frames, actual == stored.ravel(), first_txid)
+
+
+def _all_match(data: Octets, places: Ints, checksums: npt.NDArray[np.uint32]) -> bool:
+    """Return whether all operations in `data` have their checksums, by one CRC over all.
+
+    The register of a CRC-32 whose value is c is as at the start after four more bytes: c xor `_RESTART`, little-endian.
+    Therefore, with these bytes in the place of each checksum, the CRC of all operations is 0 if each has its checksum.
+    It is not 0 if one differs; if several differ, with the probability of any CRC-32.
+    """
+    chained = data.copy()
+    chained[places] = (checksums.astype("<u4") ^ np.uint32(_RESTART)).view(np.uint8)
+    return crc32(chained) == 0
+
+
+def _by_length(buffer: bytes, first_txid: int) -> Frames:
+    starts: list[int] = []
+    note, length_at = starts.append, _LENGTH.unpack_from
+    position, size = 0, len(buffer)
+    while position + HEAD_SIZE + CHECKSUM_SIZE <= size:
+        (length,) = length_at(buffer, position + 1)
+        following = position + length + _AROUND_BODY
+        if length < MIN_LENGTH or following > size:
+            break
+        note(position)
+        position = following
+    return Frames(np.array(starts, np.int64), position, first_txid + len(starts))
+
+
+def _first(frames: Frames, fits: npt.NDArray[np.bool_], first_txid: int) -> Frames:
+    """Return the operations before the first one that does not fit."""
+    if fits.all():
+        return frames
+    count = int(fits.argmin())
+    return Frames(frames.starts[:count], int(frames.starts[count]), first_txid + count)
