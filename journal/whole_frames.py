@@ -73,7 +73,7 @@ def _all_match(data: Octets, places: Ints, checksums: npt.NDArray[np.uint32]) ->
     """
     chained = data.copy()
     chained[places] = (checksums.astype("<u4") ^ np.uint32(_RESTART)).view(np.uint8)
-    return crc32(chained) == 0
+    return crc32(chained.data) == 0
 
 
 def _by_length(buffer: bytes, first_txid: int) -> Frames:

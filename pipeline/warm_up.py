@@ -38,5 +38,5 @@ def compile_kernels() -> str:
                 collections.deque(reader.read(image, part, reader.table.names), maxlen=0)
         merge_counts(count_inodes(image, TablePart(0, 1), Rules(datetime.now(UTC), directory_sizes=True)))
     # the small image has no snapshots
-    diff_cuts(np.frombuffer(encode_delimited(pb.DiffEntry()), np.uint8), 1, 1)
+    diff_cuts(np.frombuffer(encode_delimited(pb.DiffEntry(type=pb.DiffEntry.FILEDIFF)), np.uint8), 1, 1)
     return ""
