@@ -53,6 +53,8 @@ class LiveSums:
         # rows that are counted
         self._count = 0
         namespace.table.changed, namespace.table.changes = np.empty(_MAX_CHANGES, np.int32), 0
+        # now, and not while edits are followed
+        self._reserve(self._used + 1)
 
     def below(self, ids: Ids) -> tuple[SubtreeTotals, list[int]]:
         """Return the sum of what is below some directories, and the directories that must be walked instead.
