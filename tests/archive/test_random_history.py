@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from archive.archive import open_archive
 from archive.catalogue import MAIN
 from archive.history import moments, plan_restore, view_of
 from archive.restoring import RestoreOptions, restore_moment
+from journal.operation import EditOp
 from journal.ops import DeleteOp, RenameOldOp, RenameOp
 from tests.archive.random_history import cut_merge, have_same_meaning, random_ops, written
 from tests.archive.storage import saved, storage
@@ -65,10 +67,26 @@ def test_each_deletion_can_be_undone(seed: int, tmp_path: Path) -> None:
         later = [each for each in ops if each.txid > op.txid and isinstance(each, RenameOp | RenameOldOp)]
         if not any(covers(each.src, op.path) for each in later):
             assert back[op.path].id == before[op.path].id
-        touched = {each[name] for each in changes for name in ("path", "newPath") if each[name]}
+        touched = {
+            path
+            for each in changes
+            for name in ("path", "newPath")
+            for path in places(each[name], [op for op in ops if op.txid > each["txid"]])
+        }
         for path in kept.paths:
             if not any(covers(each, path) for each in touched):
                 assert content(back, path) == content(kept, path)
+
+
+def places(path: str, later: Sequence[EditOp]) -> Iterator[str]:
+    """Yield a path, and where later renames move what is there; nothing for an empty path."""
+    if not path:
+        return
+    yield path
+    for op in later:
+        if isinstance(op, RenameOp | RenameOldOp) and covers(op.src, path):
+            path = op.dst + path[len(op.src) :]
+            yield path
 
 
 def content(image: Saved, path: str) -> object:
