@@ -13,7 +13,7 @@ from journal.binary_codec import TERMINATOR
 from journal.segment_frames import CHECKSUM_SIZE, HEAD_SIZE, MIN_LENGTH, has_frames
 
 _LENGTH = Struct(">i")
-_TXID = slice(1 + _LENGTH.size, HEAD_SIZE)
+_TXID_AT = 1 + _LENGTH.size
 _AROUND_BODY = 1 + CHECKSUM_SIZE
 """Bytes of an operation that its length field does not count."""
 
@@ -47,46 +47,53 @@ def whole_frames(buffer: bytes, layout_version: int, first_txid: int, last_txid:
     if not has_frames(layout_version):
         return Frames(np.empty(0, np.int64), 0, first_txid)
     frames = _by_length(buffer, first_txid)
+    if not len(frames.starts):
+        return frames
     data = np.frombuffer(buffer, np.uint8)
-    heads = data[frames.starts[:, np.newaxis] + np.arange(HEAD_SIZE)]
-    txids = np.ascontiguousarray(heads[:, _TXID]).view(">i8").ravel()
     expected = np.arange(first_txid, frames.next_txid)
-    fits = (txids == expected) & (heads[:, 0] != TERMINATOR)
+    fits = (_at_each_byte(buffer, ">i8")[frames.starts + _TXID_AT] == expected) & (data[frames.starts] != TERMINATOR)
     if last_txid is not None:
         fits &= expected <= last_txid
     frames = _first(frames, fits, first_txid)
-    checksums = frames.ends[:, np.newaxis] + np.arange(CHECKSUM_SIZE)
-    stored = data[checksums].view(">u4")
-    if _all_match(data[: frames.end], checksums, stored):
+    stored = _at_each_byte(buffer, ">u4")[frames.ends]
+    if _all_match(data[: frames.end], frames.ends, stored):
         return frames
     bodies = map(buffer.__getitem__, map(slice, frames.starts.tolist(), frames.ends.tolist()))
     actual = np.fromiter(map(crc32, bodies), np.int64, len(frames.starts))
-    return _first(frames, actual == stored.ravel(), first_txid)
+    return _first(frames, actual == stored, first_txid)
 
 
-def _all_match(data: Octets, places: Ints, checksums: npt.NDArray[np.uint32]) -> bool:
+def _at_each_byte(buffer: bytes | bytearray, dtype: str) -> npt.NDArray[np.generic]:
+    """Return the numbers that begin at each byte of a buffer, as a view."""
+    size = np.dtype(dtype).itemsize
+    return np.ndarray(len(buffer) - size + 1, dtype, buffer, strides=(1,))
+
+
+def _all_match(data: Octets, places: Ints, checksums: npt.NDArray[np.generic]) -> bool:
     """Return whether all operations in `data` have their checksums, by one CRC over all.
 
     The register of a CRC-32 whose value is c is as at the start after four more bytes: c xor `_RESTART`, little-endian.
     Therefore, with these bytes in the place of each checksum, the CRC of all operations is 0 if each has its checksum.
     It is not 0 if one differs; if several differ, with the probability of any CRC-32.
     """
-    chained = data.copy()
-    chained[places] = (checksums.astype("<u4") ^ np.uint32(_RESTART)).view(np.uint8)
-    return crc32(chained.data) == 0
+    chained = bytearray(data)
+    _at_each_byte(chained, "<u4")[places] = checksums.astype("<u4") ^ np.uint32(_RESTART)
+    return crc32(chained) == 0
 
 
 def _by_length(buffer: bytes, first_txid: int) -> Frames:
     starts: list[int] = []
     note, length_at = starts.append, _LENGTH.unpack_from
-    position, size = 0, len(buffer)
-    while position + HEAD_SIZE + CHECKSUM_SIZE <= size:
+    position = 0
+    last = len(buffer) - HEAD_SIZE - CHECKSUM_SIZE
+    while position <= last:
         (length,) = length_at(buffer, position + 1)
-        following = position + length + _AROUND_BODY
-        if length < MIN_LENGTH or following > size:
+        if length < MIN_LENGTH:
             break
         note(position)
-        position = following
+        position += length + _AROUND_BODY
+    if position > len(buffer):
+        position = starts.pop()
     return Frames(np.array(starts, np.int64), position, first_txid + len(starts))
 
 
