@@ -47,8 +47,6 @@ def whole_frames(buffer: bytes, layout_version: int, first_txid: int, last_txid:
     if not has_frames(layout_version):
         return Frames(np.empty(0, np.int64), 0, first_txid)
     frames = _by_length(buffer, first_txid)
-    if not len(frames.starts):
-        return frames
     data = np.frombuffer(buffer, np.uint8)
     expected = np.arange(first_txid, frames.next_txid)
     fits = (_at_each_byte(buffer, ">i8")[frames.starts + _TXID_AT] == expected) & (data[frames.starts] != TERMINATOR)
@@ -66,7 +64,7 @@ def whole_frames(buffer: bytes, layout_version: int, first_txid: int, last_txid:
 def _at_each_byte(buffer: bytes | bytearray, dtype: str) -> npt.NDArray[np.generic]:
     """Return the numbers that begin at each byte of a buffer, as a view."""
     size = np.dtype(dtype).itemsize
-    return np.ndarray(len(buffer) - size + 1, dtype, buffer, strides=(1,))
+    return np.ndarray(max(0, len(buffer) - size + 1), dtype, buffer, strides=(1,))
 
 
 def _all_match(data: Octets, places: Ints, checksums: npt.NDArray[np.generic]) -> bool:
