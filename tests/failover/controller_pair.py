@@ -76,8 +76,7 @@ class Pair:
                 "ha.zookeeper.quorum": zookeeper.hosts,
                 "ha.zookeeper.parent-znode": f"/{parent}",
                 "ha.zookeeper.session-timeout.ms": LONG_SESSIONS["maxSessionTimeout"],
-                "ha.health-monitor.rpc-timeout.ms": "2000",
-                "ha.failover-controller.graceful-fence.rpc-timeout.ms": "1000",
+                "ha.failover-controller.graceful-fence.rpc-timeout.ms": "60000",
             },
         )
         self.znode = f"/{parent}/{NAMESERVICE}"

@@ -40,7 +40,7 @@ class Site:
                 "ha.zookeeper.quorum": zookeeper.hosts,
                 "ha.zookeeper.parent-znode": f"/{parent}",
                 "ha.zookeeper.session-timeout.ms": "30000",
-                "ha.failover-controller.cli-check.rpc-timeout.ms": "1000",
+                "ha.failover-controller.cli-check.rpc-timeout.ms": "60000",
             },
         )
 

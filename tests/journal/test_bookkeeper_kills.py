@@ -40,7 +40,7 @@ pytestmark = [pytest.mark.skipif(bool(MISSING), reason=MISSING), pytest.mark.xdi
 
 ROUNDS = scaled(500, quick=2)
 ROUNDS_OF_ONE_JOURNAL = 25
-SETTINGS = BookKeeperSettings(read_timeout=30.0, add_timeout=3.0, speculative_timeout=0.5, session_timeout=20.0)
+SETTINGS = BookKeeperSettings(read_timeout=30.0, add_timeout=60.0, speculative_timeout=0.5, session_timeout=20.0)
 
 # The parent of forked processes has no threads, and has imported all this.
 FORKS = multiprocessing.get_context("forkserver")
@@ -58,7 +58,7 @@ def serve(directory: Path, hosts: str, port: int, root: str) -> None:
             port=port,
             root=root,
             layout="flat",
-            session_timeout=1.0,
+            session_timeout=10.0,
             reserve=0,
         )
 
