@@ -101,7 +101,7 @@ def find_files(directory: Path, edits: Sequence[Path] = (), *, in_progress: bool
             first copy is read.
 
     Raises:
-        ForeignDirectoryError: `directory` belongs to another node than a NameNode.
+        ForeignDirectoryError: `directory` belongs to a node other than a NameNode.
         ArchiveError: a directory cannot be read.
     """
     refuse_foreign(directory)
@@ -338,12 +338,12 @@ def _end_of(segment: EditLogSegment) -> int:
 
 
 def _version_values(text: str) -> frozenset[str]:
-    """The lines of a VERSION file without its date."""
+    """Return the lines of a VERSION file without its date."""
     return frozenset(line for line in text.splitlines() if line and not line.startswith("#"))
 
 
 def later_ops(archive: Archive, view: BranchView, txid: int, folder: Path) -> Iterator[EditOp]:
-    """The operations of a branch after `txid`, up to the first gap."""
+    """Yield the operations of a branch after `txid`, up to the first gap."""
     expected = txid + 1
     for piece in sorted(view.pieces, key=lambda each: (each.record.first, -each.last)):
         if piece.last < expected or piece.record.first > expected:

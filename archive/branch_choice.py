@@ -101,7 +101,7 @@ class BranchChoice:
     def other_past(
         self, branch: str, known: Collection[str], segments: Sequence[EditLogSegment]
     ) -> tuple[Piece, int] | None:
-        """Return edits in `branch`, whose names are not `known`, of another past than the segments; None if none are.
+        """Return edits in `branch`, not `known` by name, whose past differs from that of the segments; None if none do.
 
         The number is the first transaction that differs.
 

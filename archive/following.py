@@ -90,7 +90,7 @@ class _Seen:
     def of(cls, found: FoundFiles) -> _Seen:
         def file_of(segment: EditLogSegment) -> object:
             status = segment.path.stat()
-            # a finalized segment has another name than the one in progress, but is the same file
+            # a finalized segment has a different name than the one in progress, but is the same file
             changes = () if segment.in_progress else (segment.last, status.st_size, status.st_mtime_ns)
             return (segment.first, segment.path.parent, status.st_ino, *changes)
 
@@ -113,7 +113,7 @@ class ArchiveFollower:
         self._failed = False
         self._open: EditLogSegment | None = None
         self._parts: list[_Part] = []
-        # edits that are not of another past than the open segment
+        # names of edits whose past needs no further comparison with that of the open segment
         self._compared: set[str] = set()
         self._next = _Next()
         self._position: ArchivePosition | None = None

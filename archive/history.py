@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from archive.catalogue import EDITS, MAIN, Catalogue, EditsRecord, ImageRecord
 from archive.errors import NoSuchMomentError
 
-# names of objects that were removed are all that is left of them
+# of a removed object, only its name is left
 _REMOVED_EDITS = re.compile(rf"{EDITS}/edits_(\d+)-(\d+)-")
 
 

@@ -239,7 +239,7 @@ class FsspecStore:
 
 @contextmanager
 def opened_store(location: str) -> Iterator[ObjectStore]:
-    """The store at a path or URL.
+    """Yield the store at a path or URL.
 
     Raises:
         ArchiveError: fsspec or the package of its file system is not installed.
@@ -278,7 +278,7 @@ def _remote_store(location: str) -> FsspecStore:
 
 @contextmanager
 def built(store: ObjectStore) -> Iterator[Path]:
-    """A scratch file, which is removed unless `put` has consumed it."""
+    """Yield a scratch file, which is removed unless `put` has consumed it."""
     path = store.scratch()
     with removed_on_fault(path):
         yield path

@@ -181,7 +181,7 @@ def _powers(size: int) -> tuple[Words, Words]:
 
 
 def _mixed(values: Words) -> Words:
-    """The finalizer of SplitMix64."""
+    """Apply the finalizer of SplitMix64."""
     mixed = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     result: Words = mixed ^ (mixed >> np.uint64(31))

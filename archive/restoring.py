@@ -177,7 +177,7 @@ def restore(source: Source, target: Path, options: RestoreOptions, observer: Obs
     try:
         current = aside / _CURRENT
         current.mkdir(mode=0o700)
-        # a history with changes of its own gets a transaction of its own, so that it is not taken for the archived one
+        # a namespace without some operations gets another txid, so that it is not confused with the archived one
         txid = source.txid + bool(options.without)
         changes = _build(source, current, txid, options, observer)
         write_atomically(current / SEEN_TXID, f"{txid}\n".encode())

@@ -24,7 +24,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
-    """A temporary folder in `parent`, by default the system's; it is removed at the end."""
+    """Yield a temporary folder in `parent`, by default the system's; it is removed at the end."""
     root = Path(gettempdir()) if parent is None else parent
     _sweep(root)
     folder, lock = _locked_folder(root)

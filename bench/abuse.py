@@ -1,7 +1,7 @@
 """`python -m bench.abuse`: the cost of hostile clients on every port of a working cluster for all other clients.
 
 A stub writes its edits to three JournalNodes, and a standby daemon reads them and makes checkpoints. In turn, clients
-create directories over RPC, query health and request checkpoints: first alone, then for some minutes during attacks of
+create directories over RPC, query health and request checkpoints: first alone, then for a few minutes during attacks of
 every kind (`bench.abuse_client`), then again a minute after the last attack.
 """
 
@@ -246,7 +246,7 @@ def main() -> None:
         seconds = 60 * arguments.minutes
         attackers = attack(cluster, sources=arguments.sources, count=arguments.connections, seconds=seconds + 5)
         time.sleep(5)
-        title = f"beside {arguments.connections} hostile connections of each kind on each of {len(cluster.ports)} ports"
+        title = f"with {arguments.connections} hostile connections of each kind on each of {len(cluster.ports)} ports"
         _print(title, measure(cluster, seconds - 5), cluster.usage())
         for attacker in attackers:
             attacker.wait()

@@ -31,7 +31,7 @@ def _hello() -> bytes:
 
 
 def _call(size: int) -> bytes:
-    """A call of a method with a name of `size` bytes."""
+    """Return a call of a method with a name of `size` bytes."""
     header = pb.RequestHeaderProto(
         methodName="m" * size, declaringClassProtocolName="org.example.None", clientProtocolVersion=1
     )

@@ -183,10 +183,10 @@ def _compressed(path: Path) -> int:
 
 
 def markdown(result: Result) -> str:
-    """The result as a table."""
+    """Return the result as a table."""
     ours = result.ways["ours"]
     reference = result.image + result.edits
-    setting = f"{result.inodes:,} inodes, {result.days} days, {result.transactions:,} transactions a day"
+    setting = f"{result.inodes:,} inodes, {result.days} days, {result.transactions:,} transactions per day"
     sizes = f"one image {result.image / _MB:.0f} MB and the edits {result.edits / _MB:.0f} MB as zstd"
     lines = [
         f"{setting}; {sizes}; {machine()}",

@@ -67,9 +67,9 @@ def _measure(run: StubAndDaemon, browsers: int, rounds: int) -> None:
         for number in range(rounds):
             alone.append(_checkpoint(run, rpc, f"alone-{number}"))
             with _browsing(f"http://{LOOPBACK}:{run.daemon_http}/", browsers):
-                beside.append(_checkpoint(run, rpc, f"beside-{number}"))
+                beside.append(_checkpoint(run, rpc, f"loaded-{number}"))
     _show("alone", alone)
-    _show(f"beside {browsers} browsers", beside)
+    _show(f"with {browsers} browsers", beside)
     ratio = statistics.median(each.seconds for each in beside) / statistics.median(each.seconds for each in alone)
     print(f"ratio of the medians: {ratio:.3f}")
 

@@ -1,4 +1,4 @@
-"""`python -m bench.dump`: an image as text by `checkpointer image dump` and by Hadoop's OIV, in turns.
+"""`python -m bench.dump`: an image as text by `checkpointer image dump` and by Hadoop's OIV, alternately.
 
 Both are timed as whole processes, start included, and both texts are compared to the byte. Processor time covers all
 threads; memory is anonymous memory, without mapped files.

@@ -111,7 +111,7 @@ def _call(call: Caller, threads: int, seconds: float) -> tuple[int, float]:
 
 
 def _floor(root: Path, threads: int, seconds: float) -> Run:
-    """A log without a buffer: each caller writes and syncs its record while the others wait."""
+    """Measure a log without a buffer: each caller writes and syncs its record while the others wait."""
     descriptor = os.open(root / "records", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     lock = threading.Lock()
     last = 0
@@ -261,7 +261,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0, help="of each way in each round")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--dir", type=Path, default=None, help="where to work (default: a temporary folder)")
-    parser.add_argument("--ways", nargs="+", choices=list(_WAYS), help="beside the floor (default: all)")
+    parser.add_argument("--ways", nargs="+", choices=list(_WAYS), help="in addition to the floor (default: all)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
     # Warnings about a server that has not started or has stopped are expected here.

@@ -84,7 +84,7 @@ def _segment(
 
 
 def _start(base: BaseImage, seed: int) -> EditState:
-    """The state after the image; it needs a bit for each inode and a byte for each directory."""
+    """Return the state after the image; it needs a bit for each inode and a byte for each directory."""
     tree = base.tree
     numbers = np.zeros(16, np.int64)
     numbers[[TXID, INODE, BLOCK, STAMP]] = base.txid, base.last_inode, base.last_block, base.last_genstamp

@@ -15,7 +15,7 @@ _FOR_QUICK_STARTS = {"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}
 
 
 def heap_for(inodes: int, transactions: int) -> str:
-    """A comfortable heap for Hadoop: 10,000,000 inodes and 1,000,000 transactions need about 9 GB."""
+    """Return a sufficient heap for Hadoop: 10,000,000 inodes and 1,000,000 transactions need about 9 GB."""
     return f"{1 + -(-(9 * inodes + 5 * transactions) // 10_000_000)}g"
 
 

@@ -257,7 +257,7 @@ def _cells(seconds: Mapping[str, float], names: Sequence[str]) -> list[str]:
 
 
 def report(results: Sequence[SizeResult]) -> list[str]:
-    """The results as Markdown."""
+    """Return the results as Markdown."""
     parts, floors = list(results[0].seconds), list(results[0].floor)
     out = [
         f"| inodes | GB | {' | '.join(parts)} | merge | {' | '.join(floors)} | (merge - replay) / floor |",

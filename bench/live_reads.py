@@ -4,7 +4,7 @@ The namespace of a generated image is served over RPC. Client processes list its
 During this time, batches of transactions are applied at a steady rate, as by a standby; then a checkpoint is made. Both
 are first measured without clients.
 
-With `--turns`, two namespaces of the image follow the same batches in turns, one of them with sums.
+With `--turns`, two namespaces of the image follow the same batches alternately, one of them with sums.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def main() -> None:
         namespace.load(base.path)
         print(f"{machine()}: {arguments.inodes:,} inodes, loaded in {time.monotonic() - begun:.1f} s", flush=True)
         speed, taken = _count_root(namespace)
-        print(f"count of /: {1000 * taken:.2f} ms, {speed / 1e6:.2f} million inodes a second", flush=True)
+        print(f"count of /: {1000 * taken:.2f} ms, {speed / 1e6:.2f} million inodes per second", flush=True)
         alone = _follow(namespace, current, segments[: arguments.batches], arguments.interval)
         _show("alone", alone)
         live, spawn = _served(namespace), multiprocessing.get_context("spawn")
@@ -178,7 +178,7 @@ def main() -> None:
             seconds = time.monotonic() - begun
             for reader in readers:
                 reader.join()
-        _show(f"beside {arguments.clients} clients", beside)
+        _show(f"with {arguments.clients} clients", beside)
         done, refused = (sum(each) for each in zip(*found, strict=True))
         print(f"{done / seconds:.0f} answers a second, {refused} refusals")
         slower, more = beside.checkpoint / alone.checkpoint, beside.memory - alone.memory >> 20
@@ -212,11 +212,11 @@ def _take_turns(inodes: int, batches: int) -> None:
         print(f"{machine()}: {inodes:,} inodes, {len(segments)} batches of {_BATCH:,} transactions; CPU time:")
         print(f"a batch {without:.2f} ms, with sums {with_sums:.2f} ms ({with_sums / without - 1:+.1%})")
         print(f"count of /: {1000 * statistics.median(counts):.2f} ms (median), {1000 * max(counts):.2f} ms at most")
-        print(f"without sums: {_count_root(plain)[0] / 1e6:.2f} million inodes a second")
+        print(f"without sums: {_count_root(plain)[0] / 1e6:.2f} million inodes per second")
 
 
 def _count_root(namespace: WarmNamespace) -> tuple[float, float]:
-    """Return inodes a second of CPU time, and the CPU time, of a count of /."""
+    """Return inodes per second of CPU time, and the CPU time, of a count of /."""
     with namespace.reading(0, 0) as browser:
         root = browser.root()
         assert root is not None

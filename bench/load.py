@@ -113,7 +113,7 @@ class StubAndDaemon:
         return _get(f"http://{LOOPBACK}:{self.daemon_http}/status")
 
     def files(self) -> list[str]:
-        """Every file of the stub, sorted."""
+        """Return every file of the stub, sorted."""
         with requests.get(f"http://{LOOPBACK}:{self.stub_http}/namespace/tree", timeout=60, stream=True) as answer:
             found = (json.loads(line) for line in answer.iter_lines())
             return sorted(each["path"] for each in found if each["type"] == "FILE")
@@ -133,7 +133,7 @@ class StubAndDaemon:
 def run_load(
     *, seconds: float, rate: float, checkpoint_period: float, processes: int = 2, threads: int = 8
 ) -> LoadResult:
-    """Run for `seconds` at `rate` calls a second.
+    """Run for `seconds` at `rate` calls per second.
 
     Raises:
         LoadError: an acknowledged operation is lost, no checkpoint was made, or a process ended.
@@ -229,7 +229,7 @@ def main() -> None:
     """Run and print; the exit code is 1 if a requirement was not met."""
     parser = argparse.ArgumentParser(prog="python -m bench.load", description=__doc__)
     parser.add_argument("--seconds", type=float, default=120.0)
-    parser.add_argument("--rate", type=float, default=1000.0, help="calls a second")
+    parser.add_argument("--rate", type=float, default=1000.0, help="calls per second")
     parser.add_argument("--checkpoint-period", type=float, default=10.0, help="seconds")
     arguments = parser.parse_args()
     try:

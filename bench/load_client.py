@@ -96,7 +96,7 @@ def _mode(mode: int) -> pb.FsPermissionProto:
 
 
 def main() -> None:
-    """`python -m bench.load_client HOST PORT NAME THREADS RATE SECONDS`; RATE is calls a second of all threads."""
+    """`python -m bench.load_client HOST PORT NAME THREADS RATE SECONDS`; RATE is calls per second of all threads."""
     host, port, name, threads, rate, seconds = sys.argv[1:]
     count = int(threads)
     started = time.monotonic()

@@ -14,7 +14,7 @@ _OPENS = ("java.lang", "java.util", "java.nio", "sun.nio.ch")
 
 
 def heap_for(files: int) -> str:
-    """A comfortable heap for OIV: half of it suffices, and twice as much does not make OIV faster."""
+    """Return a generous heap for OIV: half of it suffices, and twice as much does not make OIV faster."""
     return f"{1 + -(-files // 1_000_000)}g"
 
 

@@ -31,7 +31,7 @@ _SERIES = {
     "load": "load, ns an inode",
     "write": "write, ns an inode",
     "replay": "replay, ns a transaction",
-    "memory": "memory, bytes an inode",
+    "memory": "memory, bytes per inode",
 }
 _COLUMNS = (
     *("inodes", "image bytes/inode", "load ns/inode", "write ns/inode", "both ns/inode"),
@@ -140,7 +140,7 @@ def spread(points: Sequence[Point]) -> dict[str, float]:
 
 
 def page(points: Sequence[Point], measured: Sequence[Measurement], arguments: argparse.Namespace, picture: str) -> str:
-    """The results as Markdown."""
+    """Return the results as Markdown."""
     introduction = (
         f"`python -m bench.scale` on {machine()}; medians of {arguments.rounds} rounds. In each round all sizes ran "
         f"in turn. Load and write are measured with one transaction of the mix `{arguments.mix}` per "
@@ -180,8 +180,10 @@ def main() -> None:
     )
     parser.add_argument("--mix", choices=tuple(MIXES), default="jobs")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--work-dir", type=Path, help="where to work (default: a temporary folder)")
-    parser.add_argument("--output", type=Path, default=_HERE / "scale.md", help="Markdown (default: bench/scale.md)")
+    parser.add_argument("--work-dir", type=Path, help="working directory (default: a temporary one)")
+    parser.add_argument(
+        "--output", type=Path, default=_HERE / "scale.md", help="Markdown file (default: bench/scale.md)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
     points, measured = _measure(arguments)

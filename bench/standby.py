@@ -36,7 +36,7 @@ from journal.segment_file import EditLogSegment, list_segments, read_transaction
 
 _BATCH = 1_000
 _GIGABIT = 125_000_000
-"""Bytes a second."""
+"""Bytes per second."""
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def _ratios(result: MixResult) -> dict[str, float]:
 
 
 def markdown(results: Sequence[MixResult], machine: str, chart_file: str) -> str:
-    """The whole page."""
+    """Return the page of results as Markdown."""
     rounds = len(results[0].rounds)
     lines = [
         "# Results",

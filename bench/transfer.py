@@ -71,12 +71,12 @@ class TransferRun:
 
     @property
     def rate(self) -> float:
-        """Bytes a second."""
+        """Bytes per second."""
         return self.size / self.seconds
 
 
 def make_large_image(folder: Path, size: int) -> tuple[Path, int]:
-    """A valid image of `size` bytes, or a little more, and its .md5 file; returns its path and txid.
+    """Write a valid image of `size` bytes, or a little more, and its .md5 file; return its path and txid.
 
     The bytes between the sections and the summary are random: a transfer does not read them.
     """
@@ -144,7 +144,7 @@ class _Bench:
         self._put_url = f"{ours}/imagetransfer?{urlencode(put)}"
 
     def round(self) -> dict[str, TransferRun]:
-        """Every way once."""
+        """Run every way once."""
         ours, secure, plain = self._servers.ours, self._servers.secure, self._servers.plain
         ways: dict[str, Callable[[], TransferRun]] = {
             "GET curl < plain server": lambda: self._curl_get(plain, plain.url),

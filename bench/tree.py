@@ -146,7 +146,7 @@ def _ranks(levels: Numbers, files: int, random: np.random.Generator) -> Numbers:
 
 
 def _owners(levels: Numbers, parents: npt.NDArray[np.int32], random: np.random.Generator) -> npt.NDArray[np.uint16]:
-    """One owner has most inodes below a directory of the third level; the first users have the most inodes."""
+    """Choose owners: one user owns most of a third-level directory, and the first users own the most inodes."""
     fresh = (len(USERS) * random.random(parents.size) ** 2).astype(np.uint16)
     owners = fresh.copy()
     for depth in range(4, levels.size - 1):

@@ -15,7 +15,7 @@ from node_state.alarm_marks import AlarmAcknowledgement, AlarmSilence
 from node_state.state import from_json
 
 REPLAY_PER_SECOND: Final = 100_000
-"""Transactions a second that a NameNode replays at its start, about (docs/operations.md)."""
+"""Transactions per second that a NameNode replays at its start, about (docs/operations.md)."""
 
 _IN_USE: Final = "in use"
 _SHOWN: Final = frozenset(

@@ -15,7 +15,7 @@ What can never happen:
 
 - A record is lost or written twice: sections are cut at the changed slots, all cuts come from one delta, and everything
   between is copied byte for byte.
-- A reference points to another record than before: numbers are assigned once, before the first section, and every
+- A reference points to a different record than before: numbers are assigned once, before the first section, and every
   holder of a moved reference is rewritten, changed or not.
 - The thread and the writer change the same state: while the thread reads directories, the writer only writes encoded
   inodes; `section` waits for the thread before it makes another section.

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from engine.live_browser import LiveBrowser
 
 _BATCH = 20_000
-"""Untouched inodes of one directory that are counted at once, which takes some milliseconds."""
+"""Untouched inodes of one directory that are counted at once, which takes a few milliseconds."""
 _MAX_DIRECTORIES = 2_000
 """Directories from which a kernel starts at once."""
 _MAX_INODES = 50_000

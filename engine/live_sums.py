@@ -1,6 +1,6 @@
 """Sums of every directory of a warm namespace: those of its image, brought up to date with the rows of touched inodes.
 
-Replay notes the rows whose place or size it changes. After some thousand changes, the thread that replays brings these
+Replay notes the rows whose place or size it changes. After a few thousand changes, the thread that replays brings these
 rows up to date; a reader does so with the few changes since. If more changed than are noted, one pass reads all rows.
 
 Sums are exact below directories without inodes that snapshots know: what a NameNode counts there depends on diffs,

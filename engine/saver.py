@@ -186,7 +186,7 @@ class MergeResult:
     Attributes:
         base_txid, txid: newest transaction of the old and of the new image.
         transactions: number of replayed operations.
-        ignored: number of operations without an effect, as on a NameNode (`Namespace.ignore`).
+        ignored: number of operations without effect, as on a NameNode (`Namespace.ignore`).
         saved: the new image's files, digest and size.
         layout_version: of the new image.
         warnings: messages for the operator about the new image.

@@ -192,7 +192,10 @@ class Controller:
         self._tried(None)
 
     def _why_not_active(self, *, started: bool) -> str:
-        """Return why the NameNode must not become active, "" if it may; during the transition it may be silent."""
+        """Return why the NameNode must not become active, "" if it may.
+
+        A NameNode that does not answer health checks is accepted once its transition has `started`.
+        """
         with self._news:
             if out := self._why_out():
                 return out
@@ -256,7 +259,7 @@ class Controller:
         _LOG.warning("the owner of the lock is not known; %s keeps its state", self._own)
 
     def fatal(self, reason: str) -> None:
-        """Note that the election failed; it retries by itself."""
+        """Note that the election failed; it retries automatically."""
         with self._news:
             self._fatal = reason
         _LOG.error("automatic failover is not possible now: %s", reason)
@@ -413,7 +416,7 @@ class Controller:
                 try:
                     self._ask_to_cede(target, -1)
                 except RpcError as fault:
-                    _LOG.warning("the controller of %s returns by itself: %s", target, fault.message)
+                    _LOG.warning("the controller of %s rejoins only after its pause: %s", target, fault.message)
 
     def _ask_to_cede(self, target: Target, milliseconds: int) -> None:
         timeout = 2 * self._settings.transitions.graceful_timeout

@@ -1,7 +1,7 @@
 """Runs the elector on kazoo: one thread handles events, sends requests and calls the controller.
 
 kazoo's threads only put events into the queue. A kazoo client stands for one session: when the session is lost, the
-client is closed and replaced, since kazoo would continue with a new session by itself. Other queries, such as the data
+client is closed and replaced, since kazoo would continue with a new session. Other queries, such as the data
 of the lock, use a session of their own, which waits for a lost connection.
 """
 

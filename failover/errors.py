@@ -52,7 +52,7 @@ class FencingNotConfiguredError(ControllerError):
     def __init__(self) -> None:
         super().__init__(
             "dfs.ha.fencing.methods is not set",
-            hint="Set it; with a quorum journal, which fences by itself, shell(/bin/true) suffices.",
+            hint="Set it; with a quorum journal, which fences on its own, shell(/bin/true) suffices.",
         )
 
 

@@ -102,7 +102,8 @@ class FailoverServer:
         self._http.start()
         self._monitor.start()
         where = " and ".join(self._http.urls)
-        _LOG.info("controller of %s on port %d, state at %s", self._settings.own, self._rpc.address[1], where)
+        port = self._rpc.address[1]
+        _LOG.info("the controller of %s listens on port %d; its state is at %s", self._settings.own, port, where)
 
     def stop(self) -> None:
         """Leave the election and stop; the NameNode keeps its state. A second call has no effect."""

@@ -116,7 +116,7 @@ def _refused(target: Target, wanted: HAState, fault: RpcError) -> TransitionErro
     state = wanted.name.lower()
     if isinstance(fault, AccessControlError) and "automatic" in fault.text.lower():
         return TransitionError(
-            f"{target} does not accept failover controllers, and does not become {state}: {fault.text}",
+            f"{target} does not accept failover controllers, and did not become {state}: {fault.text}",
             hint="Set dfs.ha.automatic-failover.enabled in the configuration of that NameNode too; it applies when the "
             "NameNode is started the next time.",
         )
@@ -126,4 +126,4 @@ def _refused(target: Target, wanted: HAState, fault: RpcError) -> TransitionErro
         hint = "Check the NameNode's log for the cause."
     else:
         hint = fault.hint
-    return TransitionError(f"{target} does not become {state}: {fault.message}", hint=hint)
+    return TransitionError(f"{target} did not become {state}: {fault.message}", hint=hint)

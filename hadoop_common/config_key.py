@@ -57,17 +57,17 @@ def _optional(unit: str, parse: Callable[[str], T]) -> ValueType[T | None]:
 
 
 def text(unit: str) -> ValueType[str]:
-    """Any text; "" if unset."""
+    """Return the type of any text; "" if unset."""
     return ValueType(unit, lambda settings, name, default: settings.get(name, default))
 
 
 def paths(unit: str) -> ValueType[list[Path]]:
-    """Local paths without duplicates; an empty list if unset."""
+    """Return the type of local paths without duplicates; an empty list if unset."""
     return ValueType(unit, lambda settings, name, default: settings.get_path_list(name, default))
 
 
 def count_of(unit: str) -> ValueType[int]:
-    """A number of something."""
+    """Return the type of a count of `unit`."""
     return parsed(unit, parse_int)
 
 

@@ -204,7 +204,7 @@ class SocketLoop:
             self._selector.unregister(channel.socket)
         if reason:
             self._refusals.count(reason)
-            _LOG.debug("a connection of %s is ended: %s", channel.peer, reason)
+            _LOG.debug("a connection from %s is ended: %s", channel.peer, reason)
             if not channel.polite:
                 # discard unsent data, so that the system does not keep it
                 with contextlib.suppress(OSError):
@@ -275,10 +275,10 @@ class SocketLoop:
         except (BlockingIOError, InterruptedError):
             pass
         except OSError as fault:
-            _LOG.debug("the connection of %s broke: %s", channel.peer, fault)
+            _LOG.debug("the connection from %s broke: %s", channel.peer, fault)
             self.discard(channel)
         except Exception:
-            _LOG.exception("the connection of %s is closed because of a bug", channel.peer)
+            _LOG.exception("the connection from %s is closed because of a bug", channel.peer)
             self.discard(channel)
         self.update(channel)
 
@@ -315,7 +315,7 @@ class SocketLoop:
     def _take(self, connection: socket.socket, peer: str) -> None:
         if not self._has_room(peer):
             self._refusals.count("too many connections")
-            _LOG.warning("a connection of %s is refused: there are too many", peer)
+            _LOG.warning("a connection from %s is refused: there are too many", peer)
             connection.close()
             return
         try:
@@ -324,7 +324,7 @@ class SocketLoop:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             channel = self._make(connection, peer)
         except OSError as fault:
-            _LOG.warning("the connection of %s cannot be served: %s", peer, fault)
+            _LOG.warning("the connection from %s cannot be served: %s", peer, fault)
             connection.close()
             return
         self._channels.add(channel)

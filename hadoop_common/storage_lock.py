@@ -63,7 +63,7 @@ class StorageLock:
     A POSIX record lock covers the whole of `<directory>/in_use.lock`, as with Java's FileChannel.tryLock, so a NameNode
     and this program exclude each other. Release removes the file, as a NameNode does at its exit. A process that opened
     the file before finds that it has locked a file without a name, and retries. A directory with a VERSION of a node
-    of another type than `of` is refused unchanged.
+    of a type other than `of` is refused unchanged.
     """
 
     def __init__(self, directory: Path, *, of: Collection[str] = (NAME_NODE,)) -> None:

@@ -140,7 +140,7 @@ class SafeModeError(RemoteError):
     """The NameNode is in safe mode and rejects changes."""
 
     default_hint = (
-        "Wait until the NameNode leaves safe mode by itself; its web page shows what it waits for. While blocks are "
+        "Wait until the NameNode leaves safe mode on its own; its web page shows what it waits for. While blocks are "
         "missing, find the DataNodes that have them: a NameNode that is forced out of safe mode may have "
         "them deleted."
     )
@@ -213,7 +213,7 @@ class VersionMismatchError(RemoteError):
 
 @_java_exception("org.apache.hadoop.hdfs.server.common.IncorrectVersionException")
 class IncorrectVersionError(RemoteError):
-    """The caller reported another layout version than the server expects."""
+    """The caller reported a different layout version than the server expects."""
 
     @property
     def expected(self) -> int | None:

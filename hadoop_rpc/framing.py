@@ -40,7 +40,7 @@ def parse(kind: type[M], body: bytes) -> M:
     """Parse a message and reject strings that are not UTF-8, for which protobuf would return bytes.
 
     Raises:
-        DecodeError: `body` is not such a message.
+        DecodeError: `body` is not a message of `kind`.
     """
     message = kind()
     message.ParseFromString(body)

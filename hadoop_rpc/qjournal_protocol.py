@@ -50,7 +50,7 @@ class _JournalNodeClient(ProtocolClient):
     """Base of JournalNode clients; calls are not retried, since the quorum decides what a failed call means.
 
     Args:
-        nameservice: sent with calls without a `RequestInfo`; None as in Hadoop 2.
+        nameservice: sent with calls without a `RequestInfo`; None omits it, as Hadoop 2 does.
     """
 
     default_retry = NO_RETRY

@@ -250,7 +250,7 @@ class SaslServer:
             if answer or not context.complete:
                 return _step(pb.RpcSaslProto.CHALLENGE, answer)
         elif token:
-            raise SaslError("a token arrived after the last one")
+            raise SaslError("a token arrived after the negotiation was complete")
         assert self._security is not None
         mask = sum(each.value for each in set(self._security.protections))
         self._stage = _SaslStage.LAYER

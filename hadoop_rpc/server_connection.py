@@ -265,7 +265,7 @@ class RpcChannel(Channel):
                 self._send(event.data, sealed=isinstance(event, HandshakeReply))
             if isinstance(event, ConnectionEnd):
                 self._server.refusals.count("malformed")
-                _LOG.warning("connection of %s is closed: %s", self.peer, event.reason)
+                _LOG.warning("connection from %s is closed: %s", self.peer, event.reason)
                 self._read_all = True
         return calls
 

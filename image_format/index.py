@@ -148,7 +148,7 @@ class ImageIndex:
         )
 
     def section(self, name: str) -> Bytes | None:
-        """A whole section, decompressed."""
+        """Return a whole section, decompressed."""
         return self._image.section(name)
 
     def place(self, name: str) -> BufferOrigin:
@@ -366,12 +366,12 @@ class ImageIndex:
         return out[: spans.max(initial=0)], spans
 
     def child_count(self, directory_id: int) -> int:
-        """The number of children, including references."""
+        """Return the number of children, including references."""
         children, references = self._entry(directory_id)
         return children.size + references.size
 
     def has_unknown_fields(self, directory_id: int) -> bool:
-        """Whether the directory's entry has unknown fields."""
+        """Return whether the directory's entry has unknown fields."""
         self._entry(directory_id)
         return directory_id in self._unknown_entries
 
@@ -386,5 +386,5 @@ class ImageIndex:
         return found
 
     def forget_directory(self, directory_id: int) -> None:
-        """The directory's entry is not read again."""
+        """Drop the offset of a directory's entry, which will not be read again."""
         self._children.pop(directory_id, None)

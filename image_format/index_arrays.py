@@ -163,7 +163,7 @@ def _damaged(image: ImageFile, section: str, offset: int, what: str) -> RecordEr
 
 
 def _sorted(image: ImageFile, by_slot: Packed, allocator: ArrayAllocator) -> Ids:
-    """All ids, ascending."""
+    """Return all ids, ascending."""
     if by_slot.size > _MOST_SLOTS:
         raise _damaged(image, "INODE", 0, f"it has more inodes than an image can have: {by_slot.size}")
     ids: Ids = allocator.zeros(by_slot.size, np.int64)

@@ -91,7 +91,7 @@ class Packed(Columns):
         return out
 
     def all(self) -> Numbers:
-        """All numbers."""
+        """Return all numbers."""
         return self.part(0, self.size)
 
     def _check(self, least: int, most: int) -> None:

@@ -62,7 +62,7 @@ def decode_varint(data: memoryview | bytes, offset: int = 0, place: BufferOrigin
 
 
 def read_record(data: memoryview, offset: int = 0, place: BufferOrigin = _NOWHERE) -> Record:
-    """The delimited message whose length prefix is at `offset`.
+    """Return the delimited message whose length prefix is at `offset`.
 
     Raises:
         RecordError: the prefix is damaged or the message runs past the end of the buffer.
@@ -75,7 +75,7 @@ def read_record(data: memoryview, offset: int = 0, place: BufferOrigin = _NOWHER
 
 
 def iter_records(data: memoryview, offset: int = 0, place: BufferOrigin = _NOWHERE) -> Iterator[Record]:
-    """All delimited messages from `offset` to the end of the buffer.
+    """Yield all delimited messages from `offset` to the end of the buffer.
 
     Raises:
         RecordError: a record is cut or its length prefix is damaged.
@@ -108,7 +108,7 @@ def parse_message(kind: type[_M], record: Record, place: BufferOrigin = _NOWHERE
 
 @functools.cache
 def _fields_with_text(kind: Descriptor) -> tuple[FieldDescriptor, ...]:
-    """The fields of a message that are strings, or messages with strings somewhere in them."""
+    """Return the fields of a message that are strings, or messages with strings somewhere in them."""
     return tuple(
         item
         for item in kind.fields
@@ -143,7 +143,7 @@ def serialize(message: Message) -> bytes:
 
 
 def encode_delimited(message: Message) -> bytes:
-    """A message with its varint length before it.
+    """Return a message with its varint length before it.
 
     Raises:
         ValueError: a required field is not set.

@@ -30,7 +30,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 class DirectorySums(NamedTuple):
-    """Sums below the directories with children, one row each: 40 bytes a directory, and 4 an inode.
+    """Sums below the directories with children, one row each: 40 bytes per directory, and 4 per inode.
 
     Attributes:
         ids: of these directories, ascending.

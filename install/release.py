@@ -143,7 +143,7 @@ def write_sums(out: Path) -> None:
 
 
 def sign(sums: Path, key: str) -> None:
-    """Sign a file, into a file next to it with the ending .asc; warn if the key is `UNSIGNED`."""
+    """Write a detached signature to SUMS.asc, next to the file; warn if the key is `UNSIGNED`."""
     if key == UNSIGNED:
         sys.stderr.write(f"this release is NOT SIGNED: nobody can tell who built it (KEY={UNSIGNED})\n")
         return

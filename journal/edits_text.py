@@ -40,7 +40,7 @@ def fitting(ops: Iterable[EditOp], layout_version: int) -> Iterator[EditOp]:
     """Yield `ops`, each checked to lose nothing in `layout_version`.
 
     Raises:
-        OpEncodingError: the layout lacks the operation, or a field with another value than the default.
+        OpEncodingError: the layout lacks the operation, or a field with a different value than the default.
     """
     for op in ops:
         if not op.present_in(layout_version):

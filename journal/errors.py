@@ -97,7 +97,7 @@ FOREIGN_OP_HINT = (
 
 
 class OtherLayoutOpError(CorruptOpError):
-    """An operation with a correct checksum but the fields of another layout than the header's.
+    """An operation with a correct checksum but the fields of a different layout than the header's.
 
     The default hint is for operations of Hadoop 3 below a header of Hadoop 2.
     """

@@ -165,7 +165,7 @@ def _is_of_a_journal(name: str) -> bool:
 
 
 def _ends_before(name: str, txid: int) -> bool:
-    """Whether all transactions of a segment file, or of one that was moved aside, are older than `txid`."""
+    """Return whether all transactions of a segment file, or of one that was moved aside, are older than `txid`."""
     segment = parse_segment(name)
     if segment is not None:
         return segment.last is not None and segment.last < txid

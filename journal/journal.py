@@ -91,7 +91,7 @@ class Journal(Protocol):
     def location(self) -> str: ...
 
     def is_formatted(self) -> bool:
-        """Whether the journal exists already, with or without transactions.
+        """Return whether the journal exists already, with or without transactions.
 
         Raises:
             JournalError: the journal cannot be read.

@@ -91,7 +91,7 @@ class JournalSet:
         return self._lagging
 
     def is_formatted(self) -> bool:
-        """Whether any member exists already."""
+        """Return whether any member exists already."""
         return any(state.journal.is_formatted() for state in self._members.states)
 
     def format(self, namespace: StorageInfo, *, force: bool = False) -> None:

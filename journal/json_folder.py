@@ -135,7 +135,7 @@ def _tail(source: BufferedReader) -> bytes:
 
 
 def _is_line(line: bytes, kind: type[EditOp]) -> bool:
-    """Whether a line is the marker; damaged lines are not, and are reported when they are read."""
+    """Return whether a line is the marker; damaged lines are not, and are reported when they are read."""
     if b"LOG_SEGMENT" not in line.upper():
         return False
     try:

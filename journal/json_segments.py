@@ -54,7 +54,7 @@ def json_file_name(first: int, last: int) -> str:
 
 
 def is_temporary(name: str) -> bool:
-    """Whether this is the name of a temporary file, which a kill may leave."""
+    """Return whether this is the name of a temporary file, which a kill may leave."""
     final = name.removesuffix(TEMPORARY_SUFFIX)
     return final != name and (final == MANIFEST or (final.startswith(_EDITS) and final.endswith(_SUFFIX)))
 
@@ -63,7 +63,7 @@ def parse_json_file(path: Path) -> tuple[int, int] | None:
     """Return first and last txid in the name of a file of transactions; None for files outside the journal.
 
     Raises:
-        SegmentError: the file looks like edits or JSON, but has another name than the journal's files.
+        SegmentError: the file looks like edits or JSON, but has a different name than the journal's files.
     """
     name = path.name
     if name == MANIFEST or is_temporary(name) or not (name.startswith(_EDITS) or name.endswith(_SUFFIX)):

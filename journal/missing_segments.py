@@ -54,12 +54,12 @@ def copy_missing_segments(folder: Path, segments: Iterable[SegmentCopies], layou
 
 
 def lacks(folder: Path, segment: SegmentCopies) -> bool:
-    """Whether `folder` has no copy of `segment` with the same end."""
+    """Return whether `folder` has no copy of `segment` with the same end."""
     return not any(copy.last == segment.last for copy in _copies_in(folder, segment))
 
 
 def is_near(segment: SegmentCopies) -> bool:
-    """Whether a local directory has the whole of `segment`, so that copying it is fast."""
+    """Return whether a local directory has the whole of `segment`, so that copying it is fast."""
     return any(isinstance(copy, FileSegment) and copy.last >= segment.last for copy in segment.copies)
 
 

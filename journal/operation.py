@@ -93,7 +93,7 @@ class EditOp:
 
     @classmethod
     def present_in(cls, layout_version: int) -> bool:
-        """Whether logs of `layout_version` may contain this operation."""
+        """Return whether logs of `layout_version` may contain this operation."""
         return cls.since is None or layout_version <= cls.since
 
 
@@ -118,7 +118,7 @@ def operation(
 
     def declare(cls: type[_OpT]) -> type[_OpT]:
         declared = dataclass(slots=True, kw_only=True, repr=False)(cls)
-        # Inherited fields follow the own ones in the file.
+        # In the file, inherited fields follow the fields of the class itself.
         ordered = sorted(dataclasses.fields(declared), key=lambda item: item.name not in cls.__annotations__)
         fields = tuple(
             dataclasses.replace(item.metadata[_SPEC], name=item.name) for item in ordered if _SPEC in item.metadata

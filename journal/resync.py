@@ -30,7 +30,7 @@ class ReadableRun(NamedTuple):
 
 
 def op_follows(buffer: Buffer, position: int, layout_version: int, min_txid: int | None) -> bool:
-    """Whether a complete operation with txid `min_txid` or later starts anywhere after `position`.
+    """Return whether a complete operation with txid `min_txid` or later starts anywhere after `position`.
 
     The number of bytes in between limits the txid. So checksums of most random bytes need not be computed.
     """

@@ -77,7 +77,7 @@ def examine_segment(
 
 
 def is_padding(buffer: Buffer, position: int) -> bool:
-    """Whether only bytes of 0x00 and 0xFF, or none, follow `position`."""
+    """Return whether only bytes of 0x00 and 0xFF, or none, follow `position`."""
     return not any(
         bytes(buffer[start : start + _STEP]).strip(_PADDING) for start in range(position, len(buffer), _STEP)
     )

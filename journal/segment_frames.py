@@ -36,7 +36,7 @@ class OpFrame(NamedTuple):
 
 
 def has_frames(layout_version: int) -> bool:
-    """Whether operations have a length field; they do since layout -56."""
+    """Return whether operations have a length field; they do since layout -56."""
     return layout_version <= _LENGTH_SINCE
 
 

@@ -30,7 +30,7 @@ def finalized(first: int, last: int) -> str:
 
 
 def download(first: int, epoch: int) -> str:
-    """Return the name of a copy fetched by the recovery of `epoch`, until it replaces the own copy."""
+    """Return the name of a copy fetched by the recovery of `epoch`, until it replaces this node's copy."""
     return f"{in_progress(first)}.epoch={epoch}"
 
 
@@ -44,6 +44,6 @@ def synced(first: int, last: int) -> str:
 
 
 def is_obsolete(name: str, min_txid_to_keep: int) -> bool:
-    """Whether a purge removes the file of this name in `current` (JNStorage.purgeDataOlderThan of 2.7)."""
+    """Return whether a purge removes the file of this name in `current` (JNStorage.purgeDataOlderThan of 2.7)."""
     match = _FINALIZED.fullmatch(name) or _IN_PROGRESS.fullmatch(name)
     return match is not None and int(match[1]) < min_txid_to_keep

@@ -198,7 +198,7 @@ class JournalNode:
         return HostedJournal(journal_id, self._disks(journal_id), cache=cache)
 
     def _is_own(self, url: str) -> bool:
-        """Whether `url` is of this node's HTTP server."""
+        """Return whether `url` is of this node's HTTP server."""
         try:
             host, port = urlsplit(url).hostname, urlsplit(url).port
         except ValueError:

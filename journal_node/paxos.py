@@ -37,9 +37,9 @@ class AcceptedRecovery:
 class DownloadReason(Enum):
     """Purpose of a copy from another node, before a recovery is accepted."""
 
-    NOTHING = "the own copy is the chosen one"
-    COMPARISON = "the own copy is as long as the chosen one, but may differ"
-    REPLACEMENT = "the own copy is missing or has another length"
+    NOTHING = "this node's copy is the chosen one"
+    COMPARISON = "this node's copy is as long as the chosen one, but may differ"
+    REPLACEMENT = "this node's copy is missing or has another length"
 
 
 def encode_accepted(accepted: AcceptedRecovery) -> bytes:
@@ -68,7 +68,7 @@ def decode_accepted(data: bytes, first_txid: int) -> AcceptedRecovery:
 
 
 def prepared(segment: SegmentState | None, accepted: AcceptedRecovery | None, epochs: Epochs) -> PreparedRecovery:
-    """Return the report for a recovery; `segment` is the own copy (Journal.prepareRecovery).
+    """Return the report for a recovery; `segment` is this node's copy (Journal.prepareRecovery).
 
     Raises:
         AssertionRemoteError: the copy is not the accepted one.

@@ -136,7 +136,7 @@ _ANY_PORT = 9
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether all addresses of `host` belong to this machine; False if it cannot be resolved."""
+    """Return whether all addresses of `host` belong to this machine; False if it cannot be resolved."""
     try:
         found = socket.getaddrinfo(host, _ANY_PORT, type=socket.SOCK_DGRAM)
         return all(_is_own(family, address) for family, _, _, _, address in found)
@@ -145,7 +145,7 @@ def is_this_machine(host: str) -> bool:
 
 
 def _is_own(family: socket.AddressFamily, address: tuple[Any, ...]) -> bool:
-    """Whether packets to the address come from it; a bind would prove nothing with ip_nonlocal_bind."""
+    """Return whether packets to the address come from it; a bind would prove nothing with ip_nonlocal_bind."""
     if ip_address(address[0]).is_loopback:
         return True
     with socket.socket(family, socket.SOCK_DGRAM) as probe:

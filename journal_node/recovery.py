@@ -31,7 +31,7 @@ class SegmentFetch(Protocol):
 
 
 def prepare_recovery(journal: HostedJournal, request: RequestInfo, segment_txid: int) -> PreparedRecovery:
-    """Report the own copy of a segment; from now on only the caller may write."""
+    """Report this node's copy of a segment; from now on only the caller may write."""
     with journal.lock:
         journal.require_formatted()
         journal.check_vote()
@@ -53,16 +53,15 @@ def accept_recovery(
 ) -> None:
     """Accept `wanted` for the segment; a missing or different copy is fetched from `from_url`.
 
-    The fetched copy is stored separately until the record of the acceptance is durable, and replaces the own copy only
-    then. So after a kill, either nothing was accepted, or `prepare_recovery` completes it (HDFS-3955).
+    The fetched copy is stored separately until the record of the acceptance is durable; only then it replaces this
+    node's copy. So after a kill, either nothing was accepted, or `prepare_recovery` completes it (HDFS-3955).
 
     Args:
-        is_own: whether a URL is of this node, whose copy then is the wanted one.
+        is_own: returns whether a URL is this node's; then its own copy is the wanted one.
 
     Raises:
         HdfsError: nothing is accepted, even if only a comparison failed: an unchecked copy may have transactions that
-        were
-            never on a majority, and a refusal is no worse than a node that is down.
+            were never on a majority, and a refusal is no worse than a node that is down.
     """
     with journal.lock:
         journal.check(request)
@@ -75,7 +74,7 @@ def accept_recovery(
             download = DownloadReason.NOTHING
         replaces = False
         if download is not DownloadReason.NOTHING:
-            _LOG.info("%s: segment %s is fetched from %s, own copy: %s", journal.journal_id, wanted, from_url, own)
+            _LOG.info("%s: segment %s is fetched from %s, copy here: %s", journal.journal_id, wanted, from_url, own)
             chunks = fetch(from_url, journal.require_formatted())
             segments.receive(names.download(first, request.epoch), chunks, checked_end(first, wanted.last))
             replaces = download is DownloadReason.REPLACEMENT or not _is_needless(journal, wanted, request.epoch)
@@ -136,10 +135,10 @@ def _accepted(journal: HostedJournal, first: int) -> AcceptedRecovery | None:
 
 
 def _is_needless(journal: HostedJournal, wanted: SegmentState, epoch: int) -> bool:
-    """Whether the fetched copy has the own copy's transactions; it is then removed."""
+    """Return whether the fetched copy has the transactions of this node's copy; it is then removed."""
     segments = journal.storage.segments
     if not segments.same_as_fetched(wanted.first, wanted.last, epoch):
-        _LOG.warning("%s: the own copy of %s has other transactions and is replaced", journal.journal_id, wanted)
+        _LOG.warning("%s: this node's copy of %s has other transactions and is replaced", journal.journal_id, wanted)
         return False
     segments.drop_fetched(wanted.first, epoch)
     return True
@@ -155,7 +154,7 @@ def _follow(journal: HostedJournal, own: SegmentState | None, wanted: SegmentSta
 
 
 def _own_copy(journal: HostedJournal, first: int) -> SegmentState | None:
-    """Return the own copy of a segment; a file without a transaction is moved aside (Journal.getSegmentInfo)."""
+    """Return this node's copy of a segment; a file without a transaction is moved aside (Journal.getSegmentInfo)."""
     segment = journal.storage.segments.find(first)
     if segment is None:
         return None

@@ -182,7 +182,7 @@ class SegmentFiles:
             self._disk.sync(segment.name)
 
     def same_as_fetched(self, first: int, last: int, epoch: int) -> bool:
-        """Whether the copy in progress and the one fetched by the recovery of `epoch` are identical up to `last`."""
+        """Return whether the copy in progress equals the copy fetched by the recovery of `epoch`, up to `last`."""
         own, fetched = names.in_progress(first), names.download(first, epoch)
         with self._disk.content(own) as one, self._disk.content(fetched) as other:
             return same_transactions(one, other, first, last)
@@ -192,7 +192,7 @@ class SegmentFiles:
         self._disk.remove(names.download(first, epoch))
 
     def put_in_place(self, first: int, epoch: int) -> bool:
-        """Replace the own copy by the one fetched by the recovery of `epoch`, if that is pending."""
+        """Replace this node's copy by the one fetched by the recovery of `epoch`, if that is pending."""
         fetched = names.download(first, epoch)
         if not self._disk.exists(fetched):
             return False

@@ -63,7 +63,7 @@ def _before(expected: int, first_txid: int) -> int | None:
 
 
 def _frame_follows(buffer: Buffer, position: int, min_txid: int) -> bool:
-    """Whether a complete frame with txid `min_txid` or later starts at `position` or later."""
+    """Return whether a complete frame with txid `min_txid` or later starts at `position` or later."""
     highest = min_txid + (len(buffer) - position) // _MIN_FRAME + 1
     low, high = _TXID.pack(min_txid), _TXID.pack(highest)
     shared = bytes(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(low, high, strict=True)))

@@ -176,7 +176,7 @@ class JournalNodeServer:
         return changed
 
     def needs_restart(self, read: JournalNodeConfig) -> bool:
-        """Whether more than the lists has changed."""
+        """Return whether a setting other than the access lists has changed."""
         return self._config.with_lists_of(read) != read
 
     def facts(self) -> JournalNodeFacts:
@@ -195,7 +195,7 @@ class JournalNodeServer:
         return ProbeResult(True, "the JournalNode answers")
 
     def ready(self) -> ProbeResult:
-        """Whether at least one journal is served, and all requested ones work."""
+        """Return whether at least one journal is served, and all requested ones work."""
         failing = self.node.failures()
         if failing:
             return ProbeResult(False, "; ".join(f"journal {name}: {text}" for name, text in failing.items()))

@@ -35,7 +35,7 @@ def recover(disk: JournalDisk) -> None:
     """Complete or undo an interrupted step (Storage.StorageDirectory.doRecover).
 
     Raises:
-        InconsistentStorageError: the folder is in a state that no step leaves.
+        InconsistentStorageError: the folder is in a state that no interrupted step can leave behind.
     """
     leftovers = _leftovers(disk)
     has_current, has_previous = disk.exists(VERSION_FILE), disk.exists(PREVIOUS)
@@ -63,7 +63,7 @@ def recover(disk: JournalDisk) -> None:
 
 
 def is_unfinished(disk: JournalDisk) -> bool:
-    """Whether an upgrade, a rollback or a finalization is running, or was interrupted."""
+    """Return whether an upgrade, a rollback or a finalization is running, or was interrupted."""
     return bool(_leftovers(disk))
 
 
@@ -99,11 +99,11 @@ def finalize(disk: JournalDisk) -> None:
 
 
 def can_roll_back(previous: StorageInfo, asked: StorageInfo, target_layout_version: int, location: str) -> bool:
-    """Whether the release of `target_layout_version` can use the state before the upgrade.
+    """Return whether the release of `target_layout_version` can use the state before the upgrade.
 
     Raises:
         JavaIOError: it is of another layout.
-        InconsistentStorageError: it belongs to another namespace than `asked`.
+        InconsistentStorageError: it belongs to a namespace other than `asked`.
     """
     check_same(previous, asked, location)
     if previous.layout_version != target_layout_version:

@@ -38,7 +38,7 @@ _WILDCARDS = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def cli() -> None:
-    """A small NameNode that writes real Hadoop bytes."""
+    """Run a small NameNode that writes real Hadoop bytes."""
 
 
 _conf = click.option(
@@ -120,7 +120,7 @@ def run(conf_dir: Path, standby: bool) -> None:
     A standby follows dfs.namenode.shared.edits.dir and refers clients to the active NameNode. `namenode-stub transition
     active` or `hdfs haadmin -transitionToActive` makes it active. That fences the other NameNode, which stops at its
     next write. With dfs.ha.automatic-failover.enabled it starts as a standby, and a failover controller (`checkpointer
-    zkfc run`) changes its state. After a failure it then becomes a standby again by itself.
+    zkfc run`) changes its state. After a failure it then becomes a standby again automatically.
 
         \b
         Example: namenode-stub run --conf /etc/hadoop/conf

@@ -50,7 +50,7 @@ class StubConfig:
         required_edits: other journals without which the stub must stop.
         minimum_edits: how many of the journals that are not required must work.
         restore_edits: whether a failed journal is retried when a segment begins.
-        roll_transactions, roll_period: when the stub rolls its edit log by itself; a period of 0 or less means never.
+        roll_transactions, roll_period: when the stub rolls its edit log; a period of 0 or less means never.
         checkpoint_transactions, checkpoint_period: limits below which an uploaded image is refused as too recent.
         rpc_address: address of the RPC server; None for no RPC server.
         rpc_user: the superuser and user name of calls to other servers: HADOOP_USER_NAME, or the user of the process.

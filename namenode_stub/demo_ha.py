@@ -242,7 +242,7 @@ class HaDemo(DemoStage):
         wanted = len(self.clients.acknowledged) + more
         self.wait_tending(counted(wanted, "acknowledged directory"), lambda: len(self.clients.acknowledged) >= wanted)
 
-    def fail_over(self, what: str, befall: Callable[[str], None]) -> None:
+    def fail_over(self, what: str, failure: Callable[[str], None]) -> None:
         """Inject a failure into the active NameNode during writes, and check that the other one takes over.
 
         Raises:
@@ -253,7 +253,7 @@ class HaDemo(DemoStage):
         (other,) = set(self.site.nodes) - {before}
         since = len(self.clients.acknowledged)
         self.down = before
-        befall(before)
+        failure(before)
         self.wait_tending(f"{other} to be active", lambda: self.state(other) is HAState.ACTIVE)
         self.reach(_ENOUGH)
         # directories acknowledged from here on may not be in the tree yet
@@ -322,7 +322,7 @@ def run(demo: HaDemo, happenings: Sequence[Failure] = FAILURES) -> None:
         say("[bold]1. ZooKeeper and three JournalNodes[/]")
         site.write(zookeeper.hosts)
         demo.start_journal_nodes()
-        say("[bold]2. Two NameNode stubs[/] on them, and a failover controller beside each")
+        say("[bold]2. Two NameNode stubs[/] on them, and a failover controller next to each")
         first, second = site.nodes
         demo.run_process("namenode_stub", "format", "--conf", str(site.conf(first)))
         demo.format_election(first)
@@ -335,9 +335,9 @@ def run(demo: HaDemo, happenings: Sequence[Failure] = FAILURES) -> None:
         demo.settled()
         demo.clients.start()
         try:
-            for number, (word, sentence, befall) in enumerate(happenings, 3):
+            for number, (word, sentence, failure) in enumerate(happenings, 3):
                 say(f"[bold]{number}. {sentence}")
-                demo.fail_over(word, partial(befall, demo))
+                demo.fail_over(word, partial(failure, demo))
         finally:
             demo.clients.stop()
     _report(demo)

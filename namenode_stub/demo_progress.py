@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 SILENCE_SECONDS = 60.0
-# processor time that an idle process does not reach in that time
+# CPU seconds that an idle process does not use within SILENCE_SECONDS
 _WORK_SECONDS = 4.0
 # interval of checks
 _CHECK_SECONDS = 1.0

@@ -80,8 +80,9 @@ def namespace_blueprint(namespace: ActiveNamespace, roll: Callable[[], int]) -> 
 
 
 def refusing_blueprint(refusal: Callable[[], HdfsError]) -> Blueprint:
-    """The namespace of a NameNode that is not active: 503 for every request, with the sentence and hint of
-    `refusal`.
+    """Return a blueprint that answers 503 to every request, with the message and hint of `refusal`.
+
+    It serves the namespace while the NameNode is not active.
     """
     blueprint = Blueprint("namespace", __name__, url_prefix=_NAMESPACE)
 

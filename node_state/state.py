@@ -409,7 +409,7 @@ def from_json(kind: type[T], told: Any) -> T:
     """Convert JSON made by `as_json` back to a state of `kind`; fields that an older release lacks get their defaults.
 
     Raises:
-        ValueError: `told` is not such a state.
+        ValueError: `told` is not a state of `kind`.
     """
     if not isinstance(told, Mapping):
         raise ValueError(f"{told!r:.80} is not a {kind.__name__}")  # noqa: TRY004 - a wrong JSON type is an invalid value

@@ -152,10 +152,10 @@ _READING = ("GET", "HEAD", "OPTIONS")
 
 
 def restrict(blueprint: Blueprint, access: AccessControl, resource: Resource) -> Blueprint:
-    """Make `blueprint` refuse requests without the right to read or change with 403; return it.
+    """Make `blueprint` answer 403 to callers without the right to read or change `resource`; return it.
 
     Args:
-        resource: changes to `Resource.STATE` are checked as `Resource.CONTROL`.
+        resource: the resource to check; for `Resource.STATE`, changes need the right to change `Resource.CONTROL`.
     """
 
     @blueprint.before_request

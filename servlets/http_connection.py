@@ -269,7 +269,7 @@ class HttpChannel(Channel):
     def _refuse(self, status: int, problem: str) -> None:
         """Answer a malformed request and end the connection, since the start of the next request is unknown."""
         self._port.refuse("malformed")
-        _LOG.warning("a request of %s is refused: %s", self.peer, problem)
+        _LOG.warning("refused a request from %s: %s", self.peer, problem)
         body = f"{problem}\n".encode()
         headers = [("Content-Length", str(len(body))), ("Content-Type", "text/plain"), ("Connection", "close")]
         answer = self._http.send(h11.Response(status_code=status, headers=headers, reason=b"Refused"))
@@ -311,7 +311,7 @@ class HttpChannel(Channel):
         try:
             self.socket.shutdown(how)
         except OSError as fault:
-            _LOG.debug("connection of %s was closed already: %s", self.peer, fault)
+            _LOG.debug("connection from %s was closed already: %s", self.peer, fault)
 
 
 def _new_parser(header_bytes: int) -> h11.Connection:

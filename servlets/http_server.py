@@ -238,7 +238,7 @@ class HttpServer:
                     channel.greet()
                     self._loop.call(channel.greeted)
             except OSError as fault:
-                _LOG.debug("the connection of %s broke: %s", peer, fault)
+                _LOG.debug("the connection from %s broke: %s", peer, fault)
                 self._loop.call(partial(self._loop.discard, channel))
             except Exception:
                 _LOG.exception("a handshake with %s failed because of a bug", peer)
@@ -256,9 +256,9 @@ class HttpServer:
         try:
             return exchange.perform(self._application, channel)
         except OSError as fault:
-            _LOG.warning("a request of %s is aborted: %s", channel.peer, fault)
+            _LOG.warning("a request from %s is aborted: %s", channel.peer, fault)
         except Exception:
-            _LOG.exception("a request of %s failed because of a bug", channel.peer)
+            _LOG.exception("a request from %s failed because of a bug", channel.peer)
         return WorkResult()
 
 

@@ -94,7 +94,7 @@ class UploadReservations:
             newest = max((held for held, held_kind in self._held if held_kind is kind), default=-1)
             if newest >= txid:
                 raise AlreadyHaveImageError(
-                    f"an upload of {kind} at txid {newest} is in progress, expected a higher one than {txid}",
+                    f"an upload of {kind} at txid {newest} is in progress; txid {txid} is not higher",
                     hint="Upload a newer checkpoint, or wait until the other upload has ended.",
                 )
             self._held.add((txid, kind))

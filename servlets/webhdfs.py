@@ -159,7 +159,7 @@ def _answer(source: WebHdfsSource, operation: str, path: bytes, min_txid: int) -
 
 
 def _listing(source: WebHdfsSource, caller: WebHdfsCaller, path: bytes, page: ListedPage) -> Iterator[str]:
-    """Yield LISTSTATUS from its first page on; each page is read by itself, as clients of a NameNode read them."""
+    """Yield LISTSTATUS from its first page on; each page is read separately, as clients of a NameNode read them."""
     yield '{"FileStatuses":{"FileStatus":[\n'
     yield ",\n".join(map(_text, page.statuses))
     while page.behind is not None:

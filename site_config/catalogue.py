@@ -238,7 +238,7 @@ def closest(name: str) -> str:
 
 
 def refusals(configuration: Configuration) -> list[ConfigurationFault]:
-    """Return a fault for each REFUSED key that a file sets to another value than the default."""
+    """Return a fault for each REFUSED key that a file sets to a different value than the default."""
     return [
         configuration.fault(key.name, f"is refused: {key.reason}")
         for key in CATALOGUE

@@ -92,7 +92,7 @@ class NamespaceRpc:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointConfig:
-    """Settings of one role. Times are in seconds, sizes in bytes, rates in bytes a second.
+    """Settings of one role. Times are in seconds, sizes in bytes, rates in bytes per second.
 
     Attributes:
         poll_interval: interval of checks for a pending checkpoint; at most `period`.
@@ -120,7 +120,7 @@ class CheckpointConfig:
         port_limits: limits for the clients of our servers.
         merge_settings: rules for replaying edits and writing images.
         standby_checkpoints: whether a standby makes checkpoints.
-        rebootstrap: whether a standby fetches an image by itself if edits are missing.
+        rebootstrap: whether a standby fetches an image automatically if edits are missing.
         lag_alarm: time without progress after which pending edits of a standby are an alarm; 0 for never.
         shadow: whether the daemon only compares: it uploads nothing and changes nothing at the NameNodes.
         leader: lock of the leader election; none in shadow mode.

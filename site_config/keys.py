@@ -258,7 +258,7 @@ STANDBY_REBOOTSTRAP = ConfigKey(
     "checkpointer.standby.rebootstrap",
     "false",
     SWITCH,
-    "Whether a standby fetches a NameNode's newest image by itself if edits are missing. Specific to the checkpointer.",
+    "Whether a standby fetches a NameNode's newest image if edits are missing. Specific to the checkpointer.",
 )
 STANDBY_LAG_ALARM = ConfigKey(
     "checkpointer.standby.lag-alarm",

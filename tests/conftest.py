@@ -38,7 +38,7 @@ sys.dont_write_bytecode = False
 # Tests compare kernels with their Python forms and count fallbacks: all kernels run compiled.
 os.environ.setdefault(VARIABLE, Mode.COMPILED.value)
 
-# collected modules stay: a sixth of the time for nothing
+# collected modules live until the end, so garbage collection frees little and takes a sixth of the time
 gc.disable()
 
 # No timed assertions: a kernel's first call compiles it, and machines are slow at times.
@@ -47,7 +47,7 @@ settings.register_profile(
 )
 settings.load_profile("depth")
 if not deep() and hasattr(providers, "is_local_module_file"):
-    # to try the constants of the code, each process would parse every module, for 8 s in a fresh clone
+    # Hypothesis would parse every module for constants to try, which takes each process 8 s in a fresh clone
     providers.is_local_module_file = lambda path: False
 
 

@@ -17,8 +17,8 @@ from hypothesis import settings
 SEED = int(os.environ.get("CHECKPOINTER_TEST_SEED", "1"))
 _DEPTH = os.environ.get("CHECKPOINTER_TEST_DEPTH", "quick")
 _FACTOR = {"quick": 0, "": 0, "deep": 1}[_DEPTH] if not _DEPTH.isdecimal() else int(_DEPTH)
-# the quick tier's share of a number without a quick one
-_SHARE = 8
+# divisor of `full` in the quick tier if no `quick` is given
+_DIVISOR = 8
 
 Item = TypeVar("Item")
 
@@ -32,11 +32,11 @@ def scaled(full: int, quick: int | None = None) -> int:
     """Return `full` at full depth; in the quick tier `quick`, or an eighth of `full`."""
     if deep():
         return full * _FACTOR
-    return max(1, full // _SHARE) if quick is None else quick
+    return max(1, full // _DIVISOR) if quick is None else quick
 
 
 def examples(full: int, **others: Any) -> settings:
-    """Return Hypothesis' settings with so many examples at full depth."""
+    """Return Hypothesis' settings with `full` examples at full depth."""
     return settings(max_examples=max(scaled(full), 5), **others)
 
 

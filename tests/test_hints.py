@@ -47,9 +47,9 @@ SAFE = {
     "start the bookie on the host of its directory": "what is down is started",
     "restart this one to take over": "it was fenced, and writes no more",
     "restart this namenode as a standby": "it was fenced, and writes no more",
-    "then start the namenode again": "the stub has stopped by itself",
-    "then start again": "it has stopped by itself",
-    "and start again": "the process has ended by itself",
+    "then start the namenode again": "the stub has stopped already",
+    "then start again": "it has stopped already",
+    "and start again": "the process has ended already",
     "start the job again": "a job that failed is repeated",
     "call start() first": "a mistake of a program, not of an operator",
     # the moved files are kept, and the hint gives the order

@@ -23,6 +23,10 @@ SOURCE = Path("checkpointer/x.py")
         ('x = "`is told` and `who leads`"', []),
         ('x = "It is lost: what is it?"', []),
         ("is_told = 1", []),
+        ('def f():\n    """The number."""', [(2, "The")]),
+        ('@property\ndef f(self):\n    """The number."""', []),
+        ('def test_f():\n    """The number is 1."""', []),
+        ('x = "another size than y, beside it"', [(1, "beside"), (1, "another size than")]),
     ],
 )
 def test_phrases_in_docstrings_comments_and_constants(text: str, found: list[tuple[int, str]]) -> None:

@@ -118,7 +118,7 @@ def _moment(
 
 
 def _extended(view: BranchView, base: int, txid: int) -> RestorePlan:
-    """A plan for `txid` from the image of transaction `base`, not from a newer one."""
+    """Return a plan for `txid` from the image of transaction `base`, not from a newer one."""
     older = BranchView(view.branch, tuple(each for each in view.images if each.txid <= base), view.pieces)
     return plan_restore(older, txid)
 

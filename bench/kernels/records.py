@@ -237,11 +237,12 @@ def _put_file(out, pos, tree, directory, rank):
 
 @kernel
 def inode_records(tree, first, end, directory, out, opened):
-    """Write the INode records of the places `first` to `end` - 1.
+    """Write the INode records at positions `first` to `end` - 1.
 
     Args:
-        directory: the directory of the place before `first`, or the directory at that place.
-        out: RECORD_ROOM bytes for each; opened: result, the places of files under construction.
+        directory: where the search for the parent of `first` starts: the result of the previous call.
+        out: RECORD_ROOM bytes per record.
+        opened: result; the positions of files under construction.
 
     Returns:
         (bytes written, files under construction, directory of the last place).

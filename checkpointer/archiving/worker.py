@@ -240,7 +240,7 @@ def _failed(last: ArchiveReport, fault: Exception) -> ArchiveReport:
 
 @contextmanager
 def _opened_spool(config: CheckpointConfig, inbox: Inbox) -> Iterator[JournalSpool | None]:
-    """A spool of the shared journal; None if the edits are files."""
+    """Yield a spool of the shared journal; None if the edits are files."""
     if not config.shared_edits or config.shared_edits_directory is not None:
         yield None
         return

@@ -32,7 +32,7 @@ _MAX_LISTED_ERRORS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchOptions:
-    """Options of a fetch. `bandwidth` is in bytes a second, 0 for no limit; `timeout` is in seconds for each step.
+    """Options of a fetch. `bandwidth` is in bytes per second, 0 for no limit; `timeout` is in seconds for each step.
 
     Attributes:
         txid: of the image; None means the newest.
@@ -200,7 +200,7 @@ def _verify(path: Path, options: FetchOptions, steps: FetchProgress) -> None:
         raise ImageFormatError(
             f"the NameNode's image has {counted(found.findings.severities[Severity.ERROR], 'error')}: {listed}",
             file=path.name,
-            hint="The NameNode has it like this: run `checkpointer image verify` on the NameNode's own copy.",
+            hint="Run `checkpointer image verify` on the NameNode's own copy, which has the same contents.",
         )
 
 

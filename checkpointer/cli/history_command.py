@@ -25,7 +25,7 @@ _COLUMNS = ("time", "what", "txid", "detail")
     type=FiniteRange(min=0, min_open=True, max=KEPT_DAYS),
     default=7.0,
     show_default=True,
-    help=f"Show so many days, {KEPT_DAYS} at most.",
+    help=f"Number of days to show, {KEPT_DAYS} at most.",
 )
 @json_option
 def command(conf_dir: Path, role: Role | None, days: float, as_json: bool) -> None:

@@ -24,7 +24,7 @@ def command(conf_dir: Path, source: str | None, only: str | None, as_json: bool)
     moved to `damaged` in its folder, even while the JournalNode serves its other journals. At least a majority of all
     JournalNodes must answer: the node has to keep promises that it may have made before it lost its disk. The running
     JournalNode then fetches the finalized segments, and takes part in recoveries once a new segment begins. With
-    dfs.journalnode.enable.sync.format, a running JournalNode formats its journals by itself.
+    dfs.journalnode.enable.sync.format, a running JournalNode formats its journals automatically.
 
     \b
     Example: checkpointer journalnode format --conf /etc/hadoop/conf --from-peers

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Replay and report what the merge would do; write nothing.")
 @click.option("--strict", is_flag=True, help="Refuse inconsistent snapshots instead of healing them.")
 @click.option("--as-hadoop", is_flag=True, help="Do not heal: write Hadoop's image, even if NameNodes cannot load it.")
-@click.option("--allow-unknown-layout", is_flag=True, help="Merge an image newer than every known layout (see above).")
+@click.option("--allow-unknown-layout", is_flag=True, help="Merge an image of an unknown, newer layout (see above).")
 @memory_options("index and edits", configured=True)
 @json_option
 def command(
@@ -220,7 +220,7 @@ def _report_merge(plan: MergePlan, settings: MergeSettings, result: MergeResult,
 
 
 def _other_codec(image: Path, wanted: str | None) -> Iterator[str]:
-    """Explain why an image has another codec than the configured one."""
+    """Explain why an image has a codec other than the configured one."""
     if not wanted:
         return
     from image_format.codec_choice import advice_on_codec, class_of

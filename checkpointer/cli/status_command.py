@@ -28,7 +28,7 @@ _EVERY = 2.0
     is_flag=False,
     flag_value=_EVERY,
     metavar="[SECONDS]",
-    help=f"Refresh every so many seconds ({_EVERY:g} by default), until interrupted.",
+    help=f"Refresh at this interval ({_EVERY:g} seconds by default), until interrupted.",
 )
 @json_option
 def command(conf_dir: Path, role: Role | None, watch: float | None, as_json: bool) -> None:

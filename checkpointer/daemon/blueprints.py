@@ -74,7 +74,7 @@ def daemon_blueprints(
     Args:
         guard: which hosts may request changes.
         questions: what the console asks besides the daemon.
-        live: answers reads of the namespace, None if that is switched off; it checks permissions by itself.
+        live: answers reads of the namespace, None if that is switched off; it checks permissions itself.
     """
     facts = _facts(config)
     actions = DaemonActions(None if questions is None else questions.verify)

@@ -34,7 +34,7 @@ def daemon_url(config: CheckpointConfig) -> str:
 
 
 def candidate_urls(configuration: Configuration, role: Role | None) -> dict[str, Role]:
-    """Addresses where the daemon may listen, the likeliest first; only that of `role` where it is given.
+    """Return addresses where the daemon may listen, the likeliest first; only the address of `role` if given.
 
     Raises:
         ConfigurationError: the configuration cannot be used for `role`, or for the role it speaks of.

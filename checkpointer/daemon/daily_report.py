@@ -40,13 +40,13 @@ _RETRY_SECONDS = 3600.0
 _FAILED = "the daily report failed"
 _HINT = (
     "Run `checkpointer report` with the newest image, and raise checkpointer.report.memory if it lacks memory. "
-    "Checkpoints continue; the first one after an hour retries."
+    "Checkpoints continue; the first checkpoint after an hour retries the report."
 )
 
 
 @contextmanager
 def _spark_scratch() -> Iterator[Path]:
-    """A folder for Spark's temporary files, which a killed Spark leaves."""
+    """Yield a folder for Spark's temporary files, which a killed Spark leaves."""
     parent = None
     if folders := os.environ.get(_SPARK_FOLDERS):
         parent = Path(folders.split(",")[0])

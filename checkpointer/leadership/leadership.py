@@ -34,7 +34,7 @@ _REQUESTS_PER_TIMEOUT = 5
 _MAX_PAUSE_SECONDS = 2.0
 # A live leader that makes no checkpoint is given this part of a period beyond the period's end.
 _PATIENCE_PERIODS = 0.5
-# A NameNode repeats the metrics in /jmx for as long (MetricsSourceAdapter.jmxCacheTTL).
+# A NameNode caches the metrics in /jmx for this long (MetricsSourceAdapter.jmxCacheTTL).
 _JMX_AGE_SECONDS = 10.0
 
 

@@ -24,8 +24,8 @@ _SLICE_SECONDS = 0.25
 T = TypeVar("T")
 
 
-def watched(call: Callable[[], T], cancelled: Callable[[], bool], whom: str) -> T:
-    """Return or raise the result of `call`, which runs in a thread of its own; `whom` names the peer that must answer.
+def watched(call: Callable[[], T], cancelled: Callable[[], bool], peer: str) -> T:
+    """Return or raise the result of `call`, which runs in a thread of its own; `peer` names the peer that must answer.
 
     Raises:
         CheckpointCancelledError: `cancelled()` became true first. The thread lives as long as its call.
@@ -38,10 +38,10 @@ def watched(call: Callable[[], T], cancelled: Callable[[], bool], whom: str) -> 
         except BaseException as error:
             answer.set_exception(error)
 
-    threading.Thread(target=run, name=f"call-{whom}", daemon=True).start()
+    threading.Thread(target=run, name=f"call-{peer}", daemon=True).start()
     while not wait([answer], _SLICE_SECONDS).done:
         if cancelled():
-            raise CheckpointCancelledError(f"cancelled while {whom} did not answer")
+            raise CheckpointCancelledError(f"cancelled while {peer} did not answer")
     return answer.result()
 
 

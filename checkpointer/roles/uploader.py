@@ -43,7 +43,7 @@ _LOG = logging.getLogger(__name__)
 _JITTER_FROM, _JITTER_RANGE = 0.5, 0.4
 # seconds between two checks of a NameNode that is receiving an image
 _WATCH_SECONDS = 5.0
-# one offer follows the active role from node to node this many times; the next poll does the rest
+# maximum number of failovers that one offer follows; the next poll offers the image to the remaining NameNodes
 _MAX_ROUNDS = 3
 
 # Returns whether the NameNode at an HTTP address accepts images now; None if not known.
@@ -52,7 +52,7 @@ TakesImages = Callable[[str], bool | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadPolicy:
-    """How images are offered. Times are in seconds. `bandwidth` is in bytes a second for all transfers together, 0 for
+    """How images are offered. Times are in seconds. `bandwidth` is in bytes per second for all transfers, 0 for
     no limit.
 
     Attributes:

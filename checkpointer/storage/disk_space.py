@@ -16,7 +16,7 @@ from hadoop_common.names import parse_checkpoint
 MIN_FREE_SPACE = 1 << 20
 _BLOCK = 512  # bytes, what st_blocks counts
 FREE_SPACE_HINT = "Free space on that disk, or correct its permissions."
-SPACE_HINT = f"{FREE_SPACE_HINT} The daemon retries by itself."
+SPACE_HINT = f"{FREE_SPACE_HINT} The daemon retries automatically."
 
 
 def require_space(roots: Sequence[Path], image: Path | None) -> None:

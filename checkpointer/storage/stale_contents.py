@@ -90,7 +90,7 @@ def bring_up_to_date(
     *,
     keep_segments: bool,
 ) -> None:
-    """Prove that a returning directory can be written, and set aside the contents that `current` do not have.
+    """Check that a returning directory is writable, and set aside contents that no directory of `current` has.
 
     After an upgrade or its rollback, all contents are set aside. There must be space for another image like `newest`.
 
@@ -115,7 +115,7 @@ def _has_twin(path: Path, others: Iterable[Path], same: Same) -> bool:
 
 
 def _same_image(path: Path, other: Path) -> bool:
-    """Compare digest files, since each copy is verified when it is read; `other` may be damaged or lack one."""
+    """Compare digest files, since each copy is verified when it is read; without the other digest, compare images."""
     try:
         digest = read_md5_file(path)
         try:

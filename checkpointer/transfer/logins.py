@@ -1,4 +1,4 @@
-"""The test whether a NameNode's web server uses Kerberos, by OPTIONS as Hadoop's clients ask."""
+"""Detection of Kerberos on a NameNode's web server by an OPTIONS request, as Hadoop's clients do it."""
 
 from __future__ import annotations
 

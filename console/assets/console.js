@@ -53,7 +53,7 @@
     const next = new DOMParser().parseFromString(text, "text/html");
     const fresh = next.querySelector("main#content");
     const main = document.querySelector("main");
-    if (!fresh) throw new Error("another page than the console");
+    if (!fresh) throw new Error("a page other than the console");
     document.title = next.title;
     if (fresh.innerHTML === shown) return "";
     if (isInUse()) return `Not updated since ${since}: a form is in use`;

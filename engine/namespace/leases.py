@@ -321,7 +321,7 @@ class Leases:
         rows, unread = self._leased(), self._unread()
         rows = rows[table.flags[rows] & DROPPED == 0]
         if not self._tree.hadoop3:
-            # Closed by another path than that of its lease.
+            # Closed by a path that is not that of its lease.
             rows = rows[table.flags[rows] & UNDER_CONSTRUCTION != 0]
         wanted = np.concatenate([rows, ~np.arange(unread.size)])
         wanted = wanted[np.argsort(np.concatenate([table.id[rows], unread["id"]]))]

@@ -57,7 +57,7 @@ class Namespace:
     Attributes:
         hadoop3: whether Hadoop 3's replay rules apply: layout version -64 and newer.
         compiled: state of compiled replay for this namespace.
-        ignored: number of operations that were replayed without an effect, see `ignore`.
+        ignored: number of operations that were replayed without effect, see `ignore`.
         upgrade_started: whether replayed edits started a rolling upgrade that they did not finalize.
         upgrade_seen: whether replayed edits started or finalized one.
 

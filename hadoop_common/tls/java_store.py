@@ -50,7 +50,7 @@ def parse_java_store(data: bytes, password: str | None) -> JavaStore:
 
     Raises:
         WrongPasswordError: the digest does not match this password and these bytes.
-        KeyStoreError: the data is not such a store, or cut off; the message has the position.
+        KeyStoreError: the data is not a JKS or JCEKS store, or is truncated; the message has the position.
     """
     if data[:4] not in (JKS_MAGIC, JCEKS_MAGIC):
         raise KeyStoreError(f"it begins with {data[:4].hex() or 'nothing'}, which is not a JKS or JCEKS store")
@@ -109,7 +109,7 @@ def find_credential(data: bytes, password: str, alias: str) -> str | None:
     """Return a password from the store of a credential provider (JavaKeyStoreProvider), None if the alias is missing.
 
     Raises:
-        KeyStoreError: the data is not such a store, the password does not open it, or the entry is not text.
+        KeyStoreError: the data is not a JCEKS store, the password does not open it, or the entry is not text.
     """
     sealed = parse_java_store(data, password).secrets.get(alias.lower())
     if sealed is None:

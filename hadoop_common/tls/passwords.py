@@ -74,7 +74,7 @@ class Passwords:
         except KeyStoreError as fault:
             raise TlsSetupError(
                 f"the credential provider {file} cannot be used: {fault.message}",
-                hint=f"Check {_PASSWORD_VARIABLE}, {_PASSWORD_FILE.name}, and that it was made by `hadoop credential`.",
+                hint=f"Check {_PASSWORD_VARIABLE} and {_PASSWORD_FILE.name}. `hadoop credential` creates providers.",
             ) from fault
 
     def _store_password(self) -> str:

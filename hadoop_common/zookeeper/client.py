@@ -211,14 +211,14 @@ def as_zookeeper_error(fault: Exception, address: ZooKeeperAddress, path: str) -
     if isinstance(fault, NoAuthError | AuthFailedError):
         return refused_error(address, path)
     problem = f"ZooKeeper answers {type(fault).__name__} {fault}".rstrip()
-    return errors.ZooKeeperError(problem, path=path, hint=f"Look into the logs of the servers in {address.named_by}.")
+    return errors.ZooKeeperError(problem, path=path, hint=f"Check the logs of the servers in {address.named_by}.")
 
 
 def _sasl_options(login: SaslLogin) -> dict[str, Any]:
     for package, extra in (("puresasl", "sasl"), ("gssapi", "kerberos"))[: 1 if login.mechanism == DIGEST_MD5 else 2]:
         if importlib.util.find_spec(package) is None:
             raise errors.ZooKeeperError(
-                f"the login at ZooKeeper by {login.mechanism} needs the Python package {package}, not installed",
+                f"a ZooKeeper login by {login.mechanism} needs the Python package {package}, which is not installed",
                 hint=f"Install it: pip install 'hdfs-checkpointer[{extra}]'.",
             )
     found: dict[str, Any] = {"mechanism": login.mechanism, "service": login.service}

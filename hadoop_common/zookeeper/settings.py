@@ -53,7 +53,11 @@ SSL = ConfigKey(
     release2=ABSENT,
 )
 CLIENT_SSL = ConfigKey(
-    "dfs.ha.zkfc.client.ssl.enabled", "false", SWITCH, "The same if hadoop.zk.ssl.enabled is unset.", release2=ABSENT
+    "dfs.ha.zkfc.client.ssl.enabled",
+    "false",
+    SWITCH,
+    "Whether connections to ZooKeeper use TLS if hadoop.zk.ssl.enabled is unset.",
+    release2=ABSENT,
 )
 KEY_STORE = ConfigKey(
     "hadoop.zk.ssl.keystore.location",

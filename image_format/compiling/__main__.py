@@ -35,7 +35,7 @@ def _be_last() -> None:
 
 
 def _end_with(process: int) -> None:
-    """End this process with another one. Kernels that are stored already stay; others are requested again."""
+    """Exit when `process` ends. Stored kernels are kept; the next process requests the others again."""
     with suppress(OSError):
         select.select([os.pidfd_open(process)], [], [])
     os._exit(0)

@@ -1,7 +1,7 @@
 """The background compiler: one process of the lowest priority for all users of a cache folder.
 
 A process that runs a kernel's Python form requests the compiled one. The first request starts the compiler. This
-process compiles requested kernels, stores them in the cache folder, and ends after some seconds without a request. A
+process compiles requested kernels, stores them in the cache folder, and ends after a few seconds without a request. A
 lock file in the cache folder prevents a second compiler: the requesting process locks it, and the compiler inherits the
 lock. Another process that finds it locked repeats its request at a later call. A request may be lost by a full socket
 or the end of a process; this costs only time, because requests are repeated.

@@ -46,7 +46,8 @@ def last_boundary(buf, pos, limit):
 def next_in_diffs(buf, pos, end, state):
     """Advance `state` by the SNAPSHOT_DIFF record in `buf[pos:end]`; return (its kind, damaged).
 
-    `state` has `DIFF_STATE` numbers, zeros at the section's start; a list is complete if its second and third are 0.
+    `state` has `DIFF_STATE` numbers, all 0 at the start of the section. A list of diffs is complete if `state[1]` and
+    `state[2]` are 0.
     """
     if state[2] > 0:
         state[2] -= 1

@@ -57,7 +57,7 @@ def newest_of(directories: Iterable[Path]) -> Path:
 
 
 def check_target_name(target: Path, txid: int, source: str) -> None:
-    """Refuse a file name of another transaction than that with which `source` ends.
+    """Refuse a file name whose transaction is not the last one of `source`.
 
     Raises:
         click.BadParameter: the name is of another transaction.

@@ -294,5 +294,5 @@ class _ImageDocument:
 
 def _write(out: SectionWriter, header: Message, records: list[Message], count: int, what: str) -> None:
     if len(records) != count:
-        raise ImageTextError(f"the document counts {count} {what} but has {len(records)}")
+        raise ImageTextError(f"the document declares {count} {what} but has {len(records)}")
     out.write(b"".join(map(encode_delimited, [header, *records])))

@@ -122,7 +122,7 @@ class CriteriaMatcher:
 
 
 def _name_test(glob: str) -> Callable[[memoryview, int, int], bool]:
-    """Return the test whether the UTF-8 name between two offsets matches; `?` and `[...]` stand for characters."""
+    """Return a predicate for the UTF-8 name between two offsets; `?` and `[...]` match one character."""
     pattern = fnmatch.translate(glob)
     if {"?", "["}.isdisjoint(glob):
         # such a glob matches the same names by bytes, without decoding each

@@ -79,7 +79,7 @@ class _BookieConnection(Channel):
             for packet in self._frames.feed(data):
                 self._serve(packet)
         except FrameError as fault:
-            _LOG.warning("a connection of %s is closed: %s", self.peer, fault)
+            _LOG.warning("a connection from %s is closed: %s", self.peer, fault)
             self._loop.discard(self)
 
     def writable(self) -> None:

@@ -25,7 +25,7 @@ def write_set(entry_id: int, metadata: LedgerMetadata) -> tuple[int, ...]:
 
 
 def is_covered(known: Collection[int], metadata: LedgerMetadata) -> bool:
-    """Whether an acknowledgement needs at least one of the bookies at the indexes `known`.
+    """Return whether an acknowledgement needs at least one of the bookies at the indexes `known`.
 
     An entry is on a window of successive indexes. Of each window, enough bookies must be known that the others are too
     few to acknowledge it.
@@ -37,7 +37,7 @@ def is_covered(known: Collection[int], metadata: LedgerMetadata) -> bool:
 
 
 def is_absent(negative: int, metadata: LedgerMetadata) -> bool:
-    """Whether this number of fenced bookies without an entry proves that it was never acknowledged."""
+    """Return whether this number of fenced bookies without an entry proves that it was never acknowledged."""
     return negative > metadata.write_quorum - metadata.ack_quorum
 
 

@@ -73,4 +73,4 @@ class ZnodeExistsError(MetadataStoreError):
 
 
 class ZnodeVersionError(MetadataStoreError):
-    """A znode has another version than expected."""
+    """A znode has a different version than expected."""

@@ -58,7 +58,7 @@ class JournalPaths:
 
 
 def is_segment_name(name: str) -> bool:
-    """Whether a child of the list is a segment's."""
+    """Return whether a child of the list is a segment's."""
     return _IN_PROGRESS.fullmatch(name) is not None or _EDITS.fullmatch(name) is not None
 
 
@@ -98,7 +98,7 @@ def parse_segment_znode(name: str, data: bytes | None, *, file: str) -> SegmentL
     """Return the segment in the name and value of a child of the list.
 
     Raises:
-        JournalError: the value is invalid, or of another segment than the name.
+        JournalError: the value is invalid, or of a different segment than the name.
     """
     message = _parsed(pb.EditLogLedgerProto(), data, file)
     last = message.lastTxId if message.HasField("lastTxId") else None

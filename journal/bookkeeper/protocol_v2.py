@@ -73,7 +73,7 @@ class FrameBuffer:
 
 
 def is_v2(packet: Buffer) -> bool:
-    """Whether this can be a packet of protocol v2; packets of v3 have another first byte."""
+    """Return whether this can be a packet of protocol v2; packets of v3 have another first byte."""
     return len(packet) >= _HEADER.size and packet[0] <= _VERSION
 
 

@@ -134,7 +134,7 @@ class SegmentLedgers:
                     _LOG.debug("ledger %d was noted but not created", ledger_id)
                 self._znodes.set(note, _DOOMED, version)
         except (MissingZnodeError, ZnodeVersionError):
-            # The ledger has a name now, or another recovery removes its note.
+            # The ledger has been named since, or another recovery is removing its note.
             return
         self._delete(ledger_id)
 

@@ -70,7 +70,7 @@ def command(
                 6 DST exists, is in use or cannot be written; 7 too few JournalNodes or bookies answer
     """
     if force and resume:
-        raise click.UsageError("--force starts over, --resume continues: give one of them.")
+        raise click.UsageError("--force and --resume exclude each other: --force starts over, --resume continues.")
     given = None if version_file is None else read_version(version_file, of=(JOURNAL_NODE, NAME_NODE))
     with closing(opened(_uri(source_uri), conf_dir, given)) as source:
         namespace = given or _namespace_of(source)

@@ -69,13 +69,13 @@ def durable_part(copies: Sequence[SegmentCopy], first_txid: int, need: int) -> D
 
 
 def same_transactions(one: Buffer, other: Buffer, first_txid: int, last_txid: int) -> bool:
-    """Whether both copies of a segment have identical transactions `first_txid` to `last_txid`."""
+    """Return whether both copies of a segment have identical transactions `first_txid` to `last_txid`."""
     end, last = _whole_end(one, len(one), first_txid, limit=last_txid)
     return last == last_txid and end <= len(other) and _common(SegmentCopy(one), end, SegmentCopy(other)) == end
 
 
 def _consistent(ends: Sequence[tuple[int, int]], common: Sequence[Sequence[int]]) -> bool:
-    """Whether of any two copies one is a prefix of the other."""
+    """Return whether of any two copies one is a prefix of the other."""
     return all(
         common[one][other] == min(ends[one][0], ends[other][0]) for one in range(len(ends)) for other in range(one)
     )

@@ -161,7 +161,7 @@ class QuorumRound(Generic[T]):
         return tally.verdict is not TallyState.OPEN or self.enough(tally)
 
     def complete(self, tally: Tally[T]) -> bool:
-        """Whether no further answer is needed."""
+        """Return whether no further answer is needed."""
         return tally.complete or self.enough(tally)
 
 

@@ -28,7 +28,7 @@ _FENCED = re.compile(r"epoch -?\d+ is less than the last promised epoch")
 
 
 def is_fenced(fault: Exception) -> bool:
-    """Whether a node refused a call because it has promised a later writer's epoch."""
+    """Return whether a node refused a call because it has promised a later writer's epoch."""
     return isinstance(fault, RemoteError) and _FENCED.search(fault.text) is not None
 
 
@@ -41,8 +41,8 @@ def next_epoch(promised: Mapping[str, int], established: int | None, granted: Ma
         granted: promises of nodes to this writer since.
 
     Raises:
-        WriterFencedError: a node made a promise to another writer since this one wrote. Only a restarted writer may
-            take over from a later one.
+        WriterFencedError: a node made a promise to another writer since this one wrote. This writer may propose a new
+            epoch only after a restart.
     """
     if established is not None:
         others = {node: epoch for node, epoch in promised.items() if epoch > established and granted.get(node) != epoch}
@@ -73,7 +73,7 @@ def recovery_rank(prepared: PreparedRecovery) -> tuple[bool, bool, int, int]:
 
 
 def may_differ_unseen(chosen: PreparedRecovery, other: PreparedRecovery) -> bool:
-    """Whether a node may keep different transactions under the txids of the chosen copy, unnoticed.
+    """Return whether a node may keep different transactions under the txids of the chosen copy, unnoticed.
 
     Hadoop's JournalNode compares the last txid only, and keeps its copy if that is the same. Copies with
     START_LOG_SEGMENT

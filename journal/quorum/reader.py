@@ -111,7 +111,7 @@ class QuorumReader:
     def _open_segment(self, manifests: Mapping[str, NodeManifest], txid: int, *, within: bool) -> QuorumSegment | None:
         """Return the durable part of the open segment that begins at `txid`, or `within` which `txid` lies."""
         firsts = {log.first for each in manifests.values() for log in each.manifest.logs if log.in_progress}
-        # The latest of several: its writer had recovered all before, the earlier ones were abandoned.
+        # If several are open, the latest counts: its writer recovered the journal before; the others were abandoned.
         first = max((first for first in firsts if first == txid or (within and first < txid)), default=None)
         if first is None:
             # A later one proves a gap, but only if it has durable transactions.

@@ -1,9 +1,9 @@
 """The writer of a quorum journal as procedures over a table of phases (QuorumJournalManager, QuorumOutputStream).
 
-The table in `journal.quorum.phases` lists the possible steps. A procedure here leads from one phase at rest to
-another: it takes a step before it asks the nodes, and another for the answer of a majority. A fault in between ends in
-LOST, or in FENCED if a node reported a later writer; the segment is then abandoned. Calls are not retried, because a
-failed call may have reached a node; recovery finds out.
+The table in `journal.quorum.phases` lists the possible steps. A procedure here takes the writer from one stable phase
+to another: it takes one step before it calls the nodes, and another one when a majority has answered. A fault between
+the two steps leads to LOST, or to FENCED if a node reported a later writer; the segment is then abandoned. Calls are
+not retried, because a failed call may have reached a node; recovery determines whether it did.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class QuorumWriter:
     # ---- the whole journal ----
 
     def is_formatted(self) -> Procedure[bool]:
-        """Whether any node has the journal; False needs the answers of all nodes.
+        """Return whether any node has the journal; False needs the answers of all nodes.
 
         Raises:
             QuorumError: no node has it, and some did not answer.

@@ -78,7 +78,11 @@ class ServiceSwitch:
 
 
 class _ActiveServices:
-    """The current services, and the answer to all other calls; None if other calls do not exist."""
+    """The current services.
+
+    Args:
+        refusal: makes the error for a call that is not in `services`; None if such a method is reported as unknown.
+    """
 
     def __init__(self, services: Mapping[str, Mapping[str, Method]], refusal: Callable[[], RemoteError] | None) -> None:
         self.services = services

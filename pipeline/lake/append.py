@@ -173,11 +173,11 @@ def append_edits(context: SparkContext, edits: str, root: str, cluster: str = ""
         SourceFileError: `edits` does not exist.
         LakeError: the lake cannot be read or written, or the NameNode was set back.
     """
-    segments, beside = find_segments(context, edits)
+    segments, stored = find_segments(context, edits)
     table = edits_table(root)
     present = edits_in(table)
     clusters = {*present, *(each.cluster for each in images_in(images_table(root)))}
-    cluster = choose_cluster(cluster, beside, sorted(clusters))
+    cluster = choose_cluster(cluster, stored, sorted(clusters))
     added: list[TxidRange] = []
     taken = present.get(cluster, [])
     _check_history(context, table, cluster, segments, taken)

@@ -160,18 +160,18 @@ def lake_contents(root: str) -> LakeContents:
     return LakeContents(images_in(images_table(root)), edits_in(edits_table(root)))
 
 
-def choose_cluster(given: str, beside: str, present: Sequence[str]) -> str:
+def choose_cluster(given: str, stored: str, present: Sequence[str]) -> str:
     """Return the name of an input's cluster in the lake.
 
     Args:
         given: name that the user gave, "" for none.
-        beside: name by the VERSION file next to the input, "" for none.
+        stored: name in the VERSION file next to the input, "" for none.
         present: clusters that the lake contains.
 
     Raises:
         LakeError: no name is known, and the lake contains several clusters; or the name is not allowed.
     """
-    chosen = given or beside
+    chosen = given or stored
     if not chosen and len(present) > 1:
         raise LakeError(
             f"the input's cluster is unknown: no VERSION file is next to it; the lake contains {', '.join(present)}",

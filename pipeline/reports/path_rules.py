@@ -49,7 +49,7 @@ class PathRules:
         """Read a file.
 
         Raises:
-            PathRulesError: the file cannot be read, or is not such a file.
+            PathRulesError: the file cannot be read, or is not a file of path rules.
         """
         try:
             content = tomllib.loads(file.read_text(encoding="utf-8"))

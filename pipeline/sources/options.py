@@ -75,7 +75,7 @@ class SourceOptions:
         """Return a number of at least `least`, None if not given.
 
         Raises:
-            SourceOptionError: the value is not such a number.
+            SourceOptionError: the value is not an integer, or is less than `least`.
         """
         text = self._given.get(name)
         if text is None:

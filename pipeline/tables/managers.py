@@ -77,7 +77,7 @@ TOKENS = Table(
             f"{_KEY}.id, {_TOKEN}.masterKeyId",
         ),
         Column("sequence_number", pa.int32(), "Number of the token.", f"{_TOKEN}.sequenceNumber"),
-        Column("owner", pa.string(), "User whom the token authenticates.", f"{_TOKEN}.owner"),
+        Column("owner", pa.string(), "User that the token authenticates.", f"{_TOKEN}.owner"),
         Column("renewer", pa.string(), "User who may renew it.", f"{_TOKEN}.renewer"),
         Column(
             "real_user",

@@ -46,7 +46,7 @@ def written(nn: Path, ops: list[EditOp], seed: int) -> int:
 
 
 def cut_merge(nn: Path, txid: int, folder: Path) -> Path:
-    """The image of a merge of the first image and the edits up to `txid`."""
+    """Return the image of a merge of the first image and the edits up to `txid`."""
     folder.mkdir()
     segments = [
         EditLogSegment(each.first, min(each.last or txid, txid), each.path)
@@ -59,7 +59,7 @@ def cut_merge(nn: Path, txid: int, folder: Path) -> Path:
 
 
 def have_same_meaning(one: Path, other: Path) -> bool:
-    """Whether two images are equal, apart from string ids and the order of records."""
+    """Return whether two images are equal, apart from string ids and the order of records."""
     if one.read_bytes() == other.read_bytes():
         return True
     with ImageFile.open(one) as ours, ImageFile.open(other) as theirs:
@@ -93,7 +93,7 @@ class _RandomHistory:
         return self._random.choice(paths) if paths else None
 
     def _free(self, below: str | None = None) -> str | None:
-        """A path that does not exist, in a directory that exists and is not at or below `below`."""
+        """Return a path that does not exist, in a directory that exists and is not at or below `below`."""
         folders = [
             path
             for path, folder in self._is_folder.items()
@@ -165,7 +165,7 @@ class _RandomHistory:
         yield CreateSnapshotOp(snapshot_root=path, snapshot_name=f"s{self._now}", mtime=self._now)
 
     def _is_kept(self, path: str) -> bool:
-        """Whether a snapshottable directory is at or below a path."""
+        """Return whether a snapshottable directory is at or below a path."""
         return any(_covers(path, each) for each in self._snapshotted)
 
 

@@ -17,7 +17,7 @@ VERSION = (
 
 
 def storage(folder: Path, builder: ImageBuilder | None = None) -> Path:
-    """A storage directory with an image of transaction `BASE_TXID`; returns the directory."""
+    """Make a storage directory with an image of transaction `BASE_TXID`; return the directory."""
     current = folder / "current"
     (builder or ImageBuilder(HADOOP3)).save(current)
     (current / "VERSION").write_text(VERSION)
@@ -35,5 +35,5 @@ def segment(directory: Path, after: int, *ops: EditOp, markers: bool = True, lay
 
 
 def saved(directory: Path, txid: int) -> Saved:
-    """The image of a restored storage directory."""
+    """Return the image of a restored storage directory."""
     return Saved((directory / "current" / image_name(txid)).read_bytes())

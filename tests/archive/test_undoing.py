@@ -30,7 +30,7 @@ DELETED = BASE_TXID + 1 + len(PREPARED) + 1
 
 
 def undone(folder: Path, *later: EditOp, first: EditOp | None = None) -> tuple[Saved, list[dict[str, str]]]:
-    """The namespace without the operation `first` (the deletion of /d), and the changes that the command lists."""
+    """Return the namespace without operation `first` (the deletion of /d), and the changes that the command lists."""
     nn = storage(folder / "nn")
     last = segment(nn, BASE_TXID, *PREPARED, first or delete("/d", 6000), *later)
     with open_archive(str(folder / "archive")) as archive:

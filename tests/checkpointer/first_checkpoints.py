@@ -52,7 +52,7 @@ def secondary(folder: Path, case: str) -> None:
 
 
 def standby(folder: Path, case: str, *, in_progress: bool = False) -> None:
-    """The edits are in a shared directory, with the last segment open if it is tailed."""
+    """Put the edits into a shared directory, with the last segment open if it is tailed."""
     own, shared = folder / "own", folder / "shared"
     for root in (own, shared):
         shutil.copytree(RECORDED / case / "before", root / "current", copy_function=shutil.copyfile)

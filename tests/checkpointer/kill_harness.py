@@ -51,7 +51,7 @@ class Kill:
 
 
 def kills(steps: list[str]) -> Iterator[Kill]:
-    """Every place to kill at: before each step, in the middle of each write, and after the last one."""
+    """Yield every place to kill at: before each step, in the middle of each write, and after the last one."""
     for number, step in enumerate(steps):
         yield Kill(number, step)
         if step.startswith("write"):

@@ -96,7 +96,7 @@ class Running:
 
 @contextmanager
 def double(root: Path, **answers: Any) -> Iterator[Running]:
-    """A NameNode of the recorded namespace on free ports; `answers` are fields of `Double`."""
+    """Yield a NameNode of the recorded namespace on free ports; `answers` are fields of `Double`."""
     node = Double(**answers)
     store = make_store(root, 1)
     with serve(store) as served, RpcServer(node.services(), "127.0.0.1", 0, handlers=2) as rpc:

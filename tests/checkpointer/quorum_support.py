@@ -135,7 +135,7 @@ def config_of(quorum: Quorum, tmp_path: Path, *addresses: str, **changes: Any) -
 
 @contextmanager
 def stub_on(quorum: Quorum, config: StubConfig) -> Iterator[NameNodeStub]:
-    """A stub that writes its edits to the quorum and to its own directories."""
+    """Yield a stub that writes its edits to the quorum and to its own directories."""
     shared = replace(config, edits=(*config.edits, quorum.uri), shared_edits=quorum.uri)
     with NameNodeStub(shared) as stub:
         yield stub

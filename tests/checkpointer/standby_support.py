@@ -31,7 +31,7 @@ PERIOD = 3600.0
 
 
 def config_for(tmp_path: Path, *namenodes: NameNodeStub | str, **changes: Any) -> CheckpointConfig:
-    """A standby of stubs, or of HTTP addresses without RPC."""
+    """Return a standby of stubs, or of HTTP addresses without RPC."""
     config = standby_config()
     values = {
         "period": PERIOD,

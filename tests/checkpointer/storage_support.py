@@ -40,7 +40,7 @@ class OpenDirectories(StorageDirectories):
 
 
 def recorded_directory(target: Path, case: str = "renames") -> Path:
-    """A storage directory whose `current` folder has the files at the start of the case."""
+    """Return a storage directory whose `current` folder has the files at the start of the case."""
     shutil.copytree(RECORDED / case / "before", target / "current", copy_function=shutil.copyfile)
     for path in (target, target / "current"):
         path.chmod(0o755)

@@ -159,7 +159,7 @@ def test_a_copy_that_stopped_goes_on_where_it_ended(cluster: Cluster, tmp_path: 
 
 
 def contents_of(journal: Journal) -> list[bytes]:
-    """Every transaction, encoded."""
+    """Return every transaction, encoded."""
     return [encode_op(op, LAYOUT) for each in journal.segments(1) for op in each.read(each.first)]
 
 
@@ -262,7 +262,7 @@ def parts_of(source: Journal) -> list[CopiedSegment]:
     return select_range(source, CopyRange(), layout_version=None, default_layout=LAYOUT)
 
 
-# ---- beside the stub ---------------------------------------------------------------------------------------
+# ---- next to the stub --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("in_progress", [False, True])

@@ -172,7 +172,7 @@ def process(conf: Path, log: Path, *options: str) -> Iterator[subprocess.Popen[b
 
 @contextmanager
 def daemon(cluster: Cluster) -> Iterator[None]:
-    """The daemon in a thread of this process."""
+    """Yield the daemon in a thread of this process."""
     config = CheckpointConfig.from_configuration(load(cluster.conf), Role.STANDBY)
     role, control = StandbyRole(config), Control(stop_within=30.0)
     role.open()

@@ -174,7 +174,7 @@ def test_the_layout_is_checked_where_nothing_is_to_be_merged(tmp_path: Path) -> 
 def directory(
     root: Path, builder: ImageBuilder, edits: list[EditOp], *, version: int = 0, edits_layout: int = 0
 ) -> Path:
-    """A storage directory of the builder's image and one finalized segment of `edits`; returns `current`."""
+    """Make a storage directory of the builder's image and one finalized segment of `edits`; return `current`."""
     current = root / "current"
     builder.save(current)
     layout = edits_layout or builder.layout_version

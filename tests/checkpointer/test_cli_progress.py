@@ -108,7 +108,7 @@ def image_txid(path: Path) -> int:
 
 
 def on_a_terminal(command: list[str], read: Callable[[int], bytes], environment: dict[str, str]) -> str:
-    """What a command writes to a terminal of 80 columns."""
+    """Return what a command writes to a terminal of 80 columns."""
     above, below = pty.openpty()
     with subprocess.Popen(
         command, stdin=below, stdout=below, stderr=below, env={**os.environ, "COLUMNS": "80", **environment}

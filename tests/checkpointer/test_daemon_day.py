@@ -90,7 +90,7 @@ class Day:
 
     @contextmanager
     def life(self) -> Iterator[None]:
-        """One process of the daemon."""
+        """Run one process of the daemon."""
         config = self.config()
         retry = TransferRetry(back_off=BackOff(0.001, 0.002))
         role = SecondaryRole(config, retry=retry, clock=self.clock.monotonic)
@@ -204,7 +204,7 @@ class Day:
 
     @contextmanager
     def scene(self, *told: Callable[[str], bool]) -> Iterator[None]:
-        """A part of the day: the warnings and errors of its log, and their ends, are `told`, in this order."""
+        """Run a part of the day; check that its log has exactly the warnings, errors and recoveries `told`."""
         first = len(self.log.lines)
         yield
         lines = [

@@ -25,7 +25,7 @@ def config_of(folder: Path, rpc_port: int, http_port: int) -> CheckpointConfig:
 
 
 def one_checkpoint(folder: str, rpc_port: int, http_port: int) -> None:
-    """A daemon that makes one checkpoint; run in a child."""
+    """Run a daemon that makes one checkpoint; called in a child process."""
     with Secondary(config_of(Path(folder), rpc_port, http_port)) as secondary:
         result = secondary.checkpoint()
         assert result.state is TriggerState.DONE, result

@@ -42,7 +42,7 @@ def daemon_of(folder: Path, url: str, rpc: tuple[str, int]) -> Daemon:
 
 
 def one_life(folder: str, url: str, rpc: tuple[str, int]) -> None:
-    """A daemon that catches up and makes all due checkpoints; run in a child."""
+    """Run a daemon that catches up and makes all pending checkpoints; called in a child process."""
     with daemon_of(Path(folder), url, rpc) as daemon:
         work(daemon)
 
@@ -87,7 +87,7 @@ def upgrade(folder: Path, **changes: int) -> None:
 
 
 def a_rolling_upgrade_from_start_to_end(folder: Path) -> None:
-    """A VERSION to adopt, a rollback image to make and to rename, and images to purge."""
+    """Prepare a VERSION to adopt, a rollback image to make and to rename, and images to purge."""
     nothing_yet(folder)
     life(folder)
     with stub_of(folder) as stub:
@@ -99,7 +99,7 @@ def a_rolling_upgrade_from_start_to_end(folder: Path) -> None:
 
 
 def an_upgrade(folder: Path) -> None:
-    """A VERSION and an image to adopt."""
+    """Prepare a VERSION and an image to adopt."""
     nothing_yet(folder)
     life(folder)
     upgrade(folder, layout_version=-67, c_time=5000)

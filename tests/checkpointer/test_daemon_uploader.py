@@ -63,7 +63,7 @@ def namenodes(root: Path, count: int) -> Iterator[list[Served]]:
 
 @contextmanager
 def peer(answer: bytes, *, after: int = 0, hold: threading.Event | None = None) -> Iterator[str]:
-    """A server that reads `after` bytes of the body and answers; without an answer it cuts the connection.
+    """Yield a server that reads `after` bytes of the body and answers; without an answer it cuts the connection.
 
     Before that it waits for `hold`, and reads nothing in between.
     """

@@ -150,7 +150,7 @@ def test_a_storage_directory_with_a_fifo_in_it_is_refused(tmp_path: Path, name: 
 
 
 def tree_image(folder: Path, directories: Iterable[pb.INode], entries: Iterable[pb.DirEntry]) -> Path:
-    """An image of the root, of these directories, and of entries that need not fit."""
+    """Return an image of the root, of these directories, and of entries that need not match them."""
     (_, root) = split_records(dict(minimal_sections())["INODE"])
     inodes = list(directories)
     for inode in inodes:

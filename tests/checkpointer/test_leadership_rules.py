@@ -137,7 +137,7 @@ class ModelBackend:
             self.owner = None
 
     def ask(self, who: int, now: float) -> tuple[bool, bool]:
-        """Whether the lock is its own, and was taken just now."""
+        """Return whether `who` has the lock, and whether it acquired it just now."""
         self.expire(now)
         self.heard[who] = now
         taken = self.owner is None
@@ -184,7 +184,7 @@ def test_no_two_lead_and_one_does_after_quiet(seed: int) -> None:
 
 
 def ask(daemon: Daemon, who: int, backend: ModelBackend, now: float, travels: float) -> None:
-    """A question that was put before now, and what it is answered with."""
+    """Answer a request of `daemon` that was sent `travels` seconds ago."""
     if daemon.frozen_until > now:
         return
     asked_at = now - travels

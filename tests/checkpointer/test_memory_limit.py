@@ -41,7 +41,7 @@ def merged(storage: Path, memory: MemoryLimit | None) -> MergeResult:
 
 
 def open_files(folder: Path) -> list[str]:
-    """What this process has open or mapped in a folder."""
+    """Return what this process has open or mapped in a folder."""
     gc.collect()
     found = [str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
     maps = Path("/proc/self/maps").read_text().splitlines()

@@ -82,7 +82,7 @@ def test_the_image_is_that_of_the_segment_finalized_at_its_last_good_operation(t
 
 
 def base(tmp_path: Path) -> tuple[Path, int]:
-    """A storage directory without edits, and the txid of its image."""
+    """Return a storage directory without edits, and the txid of its image."""
     directory = tmp_path / "name"
     current = EMPTY.copy_to(directory)
     for segment in current.glob("edits_*"):

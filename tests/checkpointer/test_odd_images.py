@@ -86,7 +86,7 @@ def digest_dangling(path: Path) -> None:
 
 
 def wrong_digest(path: Path) -> None:
-    """The frame is whole, but its content is another one than its digest file says."""
+    """Damage an image so that its frame is intact, but its content does not match its digest file."""
     put_image(path.parent, _txid(path)).with_name(md5_name(path.name)).write_text(f"{'0' * 32} *{path.name}\n")
 
 
@@ -306,7 +306,7 @@ def test_a_secondary_makes_its_checkpoints_beside_what_is_named_like_a_segment(
     with Secondary.of(tmp_path, node) as secondary:
         secondary.checkpoint()
         secondary.checkpoint()
-    # beside, and across, those of the NameNode
+    # next to, and overlapping, those of the NameNode
     for name in (segment_name(100, 140), segment_name(FAR, FAR + 9)):
         path = secondary.folder / name
         if damage in ("directory", "pipe", "dangling"):

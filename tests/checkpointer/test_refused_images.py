@@ -341,7 +341,7 @@ def test_the_next_checkpoint_is_due_when_the_namenode_takes_it(node: FakeNamenod
 
 @contextmanager
 def daemon(tmp_path: Path, node: FakeNamenode) -> Iterator[Path]:
-    """A daemon in a thread; its configuration directory."""
+    """Run a daemon in a thread; yield its configuration directory."""
     port = free_ports().daemon
     values = {
         "fs.defaultFS": f"hdfs://127.0.0.1:{node.rpc_port}",

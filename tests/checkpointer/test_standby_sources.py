@@ -190,7 +190,7 @@ def test_what_is_present(journal: FakeJournal, wanted: tuple[int, int], found: l
     assert [(each.first, each.last) for each in edits(journal).present(*wanted)] == found
 
 
-# ---- a daemon on another journal than a directory or a quorum ----------------------------------------------
+# ---- a daemon on a journal other than a directory or a quorum ----------------------------------------------
 
 
 @pytest.mark.parametrize("in_progress", [False, True])

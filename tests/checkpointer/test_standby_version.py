@@ -215,7 +215,7 @@ def test_a_stop_is_no_fault(cluster: Cluster) -> None:
     assert cluster.ours == cluster.says
 
 
-# ---- beside a NameNode -------------------------------------------------------------------------------------
+# ---- next to a NameNode ------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -231,7 +231,7 @@ def stub_config(tmp_path: Path) -> StubConfig:
 
 
 def free_address() -> tuple[str, int]:
-    """One that a server may be bound to again as soon as it has ended; an ephemeral port may not."""
+    """Return an address to which a server can bind again as soon as it has ended; an ephemeral port may be taken."""
     with socket.create_server(("127.0.0.1", 0)) as found:
         host, port = found.getsockname()
         return host, port

@@ -33,7 +33,7 @@ def folders(tmp_path: Path) -> list[Path]:
 
 
 def check_valid(folder: Path) -> int:
-    """A NameNode accepts the folder: each image with its digest; returns the newest txid."""
+    """Check that a NameNode accepts the folder: each image has its digest; return the newest txid."""
     images = list_images(folder)
     for image in images:
         with ImageFile.open(image.path) as opened:

@@ -40,7 +40,7 @@ TRANSFERS = pytest.mark.parametrize("transfer", [download, upload])
 
 @contextmanager
 def hanging(answer: bytes) -> Iterator[tuple[str, threading.Event]]:
-    """A server that says `answer` to who connects, and no more; yields its address, and an event for when it has."""
+    """Serve `answer`, then nothing more; yield the server's address, and an event that is set once it has answered."""
     said, ended = threading.Event(), threading.Event()
 
     def hang(peer: socket.socket) -> None:
@@ -57,7 +57,7 @@ def hanging(answer: bytes) -> Iterator[tuple[str, threading.Event]]:
 
 @contextmanager
 def deaf() -> Iterator[str]:
-    """An address that takes no more connections: the kernel leaves them waiting."""
+    """Yield an address that accepts no more connections: the kernel leaves them waiting."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
@@ -73,7 +73,7 @@ def deaf() -> Iterator[str]:
 
 
 def ends(transfer: Transfer, url: str, folder: Path, cancel: Callable[[], bool], timeout: float) -> Exception:
-    """The error that a transfer ends with, in time."""
+    """Return the error with which a transfer fails before the timeout."""
     faults: list[Exception] = []
 
     def run() -> None:

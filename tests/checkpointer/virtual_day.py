@@ -118,7 +118,7 @@ class LogBook(logging.Handler):
         return [line.text for line in self.lines[index:] if line.level in levels]
 
     def busiest_hour(self) -> int:
-        """The most lines in any 3,600 seconds."""
+        """Return the largest number of lines in any 3,600 seconds."""
         times = [line.at for line in self.lines]
         return max((sum(1 for other in times[n:] if other < at + 3600) for n, at in enumerate(times)), default=0)
 
@@ -127,7 +127,7 @@ class LogBook(logging.Handler):
 def daemon(
     role: CheckpointRole, config: CheckpointConfig, clock: VirtualClock, reload: Callable[[], CheckpointConfig]
 ) -> Iterator[tuple[Scheduler, Control]]:
-    """The daemon of `role`; its loop runs in a thread, and its jobs run when the test advances the time."""
+    """Yield the daemon of `role`; its loop runs in a thread, and its jobs run when the test advances the time."""
     control, scheduler = Control(stop_within=30.0), Scheduler(clock)
     clocks = Clocks(clock.monotonic, clock.wall, lambda: scheduler)
     faults: list[BaseException] = []

@@ -31,7 +31,7 @@ FULL = "storage directory /data/2 is not used: No space left on device"
 
 
 def daemon_state(now: float | None = None, **changes: Any) -> NodeState:
-    """A standby that saves an image and has a failed directory, a stuck upload and a lost JournalNode."""
+    """Return a standby that saves an image and has a failed directory, a stuck upload and a lost JournalNode."""
     now = time.time() if now is None else now
     state = NodeState(
         role="standby",

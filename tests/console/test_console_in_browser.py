@@ -110,7 +110,7 @@ def test_a_fault_is_on_the_first_screen_at_once_and_leads_to_the_runbook(
             daemon.role.fail_upload()
         else:
             daemon.role.lost.add("jn3:8485")
-        # the requests of earlier polls are seen before this answer
+        # after this answer, the browser has reported the requests of earlier polls
         page.evaluate("0")
         with page.expect_request(daemon.url) as polled:
             pass
@@ -197,7 +197,7 @@ def test_a_page_that_is_not_updated_says_so(chromium: Browser, daemon: ShownDaem
         page = open_page(context, daemon.url).page
         updated = page.locator("#updated")
         page.route(daemon.url, lambda route: route.fulfill(body="<main>Log in</main>", content_type="text/html"))
-        expect(updated).to_contain_text("another page than the console")
+        expect(updated).to_contain_text("a page other than the console")
         page.unroute(daemon.url)
         expect(updated).to_contain_text("Updated again since")
         page.get_by_label("Reason").first.fill("maintenance")
@@ -433,7 +433,7 @@ def test_axe_finds_nothing(chromium: Browser, daemon: ShownDaemon, viewport: dic
     except MissingAxeError as error:
         skip("axe", str(error))
     spoil(daemon)
-    # the policy of the page forbids the checker too
+    # the page's Content-Security-Policy blocks the accessibility checker too
     with context_of(chromium, viewport=viewport, color_scheme=scheme, bypass_csp=True) as context:
         page = open_page(context, daemon.url).page
         for path in (

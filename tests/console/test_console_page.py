@@ -1,4 +1,4 @@
-"""What the page shows of each program, to whom, and what it costs."""
+"""What the page shows of each program and to which callers, and the cost of rendering."""
 
 from __future__ import annotations
 

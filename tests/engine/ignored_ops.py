@@ -1,4 +1,4 @@
-"""Operations that a NameNode replays without an effect, each on the namespace of `SCENE`. Tests check that replay
+"""Operations that a NameNode replays without effect, each on the namespace of `SCENE`. Tests check that replay
 counts them and changes nothing, and that a real NameNode changes nothing.
 """
 
@@ -41,7 +41,7 @@ SCENE: tuple[EditOp, ...] = (
 
 @dataclass(frozen=True)
 class Ignored:
-    """An operation without an effect.
+    """An operation without effect.
 
     Attributes:
         before: operations before it.
@@ -148,5 +148,5 @@ IGNORED: Sequence[Ignored] = (
 
 
 def scene(folder: Path, layout: int) -> Path:
-    """An empty image of a layout, for `SCENE`."""
+    """Return an empty image of a layout, for `SCENE`."""
     return ImageBuilder(layout).save(folder)

@@ -116,7 +116,7 @@ CASES: Sequence[Case] = (
 
 
 def told(given: Sequence[EditOp]) -> str:
-    """The last operation and its paths, as the name of a test."""
+    """Return the last operation and its paths, as the name of a test."""
     op = given[-1]
     where = [str(getattr(op, name)) for name in ("src", "dst", "path", "snapshot_root") if hasattr(op, name)]
     return f"{op.name.removeprefix('OP_')} {' '.join(where)}".replace("/", "|")

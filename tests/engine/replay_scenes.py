@@ -22,7 +22,7 @@ def block(number: int, size: int = 7) -> ops.Block:
 
 
 def job(number: int) -> list[EditOp]:
-    """A file as a task writes it: created, two blocks, closed, renamed, its attributes changed."""
+    """Return the operations of a task's file: created, two blocks, closed, renamed, its attributes changed."""
     path, final = f"/jobs/tmp/part-{number}", f"/jobs/out/part-{number}"
     first, second = 2 * number, 2 * number + 1
     return [
@@ -82,7 +82,7 @@ def segment_after(namespace: Namespace, ops: Sequence[EditOp], layout_version: i
 
 
 def rare(path: Path, edits: Sequence[EditOp], layout: int) -> list[str]:
-    """Names of the operations that kernels leave to the plain functions."""
+    """Return the names of the operations that kernels leave to the plain functions."""
     with ImageFile.open(path) as image:
         loaded = load_image(image)
         segment = segment_after(loaded.namespace, edits, layout)

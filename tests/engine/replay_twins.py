@@ -76,7 +76,7 @@ def check_twins(
     are.
 
     Args:
-        ignored: number of operations without an effect in plain replay.
+        ignored: number of operations without effect in plain replay.
     """
     with ImageFile.open(path) as image:
         segment = encoded(ops, image.layout_version)
@@ -136,7 +136,7 @@ def _check_twin(
 def check_update(ours: IndexArrays | None, scanned: IndexArrays) -> None:
     """Check that the index that was carried over equals the index of a scan of the new image."""
     if ours is None:
-        # only where an inode came that is not the newest
+        # allowed only if an inode was added whose id is not the highest
         assert scanned.slots.size
         return
     for name in ("slots", "type_quota_ids", "directory_ids", "directory_offsets"):

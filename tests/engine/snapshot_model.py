@@ -21,7 +21,7 @@ BEGINNINGS: st.SearchStrategy[list[Step]] = st.sampled_from(
 
 
 def base(layout: int) -> tuple[ImageBuilder, SnapshotTwin]:
-    """An image of a few directories and files, and its twin."""
+    """Return an image of a few directories and files, and its twin."""
     builder = ImageBuilder(layout)
     twin = SnapshotTwin(Node(ROOT, children={}), ROOT, hadoop3=builder.erasure_coding)
     for path in ("/a", "/a/b", "/b", "/a/b/ü"):

@@ -16,7 +16,7 @@ Holder = int | pb.INodeReference
 
 
 def delimited_from(data: bytes, position: int, kind: type[M]) -> tuple[M, int]:
-    """The message at `position`, and where it ends."""
+    """Return the message at `position`, and where it ends."""
     size = shift = 0
     while True:
         byte = data[position]
@@ -184,7 +184,7 @@ class SnapshotReader:
 
     @staticmethod
     def _blocks(inode: pb.INode, diffs: list[Diff], length: int) -> tuple[int, ...]:
-        """Ids of the blocks that hold the first `length` bytes."""
+        """Return the ids of the blocks that hold the first `length` bytes."""
         lists = [diff.message.blocks for diff in diffs if isinstance(diff.message, pb.FileDiff) and diff.message.blocks]
         ids: list[int] = []
         for block in [*lists, inode.file.blocks][0]:
@@ -197,7 +197,7 @@ class SnapshotReader:
     # ---- trees ---------------------------------------------------------------------------------------------
 
     def tree(self, inode_id: int = ROOT, snapshot: int = CURRENT) -> dict[str, Seen]:
-        """Everything at and below a directory, by path from there."""
+        """Return a directory and everything below it, by relative path."""
         return dict(self._walk("", inode_id, snapshot))
 
     def _walk(self, path: str, inode_id: int, snapshot: int) -> Iterator[tuple[str, Seen]]:

@@ -132,7 +132,7 @@ class Setting:
         return {path: inode.id for path, inode in self.builder.inodes.items()}
 
     def merged(self, *given: EditOp, whole: bool = True) -> Outcome:
-        """What one merge makes."""
+        """Return what one merge makes."""
         return Outcome(merge_bytes(self.builder.save(self.folder), given, rules=self.rules), self.ids, whole=whole)
 
 

@@ -451,7 +451,7 @@ class LinkTwin(SnapshotTwin):
     """
 
     def make_new_name(self, first: int, second: int, _: int) -> list[EditOp]:
-        """A rename."""
+        """Return a rename to a new name."""
         src, directory = self._any_path(first), pick(self.directories(), second)
         if src == "/" or f"{directory}/".startswith(f"{src}/") or self.has_snapshots(self.node(src)):
             return []

@@ -114,7 +114,7 @@ class Workload:
         return self.draw(st.sampled_from(paths))
 
     def somewhere(self) -> str:
-        """A path in an existing directory, of a child or of none."""
+        """Return a path in an existing directory, of a child or of none."""
         directory = self.pick(self.paths(files=False))
         return f"{directory.rstrip('/')}/{self.draw(st.sampled_from(NAMES))}"
 
@@ -247,7 +247,7 @@ _MAKERS = {name.removeprefix("make_"): getattr(Workload, name) for name in dir(W
 
 
 def base(layout: int) -> tuple[ImageBuilder, Twin]:
-    """An image of a few directories and files, and its twin."""
+    """Return an image of a few directories and files, and its twin."""
     builder = ImageBuilder(layout)
     root = Node(ROOT, 1000, 0o755, {})
     builder.inodes["/"].directory.modificationTime = root.mtime = 5

@@ -1,4 +1,4 @@
-"""Operations without an effect are counted, by plain functions and kernels; other operations are never skipped
+"""Operations without effect are counted, by plain functions and kernels; other operations are never skipped
 silently.
 """
 

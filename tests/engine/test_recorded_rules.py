@@ -13,7 +13,7 @@ NO_ACK = (1 << 63) - 1
 
 
 def diff(size: int, *lengths: int, snapshot: int = 3, first: int = 1) -> dict[str, Any]:
-    """A file diff as imgcmp reads it."""
+    """Return a file diff as imgcmp reads it."""
     blocks = tuple(((1, (first + n,)), (2, (1001,)), (3, (length,))) for n, length in enumerate(lengths))
     return {"snap": snapshot, "size": size, "blocks": blocks}
 

@@ -28,7 +28,7 @@ from tests.engine.replay_scenes import base, rare, segment_after, work
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_what_jobs_do_is_rare_only_until_names_are_known(tmp_path: Path, layout: int) -> None:
     path = base(layout).save(tmp_path)
-    # New users and groups are looked up once, and operations without an effect are counted.
+    # New users and groups are looked up once, and operations without effect are counted.
     assert rare(path, work(3000), layout) == ["OP_SET_OWNER", "OP_DELETE", "OP_ALLOW_SNAPSHOT"]
 
 

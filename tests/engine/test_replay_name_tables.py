@@ -23,7 +23,7 @@ from tests.engine.replay_scenes import base, rare, segment_after
 
 
 def with_lost_child(path: Path, child: int) -> Path:
-    """The image with a child id that no inode has."""
+    """Return the image with a child id that no inode has."""
     with ImageFile.open(path) as image:
         section = next(each for each in image.sections if each.name == "INODE_DIR")
     data = bytearray(path.read_bytes())
@@ -69,7 +69,7 @@ CROWD = 9000
 
 
 def crowded(layout: int) -> ImageBuilder:
-    """A directory of many files, whose ids do not ascend by name; at first the table of them is too small."""
+    """Return a directory of many files, whose ids do not ascend by name; at first the table of them is too small."""
     builder = base(layout)
     builder.directory("/old/big")
     for number in range(CROWD):

@@ -35,7 +35,7 @@ layouts = pytest.mark.parametrize("layout", LAYOUTS)
 
 
 def snapshots(layout: int = HADOOP2) -> ImageBuilder:
-    """An image with a snapshot.
+    """Return an image with a snapshot.
 
     /top/s is the snapshot's root, with s/sub/f and s/open in it and the deleted file `lost`; /top/r holds the
     directory c, renamed out of s, with c/f and the open file c/o; /top/e/empty is a second snapshot root that has

@@ -226,7 +226,7 @@ def test_a_loaded_open_file_of_a_snapshot_has_a_lease_in_hadoop_3(tmp_path: Path
 
 
 def deleted_in_order() -> list[EditOp]:
-    """The log of a NameNode with ordered deletion: it marks s2, removes s1, then removes s2 by its new name."""
+    """Return the log of a NameNode with ordered deletion: it marks s2, removes s1, then removes s2 by its new name."""
     made = [allow(), create("s1"), create("s2"), create("s3"), remove("s2"), remove("s1"), remove("s2#1")]
     return [ops.StartLogSegmentOp(), *made]
 

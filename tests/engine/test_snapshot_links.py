@@ -30,7 +30,7 @@ BEGINNINGS: st.SearchStrategy[list[Step]] = st.sampled_from(
 
 
 def base(layout: int) -> tuple[ImageBuilder, LinkTwin]:
-    """An image of a few directories and links, and its twin."""
+    """Return an image of a few directories and links, and its twin."""
     builder = ImageBuilder(layout)
     twin = LinkTwin(Node(ROOT, children={}), ROOT, hadoop3=builder.erasure_coding)
     for path in ("/a", "/a/b", "/b"):

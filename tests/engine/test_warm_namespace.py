@@ -115,7 +115,7 @@ def test_an_image_that_no_namenode_loads_for_a_name_in_its_root(tmp_path: Path) 
 
 
 def unloadable(folder: Path) -> Path:
-    """An image that can be read although a NameNode cannot load it."""
+    """Return an image that can be read although a NameNode cannot load it."""
     builder = ImageBuilder(-67)
     builder.file("/f").file.storagePolicyID = 16
     return builder.save(folder)

@@ -128,7 +128,7 @@ class Pair:
         return [name for name, node in self.nodes.items() if node.state is ACTIVE]
 
     def unwell(self, name: str, why: str) -> None:
-        """Whether its controller knows it."""
+        """Make a NameNode unhealthy for the reason `why`, or healthy again; wait until its controller has noticed."""
         self.nodes[name].unwell = why
         health = NameNodeHealth.UNHEALTHY if why else NameNodeHealth.HEALTHY
         self.until(lambda: self.facts(name)["health"] == health.name.lower(), f"{name} to be {health.value}")

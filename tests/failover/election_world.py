@@ -157,7 +157,7 @@ class World:
                 self._expire(self.random.choice(list(self.sessions)))
 
     def _controller(self, node: Node) -> None:
-        """The health changes; an orderly stop first makes the NameNode a standby."""
+        """Change the health of a node; an orderly stop first makes the NameNode a standby."""
         if node.callback is not None or node.frozen_until > self.now or node.restart_at is not None:
             return
         if not node.wanted:

@@ -82,7 +82,7 @@ class FakeNameNode:
 
 @contextmanager
 def namenode(node: FakeNameNode | None = None) -> Iterator[FakeNameNode]:
-    """One that runs."""
+    """Run a fake NameNode; yield it."""
     node = node or FakeNameNode()
     node.start()
     try:

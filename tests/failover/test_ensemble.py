@@ -70,15 +70,15 @@ def hang(server: ZooKeeperServer) -> Callable[[], None]:
     return go_on
 
 
-@pytest.mark.parametrize("befall", [die, hang])
+@pytest.mark.parametrize("failure", [die, hang])
 def test_the_server_of_the_session_goes(
-    ensemble: ZooKeeperEnsemble, pair: Pair, befall: Callable[[ZooKeeperServer], Callable[[], None]]
+    ensemble: ZooKeeperEnsemble, pair: Pair, failure: Callable[[ZooKeeperServer], Callable[[], None]]
 ) -> None:
     """Stop the server of our session three times, so that the leader of the ensemble is among them."""
     for _ in range(3):
         server = serving(pair, "nn1", ensemble)
         assert server is not None
-        back = befall(server)
+        back = failure(server)
         pair.until(lambda gone=server: serving(pair, "nn1", ensemble) not in (None, gone), "another server")  # type: ignore[misc]
         undisturbed(pair)
         back()

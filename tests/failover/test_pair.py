@@ -36,7 +36,7 @@ def three(zookeeper: ZooKeeperServer, request: pytest.FixtureRequest) -> Iterato
         yield Pair(stack, zookeeper, request.node.name, ("nn1", "nn2", "nn3"))
 
 
-# ---- failover by itself --------------------------------------------------------------------------------------
+# ---- automatic failover --------------------------------------------------------------------------------------
 
 
 def test_an_unhealthy_namenode_gives_way_to_a_healthy_one_only(pair: Pair) -> None:
@@ -140,7 +140,7 @@ def test_a_second_controller_ends_before_it_takes_part(pair: Pair) -> None:
 
 
 def _wiped(pair: Pair) -> bool:
-    """The controller may create a znode while the others are deleted."""
+    """Return whether the znodes were deleted; the controller may create one during the deletion."""
     with suppress(NotEmptyError):
         pair.zk.delete(pair.znode, recursive=True)
         return True

@@ -28,7 +28,7 @@ class Scene(ABC):
     """One operation below `root`, where calls are traced; `folder` is for files of other processes.
 
     Attributes:
-        codes: exit codes that an error of the system may lead to, beside 0 for one that does not matter.
+        codes: exit codes that an error of the system may lead to, in addition to 0 for one that does not matter.
     """
 
     codes: ClassVar[frozenset[int]] = frozenset({EXIT_STORAGE})
@@ -75,7 +75,7 @@ def of_alarms(alarms: list[str]) -> Outcome:
 
 
 def survived(attempt: Callable[[], Outcome], service: CheckpointService) -> Outcome:
-    """Return what a daemon reported of the fault; a daemon without a report continues by itself."""
+    """Return what a daemon reported of the fault; a daemon without a report continues automatically."""
     try:
         outcome = last = attempt()
         for _ in range(_MORE_ATTEMPTS):

@@ -26,12 +26,12 @@ _known: set[PbeParameters] = set()
 
 
 def _quickly(parameters: PbeParameters, password: str) -> bytes:
-    """The digests that a seed asks for; a changed key decrypts to garbage after few digests as after many."""
+    """Derive a key; changed parameters get two iterations, since such a key decrypts to garbage in any case."""
     return _derived(parameters if parameters in _known else parameters._replace(iterations=2), password)
 
 
 def _sealed(data: bytes, password: str) -> bytes:
-    """Return a changed store with a right digest, so that the reader gets past its check."""
+    """Return a changed store with a correct digest, so that the reader accepts it."""
     if data[:4] not in (JKS_MAGIC, JCEKS_MAGIC):
         return data
     body = data[:-_DIGEST]

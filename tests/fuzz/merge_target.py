@@ -51,7 +51,7 @@ def check_merge(data: bytes, scratch: Scratch) -> bool:
 
 
 def _outcome(path: Path, *, by_kernels: bool) -> bytes | str:
-    """Return the merged image, or the kind of the error: of several faults, each way may find another one first."""
+    """Return the merged image, or a kind of error: the two ways may report different ones of several faults."""
     try:
         with mock.patch.dict(os.environ, {PLAIN: "" if by_kernels else "1"}):
             return _merge(path, edited=True, by_kernels=by_kernels)

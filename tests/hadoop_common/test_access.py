@@ -201,7 +201,7 @@ def test_other_lists_are_taken_over_and_told() -> None:
     ]
     assert not access.check(alice, Right.READ, "x", "images").allowed
     assert not access.check(alice, Right.READ, "x", "calls").allowed
-    # a list that counted elsewhere already
+    # a list that already applied to other resources
     limited = {**after, "state": AccessPolicy(lists=(nobody,))}
     assert access.replace_rules(AccessRules(policies=limited, own_user="nn")) == ["the lists that apply to state"]
     assert access.replace_rules(AccessRules(policies=limited, own_user="nn")) == []

@@ -103,7 +103,7 @@ _READ: dict[str, tuple[str, dict[str, str], dict[str, str]]] = {
         {},
         {"a": "xvaly", "q": "7"},
     ),
-    "a DTD beside the file": (
+    "a DTD next to the file": (
         '<!DOCTYPE configuration SYSTEM "c.dtd">' + _conf(_p("a", "x&e;y")),
         {"c.dtd": '<!ENTITY e "val">'},
         {"a": "xvaly"},
@@ -165,19 +165,19 @@ _READ: dict[str, tuple[str, dict[str, str], dict[str, str]]] = {
         {"a": "1"},
     ),
     "no name space of XInclude": ('<configuration><include href="a.xml"/></configuration>', _A, {"a": "1"}),
-    "an href in an included file is searched beside hdfs-site.xml": (
+    "an href in an included file is searched next to hdfs-site.xml": (
         _conf(_include("sub/a.xml")),
         {"sub/a.xml": _conf(_include("b.xml")), "sub/b.xml": _conf(_p("b", "sub")), "b.xml": _conf(_p("b", "top"))},
         {"b": "top"},
     ),
-    "and its fallback goes before a file beside itself": (
+    "and its fallback goes before a file next to itself": (
         _conf(_include("sub/a.xml")),
         {"sub/a.xml": _conf(_include("b.xml", _p("b", "fallback"))), "sub/b.xml": _conf(_p("b", "sub"))},
         {"b": "fallback"},
     ),
     "a name with a space": (_conf(_include("a b.xml")), {"a b.xml": _conf(_p("a", "1"))}, {"a": "1"}),
     "2.7.3: an escaped space": (_conf(_include("a%20b.xml")), {"a b.xml": _conf(_p("a", "1"))}, {"a": "1"}),
-    "2.7.3: beside the including file": (
+    "2.7.3: next to the including file": (
         _conf(_include("sub/a.xml")),
         {"sub/a.xml": _conf(_include("c.xml")), "sub/c.xml": _conf(_p("c", "sub"))},
         {"c": "sub"},

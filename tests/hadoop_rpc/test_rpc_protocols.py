@@ -259,4 +259,4 @@ def test_a_message_of_several_lines_is_one_line() -> None:
     error = remote_error("org.apache.hadoop.hdfs.server.namenode.SafeModeException", text)
     assert "safe mode. The reported blocks 0 needs additional 9 blocks." in error.message
     assert "\n" not in error.message
-    assert "by itself" in error.hint
+    assert "on its own" in error.hint

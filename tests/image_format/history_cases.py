@@ -27,7 +27,7 @@ def directory_copy(**quotas: int) -> pb.INodeDirectory:
 
 
 def entry(inode_id: int, *messages: pb.FileDiff | pb.DirectoryDiff | pb.CreatedListEntry) -> bytes:
-    """A DiffEntry with the messages after it."""
+    """Return a DiffEntry with the messages after it."""
     diffs = [each for each in messages if not isinstance(each, pb.CreatedListEntry)]
     kind = (
         pb.DiffEntry.FILEDIFF if any(isinstance(each, pb.FileDiff) for each in messages) else pb.DiffEntry.DIRECTORYDIFF
@@ -139,7 +139,7 @@ OTHER_OLDER: dict[str, tuple[DirectoryDiffMessage, ...]] = {
 
 
 def diff_rows(entries: int, diffs: int, count: int = 0, used: int = 0) -> Arguments:
-    """The results of `history.scan_diffs`, empty."""
+    """Return empty results for `history.scan_diffs`."""
     return np.zeros(entries, ENTRY_DTYPE), count, np.zeros(diffs, DIFF_DTYPE), used
 
 

@@ -89,7 +89,7 @@ READ = {
 
 
 def filled(of: Any) -> Any:
-    """A message with every number and every string."""
+    """Return a message with every number and every string."""
     message = of()
     for number, field in enumerate(of.DESCRIPTOR.fields, 1):
         if field.message_type is None and not field.is_repeated:
@@ -115,7 +115,7 @@ def decoding(buffer: np.ndarray, offset: int) -> Arguments:
 
 
 def owned(user: int, *features: str) -> list[bytes]:
-    """A file, a directory and a symlink of a user, with the given features."""
+    """Return a file, a directory and a symlink of a user, with the given features."""
     inodes = [a_file(2, b"f"), a_directory(3, b"d"), pb.INode(type=pb.INode.SYMLINK, id=4, name=b"l")]
     inodes[2].symlink.target = b"/f"
     for message, body in zip(inodes, (inodes[0].file, inodes[1].directory, inodes[2].symlink), strict=True):
@@ -146,7 +146,7 @@ def body_cases(*bodies: bytes) -> list[Callable[[], Arguments]]:
 
 
 def reader_cases() -> dict[str, list[Callable[[], Arguments]]]:
-    """Every generated reader: a message with all fields, each cut of it, one field twice, and one that is unknown."""
+    """Return cases of every generated reader: all fields, each truncation, a field twice, and an unknown field."""
     made: dict[str, list[Callable[[], Arguments]]] = {}
     for name, of in READ.items():
         whole = filled(of).SerializeToString()

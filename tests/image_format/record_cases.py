@@ -105,7 +105,7 @@ def findings() -> np.ndarray:
 
 
 def bodies(*messages: Any) -> list[bytes]:
-    """Each message unchanged, without its last byte, and damaged."""
+    """Return each message unchanged, without its last byte, and damaged."""
     whole = [message.SerializeToString() for message in messages]
     return [*whole, *(body[:-1] for body in whole), b"\x80", b"\x12\x09", b""]
 
@@ -213,7 +213,7 @@ OPEN_SECTIONS = [
 
 
 def open_rows() -> tuple[np.ndarray, np.ndarray]:
-    """The root, a directory, and files in both; rows and the bytes of their names."""
+    """Return the root, a directory, and files in both; rows and the bytes of their names."""
     names = octets(b"dir", "größe".encode(), b"part-00001")
     rows = np.zeros(4, INODE_DTYPE)
     rows["id"] = 16385, 16386, 16387, 1 << 40

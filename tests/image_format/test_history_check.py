@@ -46,7 +46,7 @@ def inode(number: int, name: bytes, kind: int = FILE) -> pb.INode:
 
 
 def diff(created: tuple[bytes, ...] = (), deleted: tuple[int, ...] = (), references: tuple[int, ...] = ()) -> bytes:
-    """A diff of the root with its created names."""
+    """Return a diff of the root with its created names."""
     message = pb.DirectoryDiff(
         snapshotId=0, createdListSize=len(created), deletedINode=deleted, deletedINodeRef=references
     )

@@ -50,7 +50,7 @@ class Parts:
     """By owner and snapshot, where it matters which names they are."""
 
     def diff_records(self) -> list[bytes]:
-        """Each entry with the messages after it."""
+        """Return each entry with the messages after it."""
         records = []
         for owner, diffs in self.diffs:
             is_file = any(isinstance(diff, pb.FileDiff) for diff in diffs)

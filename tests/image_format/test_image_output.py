@@ -29,7 +29,7 @@ def _no_thread_is_left() -> object:
 
 
 def full_disk(folder: Path) -> Path:
-    """A name whose writes fail as on a full disk; removing it removes the link alone."""
+    """Return a path whose writes fail as on a full disk; removing it removes only the link."""
     path = folder / "full"
     path.symlink_to("/dev/full")
     return path

@@ -26,7 +26,7 @@ names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8).filter(lam
 
 
 def rewrite(image: ImageFile, *, stored: bool) -> bytes:
-    """The image rewritten in its FileSummary's order; `stored` copies sections without sub-sections."""
+    """Return the image rewritten in its FileSummary's order; `stored` copies sections without sub-sections."""
     out = bytearray()
     writer = ImageWriter(out.extend, image.layout_version, image.codec, template=image.summary)
     subs: dict[str, list[Section]] = {}

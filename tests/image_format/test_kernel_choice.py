@@ -107,7 +107,7 @@ def _run(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
 
 
 def _wait_for_compiler(folder: Path) -> None:
-    """Its lock is free after its end, which follows when requests stop."""
+    """Wait for the end of the compiler, which releases its lock; it ends when requests stop."""
     (lock,) = folder.glob("cache/*/kernel-compiler.lock")
     with lock.open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -39,7 +39,7 @@ def changes_of(wanted: dict[int, Children]) -> DirectoryChanges:
 
 @contextmanager
 def index_of(path: Path, directories: dict[int, list[tuple[bytes, int]]], order: list[int]) -> Iterator[ImageIndex]:
-    """An index of an image with these children, whose inodes are in that order in the file."""
+    """Yield an index of an image with these children, whose inodes are in that order in the file."""
     names = {child: name for each in directories.values() for name, child in each}
     records = {child: file(child, name) for child, name in names.items()}
     records |= {each: directory(each, b"" if each == ROOT else b"d%d" % each) for each in directories}

@@ -165,7 +165,7 @@ def test_who_gets_sub_sections() -> None:
 
 
 def compressed_in_slices(codec: str, slices: int) -> tuple[bytes, dict[str, bytes]]:
-    """An image whose INODE section is several compressed streams, as releases after 3.4 write it."""
+    """Return an image whose INODE section is several compressed streams, as releases after 3.4 write it."""
     out = bytearray()
     writer = ImageWriter(out.extend, -67, codec)
     sections = dict(minimal_sections())

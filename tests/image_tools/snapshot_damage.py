@@ -11,7 +11,7 @@ from tests.image_tools.verify_support import Diffs, Model
 
 @damage("reference-inode", "rename", "rename3", restored=True)
 def reference_to_no_inode(model: Model) -> None:
-    """The first number, so that every other one moves."""
+    """Insert the reference at number 0, so that all other numbers change."""
     model.refs.insert(0, pb.INodeReference(referredId=LOST, name=b"!", lastSnapshotId=0))
     for entry in model.dirs:
         entry.refChildren[:] = [number + 1 for number in entry.refChildren]
@@ -44,7 +44,7 @@ def two_names_for_one_snapshot(model: Model) -> None:
 
 @damage("reference-snapshot", "rename", "rename3", also="diff-size")
 def name_that_ends_before_its_directory(model: Model) -> None:
-    """A name of a snapshot among the children of a directory that has a name up to a later one."""
+    """Let a child's WithName end at an earlier snapshot than the WithName of its directory."""
     directories = {inode.id for inode in model.kind(DIRECTORY)}
     files = {inode.id: inode for inode in model.kind(FILE)}
     created = {name for found in model.diffs for names in found.created for name in names}

@@ -249,7 +249,7 @@ def test_layouts_that_are_no_target(layout: int, tmp_path: Path) -> None:
 
 
 def relabelled(path: Path, target: Path, layout: int) -> Path:
-    """The same image with another layout version in its FileSummary."""
+    """Return the same image with another layout version in its FileSummary."""
     data = bytearray(path.read_bytes())
     before = b"\x10" + encoded(layout_of(path))
     place = data.rindex(before)

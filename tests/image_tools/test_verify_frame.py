@@ -35,7 +35,7 @@ def healthy() -> list[tuple[str, bytes]]:
 
 
 def with_sections(data: bytes, change: Callable[[list[Section]], None], **fields: object) -> bytes:
-    """The image with another list of sections."""
+    """Return the image with another list of sections."""
     parsed = parse_file(memoryview(data))
     size = struct.unpack(">i", data[-4:])[0]
     sections = list(parsed.sections)

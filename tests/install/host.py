@@ -123,7 +123,7 @@ class Host:
                     (place / file.name).symlink_to(file)
 
     def _quick_python(self) -> str:
-        """A builder of environments with the libraries of this one, but without its checkpointer."""
+        """Return a Python that builds environments with the libraries of this one, but without the checkpointer."""
         libraries = self.root / "libraries"
         libraries.mkdir()
         for path in _SITE.iterdir():

@@ -1,4 +1,4 @@
-"""docs/install.md, command by command: install, configure, run, upgrade, downgrade, uninstall, beside a NameNode."""
+"""docs/install.md, command by command: install, configure, run, upgrade, downgrade, uninstall, next to a NameNode."""
 
 from __future__ import annotations
 

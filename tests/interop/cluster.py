@@ -69,7 +69,7 @@ class _Server:
         return next(iter(beans(self.url, query)), {})
 
     def is_ready(self) -> bool:
-        """Whether the HTTP server answers with beans of Hadoop's."""
+        """Return whether the HTTP server answers with beans of Hadoop's."""
         return bool(beans(self.url, "Hadoop:*"))
 
 
@@ -157,7 +157,7 @@ class NameNode(_Storing):
         return str(self.jmx("Hadoop:service=NameNode,name=NameNodeStatus").get("State", ""))
 
     def metrics(self) -> dict[str, Any]:
-        """The bean FSNamesystem, which Hadoop refreshes every ten seconds only."""
+        """Return the bean FSNamesystem, which Hadoop refreshes only every ten seconds."""
         return self.jmx("Hadoop:service=NameNode,name=FSNamesystem")
 
     def start(self, *arguments: str) -> Self:
@@ -174,7 +174,7 @@ class NameNode(_Storing):
         return bool(self.metrics()) and self.state in ("active", "standby") and self._is_started()
 
     def _is_started(self) -> bool:
-        """Whether calls are accepted; a NameNode is active before."""
+        """Return whether calls are accepted; a NameNode reports that it is active before it accepts them."""
         with NamenodeClient(*self.rpc_address, user=getpass.getuser(), timeout=60.0, retry=NO_RETRY) as client:
             try:
                 client.transaction_id()
@@ -194,7 +194,7 @@ class DataNode(_Server):
 
     @staticmethod
     def properties(root: Path) -> dict[str, str]:
-        """What a configuration needs for one DataNode; its NameNode waits for the blocks."""
+        """Return what a configuration needs for one DataNode; its NameNode waits for the blocks."""
         addresses = ("dfs.datanode.address", "dfs.datanode.http.address", "dfs.datanode.ipc.address")
         return {
             **{key: f"127.0.0.1:{free_port()}" for key in addresses},
@@ -204,7 +204,7 @@ class DataNode(_Server):
         }
 
     def is_registered(self, namenode: NameNode) -> bool:
-        """Whether `namenode` counts it as alive."""
+        """Return whether `namenode` counts it as alive."""
         return bool(namenode.jmx("Hadoop:service=NameNode,name=FSNamesystemState").get("NumLiveDataNodes"))
 
 

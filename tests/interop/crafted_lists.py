@@ -322,7 +322,7 @@ class Crafter(CraftedValues):
         self._model.snapshots = [(root, new) if each == (root, old) else each for each in self._model.snapshots]
         return ops.RenameSnapshotOp(snapshot_root=self._spelled(root), snapshot_old_name=old, snapshot_new_name=new)
 
-    # ---- beside the tree -----------------------------------------------------------------------------------
+    # ---- edits outside the tree --------------------------------------------------------------------------------
 
     def _stamps(self) -> EditOp:
         self._model.block += 1

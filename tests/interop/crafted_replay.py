@@ -240,7 +240,7 @@ def _images(*sides: Outcome) -> list[Any]:
 
 
 def _strange_inode_id(op: EditOp, error: str) -> bool:
-    """A new inode with an id that is negative, reserved, or of a living inode.
+    """Recognise a new inode with an id that is negative, reserved, or of an existing inode.
 
     A NameNode counts ids upwards from 16386. Hadoop's loader accepts any id: the new inode replaces the inode
     that has the id in its map, and both have lost their records when the image is written.
@@ -249,7 +249,7 @@ def _strange_inode_id(op: EditOp, error: str) -> bool:
 
 
 def _missing_directory(op: EditOp, error: str) -> bool:
-    """A file or link in a directory that does not exist.
+    """Recognise a file or link in a directory that does not exist.
 
     A NameNode logs the directories first. Hadoop's loader puts the new inode into the nearest existing ancestor, where
     neither leases nor clients find it.
@@ -258,27 +258,27 @@ def _missing_directory(op: EditOp, error: str) -> bool:
 
 
 def _bare_key(op: EditOp, error: str) -> bool:
-    """A master key without material, and tokens that need it: no NameNode loads the image that Hadoop then writes."""
+    """Recognise a master key without material, whose tokens no NameNode loads from the image that Hadoop writes."""
     return isinstance(op, UpdateMasterKeyOp) and "no key material" in error
 
 
 def _shared_block(op: EditOp, error: str) -> bool:
-    """A TRUNCATE in place of a block that a snapshot has: a NameNode copies it, and logs the block of the copy."""
+    """Recognise a TRUNCATE in place of a block that a snapshot has: a NameNode copies it, and logs the copy's block."""
     return isinstance(op, TruncateOp) and "in place" in error
 
 
 def _unknown_policy(op: EditOp, error: str) -> bool:
-    """A storage policy that 2.7.3 does not have: it stops as soon as it counts what a file below a directory takes."""
+    """Recognise a policy that 2.7.3 lacks: it stops as soon as it counts the space of a file below the directory."""
     return isinstance(op, SetStoragePolicyOp) and "storage policy" in error
 
 
 def _negative_stamp(op: EditOp, error: str) -> bool:
-    """A negative generation stamp: a NameNode counts them upwards from 1000."""
+    """Recognise a negative generation stamp: a NameNode counts them upwards from 1000."""
     return isinstance(op, SetGenstampV1Op | SetGenstampV2Op) and op.genstamp < 0 and "does not fit" in error
 
 
 def _lost_directory(op: EditOp, error: str) -> bool:
-    """A directory that a NameNode loses by moving it below itself: ours keeps it, and names the way out."""
+    """Recognise a directory that a NameNode loses by moving it below itself; ours keeps it, and gives the next step."""
     return isinstance(op, RenameOp | RenameOldOp) and "which a NameNode loses" in error
 
 

@@ -90,7 +90,7 @@ def link(path: str, inode_id: int, target: str, mtime: int = TIME) -> EditOp:
 
 
 def token(number: int) -> ops.DelegationTokenIdent:
-    """A token of master key 1."""
+    """Return a token of master key 1."""
     return ops.DelegationTokenIdent("eve", "yarn", "", TIME, LARGEST // 2, number, 1)
 
 

@@ -215,7 +215,7 @@ class FailoverPair:
         else:
             run_once(ZKFC, "-formatZK", "-nonInteractive", conf=conf).checked()
 
-    # ---- what befalls them -----------------------------------------------------------------------------------
+    # ---- starts and states -----------------------------------------------------------------------------------
 
     def start_node(self, name: str) -> None:
         """Start a NameNode, and write its process id where the fencing script finds it."""

@@ -24,7 +24,7 @@ from tests.interop.upload_relay import Passage, UploadRelay
 
 PERIOD, SESSION_TIMEOUT, CHECK_PERIOD = 3.0, 2.0, 3.0
 BOUND = PERIOD + SESSION_TIMEOUT + CHECK_PERIOD
-# an image of so many directories uploads in a quarter of a second at that bandwidth (bytes a second)
+# an image of this many directories uploads in a quarter of a second at this bandwidth (bytes per second)
 _DIRECTORIES = 400
 _BANDWIDTH = 100_000
 _TICK = 0.01

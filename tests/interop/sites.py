@@ -44,7 +44,7 @@ LOST = 40
 """Transactions that each event loses."""
 
 
-# ---- a cluster and our daemon beside it --------------------------------------------------------------------
+# ---- a cluster and our daemon next to it ------------------------------------------------------------------
 
 
 class Site(ABC):

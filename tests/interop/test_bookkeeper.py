@@ -1,4 +1,4 @@
-"""BookKeeper's current servers and client beside ours: each reads and recovers ledgers of the other."""
+"""BookKeeper's current servers and client together with ours: each reads and recovers ledgers of the other."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ loads_recorded = pytest.mark.skipif(SERVER.layout == -66, reason="the recorded i
 CODEC = "org.apache.hadoop.io.compress."
 # changes that a NameNode makes in any image by loading and saving it, also in its own:
 LOST_AT_LOAD = (
-    # the start of a rolling upgrade, where no fsimage_rollback lies beside the image
+    # the start of a rolling upgrade, where no fsimage_rollback lies next to the image
     re.compile(r"NS_INFO field 7: expected \d+ got 0"),
     # a directory that only has storage type quotas gets the largest namespace quota instead of none
     re.compile(r"(?:inodes|snaps) \d+ dir\.nsq: expected 18446744073709551615 got 9223372036854775807"),
@@ -192,7 +192,7 @@ def test_compressed_images_are_read_too(hadoop: Hadoop, name: str, codec: str, t
 
 
 def packed(source: Path, folder: Path, codec: str, streams: int) -> Path:
-    """Return the image with another codec, and with INODE and INODE_DIR in so many streams without sub-sections."""
+    """Return the image with another codec, and with INODE and INODE_DIR in `streams` streams without sub-sections."""
     folder.mkdir()
     target = folder / source.name
     with ImageFile.open(source, verify_md5=False) as image:

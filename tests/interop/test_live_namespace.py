@@ -117,7 +117,7 @@ def clients(tmp_path_factory: pytest.TempPathFactory, client_jvm: ClientJvm) -> 
     settings = {
         **STANDBY_SETTINGS,
         "checkpointer.namespace.serve": "true",
-        # as observers need them: state ids of the active, and its open segment
+        # an observer needs the active's state ids and reads its open segment
         "dfs.namenode.state.context.enabled": "true",
         "dfs.ha.tail-edits.in-progress": "true",
     }

@@ -1,4 +1,4 @@
-"""Our standby in the place of one NameNode of a real Hadoop HA pair, and beside both."""
+"""Our standby in the place of one NameNode of a real Hadoop HA pair, and next to both."""
 
 from __future__ import annotations
 

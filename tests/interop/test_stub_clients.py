@@ -198,7 +198,7 @@ def cut_files(stub: NameNodeStub, client: HdfsClient) -> None:
     client.shell("-rm", "-r", "/cut").checked()
 
 
-# ---- what Hadoop reads of it -------------------------------------------------------------------------------
+# ---- Hadoop's programs on the stub's files -----------------------------------------------------------------
 
 
 def test_a_real_namenode_goes_on_where_the_stub_stopped(client_jvm: ClientJvm, hadoop: Hadoop, tmp_path: Path) -> None:

@@ -401,7 +401,7 @@ class InstantDriver:
 
 
 def simulated_journal(simulation: Simulation, settings: QuorumSettings = SETTINGS) -> QuorumJournal:
-    """A `QuorumJournal` on the simulation's nodes; its calls return when they have ended in simulated time."""
+    """Return a `QuorumJournal` on the simulation's nodes; its calls return when they have ended in simulated time."""
     client = simulation.client(settings)
     return QuorumJournal(client.address, client.ensemble, SimulatedDriver(client), settings, source=simulation.source)
 

@@ -77,7 +77,7 @@ class Replayed:
                 self.answers[connection.bookie, kind, *ids].append(response)
 
     def writes(self, key: Key) -> bool:
-        """Whether a request is a writer's ADD."""
+        """Return whether a request is a writer's ADD."""
         return key in self.flags and not self.flags[key] & RequestFlag.RECOVERY_ADD
 
     def run(self, procedure: Procedure[Any]) -> Any:

@@ -18,7 +18,7 @@ SETTINGS = QuorumSettings(http_open=5.0, http_read=5.0)
 
 @contextmanager
 def answering(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
-    """A server that sends `answer` to every client, and records the requests."""
+    """Yield a server that sends `answer` to every client, and records the requests."""
     received: list[bytes] = []
 
     def serve(peer: socket.socket) -> None:

@@ -319,7 +319,7 @@ def process(conf: Path, log: Path, *, environment: dict[str, str] | None = None)
 
 
 def answers(place: Place) -> bool:
-    """Whether both servers of the node take connections: that for RPC starts after that for HTTP."""
+    """Return whether both servers of the node take connections: that for RPC starts after that for HTTP."""
     try:
         socket.create_connection(("127.0.0.1", place.rpc_port)).close()
         return requests.get(f"{place.url}/health/live", timeout=600).ok

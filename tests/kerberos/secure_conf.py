@@ -21,7 +21,7 @@ def java_options(kdc: Kdc) -> str:
 
 
 def add_principals(kdc: Kdc) -> None:
-    """The servers' principals, each with a keytab of its own, and HTTP's keys in all of them."""
+    """Add the servers' principals, each with its own keytab, and HTTP's keys in all of them."""
     kdc.add(*(f"{service}/{HOST}" for service in PRINCIPALS))
     for service in ("nn", "sn", "jn"):
         kdc.keytab(f"{service}.keytab", f"{service}/{HOST}", f"HTTP/{HOST}")

@@ -1,4 +1,4 @@
-"""Our secondary, `fetch-image` and `check` beside a real NameNode that demands Kerberos."""
+"""Our secondary, `fetch-image` and `check` next to a real NameNode that demands Kerberos."""
 
 from __future__ import annotations
 

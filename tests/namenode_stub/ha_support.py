@@ -36,7 +36,7 @@ TIMEOUTS = QuorumSettings(**_SECONDS)
 
 
 def config_on(uri: str, root: Path, **changes: Any) -> StubConfig:
-    """Configure a NameNode below `root` with shared edits at `uri`; only the tail runs by itself."""
+    """Configure a NameNode below `root` with shared edits at `uri`; only the tail runs automatically."""
     wanted: dict[str, Any] = {
         "edits": (*uris(root / "name"), uri),
         "shared_edits": uri,

@@ -23,7 +23,7 @@ def uris(*directories: Path) -> tuple[str, ...]:
 
 
 def stub_config_for(root: Path, **changes: Any) -> StubConfig:
-    """Configure one name directory and a shared edits directory below `root`; nothing runs by itself."""
+    """Configure one name directory and a shared edits directory below `root`; nothing runs automatically."""
     config = StubConfig(
         image_directories=(root / "name",),
         edits=uris(root / "name", root / "shared"),

@@ -1,4 +1,4 @@
-"""A short `make demo-ha`: clients write, the active stub is killed, the other one becomes active by itself."""
+"""A short `make demo-ha`: clients write, the active stub is killed, the other one becomes active automatically."""
 
 from __future__ import annotations
 

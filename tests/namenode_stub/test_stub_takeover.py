@@ -122,7 +122,7 @@ def test_a_takeover_on_bookkeeper_amid_writes(tmp_path: Path, monkeypatch: pytes
 
 
 def take_over_amid_writes(shared: Quorum | Cluster, tmp_path: Path) -> None:
-    """Everything acknowledged by the old active exists; it is fenced, and the new one continues."""
+    """Check that a takeover loses nothing acknowledged; the old active is fenced, and the new one continues."""
     with running(shared, tmp_path) as (active, standby), ThreadPoolExecutor(4) as pool:
         enough = threading.Semaphore(0)
 
@@ -358,7 +358,7 @@ def test_missing_edits_are_told_and_a_new_bootstrap_is_due(quorum: Quorum, tmp_p
                 standby.transition_to_active()
             assert "bootstrap-standby" in refused.value.hint
             assert standby.state is HAState.STANDBY
-        # it did not fence whom it cannot stand in for
+        # it did not fence the active, which it cannot replace
         assert mkdirs(active, "/b").ok
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def table_to_parquet(spark: SparkSession, image: str, target: str, partitions: str) -> dict[str, Any]:
-    """The `inodes` table through a shuffle into Parquet; the row count is the answer."""
+    """Write the `inodes` table through a shuffle to Parquet; return the row count."""
     frame = spark.read.format("fsimage").option("partitions", partitions).load(image)
     frame.repartition(4, "id").write.parquet(target)
     return {"rows": spark.read.parquet(target).count()}

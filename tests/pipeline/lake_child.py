@@ -31,7 +31,7 @@ class InProcess:
 
 
 def main(folder: Path, root: str, cluster: str) -> None:
-    """Append the segments of a folder, each by itself."""
+    """Append the segments of a folder, each separately."""
     context: Any = InProcess()
     print("ready", flush=True)
     for segment in sorted(folder.iterdir()):

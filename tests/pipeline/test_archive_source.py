@@ -28,8 +28,9 @@ FIRST_TIME = 1_700_000_000_000
 
 
 def archived(folder: Path, count: int, key: Path | None = None) -> tuple[Path, int]:
-    """An archive of two segments without markers, in which transaction `BASE_TXID` + 1 + N makes /dN in hour N; also
-    its last transaction.
+    """Return an archive of two segments without markers, and its last transaction.
+
+    Transaction `BASE_TXID` + 1 + N makes /dN in hour N.
     """
     nn = storage(folder / "nn")
     ops = [mkdir(f"/d{number}", 16386 + number, FIRST_TIME + number * HOUR) for number in range(count)]

@@ -40,7 +40,7 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(folder: Path, *command: str) -> Any:
-    """The JSON that a command prints; Spark's events go to `folder`."""
+    """Return the JSON that a command prints; Spark's events go to `folder`."""
     folder.mkdir()
     root = Path(__file__).resolve().parent.parent.parent
     write_defaults(folder, {**event_log_conf(folder), "spark.local.dir": str(folder / "local")})

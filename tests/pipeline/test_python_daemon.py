@@ -18,7 +18,7 @@ from pipeline.python_daemon import start_early
 
 @contextmanager
 def asked_by_spark() -> Iterator[subprocess.Popen[bytes]]:
-    """The process that Spark starts as its daemon, with Spark's environment; it ends when its input is closed."""
+    """Yield the process that Spark starts as its daemon, with Spark's environment; it ends when its input is closed."""
     command = [sys.executable, "-m", "pipeline.python_daemon", "pyspark.worker"]
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHON_WORKER_FACTORY_SECRET": "secret"}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as asking:
@@ -29,7 +29,7 @@ def asked_by_spark() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def listening(process: subprocess.Popen[bytes]) -> int:
-    """The process that listens at the port that a daemon has written."""
+    """Return the process that listens at the port that a daemon has written."""
     assert process.stdout is not None
     port = int.from_bytes(process.stdout.read(4), "big")
     (pid,) = {

@@ -69,7 +69,7 @@ class _Namespace:
     held: list[int] = field(default_factory=list)
 
     def below(self, path: str) -> tuple[int, int]:
-        """Names and raw space of a directory, itself included."""
+        """Return the number of names and the raw space of a directory, itself included."""
         prefix = path.rstrip("/") + "/"
         files = [file for file in self.files if file.path.startswith(prefix)]
         folders = sum(other.startswith(prefix) for other in self.directories)
@@ -165,7 +165,7 @@ def _expected_quotas(made: _Namespace, say: ValueFormatter) -> list[tuple[str, s
 
 
 def _saved_heap(small: list[_File]) -> int:
-    """The small files of an owner in a directory are reduced to one per full block."""
+    """Return the heap saved by merging the small files of an owner in a directory into one per full block."""
     groups: dict[tuple[str, str], list[_File]] = defaultdict(list)
     for file in small:
         groups[file.path.rpartition("/")[0], file.owner].append(file)

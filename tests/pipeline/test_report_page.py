@@ -121,7 +121,7 @@ def test_names_cannot_become_markup() -> None:
 
 
 def _without_names(report: NamespaceReport) -> NamespaceReport:
-    """The same report with harmless texts."""
+    """Return the report with all texts replaced by harmless ones."""
 
     def calm(cell: object) -> object:
         return "x" if isinstance(cell, str) else cell

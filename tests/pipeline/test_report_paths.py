@@ -63,7 +63,7 @@ def tree(seed: int) -> list[Row]:
 
 
 def above(path: str) -> list[str]:
-    """The directories above a path, the nearest first."""
+    """Return the directories above a path, the nearest first."""
     parts = path.split("/")
     return ["/".join(parts[:count]) or "/" for count in range(len(parts) - 1, 0, -1)]
 

@@ -68,7 +68,7 @@ def test_nothing_there_is_one_error_that_names_the_path(tmp_path: Path, uri: str
 
 
 def storage(case: str, folder: Path) -> tuple[str, Path]:
-    """A storage directory, as a URI of Hadoop's FileSystem, and its image on this disk; a case is read by one test."""
+    """Return the Hadoop URI of a storage directory, and its image on this disk; only one test reads a case."""
     original = Case(RECORDED / "hadoop-2.7.3" / case).image("before")
     (folder / "current").mkdir(parents=True)
     image = folder / "current" / original.name
@@ -113,7 +113,7 @@ def test_a_file_that_was_replaced_is_not_read_as_the_old_one(spark: SparkSession
     uri, image = storage("quotas-storage-policy", tmp_path / "nn")
     stager = Stager(spark.sparkContext)
     assert stager.stage(uri, SourceKind.IMAGE) == stager.stage(uri, SourceKind.IMAGE)
-    spark.range(1).count()  # a task takes the file, and Spark then compares it with its origin
+    spark.range(1).count()  # a task fetches the file; from then on Spark compares the copy with the original
     image.write_bytes(image.read_bytes() + b"x")
     with pytest.raises(SourceFileError, match="has changed"):
         stager.stage(uri, SourceKind.IMAGE)

@@ -76,7 +76,11 @@ def test_a_segment_in_progress_as_far_as_it_is_durable(client: FlaskClient, aske
     [
         ({"jid": JOURNAL, "segmentTxId": "5"}, 404, "no segment here begins with txid 5"),
         ({"jid": JOURNAL, "segmentTxId": "5", "storageInfo": INFO}, 404, "txid 5"),
-        ({"jid": JOURNAL, "segmentTxId": "1", "storageInfo": "-63:7:0:CID-x"}, 403, "another namespace than 7 in"),
+        (
+            {"jid": JOURNAL, "segmentTxId": "1", "storageInfo": "-63:7:0:CID-x"},
+            403,
+            "another namespace; the caller's is 7 in",
+        ),
         ({"jid": JOURNAL, "segmentTxId": "1", "storageInfo": "-63:980837346:0:CID-y"}, 403, "in cluster 'CID-y'"),
         ({"jid": "unknown", "segmentTxId": "1", "storageInfo": INFO}, 403, "not formatted"),
         ({"jid": "unknown", "segmentTxId": "1"}, 500, "not formatted"),

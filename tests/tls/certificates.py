@@ -71,7 +71,7 @@ class Identity:
 
 
 def authority(name: str = "Test CA", *, end: int = 365) -> Identity:
-    """A certificate authority, which signs itself and others."""
+    """Return a certificate authority, which signs itself and others."""
     return _made(name, (), -1, end, None, ca=True)
 
 

@@ -20,7 +20,7 @@ from journal.ops import OPERATIONS
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "opcodes.md"
 RELEASES = {"2.7.3": -63, "3.3.6": -66, "3.4.1": -67, "3.5.0": -67}
-SHOWN = 3  # number of cases in a row
+SHOWN = 3  # number of cases in one row of the table
 UNIT_TESTS = "tests/engine/test_replay_opcodes.py"
 
 Cases = Mapping[str, Mapping[str, list[str]]]
@@ -42,7 +42,7 @@ replay (`engine.replay.table`) and the recorded cases; a test compares.
   replay; how many there are, and the first few. The binary, XML and JSON codecs of every operation are tested on
   generated values as well (`tests/journal`).
 
-* *ignored*: when a NameNode replays it without an effect, so that it changes nothing here either.
+* *ignored*: when a NameNode replays it without effect, so that it changes nothing here either.
 
 Opcodes 5 and 6 (DATANODE_ADD, DATANODE_REMOVE) have no parser in any release and are an error. 255 ends a log.
 """
@@ -51,7 +51,7 @@ Opcodes 5 and 6 (DATANODE_ADD, DATANODE_REMOVE) have no parser in any release an
 _IGNORED = """\
 ## Operations that change nothing
 
-A NameNode replays these without an effect, and so does this program. No other operation is left out: what does not fit
+A NameNode replays these without effect, and so does this program. No other operation is left out: what does not fit
 the namespace is an error with exit code 4. Their number is reported: `ignored` in `merge --json`, `checkpoint --json`
 and `/status`, `ignored_total` among the metrics, a note of `merge`. NameNodes log few of them: where the number grows
 fast, look at the operations with `edits dump`.

@@ -28,7 +28,7 @@ _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", Path:
 
 
 def schema() -> dict[str, Any]:
-    """Every role requires all keys; its name determines the keys that it adds."""
+    """Return the schema: every role requires all keys; a role's name determines the keys that it adds."""
     common = _object(NodeState)
     del common["additionalProperties"]
     roles = [

@@ -68,12 +68,27 @@ RULES = (
     _rule(r"is taken over|are taken over|counts from", "applies"),
     _rule(r"the one that works|who leads", "the leader"),
     _rule(r"meanwhile", "during, while"),
+    _rule(r"beside", "next to, together with"),
+    _rule(r"the own", "this node's, its own"),
+    _rule(r"another (?:(?!one|more)[\w-]+ ){1,3}than", "a different one, one other than"),
+    _rule(r"some (?:thousand|hundred|million|seconds|minutes|milliseconds)", "a few thousand"),
+    _rule(r"(?:bytes|transactions|calls|inodes|rows) an? (?:second|day|inode|transaction)", "per second"),
+    _rule(r"(?:connection|request) of %s", "from %s"),
+    _rule(r"without an effect", "without effect"),
+    _rule(r"in turns", "alternately, in turn"),
+    _rule(r"is not such an?|quiet machine", "name the noun; idle machine"),
 )
 
 _CLAUSE = r"(?:Who|What|Which|Whose|Where) (?:is|are|has|was|does|do|cannot|finds|gets|comes)\b"
 _PROSE_STARTS = re.compile(rf"(?:^|[.;:] ){_CLAUSE}(?![^.;]*\?)")
 _CLAUSE_AS_SUBJECT = "name the actor instead of a clause as the subject"
 _CODE_SPAN = re.compile(r"`[^`]*`")
+
+# a function's docstring is an imperative; a property's and a fixture's names its value, a test's is its statement
+_NOUN = re.compile(r"(?:The|An?|Every|Everything|All|Each|Whether|What)\b")
+_ANY_NOUN = re.compile(rf'\)[^\n]*:\n +"""{_NOUN.pattern}')
+_NO_IMPERATIVE = re.compile(r"property|fixture")
+_IMPERATIVE = "begin a function's docstring with a verb: Return, Yield"
 
 # what a source has to match before it is parsed; the patterns of the rules are lower case
 _ANY_RULE = re.compile("|".join(rule.pattern.pattern for rule in RULES))
@@ -86,6 +101,8 @@ _JOINT = re.compile(r"""["']\s*\n\s*[rbf]*["']""")
 
 def findings(path: Path, text: str) -> Iterator[Finding]:
     """Rejected phrases in a file; code spans between back-quotes are left out."""
+    if path.suffix == ".py" and _ANY_NOUN.search(text):
+        yield from (Finding(path, line, phrase, _IMPERATIVE) for line, phrase in _noun_docstrings(text))
     if path.suffix == ".py" and not _may_match(_JOINT.sub("", text)):
         return
     passages = _python_passages(text) if path.suffix == ".py" else _document_passages(text)
@@ -105,6 +122,14 @@ def _matches(prose: str) -> Iterator[tuple[re.Match[str], str]]:
             yield match, rule.instead
     for match in _PROSE_STARTS.finditer(prose):
         yield match, _CLAUSE_AS_SUBJECT
+
+
+def _noun_docstrings(text: str) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("test_"):
+            found = _NOUN.match(ast.get_docstring(node) or "")
+            if found and not any(_NO_IMPERATIVE.search(ast.unparse(each)) for each in node.decorator_list):
+                yield node.body[0].lineno, found.group()
 
 
 def _python_passages(text: str) -> Iterator[Passage]:

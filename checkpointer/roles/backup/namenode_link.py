@@ -53,7 +53,7 @@ class OwnAddresses:
 
 
 class NamenodeLink:
-    """Calls one NameNode as its subordinate node; a context manager that closes.
+    """Client of one NameNode as its subordinate node; a context manager that closes its connection.
 
     Args:
         host, port: of the NameNode's RPC server.
@@ -150,7 +150,7 @@ class NamenodeLink:
 
         Raises:
             RpcError: the NameNode cannot be asked, or refuses.
-            StorageError: it holds another namespace than our storage.
+            StorageError: its namespace is not that of our storage.
             NoBackupNodesError: it cannot register backup nodes.
             CheckpointError: it is not an active NameNode.
         """

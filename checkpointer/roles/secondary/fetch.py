@@ -35,7 +35,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FetcherSettings:
-    """Settings of transfers: seconds without progress, bytes a second (0 for no limit), and retries."""
+    """Settings of transfers: seconds without progress, bytes per second (0 for no limit), and retries."""
 
     timeout: float
     bandwidth: int

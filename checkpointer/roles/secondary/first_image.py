@@ -37,7 +37,7 @@ class FirstImageFetch:
         left = self._next - self._clock()
         if left > 0:
             problem = f"there is no first image yet: {self._problem}; it will be fetched again in {duration(left)}"
-            raise StorageError(problem, hint="Correct the cause; the daemon retries by itself.")
+            raise StorageError(problem, hint="Correct the cause; the daemon retries automatically.")
         try:
             fetch()
         except (RpcError, CheckpointCancelledError):

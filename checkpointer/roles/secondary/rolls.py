@@ -63,7 +63,7 @@ class NamenodeRolls:
         self._rolled = None
 
     def check_namespace(self, cancelled: Callable[[], bool]) -> StorageInfo:
-        """Return the NameNode's namespace; another one than ours is an alarm until it is ours again.
+        """Return the NameNode's namespace; a different one raises an alarm until it is ours again.
 
         Raises:
             StorageError: the NameNode has another namespace.

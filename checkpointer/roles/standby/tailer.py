@@ -9,7 +9,7 @@ START is in the edits, and an image at its txid or later is searched first.
 
 `TailPace` decides how often to tail. The pause doubles after each tail without edits, as in Hadoop's EditLogTailer, up
 to `dfs.ha.tail-edits.period.backoff-max`; 0, or less than the period, means no back-off. Hadoop's guide for observers
-sets the period to 0. A checkpointer does not need that pace: it tails at most four times a second. With a period below
+sets the period to 0. A checkpointer does not need that pace: it tails at most 4 times per second. With a period below
 a second it always backs off, until an idle quorum answers about one call a second.
 """
 
@@ -29,7 +29,7 @@ from journal.ops import EditOp, RollingUpgradeFinalizeOp, RollingUpgradeStartOp
 
 _MIN_SECONDS = 0.25
 _SHORT_PERIOD = 1.0
-# An idle tail asks each JournalNode up to three times: for its newest edits, its segments, and those of the past.
+# An idle tail calls each JournalNode up to three times: for new edits, for its segments, and to check the past.
 _IDLE_SECONDS_PER_NODE = 3.5
 
 

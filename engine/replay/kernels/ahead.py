@@ -1,9 +1,10 @@
 """Prefetch of the memory that the next operations will read, so that the replay need not wait for each location.
 
-An operation on a file that was not used lately reads a dozen locations of the base image and of the delta. Each of them
-contains the address of the next one, so that a single operation would wait for all of them. Here the paths of the next
-operations pass through stages. Each stage reads what the stage before it prefetched, and prefetches the next location.
-Between two stages of a path, other paths pass through stages, and operations are applied.
+An operation on a file that was not used lately reads a dozen locations of the base image and of the delta. Each
+location contains the address of the next one, so an operation on its own would wait for a dozen cache misses in a row.
+Here the paths of upcoming operations pass through stages. Each stage reads the location that the previous stage
+prefetched, and prefetches the next location. Between two stages of a path, the kernel advances other paths and applies
+operations.
 
     HASH    reads the path's bytes; prefetches the place of its directory in the table of paths.
     PATH    reads that place; prefetches the directory's row, and the place of the name among the links.

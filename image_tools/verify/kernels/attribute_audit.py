@@ -103,7 +103,7 @@ def audit_acl(buf, pos, end, users, groups):
 
 @kernel
 def audit_xattrs(buf, pos, end, names):
-    """Return flags of the names in an XAttrFeatureProto, -1 for damage, as for an attribute without its name."""
+    """Return flags of the names in an XAttrFeatureProto; -1 if it is damaged or an attribute lacks its name."""
     flags = 0
     while pos < end:
         tag, _, start, pos = next_field(buf, pos, end)

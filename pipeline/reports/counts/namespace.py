@@ -64,7 +64,7 @@ PARTS = (
     "unlike_raw",
 )
 """Sums of small files, of cold files, of files whose access time is later than the modification time, of files of
-length 0, of files that everybody may write, and of files with another replication factor than the default.
+length 0, of files that everybody may write, and of files with a different replication factor than the default.
 """
 
 EVERYBODY_WRITES, STICKY = 0o2, 0o1000

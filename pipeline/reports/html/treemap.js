@@ -67,7 +67,7 @@ function drawTreemap(host, chart) {
     const here = trail[trail.length - 1];
     const height = Math.round(Math.min(520, Math.max(320, width * (width < 560 ? 1.1 : 0.56))));
     canvas.replaceChildren();
-    const svg = drawing(canvas, width, height, chart.title, `Areas show how ${here.name} (${formatValue(here.value, unit)}) divides; the list beside it says the same.`);
+    const svg = drawing(canvas, width, height, chart.title, `Areas show how ${here.name} (${formatValue(here.value, unit)}) divides; the list next to it shows the same values.`);
     svg.setAttribute("role", "group");
     for (const tile of tilesOf(here, { x: 0, y: 0, width, height })) drawTile(svg, tile, here);
   }
