@@ -171,7 +171,7 @@ class _ImageDocument:
             count += 1
             self._report(count)
         if count != header.numInodes:
-            raise ImageTextError(f"<INodeSection> counts {counted(header.numInodes, 'inode')} but has {count}")
+            raise ImageTextError(f"<INodeSection> declares {counted(header.numInodes, 'inode')} but has {count}")
 
     def _with_head(
         self, section: ElementTree.Element, tags: tuple[str, ...]
@@ -249,7 +249,7 @@ class _ImageDocument:
                     found += [diff, *created]
             fields.finish()
             if len(diffs) != entry.numOfDiff:
-                raise ImageTextError(f"<{kind}> counts {counted(entry.numOfDiff, 'diff')} but has {len(diffs)}")
+                raise ImageTextError(f"<{kind}> declares {counted(entry.numOfDiff, 'diff')} but has {len(diffs)}")
             out.write(b"".join(map(encode_delimited, [entry, *found])))
 
     def _secrets(self, element: ElementTree.Element, out: SectionWriter) -> None:

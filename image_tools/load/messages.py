@@ -217,7 +217,7 @@ class MessageBuilder:
             deletedINodeRef=fields.numbers("deletedInoderef", 32),
         )
         if diff.createdListSize != len(created):
-            raise ImageTextError(f"<dirDiff> counts {diff.createdListSize} created but has {len(created)}")
+            raise ImageTextError(f"<dirDiff> declares {diff.createdListSize} created but has {len(created)}")
         copy = fields.inner("snapshotCopy")
         if copy is not None:
             diff.snapshotCopy.CopyFrom(self.directory(copy))
