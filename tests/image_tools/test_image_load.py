@@ -85,7 +85,7 @@ def test_what_no_namenode_loads_is_not_written(tmp_path: Path) -> None:
         ("<mtime>", "<mtime>x", "not a number of 64 bits"),
         ("<name></name>", "<name></name><colour>red</colour>", "an unknown element <colour>"),
         ("root:supergroup:0755", "root", "not like user:group:0755"),
-        ("<numInodes>", "<numInodes>9", "counts 9"),
+        ("<numInodes>", "<numInodes>9", "declares 9"),
         ("<count>2</count>", "<count>3</count>", "declares 3 diffs but has 2"),
         ("</fsimage>", "", "not well-formed"),
         ("INodeSection>", "INodesSection>", "is unknown"),
