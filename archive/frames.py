@@ -45,7 +45,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What an object says of itself: a description, its frames, and the filter of the paths in it.
+    """The footer of an object: a description, its frames, and the filter of the paths in it.
 
     `path_filter` is None for a filter of another version.
     """

@@ -208,7 +208,7 @@ def _stem(first: int, last: int | None) -> str:
 
 
 def _finish(out: ObjectWriter, packer: _Packer, part: EditsPart, branch: str, *, finalized: bool) -> dict[str, Any]:
-    """Write the rest of a part and the footer; return what the record says of the part."""
+    """Write the rest of a part and the footer; return the fields of the part's record."""
     md5, size = packer.finish(part.end)
     about: dict[str, Any] = {
         "first": part.first,
@@ -246,7 +246,7 @@ def store_image(archive: Archive, path: Path, txid: int, branch: str, version: s
                 out.add(piece)
             if md5.hexdigest() != expected:
                 raise DigestMismatchError(
-                    f"its MD5 is {md5.hexdigest()}, and the digest file says {expected}",
+                    f"its MD5 is {md5.hexdigest()}, but {expected} in the digest file",
                     file=str(path),
                     hint="`checkpointer image verify` shows the damage; nothing was archived.",
                 )

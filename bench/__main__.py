@@ -116,7 +116,7 @@ def _scenes(arguments: argparse.Namespace) -> Sequence[Scene]:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--inodes", type=int, help="of one image (default: the whole table, some 15 minutes)")
+    parser.add_argument("--inodes", type=int, help="of one image (default: the whole table, about 15 minutes)")
     parser.add_argument("--transactions", type=int, help="with --inodes (default: 1,000,000)")
     parser.add_argument(
         "--mix", choices=(*MIXES, SCATTERED), action="append", help="with --inodes; repeatable (default: all)"

@@ -202,7 +202,7 @@ def _repeat(name: str, work: Callable[[], Any], pause: float, end: float, measur
 
 
 def attack(cluster: Cluster, *, sources: int, count: int, seconds: float) -> list[subprocess.Popen[bytes]]:
-    """Start a process for each port at idle priority; `sources` addresses take turns."""
+    """Start a process for each port at idle priority; the processes use `sources` addresses in turn."""
     return [
         subprocess.Popen(
             [
@@ -236,7 +236,7 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=20, help="of each kind on each port")
     parser.add_argument("--sources", type=int, default=8, help="addresses they come from; 0: that of the others too")
     parser.add_argument("--quiet", type=float, default=20.0, help="seconds that are measured without them")
-    parser.add_argument("--keep", type=Path, help="where logs are kept")
+    parser.add_argument("--keep", type=Path, help="directory in which to keep the logs")
     arguments = parser.parse_args()
     with ExitStack() as closing:
         root = arguments.keep or Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="checkpointer-abuse-")))

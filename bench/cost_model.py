@@ -61,7 +61,7 @@ def model_section(measured: Sequence[Measurement]) -> list[str]:
     """Both models as Markdown: slopes, their error for each measurement, and predictions."""
     seconds = CostModel.fitted(measured, lambda each: each.seconds)
     memory = CostModel.fitted(measured, lambda each: each.memory)
-    time = f"{seconds.constant:.2f} s, {1e9 * seconds.inode:.0f} ns an inode, {1e9 * seconds.transaction:.0f} ns"
+    time = f"{seconds.constant:.2f} s, {1e9 * seconds.inode:.0f} ns per inode, {1e9 * seconds.transaction:.0f} ns"
     size = f"{memory.constant / 1e6:.0f} MB, {memory.inode:.1f} bytes per inode, {memory.transaction:.0f} bytes"
     out = [
         "## A linear model",

@@ -187,7 +187,7 @@ def _serve_bookie(hosts: str, root: Path, port: Connection) -> None:
 
 @contextmanager
 def _processes(served: Sequence[Callable[[Path, Connection], None]], root: Path) -> Iterator[list[int]]:
-    """Start a process for each, with a folder below `root`; yield what they send once they serve."""
+    """Start a process for each of `served`, with a folder below `root`; yield what each sends once it serves."""
     started = []
     try:
         for number, serve in enumerate(served):

@@ -1,6 +1,6 @@
 """The floor of a checkpoint: a digest of the image, and the fastest durable copy that the disk allows.
 
-An ideal merge does both at once, so the floor is the longer of the two; in sequence, they take their sum.
+An ideal merge does both in parallel, so the floor is the longer of the two times. In sequence, the times add up.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ def memory_group(parent: Path, limit: int) -> Iterator[list[str]]:
     try:
         group.mkdir()
     except OSError as fault:
-        raise SystemExit(f"no group can be made in {parent}: {fault.strerror}; {_GROUP_HINT}") from fault
+        raise SystemExit(f"cannot create a cgroup in {parent}: {fault.strerror}; {_GROUP_HINT}") from fault
     try:
         limits = [path for name in ("memory.max", "memory.limit_in_bytes") if (path := group / name).exists()]
         if not limits:

@@ -138,7 +138,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.live_reads", description=__doc__)
     parser.add_argument("--inodes", type=int, default=10_000_000)
     parser.add_argument("--clients", type=int, default=200)
-    parser.add_argument("--batches", type=int, default=60, help="of 1,000 transactions, for each measurement")
+    parser.add_argument("--batches", type=int, default=60, help="batches of 1,000 transactions per measurement")
     parser.add_argument("--interval", type=float, default=0.5, help="seconds between two batches")
     parser.add_argument("--sums", action="store_true", help="keep the sums of every directory")
     parser.add_argument("--turns", action="store_true", help="measure only what sums add to following")

@@ -28,9 +28,9 @@ _INODES_A_TRANSACTION = 100
 _TRANSACTIONS = 1_000_000
 _MARGIN = 0.2
 _SERIES = {
-    "load": "load, ns an inode",
-    "write": "write, ns an inode",
-    "replay": "replay, ns a transaction",
+    "load": "load, ns per inode",
+    "write": "write, ns per inode",
+    "replay": "replay, ns per transaction",
     "memory": "memory, bytes per inode",
 }
 _COLUMNS = (

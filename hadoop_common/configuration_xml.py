@@ -53,7 +53,7 @@ def read_properties(path: Path, load: Callable[[Path], bytes] = Path.read_bytes)
 
 
 class _MissingError(Exception):
-    """The target of an XInclude is missing, so its fallback applies; the message says why."""
+    """The target of an XInclude is missing, so its fallback applies; the message has the reason."""
 
 
 class _Parser:

@@ -18,7 +18,7 @@ EXIT_NOT_TAKEN = 8
 class HdfsError(Exception):
     """Root of every package's error tree.
 
-    `message` says what is wrong and where; `hint` says in one sentence what to do next; `exit_code` is the exit code of
+    `message` states what is wrong and where; `hint` is the next step in one sentence; `exit_code` is the exit code of
     a process that ends because of the error.
     """
 

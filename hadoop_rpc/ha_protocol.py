@@ -35,7 +35,7 @@ class RequestSource(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ServiceStatus:
-    """State of a NameNode, and whether it could become active; `reason` says why not."""
+    """State of a NameNode, and whether it could become active; `reason` has the reason if not."""
 
     state: HAState
     ready_to_become_active: bool = False

@@ -27,7 +27,7 @@ def advice_on_refusal(text: str) -> str:
     protocol = found.group(1) if found else "this protocol"
     only = _ONLY.search(text)
     if only is not None:
-        return f"Call as {only.group(1)}: {protocol} allows only that principal there, whatever hadoop-policy.xml says."
+        return f"Call as {only.group(1)}: {protocol} allows only that principal there, regardless of hadoop-policy.xml."
     key = POLICY_KEYS.get(protocol, "security.*.protocol.acl")
     return (
         f"Check that {key} in hadoop-policy.xml of that server lists our user, and which principal the server expects."

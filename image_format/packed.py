@@ -35,7 +35,7 @@ class Packed(Columns):
 
     @classmethod
     def joined(cls, pieces: Iterable[Numbers], most: int, allocator: ArrayAllocator) -> Packed:
-        """Pack arrays in sequence, at most `most` numbers; raises as `of`."""
+        """Pack the concatenation of arrays, with at most `most` numbers; raises as `of`."""
         packer = Packer(most, allocator)
         row, left = 0, np.zeros(0, np.int64)
         for piece in pieces:

@@ -1,6 +1,6 @@
 """Compression of one stream in pieces on all cores; the pieces are joined in order, so the bytes are always the same.
 
-`PiecewiseCompressor` drives the threads. A `PieceFormat` says how the pieces become a stream: zlib and gzip, .bz2, and
+`PiecewiseCompressor` drives the threads. A `PieceFormat` defines how pieces become a stream: zlib and gzip, .bz2, and
 Hadoop's blocks of raw chunks.
 """
 

@@ -6,7 +6,7 @@ There is one turn: free, or claimed by one thread. The log has failed, or it has
     take     returns the records written so far to the thread with the turn; `flushed` marks them as durable.
     Repeatable.
     release  claimed -> free. All waiting threads check again.
-    fail     final, whichever thread has the turn. Only transactions that were durable before stay so.
+    fail     final, whichever thread has the turn. Only transactions that were already durable remain durable.
 
 Because there is one turn, one thread flushes at a time and in the order of txids. No thread waits forever: a waiting
 thread has seen the turn claimed, and the thread that claimed it always releases it.

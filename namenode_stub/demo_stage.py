@@ -36,7 +36,7 @@ HTTP_SECONDS = 600.0
 
 
 class DemoError(Exception):
-    """A demo failed; the message says what was expected."""
+    """A demo failed; the message names what was expected."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -327,7 +327,7 @@ class NameNodeStub:
             NotServingError: it cannot; only a new process may help.
         """
         if self._config.automatic_failover and self.fail_stop.reason and not self.shutdown_requested.is_set():
-            _LOG.warning("it failed and becomes a standby: %s", self.fail_stop.reason)
+            _LOG.warning("this NameNode failed and becomes a standby: %s", self.fail_stop.reason)
             self.transition_to_standby()
 
     def _leave(self) -> bool:

@@ -29,7 +29,7 @@ class AlarmKind:
 
     Attributes:
         title: what is wrong, in a few words.
-        section: anchor of the section of docs/operations.md that says what to do.
+        section: anchor of the section of docs/operations.md that describes what to do.
         pages: whether the alarm should wake an operator up.
     """
 

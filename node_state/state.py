@@ -99,7 +99,7 @@ class JournalNodeState:
     """A JournalNode from which edits are read.
 
     Attributes:
-        answers: whether it answered the last query, None before the first; `fault` says why not.
+        answers: whether it answered the last query, None before the first; `fault` is the reason if not.
         last_txid: newest transaction that it reported, -1 for none.
         lag_transactions: transactions that it lacks compared with the other nodes, None if it reported none.
     """
@@ -253,7 +253,7 @@ class CheckpointRecord:
         looked_at: when the positions of image and edits were last determined.
         saved_at: when an image was last complete on disk; `saved_txid`, `image_bytes` and `last_reason` (urgent, txns,
             period or forced) are of that image.
-        last_outcome: result of the last offered image: taken, too recent (`TargetState.takes_from` says until
+        last_outcome: result of the last offered image: taken, too recent (`TargetState.takes_from` has the time until
             when), refused, failed, nobody (none is active), kept (no NameNode is configured), "" before the first.
         last_seconds: duration of fetch (if any), load, replay and save of the last checkpoint, and of the last accepted
             upload.

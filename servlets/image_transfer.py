@@ -142,7 +142,7 @@ class _ImageServlet:
             )
         length = request.content_length
         if length is not None and length != offered.size:
-            raise ImageRejectedError(f"the body has {length} bytes, File-Length says {offered.size}")
+            raise ImageRejectedError(f"the body has {length} bytes, but File-Length is {offered.size}")
 
     def _receive(self, offered: PutImageRequest, digest: str | None) -> Response:
         began = time.monotonic()
@@ -168,7 +168,7 @@ class _ImageServlet:
             return body.readinto(room) or 0
         except (ClientDisconnected, OSError, ValueError) as fault:
             raise ImageRejectedError(
-                f"the body broke off after {received} bytes, File-Length says {offered.size}: {fault}",
+                f"the body broke off after {received} bytes, but File-Length is {offered.size}: {fault}",
                 hint="Upload the image again.",
             ) from fault
 

@@ -67,7 +67,7 @@ JOURNALNODE_ENABLE_SYNC_FORMAT = ConfigKey(
     "dfs.journalnode.enable.sync.format",
     "false",
     SWITCH,
-    "Whether a JournalNode formats a journal with the namespace of the others; of Hadoop 3.5.",
+    "Whether a JournalNode formats a journal with the namespace of the other nodes; since Hadoop 3.5.",
     release2=ABSENT,
 )
 JOURNALNODE_EDIT_CACHE_SIZE_BYTES = ConfigKey(

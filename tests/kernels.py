@@ -57,7 +57,7 @@ def main() -> None:
     for worker in workers:
         worker.join()
     if any(worker.exitcode for worker in workers):
-        raise SystemExit("the kernels of the tests could not be compiled; what is above says why")
+        raise SystemExit("the kernels of the tests could not be compiled; the output above has the reason")
     print(f"kernels of the tests: compiled, or found compiled, in {time.monotonic() - started:.1f} s")
 
 

@@ -55,7 +55,7 @@ class Thresholds:
 
 
 def _disorder(name: str, limits: AlarmLimits) -> str:
-    """Say that --critical would apply before --warning; "" if not, or if one is missing."""
+    """Return the error that --critical would apply before --warning; "" if not, or if one is missing."""
     if limits.warning is None or limits.critical is None:
         return ""
     if name in FALLING and limits.warning < limits.critical:

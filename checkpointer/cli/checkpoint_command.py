@@ -80,7 +80,7 @@ def command(
     if cancel and force:
         raise click.UsageError("--cancel and --force exclude each other.")
     if not cancel and (reason or minutes is not None):
-        raise click.UsageError("--reason and --minutes go with --cancel.")
+        raise click.UsageError("--reason and --minutes need --cancel.")
     urls = daemon_urls(conf_dir, role)
     query = _cancel_query(reason, minutes) if cancel else {"force": str(force).lower()}
     try:

@@ -116,7 +116,7 @@ def command(
     if (conf_dir is None) == (url is None):
         raise click.UsageError("give either --conf DIR or --from URL")
     if rpc is not None and url is None:
-        raise click.UsageError("--rpc goes with --from")
+        raise click.UsageError("--rpc needs --from")
     os.umask(PRIVATE_UMASK)
     settings = _settings(conf_dir)
     log_in_as_operator(settings)

@@ -51,7 +51,7 @@ def source_options(function: F) -> F:
         if (image is not None and archive is not None) or (image is None and archive is None and conf_dir is None):
             raise click.UsageError("Name the namespace with one of --conf, --image and --archive.")
         if archive is None and (as_of or key_file):
-            raise click.UsageError("--as-of and --key-file go with --archive.")
+            raise click.UsageError("--as-of and --key-file need --archive.")
         return function(*arguments, source=NamespaceSource(image, conf_dir, archive, key_file, as_of), **options)
 
     command: Callable[..., Any] = with_source

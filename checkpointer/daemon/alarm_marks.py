@@ -1,4 +1,4 @@
-"""What operators say about alarms: who silenced or acknowledged a kind of alarm, until when and why.
+"""Operators' marks on alarms: who silenced or acknowledged a kind of alarm, until when and why.
 
 Both are kept in the storage directories over restarts. Neither changes readiness or the state of a check. A silence
 stops the alert rule of its kind; an acknowledgement stops nothing, and ends with the alarms that it names.

@@ -2,7 +2,7 @@
 
 The process runs as long as the daemon, with a low priority, and is restarted after a crash. It finds new edits itself;
 the daemon tells it the folders and which image belongs to the cluster's present past. `worker` is the process,
-`messages` is what both say. A failure stays until a round succeeds.
+`messages` defines the messages of both. A failure stays until a round succeeds.
 """
 
 from __future__ import annotations

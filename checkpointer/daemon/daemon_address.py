@@ -37,7 +37,7 @@ def candidate_urls(configuration: Configuration, role: Role | None) -> dict[str,
     """Return addresses where the daemon may listen, the likeliest first; only the address of `role` if given.
 
     Raises:
-        ConfigurationError: the configuration cannot be used for `role`, or for the role it speaks of.
+        ConfigurationError: the configuration cannot be used for `role`, or for the role that it names.
     """
     likely = likely_role(configuration) if role is None else role
     urls = {daemon_url(CheckpointConfig.from_configuration(configuration, likely)): likely}

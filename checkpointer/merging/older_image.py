@@ -64,7 +64,7 @@ def describe(older: OlderImage) -> str:
 
 @contextmanager
 def naming_older_image(plan: MergePlan) -> Iterator[None]:
-    """Add to an error about damage in the plan's image the older image that can replace it, and the command for it.
+    """On an error about damage in the plan's image, add a hint with the older image and the command to use it.
 
     Raises:
         HdfsError: as the body does.

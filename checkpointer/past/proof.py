@@ -293,7 +293,8 @@ def _beyond(run: TxnRun, witness: Witness) -> PastVerdict:
     newest = witness.newest()
     if newest is None:
         return PastVerdict(
-            PastFinding.UNKNOWN, f"transactions to {run.last} were applied, and no active NameNode says it has them"
+            PastFinding.UNKNOWN,
+            f"transactions to {run.last} were applied, and no active NameNode confirms that it has them",
         )
     if newest < run.last:
         reason = f"transactions to {run.last} were applied, but the edits end at {newest}"

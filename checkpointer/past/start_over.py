@@ -15,7 +15,7 @@ _BACK_OFF = BackOff(60.0, 3600.0)
 
 @dataclass(frozen=True, slots=True)
 class LostPast:
-    """Why a node set its state aside, the folders that hold the state now, and when, in seconds since the epoch."""
+    """Record of a node that set its state aside: the reason, the folders with the state, and the time in seconds."""
 
     reason: str
     set_aside: Sequence[Path]

@@ -35,7 +35,7 @@ class Progress:
 
     Attributes:
         image_at: when that image was written, in seconds since the epoch; None without one, or if it is no checkpoint.
-        urgent: why an image is due at once, whatever period and transaction count say; "" usually.
+        urgent: why an image is due at once, regardless of period and transaction count; "" usually.
     """
 
     image_txid: int

@@ -74,7 +74,7 @@ def times(namespace: Namespace, op: TimesOp) -> None:
     sets_mtime = op.mtime >= 0 or (op.mtime != -1 and not namespace.hadoop3)
     sets_atime = op.atime >= 0 or (op.atime != -1 and not namespace.hadoop3)
     if not sets_mtime and not sets_atime and not namespace.hadoop3:
-        # The path may even lead nowhere.
+        # The path need not exist.
         namespace.existing_or_none(op.path)
         namespace.ignore()
         return

@@ -143,7 +143,7 @@ def remove(namespace: Namespace, row: int, name: bytes, mtime: int) -> None:
 
 
 def _check_order_is_known(namespace: Namespace, row: int, name: bytes) -> None:
-    """Raise NamespaceError for a missing snapshot if the configuration does not say whether deletion is ordered."""
+    """Raise NamespaceError for a missing snapshot if the configuration does not define whether deletion is ordered."""
     if namespace.rules.ordered_snapshot_deletion is None:
         raise NamespaceError(
             f"{namespace.tree.path(row)} has no snapshot {name.decode('utf-8', 'replace')!r}; whether an earlier "

@@ -49,7 +49,7 @@ TABLE = (
         structure.delete,
         "structure.delete",
         keeps_paths=True,
-        ignored="the path leads nowhere, or to the root",
+        ignored="the path does not exist, or is the root",
     ),
     OpReplay(ops.MkdirOp, structure.mkdir, "structure.mkdir", keeps_paths=True, ignored="the name exists"),
     OpReplay(
@@ -57,7 +57,7 @@ TABLE = (
         attributes.set_replication,
         "attributes.set_replication",
         keeps_paths=True,
-        ignored="the path leads nowhere or to a directory, or the file is striped",
+        ignored="the path does not exist or is a directory, or the file is striped",
     ),
     OpReplay(ops.SetPermissionsOp, attributes.set_permissions, "attributes.set_permissions", keeps_paths=True),
     OpReplay(
@@ -76,7 +76,7 @@ TABLE = (
         attributes.times,
         "attributes.times",
         keeps_paths=True,
-        ignored="it has neither time; before -64 also where the path leads nowhere",
+        ignored="it has neither time; before -64 also where the path does not exist",
     ),
     OpReplay(ops.SetQuotaOp, attributes.set_quota, ignored="the quotas are so already"),
     OpReplay(ops.RenameOp, structure.rename, "structure.rename", keeps_paths=True),

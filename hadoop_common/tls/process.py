@@ -1,7 +1,7 @@
 """TLS of this process: one set of files for its servers and one for its connections, reloaded when they change.
 
 A replaced store takes effect at the next check, without a restart. New connections use a new context; existing ones
-continue. If a new store cannot be used, the previous one stays active and the log says so.
+continue. If a new store cannot be used, the previous one stays active, and the fault is logged.
 """
 
 from __future__ import annotations

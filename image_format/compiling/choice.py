@@ -2,7 +2,7 @@
 
     the compiled form is in memory, or kept on disk   it runs
     the work is small                                 the Python form runs, and the compiler in the background is asked
-    the work is large                                 the call compiles the kernel; a log line says so once
+    the work is large                                 the call compiles the kernel, which is logged once
 
 Work is small if the Python form probably takes at most `MAX_SECONDS`, by `cost`, and the kernel has spent less than
 that in its Python form in this process: Python takes no longer than compiling. Numba calls `KernelChoice` only for

@@ -1,4 +1,4 @@
-"""What all releases of Hadoop's XML dump share, with the escapes of XMLUtils.mangleXmlString (PBImageXmlWriter)."""
+"""Elements common to the XML dumps of all Hadoop releases, with the escapes of XMLUtils.mangleXmlString."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class NamespaceScan:
         rows, slots = self._below([each.encode("utf-8", "surrogateescape") for each in tops])
         parents = self._paths.parents
         for first in range(0, parents.size, _BATCH):
-            # the row -1 is the last one, which says that an inode has no parent
+            # index -1 is the last row, which stands for an inode without a parent
             wanted = rows[parents[first : first + _BATCH]]
             wanted[[slot - first for slot in slots if first <= slot < first + _BATCH]] = True
             found = self._narrowed(np.flatnonzero(wanted) + first, matcher, criteria)

@@ -37,7 +37,7 @@ _E, _W, _I = Severity.ERROR, Severity.WARNING, Severity.INFO
 _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     # the file
     ("frame-magic", _E, "the file does not start with HDFSIMG1", ""),
-    ("frame-cut", _E, "the file is shorter than its FileSummary says", ""),
+    ("frame-cut", _E, "the file is shorter than its FileSummary records", ""),
     ("frame-summary", _E, "the FileSummary cannot be read", ""),
     ("frame-codec", _E, "the compression codec is unknown", ""),
     ("frame-codec-release", _W, "not every release of the layout has the compression codec", ""),

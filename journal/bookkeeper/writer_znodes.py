@@ -87,7 +87,7 @@ class CurrentInprogress:
             if data and parse_current(data, file=self._path) == path:
                 self._znodes.set(self._path, None, version)
         except (MissingZnodeError, ZnodeVersionError):
-            # The znode names no segment, or another one by now.
+            # The znode was removed, or names another segment by now.
             return
 
 

@@ -67,7 +67,7 @@ class Attributes(NamespaceOperations):
     # ---- extended attributes -----------------------------------------------------------------------------------
 
     def set_xattr(self, path: str, xattr: XAttr, flags: int, caller: ClientCall = LOCAL_CALL) -> None:
-        """Set one attribute; `flags` say whether it may be created and whether it may be replaced."""
+        """Set one attribute; `flags` define whether it may be created and whether it may be replaced."""
         self._check_xattrs(xattr)
         with self._transactions.change(f"set XAttr on {path}"):
             if self._has(path, xattr):

@@ -139,7 +139,7 @@ def test_growth_is_told() -> None:
     assert "load: the most expensive size costs 15% more than the cheapest, within 20%" in page
     assert "load and write: the most expensive size costs 27% more than the cheapest, more than 20%" in page
     assert "write: the most expensive size costs 50% more than the cheapest, more than 20%" in page
-    assert "- load, replay and write: 1.00 s, 200 ns an inode, 1000 ns a transaction" in page
+    assert "- load, replay and write: 1.00 s, 200 ns per inode, 1000 ns per transaction" in page
     assert "- anonymous memory: 90 MB, 4.0 bytes per inode, 300 bytes per transaction" in page
     assert "| 10,000,000 | 0 | 3.00 | 3.00 | +0% | 130 | 130 | +0% |" in page
     assert "| 300,000,000 | 1,000,000 | | 62 | predicted, ±0% | | 1,590 | predicted, ±0% |" in page

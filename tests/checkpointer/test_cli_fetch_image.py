@@ -339,7 +339,7 @@ def test_usage(shelf: Path, tmp_path: Path) -> None:
 
 
 def test_a_storage_directory_can_be_restored_from_it(namenode: Running, shelf: Path, tmp_path: Path) -> None:
-    """As docs/operations.md says."""
+    """Restore an image according to docs/operations.md."""
     fetched(namenode, shelf)
     current = tmp_path / "restored" / "current"
     current.mkdir(parents=True)

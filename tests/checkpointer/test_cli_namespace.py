@@ -67,7 +67,7 @@ def test_the_newest_image_of_a_configuration(tmp_path: Path) -> None:
     ("words", "code", "error"),
     [
         (("find", "/"), 2, "--conf, --image and --archive"),
-        (("find", *IMAGE, "/", "--as-of", "7"), 2, "go with --archive"),
+        (("find", *IMAGE, "/", "--as-of", "7"), 2, "need --archive"),
         (("find", *IMAGE, "/missing"), 1, "/missing does not exist"),
         (("ls", *IMAGE, "/missing"), 1, "/missing does not exist"),
         (("find", *IMAGE, "/", "--format", "parquet"), 2, "--output"),

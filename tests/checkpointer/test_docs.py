@@ -1,4 +1,4 @@
-"""Pages of docs/ that are made from data say what the data says, and name what exists."""
+"""Pages of docs/ that are generated from data match the data, and name what exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows from the state of the lock's backend, and daemons that freeze, against a model of the backend."""
+"""Leadership that follows from the lock's state, and daemons that freeze, compared with a model of the backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files an operator installs and reads: systemd units, and docs/operations.md against the code it speaks of."""
+"""Files an operator installs and reads: systemd units, and docs/operations.md against the code that it describes."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def test_the_process_of_an_image_excuses_nothing_after_the_image() -> None:
     witness.present, witness.images = present[1:], {}
     watch = watch_over(store, witness, lost, present[1])
     assert watch.check(deep=True).finding is PastFinding.SILENT
-    # the image itself still holds, which excuses nothing either
+    # the image itself is still proven, which does not prove the edits after it
     assert watch.confirm(IMAGE).holds
     assert watch.check(deep=True).finding is PastFinding.SILENT
 

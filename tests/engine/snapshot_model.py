@@ -14,7 +14,7 @@ from tests.engine.snapshot_twin import Node, SnapshotTwin, Step
 STEPS = st.lists(st.tuples(st.integers(0, 255), *[st.integers(0, 255)] * 3), min_size=5, max_size=70)
 
 
-# Most examples begin with a snapshot, without which there is little to see.
+# Most examples begin with a snapshot, without which there is little to test.
 BEGINNINGS: st.SearchStrategy[list[Step]] = st.sampled_from(
     [[(3, 1, 0, 0), (0, 0, 0, 0)], [(3, 1, 0, 0), (0, 0, 3, 0), (3, 3, 0, 0), (0, 1, 2, 0)], [(3, 0, 0, 0)], []]
 )

@@ -1,4 +1,4 @@
-"""A small reader of the snapshot sections: it derives the tree at each snapshot from the diffs, as replay.md 5 says."""
+"""A small reader of the snapshot sections: it derives the tree at each snapshot from the diffs."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class SnapshotReader:
         if inode.HasField("directory"):
             return self._directory(inode_id, self._directory_copy(inode, diffs))
         if inode.HasField("symlink"):
-            # A diff has no copy of a link: what it has as deleted is the link of now.
+            # A diff has no copy of a link: its deleted entry shows the link's current state.
             status = self.saved.status(inode.symlink.permission)
             return Seen(inode_id, status.user, status.mode)
         copies = [diff.message.snapshotCopy for diff in diffs if diff.message.HasField("snapshotCopy")]

@@ -30,7 +30,7 @@ def test_leases_are_found_as_one_by_one(tmp_path: Path, layout: int, monkeypatch
         builder.file(f"/old/a/b/open-{number}" if number % 3 else f"/old/open-{number}", open_by=f"client-{number}")
     ids = {path: inode.id for path, inode in builder.inodes.items()}
     leased = [(path, inode.id) for path, inode in builder.inodes.items() if inode.file.HasField("fileUC")]
-    # paths that lead nowhere, elsewhere, or to what is not open
+    # paths that do not exist, lead to another file, or to a file that is not open
     leased += [(path, 900_000 + number) for number, path in enumerate(ODD_PATHS)]
     leased += [("/old/a/f0", ids["/old/a/f1"]), ("/old/a/f2", ids["/old/a/f2"]), ("/old/a/b/open-1", ids["/old/a/f3"])]
     entries = [pb.FileUnderConstructionEntry(inodeId=inode_id, fullPath=path) for path, inode_id in leased]
@@ -47,7 +47,7 @@ def test_leases_are_found_as_one_by_one(tmp_path: Path, layout: int, monkeypatch
             unresolved = sorted(leases.unresolved())
             found.append((paths, unresolved, leases.plain, namespace.tree.paths.find("/old/a/b/open-1") in rows))
     assert found[0] == found[1]
-    # Hadoop 3 gives leases to the open files alone, whatever their paths say
+    # Hadoop 3 gives leases to the open files alone, regardless of their paths
     assert len(found[0][0]) == (5001 if layout == HADOOP2 else 5000)
     resolved_late = [path for path in ODD_PATHS if has_odd_slashes(path)]
     assert len(found[0][1]) == (len(ODD_PATHS) - len(resolved_late) + 2 if layout == HADOOP2 else 0)

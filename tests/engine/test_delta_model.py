@@ -50,7 +50,7 @@ class Node:
 
 
 class Twin:
-    """Replay onto a tree of dictionaries, as replay.md describes each operation."""
+    """Replay onto a tree of dictionaries, as a NameNode applies each operation."""
 
     def __init__(self, root: Node, last_inode_id: int) -> None:
         self.root = root

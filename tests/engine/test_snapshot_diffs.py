@@ -1,4 +1,4 @@
-"""Diffs of changed attributes, writes, and added and removed children: replay.md sections 4 and 5."""
+"""Diffs of changed attributes, writes, and added and removed children (docs/snapshots.md)."""
 
 from __future__ import annotations
 

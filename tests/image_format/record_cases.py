@@ -115,12 +115,12 @@ def conversion(maps: tuple[np.ndarray, ...] = MAPS[0], special: np.ndarray = SPE
 
 
 def with_maps(body: bytes) -> list[Callable[[], Arguments]]:
-    """(buffer, start, end, rules)."""
+    """Return arguments (buffer, start, end, rules)."""
     return [lambda maps=maps: (writable(body), 0, len(body), conversion(maps)) for maps in MAPS]
 
 
 def surveyed(body: bytes, *more: int) -> list[Callable[[], Arguments]]:
-    """(buffer, start, end, rules, ...)."""
+    """Return arguments (buffer, start, end, rules, ...)."""
     return [
         lambda maps=maps, special=special: (writable(body), 0, len(body), conversion(maps, special), *more)
         for maps in MAPS
@@ -129,7 +129,7 @@ def surveyed(body: bytes, *more: int) -> list[Callable[[], Arguments]]:
 
 
 def walked(body: bytes, *more: Callable[[], np.ndarray]) -> list[Callable[[], Arguments]]:
-    """(buffer, start, rules, ...)."""
+    """Return arguments (buffer, start, rules, ...)."""
     return [
         lambda maps=maps, special=special: (writable(body), 0, conversion(maps, special), *(make() for make in more))
         for maps in MAPS

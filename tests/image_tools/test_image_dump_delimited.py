@@ -129,7 +129,7 @@ def row(names: list[str], inode: ElementTree.Element) -> str:
     user, group, mode = unmangled(inode.findtext("permission")).rsplit(":", 2)
     columns = [
         "/" + "/".join(names),
-        # an erasure coded file has no replication; the XML says 1
+        # an erasure coded file has no replication; the XML has 1
         0 if inode.findtext("erasureCodingPolicyId") else number(inode, "replication"),
         clock(number(inode, "mtime")),
         clock(0 if directory else number(inode, "atime")),

@@ -28,7 +28,7 @@ HADOOP_3 = RECORDED / "hadoop-3.4.1"
 def test_the_dump_is_the_viewers_to_the_byte(view: Viewed) -> None:
     got, expected = xml_of(view.image, view.form, view.release), view.expected()
     if got != expected:
-        # shows the elements that differ; `==` of megabytes says nothing
+        # shows the elements that differ; `==` of megabytes shows nothing useful
         lines = [sorted(text.replace("><", ">\n<").split("\n")) for text in (got, expected)]
         assert lines[0] == lines[1]
         pytest.fail("same elements in another order")

@@ -80,7 +80,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The verdict on a list; `details` says what differs or was refused, `refused_at` where both refused."""
+    """The verdict on a list; `details` lists what differs or was refused, `refused_at` where both refused."""
 
     verdict: Verdict
     details: str = ""

@@ -267,7 +267,7 @@ diff /t s0 s0
 """
 
 
-# of a NameNode whose image is served, and of the served image
+# scripts for a NameNode and for its served image
 ODD = "/t/ä b%20+c&d;e#"
 MADE = f"""
 -mkdir -p /t/a/b /t/empty

@@ -40,7 +40,7 @@ def save_namespace(client: HdfsClient) -> None:
 
 
 def restore(node: NameNode, shelf: Path, txid: int) -> Path:
-    """Restore as docs/operations.md says; return the folder with the old directory."""
+    """Restore according to docs/operations.md; return the folder with the old directory."""
     broken = node.name_dir.with_name(node.name_dir.name + ".broken")
     node.name_dir.rename(broken)
     assert verify_image(shelf / image_name(txid)).valid

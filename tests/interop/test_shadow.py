@@ -24,7 +24,7 @@ SETTINGS = {
     "dfs.ha.tail-edits.period": "1",
 }
 HOURS = 24
-"""A day of checkpoints, one an hour, without the waits between them."""
+"""A day of checkpoints, one per hour, without the waits between them."""
 _ADDRESS = "dfs.namenode.secondary.http-address"
 
 

@@ -76,7 +76,7 @@ class Walk:
         self._shows(self.namespace)
 
     def roll_back(self, release: HadoopRelease) -> None:
-        """Roll back an upgrade with `-rollback`, as the runbook says."""
+        """Roll back an upgrade with `-rollback`, according to the runbook."""
         self.site.kill()
         self.site.install(release)
         self.site.start_journal()

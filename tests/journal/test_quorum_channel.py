@@ -200,7 +200,7 @@ def test_a_new_epoch_drops_what_waits_from_the_one_before(channel: WriterChannel
     assert work is not None
     channel.begin_epoch(4)
     assert isinstance(waiting.faults[NODE], NodeClosedError)
-    channel.fail(RpcConnectionError("refused"))  # of the old epoch, so it says nothing of this one
+    channel.fail(RpcConnectionError("refused"))  # of the old epoch, so it does not count for this one
     assert (channel.status.out_of_sync, channel.status.queued_bytes) == ("", 0)
     offer(channel, "start", CallKind.START)
     perform(channel, node)

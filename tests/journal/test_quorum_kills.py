@@ -52,7 +52,7 @@ def round_of_kills(
     collector.start()
     await_lines(process, lines, max(least, chance.choice([0, 0, 1, chance.randrange(20)])))
     for node in chance.sample(nodes, chance.choice([0, 1, 1, 2])):
-        time.sleep(chance.random() * 0.15)  # the test varies the moment
+        time.sleep(chance.random() * 0.15)  # a random time of the kill
         node.kill()
         if chance.random() < 0.7:
             node.start()

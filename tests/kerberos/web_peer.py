@@ -20,7 +20,7 @@ class Peer:
     def accept(self, token: bytes) -> tuple[Any, bytes]:
         import gssapi
 
-        # many contexts a second from one client: no replay cache
+        # many contexts per second from one client: no replay cache
         store = {"keytab": f"FILE:{self.keytab}", "rcache": "none:"}
         context = gssapi.SecurityContext(creds=gssapi.Credentials(usage="accept", store=store), usage="accept")
         answer = context.step(token)

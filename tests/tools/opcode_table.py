@@ -69,12 +69,12 @@ Paths are read as the NameNode of the image's layout reads them at replay:
 | doubled slashes | an empty component, which names no inode | one slash |
 | no slash at the start | refused | refused |
 | `.`, `..` | names like others | names like others |
-| a file before the end | the path leads nowhere | refused |
+| a file before the end | the path does not exist | refused |
 | a symbolic link before the end | refused | refused |
 | a symbolic link at the end | refused, except by MKDIR, SYMLINK, DELETE and renames | the same |
 | `.snapshot` below a snapshottable directory | refused | refused |
 | `.snapshot` as a new name, `/.reserved` as a new path | refused | refused |
-| `/.reserved/raw/...`, `/.reserved/.inodes/ID` | lead nowhere | lead nowhere; from -65 on \
+| `/.reserved/raw/...`, `/.reserved/.inodes/ID` | do not exist | do not exist; from -65 on \
 CREATE_SNAPSHOT, RENAME_SNAPSHOT and DELETE_SNAPSHOT resolve them |
 | RENAME_OLD to a directory | moves into it under the last name of `new Path(source)`; with a slash at the end, or to \
 `/`, it is ignored | moves into it under the source's last component |

@@ -119,7 +119,7 @@ class StreamPosition:
     """Position of the stream.
 
     Attributes:
-        last_txid: newest transaction known here; earlier ones may be missing while the state says so.
+        last_txid: newest transaction known here; earlier ones may be missing in some states.
         segment: the durable part of the open segment, None without one.
         reason: why the state is not IN_SYNC.
         streamed: transactions received since the start.

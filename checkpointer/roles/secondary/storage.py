@@ -224,7 +224,7 @@ class SecondaryStorage:
             self._directories.restore()
 
     def revise(self) -> None:
-        """Drop directories that cannot be used now, and retry dropped ones as `restores` says.
+        """Drop directories that cannot be used now, and retry dropped ones according to `restores`.
 
         If no directory of a kind is left, dropped ones are retried in any case.
 

@@ -54,7 +54,7 @@ class TailPace:
         self._began = clock() - self.period
 
     def begin(self) -> bool:
-        """Return whether a tail is due, which begins now.
+        """Return whether a tail is due; if so, it begins now.
 
         Callers ask once a period. A late call does not make the next one early, so half a period is allowed.
         """

@@ -80,7 +80,7 @@ _SMALLEST_COMPACT_BLOCK = 10
 def anywhere(state, buf, pos, end):
     """Return the row of the path at `pos`, `ABSENT`, `UNUSUAL` or `AGAIN`; and the position after the path.
 
-    `latest` and `inside` of the state say which snapshot has its directory.
+    `latest` and `inside` of the state show which snapshot has its directory.
     """
     following = path_end(buf, pos, end)
     if following < 0:

@@ -327,7 +327,7 @@ def _remember(state, buf, start, stop, row):
 def parent_of(state, buf, start, slash):
     """Return the row of the directory or file `buf[start:slash]`, `ABSENT`, `UNUSUAL` or `AGAIN`.
 
-    A path that leads through a file or a symbolic link is `UNUSUAL`. `latest` and `inside` of the state say
+    A path that leads through a file or a symbolic link is `UNUSUAL`. `latest` and `inside` of the state show
     which snapshot has it.
     """
     state.latest = 0

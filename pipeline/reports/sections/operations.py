@@ -59,7 +59,7 @@ def section(work: ReportData) -> ReportSection:
             _by_hour((time("hour", "Hour"), total, *_KINDS, count("other", "Other")), hours),
         ),
         (
-            *([TimeLine("Transactions an hour", tuple(series), "count", 3600)] if series else []),
+            *([TimeLine("Transactions per hour", tuple(series), "count", 3600)] if series else []),
             *first_bars("Transactions by type", "op", "count", types, most=most),
         ),
         (
