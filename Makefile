@@ -20,9 +20,9 @@ RUNS_STAMP := $(VENV)/.runs
 STAMP := $(VENV)/.ready
 FUZZ := .fuzz/venv
 FUZZ_STAMP := $(FUZZ)/.ready
-# the Python that the packages are for; that of the distribution for a Debian package
+# the Python that the packages are for; for a Debian package, the distribution's
 TARGET_PYTHON ?= /usr/bin/python3
-# what is in the packages beside what every cluster needs
+# extras in the packages, in addition to what every cluster needs
 EXTRAS ?= kerberos tls
 INSTALL = DIST_EXTRA_CONFIG=$(CURDIR)/requirements/wheel.cfg $(BIN)/python -m pip install --no-compile --disable-pip-version-check --require-hashes
 DIST := dist
@@ -45,14 +45,14 @@ help: ## list the targets
 setup: $(STAMP) ## make .venv with pinned requirements and compile the .proto files
 
 $(STAMP): $(RUNS_STAMP) requirements/dev.txt
-	@echo "installing what builds and tests: half a minute"
+	@echo "installing the tools for builds and tests: half a minute"
 	$(INSTALL) -r requirements/dev.txt
 	@touch $@
 
 $(RUNS_STAMP): requirements/build.txt requirements/spark.txt pyproject.toml hatch_build.py $(PROTOS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3 -m venv failed; on Debian: apt-get install python3-venv"; exit 1; }
-	@echo "installing the pinned packages into $(VENV): a minute on a quiet machine with a fast network"
+	@echo "installing the pinned packages into $(VENV): a minute on an idle machine with a fast network"
 	$(INSTALL) -r requirements/build.txt -r requirements/spark.txt
 	$(BIN)/python hatch_build.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
@@ -89,23 +89,23 @@ release: setup ## every package of the commit, its bill of materials, SHA256SUMS
 demo: $(RUNS_STAMP) ## a NameNode stub and the daemon: two checkpoints, a kill, a restart, a deletion undone; then Spark merges and reports; DEMO=--serve keeps the console
 	$(BIN)/python -m namenode_stub.demo $(DEMO)
 
-demo-bookkeeper: $(RUNS_STAMP) ## a NameNode stub on four bookies of ours and a ZooKeeper: a bookie and the stub are killed amid load, nothing is lost
+demo-bookkeeper: $(RUNS_STAMP) ## a NameNode stub on four bookies of ours and a ZooKeeper: a bookie and the stub are killed under load, nothing is lost
 	$(BIN)/python -m namenode_stub.demo_bookkeeper
 
-demo-ha: $(RUNS_STAMP) ## two NameNode stubs on three JournalNodes fail over by themselves amid writes: killed, hung, lost, asked; the gap in ms
+demo-ha: $(RUNS_STAMP) ## two NameNode stubs on three JournalNodes fail over automatically during writes: killed, hung, host lost, on request; the gap in ms
 	$(BIN)/python -m namenode_stub.demo_ha
 
 test: check interop-setup ## everything CI runs: a sample of every kind of test
 	CHECKPOINTER_TEST_HADOOP=2.7.3 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m both_generations $$(grep -l both_generations tests/interop/test_*.py)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
-test-loaded: check interop-setup ## RUNS=10 times `make test`, AT_ONCE=1 at the same time, next to LOAD=4 busy processes: what assumes a fast machine fails
+test-loaded: check interop-setup ## RUNS=10 times `make test`, AT_ONCE=1 at the same time, with LOAD=4 busy processes: tests that assume a fast machine fail
 	$(BIN)/python -m tests.tools.loaded tests --runs $(or $(RUNS),10) --load $(or $(LOAD),4) --at-once $(or $(AT_ONCE),1)
 
-demos-loaded: setup ## RUNS=20 of each of DEMOS, FRESH=5 of these in fresh clones with empty homes, next to LOADS="0 4 8" busy processes, AT_ONCE=1 at the same time
+demos-loaded: setup ## RUNS=20 of each of DEMOS, FRESH=5 of these in fresh clones with empty homes, with LOADS="0 4 8" busy processes, AT_ONCE=1 at the same time
 	$(BIN)/python -m tests.tools.loaded demos --runs $(or $(RUNS),20) --fresh $(or $(FRESH),5) --loads $(or $(LOADS),0 4 8) --demos $(or $(DEMOS),demo demo-ha demo-bookkeeper) --at-once $(or $(AT_ONCE),1)
 
-test-deep: check interop-setup ## all tests at full depth, for hours; DEPTH=3 tries three times as many random ones, SEED=2 others
+test-deep: check interop-setup ## all tests at full depth, for hours; DEPTH=3 tries three times as many random cases, SEED=2 others
 	$(DEEP) $(BIN)/python -m pytest -n 2 --dist loadgroup --durations 30
 	set -e; for release in 2.7.3 3.3.6 3.4.2; do $(MAKE) interop RELEASE=$$release; done
 
@@ -118,10 +118,10 @@ interop: interop-setup ## every test with a real Hadoop, at DEPTH=deep, with ser
 differential: interop-setup ## SEEDS=100 random recordings of a real NameNode of RELEASE=3.5.0 in each of MODES="snapshot mixed crafted", others by SEED=1, against our merge
 	$(ON_RELEASE) $(DEEP) MODES="$(MODES)" SEEDS=$(SEEDS) $(BIN)/python -m pytest -n 2 -q tests/interop/test_differential.py tests/interop/test_crafted.py
 
-kills: setup ## kills of writers, JournalNodes and daemons, at DEPTH=deep: acknowledged is recovered
+kills: setup ## kills of writers, JournalNodes and daemons, at DEPTH=deep: everything acknowledged is recovered
 	$(DEEP) $(BIN)/python -m pytest -n 2 -q $(wildcard tests/*/test_*_kills.py)
 
-faults: interop-setup ## EIO and ENOSPC in every system call of every operation (strace), one a run: a sentence, nothing lost
+faults: interop-setup ## EIO and ENOSPC in every system call of every operation (strace), one per run: an error message, nothing lost
 	$(DEEP) $(BIN)/python -m pytest -n 2 -rP tests/faults
 
 interop-setup: setup ## fetch a JDK, Maven, Chromium, strace and a KDC (with apt), jars of Hadoop 3.5.0 (65 MB) and 2.7.3 (220 MB), or of RELEASE alone, gssapi and pure-sasl (with pip), and compile the tests' kernels, once
@@ -160,12 +160,12 @@ format: setup ## rewrite the sources in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-screenshots: setup ## make the pictures of the report page and the console in docs/images anew
+screenshots: setup ## remake the pictures of the report page and the console in docs/images
 	$(BIN)/python -m tests.browser
 	$(BIN)/python -m tests.pipeline.screenshots
 	$(BIN)/python -m tests.console.screenshots
 
-load: setup ## the daemon beside a busy stub: 1,000 calls a second for 2 minutes
+load: setup ## the daemon next to a busy stub: 1,000 calls per second for 2 minutes
 	$(BIN)/python -m bench.load
 
 abuse: setup ## ABUSE="--minutes 3 --connections 20": hostile clients of all ports of a working cluster: latency, memory, descriptors, threads
@@ -174,43 +174,43 @@ abuse: setup ## ABUSE="--minutes 3 --connections 20": hostile clients of all por
 bench: interop-setup ## our merge, Hadoop's and md5sum + cp in eleven scenes, to bench/results.md; BENCH="--inodes 10000000 --mix jobs" for one
 	$(BIN)/python -m bench $(BENCH)
 
-bench-shapes: setup ## time unlike namespaces beside that of jobs, to bench/shapes.md
+bench-shapes: setup ## time unlike namespaces together with that of jobs, to bench/shapes.md
 	$(BIN)/python -m bench.shapes $(BENCH)
 
-bench-standby: setup ## a standby's checkpoint of a warm namespace of 10 million inodes next to the floor, its upload on loopback and by 1 Gbit/s, and what following costs; BENCH="--rounds 50"
+bench-standby: setup ## a standby's checkpoint of a warm namespace of 10 million inodes next to the floor, its upload on loopback and by 1 Gbit/s, and the cost of following; BENCH="--rounds 50"
 	$(BIN)/python -m bench.standby $(BENCH)
 
-bench-browsers: setup ## checkpoints of a daemon alone and beside 50 browsers that show its console; BENCH="--inodes 1000000"
+bench-browsers: setup ## checkpoints of a daemon alone and with 50 browsers that show its console; BENCH="--inodes 1000000"
 	$(BIN)/python -m bench.browsers $(BENCH)
 
-bench-live-reads: setup ## 200 clients that list and count a served namespace, beside following and a checkpoint; BENCH="--sums" or "--turns"
+bench-live-reads: setup ## 200 clients that list and count a served namespace, during following and a checkpoint; BENCH="--sums" or "--turns"
 	$(BIN)/python -m bench.live_reads $(BENCH)
 
-bench-scale: setup ## time and memory an inode and a transaction from 1 to 50 million inodes, with a linear model, to bench/scale.md
+bench-scale: setup ## time and memory per inode and transaction from 1 to 50 million inodes, with a linear model, to bench/scale.md
 	$(BIN)/python -m bench.scale $(BENCH)
 
-bench-large: setup ## the whole way of a checkpoint from 10 million inodes to what two images of fit on the disk, up to 300 million; BENCH="--cgroup /sys/fs/cgroup/memory": a merge with 2 GiB, page cache included
+bench-large: setup ## a whole checkpoint from 10 million inodes up to 300 million, as far as two images fit on the disk; BENCH="--cgroup /sys/fs/cgroup/memory": a merge with 2 GiB, page cache included
 	$(BIN)/python -m bench.large $(BENCH)
 
-bench-archive: setup ## 30 days of an archive beside borg and restic of the daily images: sizes, seconds a day, memory; BENCH="--inodes 1000000"
+bench-archive: setup ## 30 days of an archive, compared with borg and restic of the daily images: sizes, seconds per day, memory; BENCH="--inodes 1000000"
 	$(BIN)/python -m bench.archive $(BENCH)
 
 bench-compress: setup ## seconds to write an image with each codec: on all cores, in one thread, as one zlib stream
 	$(BIN)/python -m bench.compress $(BENCH)
 
-bench-journal: setup ## transactions a second through the edit log for 1, 8 and 64 writers beside one fsync each
+bench-journal: setup ## transactions per second through the edit log for 1, 8 and 64 writers, compared with one fsync each
 	$(BIN)/python -m bench.edit_log
 
 bench-transfer: setup ## BENCH="--size 1 --dir /dev/shm": GET and PUT of an image on loopback next to curl and nginx, with and without TLS, and a transfer that is throttled
 	$(BIN)/python -m bench.transfer $(BENCH)
 
-bench-dump: interop-setup ## an image of a million files as text beside Hadoop's OIV, in turns; BENCH="--files 5000000"
+bench-dump: interop-setup ## an image of a million files as text, compared with Hadoop's OIV; BENCH="--files 5000000"
 	$(BIN)/python -m bench.dump $(BENCH)
 
-bench-pipeline: interop-setup ## images of 1 and 5 million files to Parquet on 2 cores beside Hadoop's OIV; reports and merges on Spark; BENCH="--lake": two days in a lake
+bench-pipeline: interop-setup ## images of 1 and 5 million files to Parquet on 2 cores, compared with Hadoop's OIV; reports and merges on Spark; BENCH="--lake": two days in a lake
 	$(BIN)/python -m bench.pipeline $(BENCH)
 
-lock: ## pin requirements anew (needs uv)
+lock: ## update the pinned requirements (needs uv)
 	cd requirements && set -e; for name in $(basename $(notdir $(wildcard requirements/*.in))); do \
 	  uv pip compile --universal --python-version=3.11 --generate-hashes --quiet --output-file=$$name.txt $$name.in; done
 

@@ -1,4 +1,4 @@
-"""Encryption of objects: AES-256-GCM in chunks, with a key of its own for each object.
+"""Encryption of objects: AES-256-GCM in chunks, with a separate key for each object.
 
     header      magic, and a random salt of 32 bytes
     chunk*      up to 1 MiB of content and the tag of 16 bytes; the nonce is the number of the chunk and whether it is

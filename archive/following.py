@@ -293,7 +293,7 @@ class ArchiveFollower:
         if differing < self._next.first:
             _LOG.warning(
                 "branch %s has edits of two histories from transaction %d on: %s is not of this one, which continues "
-                "in a branch of its own; next: restore later transactions from the branches that begin there",
+                "in a separate branch; next: restore later transactions from the branches that begin there",
                 branch,
                 differing,
                 piece.record.name,

@@ -1,6 +1,6 @@
 """`python -m bench.dump`: an image as text by `checkpointer image dump` and by Hadoop's OIV, alternately.
 
-Both are timed as whole processes, start included, and both texts are compared to the byte. Processor time covers all
+Both are timed as whole processes, start included, and both texts are compared to the byte. CPU time covers all
 threads; memory is anonymous memory, without mapped files.
 """
 
@@ -33,7 +33,7 @@ class BenchError(Exception):
 
 @dataclass(frozen=True)
 class _Run:
-    """Wall and processor seconds of a process, and its peak anonymous memory in bytes."""
+    """Wall and CPU seconds of a process, and its peak anonymous memory in bytes."""
 
     seconds: float
     cpu: float

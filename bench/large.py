@@ -273,7 +273,7 @@ def report(results: Sequence[SizeResult]) -> list[str]:
         memory = " | ".join(f"{size / 1e6:,.0f}" for size in (each.anonymous, each.cache, each.dirty))
         seconds = " | ".join(_cells(each.cpu, parts))
         out.append(f"| {each.inodes:,} | {each.transactions:,} | {memory} | {seconds} |")
-    out += ["", "The second table has seconds of processors.", ""]
+    out += ["", "The second table has CPU seconds.", ""]
     if len(results) > 1:
         costs: dict[str, Callable[[SizeResult], float]] = {
             "load and write, s": lambda each: each.seconds["load"] + each.seconds["write"],

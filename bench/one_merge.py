@@ -29,7 +29,7 @@ _CREDIT_SECONDS = 0.005
 
 
 class _Stopwatch(SilentObserver):
-    """Prints wall and processor seconds of each part."""
+    """Prints wall and CPU seconds of each part."""
 
     def __init__(self, reserves: list[mmap.mmap]) -> None:
         self._reserves = reserves

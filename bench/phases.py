@@ -1,4 +1,4 @@
-"""Runs one merge, ours or Hadoop's: wall and processor seconds and peak memory of each part."""
+"""Runs one merge, ours or Hadoop's: wall and CPU seconds and peak memory of each part."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PAGE = resource.getpagesize()
 
 @dataclass(frozen=True)
 class Part:
-    """Wall and processor seconds; peak anonymous memory in bytes."""
+    """Wall and CPU seconds; peak anonymous memory in bytes."""
 
     seconds: float
     cpu: float

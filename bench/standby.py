@@ -67,7 +67,7 @@ class _Renamed(SilentObserver):
 
 
 def _apply(namespace: WarmNamespace, segments: Sequence[EditLogSegment]) -> list[float]:
-    """Return processor seconds for each segment."""
+    """Return CPU seconds for each segment."""
     taken = []
     for segment in segments:
         begun = time.process_time()
@@ -161,7 +161,7 @@ def main() -> None:
         uploads = ", ".join(f"{seconds:.2f} s until uploaded over {way}" for way, seconds in each.committed.items())
         print(
             f"checkpoint {each.checkpoint:.2f} s, {each.checkpoint / whole:.2f} x floor, {each.again:.2f} s until the "
-            f"next batch, {uploads}; {each.tail:.1f} ms of processors for {_BATCH:,} transactions; "
+            f"next batch, {uploads}; {each.tail:.1f} ms of CPU time for {_BATCH:,} transactions; "
             f"{each.memory >> 20} MiB",
             flush=True,
         )

@@ -3,7 +3,7 @@
 All variants take turns in each round. A variant that stores the image computes its MD5 and syncs the file, so its lower
 bound is `curl | tee FILE | md5sum` with a sync; without storing, it is `curl` with a loop over sendfile or recv. The
 floor of a variant over TLS is the same variant without TLS. A column has the ratio to nginx, where nginx serves the
-same. The processor seconds of each end limit the rate of one connection.
+same. The CPU seconds of each end limit the rate of one connection.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _Row = dict[str, float | None]
 
 @dataclass(frozen=True)
 class TransferRun:
-    """One or several transfers: bytes, wall seconds, processor seconds of each side; peak anonymous memory in bytes."""
+    """One or several transfers: bytes, wall seconds, CPU seconds of each side; peak anonymous memory in bytes."""
 
     size: int
     seconds: float
@@ -227,7 +227,7 @@ def summary(rounds: list[dict[str, TransferRun]]) -> dict[str, _Row]:
 
 
 def table(found: dict[str, _Row]) -> list[str]:
-    """Lines of text; the seconds are of processors."""
+    """Lines of text; the seconds are CPU seconds."""
     heads = ("MB/s", "x floor", "x nginx", "server s/GB", "client s/GB", "server MB", "client MB")
     lines = [f"{'':<34}" + "".join(f"{head:>12}" for head in heads)]
     for name, each in found.items():

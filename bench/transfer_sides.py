@@ -1,6 +1,6 @@
 """The processes of `bench.transfer`: our server, a minimal server, a slow connection, our clients.
 
-A server prints its port and ends when its input does; a client prints its wall and processor seconds.
+A server prints its port and ends when its input does; a client prints its wall and CPU seconds.
 """
 
 from __future__ import annotations

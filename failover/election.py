@@ -2,7 +2,7 @@
 
 kazoo's threads only put events into the queue. A kazoo client stands for one session: when the session is lost, the
 client is closed and replaced, since kazoo would continue with a new session. Other queries, such as the data
-of the lock, use a session of their own, which waits for a lost connection.
+of the lock, use a separate session, which waits for a lost connection.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def lower_thread_priority(work: int) -> None:
 
 
 def lower_session_priority(leader: int, niceness: int) -> None:
-    """Lower the priority of a session of its own to that of a niceness, in addition to the niceness of its processes.
+    """Lower the priority of this process's own session to that of a niceness, in addition to its processes' niceness.
 
     With `kernel.sched_autogroup_enabled`, Debian's default, Linux divides the cores among sessions first; niceness only
     counts among the processes of one session (sched(7)). If the system has no such groups, nothing changes.

@@ -1,6 +1,6 @@
 """Fetching of finalized segments that a node missed, from its peers (JournalNodeSyncer).
 
-A segment is missing, then fetched to a folder of its own (checked as a whole, durable), then moved in under the
+A segment is missing, then fetched to a separate folder (checked as a whole, durable), then moved in under the
 journal's lock, or removed. The events are a round (`sync`, one peer in turn), the end of a fetch, and calls of the
 writer in between, which begin, finalize or recover segments, or format the journal again. A restart (`begin`) removes
 fetched segments that were not moved in.

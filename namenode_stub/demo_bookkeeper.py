@@ -98,13 +98,13 @@ def run(demo: Demo) -> None:
         stub = demo.start_stub()
         load = _ClientLoad(demo, "first")
         load.reach(_ENOUGH, stub)
-        say("[bold]3. A bookie is killed[/] with SIGKILL amid the load")
+        say("[bold]3. A bookie is killed[/] with SIGKILL under load")
         # the bookie with most data holds the open ledger
         busiest = max(ports, key=lambda port: (demo.scratch / f"bookie-{port}" / JOURNAL).stat().st_size)
         kill(bookies[busiest])
         load.reach(len(load.acknowledged) + _ENOUGH, stub)
         say(f"  {counted(len(load.acknowledged), 'directory')} acknowledged so far")
-        say("[bold]4. The stub is killed[/] with SIGKILL amid the load, a ledger open")
+        say("[bold]4. The stub is killed[/] with SIGKILL under load, with an open ledger")
         kill(stub)
         acknowledged = list(load.end())
         stub = demo.start_stub()
@@ -164,7 +164,7 @@ def _check(where: str, acknowledged: list[str], present: set[str]) -> None:
 
 def main() -> None:
     """Run the demo; exit with 1 on failure."""
-    run_demo(Demo, run, "a bookie and the writer killed amid load, nothing lost")
+    run_demo(Demo, run, "a bookie and the writer were killed under load, nothing was lost")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Detection of progress of a demo's processes: changed files and used processor time.
+"""Detection of progress of a demo's processes: changed files and used CPU time.
 
 A demo waits for states and has no deadline for work, so slow machines are no problem. Only a minute without progress is
-a failure. A process that only polls others is idle: it uses a second or two of processor time per minute.
+a failure. A process that only polls others is idle: it uses a second or two of CPU time per minute.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _changes(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def _spent(processes: Iterable[int]) -> dict[int, float]:
-    """Return the processor seconds of each process and its descendants."""
+    """Return the CPU seconds of each process and its descendants."""
     known = {int(entry.name): entry for entry in Path("/proc").iterdir() if entry.name.isdecimal()}
     seconds: dict[int, float] = {}
     children: defaultdict[int, list[int]] = defaultdict(list)

@@ -38,7 +38,7 @@ _LOG = logging.getLogger(__name__)
 
 DEFAULT_THREADS = 32
 DEFAULT_LINGER = 10.0
-# status requests, pages and TLS handshakes have threads of their own, so that they wait for no transfer and no transfer
+# status requests, pages and TLS handshakes have separate threads, so that they wait for no transfer and no transfer
 # for them; no address can use both of a kind
 _PROMPT_THREADS = 2
 _PAGE_THREADS = 2

@@ -23,7 +23,7 @@ class LoopbackRelay:
         self.address = f"{HERE}:{self._listener.getsockname()[1]}"
 
     def serve(self, client: socket.socket) -> None:
-        """Handle a connection, in a thread of its own."""
+        """Handle a connection, in a separate thread."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:

@@ -1,1 +1,1 @@
-"""Filling of an archive next to a daemon, in a process of its own."""
+"""Filling of an archive next to a daemon, in a separate process."""

@@ -132,7 +132,7 @@ def _peers(conf_dir: Path, role: Role) -> list[PeerAnswer]:
 
 
 def _verify(conf_dir: Path, role: Role) -> list[CheckRow]:
-    """Check every record of the newest image in a process of its own, with a low priority."""
+    """Check every record of the newest image in a separate process, with a low priority."""
     from console.check_page import CheckRow
 
     words = ["check", "--conf", str(conf_dir), "--role", role.value, "--only", "storage", "--deep", "--json"]

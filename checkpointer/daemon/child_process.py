@@ -1,4 +1,4 @@
-"""Processes that a daemon starts after checkpoints, each in a session of its own."""
+"""Processes that a daemon starts after checkpoints, each in a separate session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes a report of the first image of each day (UTC), in a process of its own that no checkpoint waits for.
+"""Makes a report of the first image of each day (UTC), in a separate process that no checkpoint waits for.
 
 The process has a low priority and limited memory. The folder is the state: a day gets only one complete report, also
 after a restart. Only the reporter's thread uses the folder, since its file system may hang. A failure stays until a

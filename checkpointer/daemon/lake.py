@@ -1,4 +1,4 @@
-"""Appends new images and edits to a lake of tables, in a process of its own that no checkpoint waits for.
+"""Appends new images and edits to a lake of tables, in a separate process that no checkpoint waits for.
 
 At most one append runs and one is pending. A new image replaces the pending append, since its append covers everything
 the other would have added. A failure stays until an append succeeds; the next image retries. After `stop` no append

@@ -2,7 +2,7 @@
 
 Our image is the checkpoint that this daemon made at that transaction. Without one, the edits up to it are merged into
 our newest image before it. The role only has to follow the same edits, so both come from other code than the
-NameNode's. The daemon verifies every record of our image, and compares in a process of its own with a low priority.
+NameNode's. The daemon verifies every record of our image, and compares in a separate process with a low priority.
 
 A comparison waits until our own newest image is as new as the NameNode's. The first image of a NameNode, from which
 our images descend, is not compared. Both images of the newest difference stay in `shadow` below the first storage
@@ -70,7 +70,7 @@ def difference_hint(folder: Path) -> str:
 
 
 def compare_by_commands(ours: Path, theirs: Path, cancelled: Callable[[], bool]) -> str:
-    """Verify our image, then compare both (`Compare`), in processes of their own.
+    """Verify our image, then compare both (`Compare`), in separate processes.
 
     Raises:
         CheckpointError: a process failed, such as for lack of memory, or the NameNode's image cannot be read.

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 def watched(call: Callable[[], T], cancelled: Callable[[], bool], peer: str) -> T:
-    """Return or raise the result of `call`, which runs in a thread of its own; `peer` names the peer that must answer.
+    """Return or raise the result of `call`, which runs in a separate thread; `peer` names the peer that must answer.
 
     Raises:
         CheckpointCancelledError: `cancelled()` became true first. The thread lives as long as its call.

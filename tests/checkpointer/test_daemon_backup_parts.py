@@ -192,7 +192,7 @@ class Replica:
 
 
 class Node:
-    """A receiver in a folder of its own."""
+    """A receiver in a separate folder."""
 
     def __init__(self, folders: list[Path], last_txid: int = 10) -> None:
         self.replica = Replica(last_txid)

@@ -1,4 +1,4 @@
-"""200 MB go up and down in processes of their own, whose memory must stay flat."""
+"""200 MB go up and down in separate processes, whose memory must stay flat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Renames out of, into and within snapshots, and their references: replay.md sections 5, 6.2 and 7."""
+"""Renames out of, into and within snapshots, and their references (docs/snapshots.md)."""
 
 from __future__ import annotations
 
@@ -371,7 +371,7 @@ def test_nested_snapshottable_directories(tmp_path: Path, layout: int) -> None:
 @pytest.mark.parametrize("in_two", [False, True])
 @layouts
 def test_the_worked_check(tmp_path: Path, layout: int, in_two: bool) -> None:
-    """replay.md section 7, which was verified with a real checkpoint."""
+    """Replay a sequence of edits whose result a real checkpoint of Hadoop confirmed."""
     builder = ImageBuilder(layout)
     for path in ("/a", "/a/b", "/a/b/c", "/z"):
         builder.directory(path)

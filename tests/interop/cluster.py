@@ -187,7 +187,7 @@ class NameNode(_Storing):
 
 
 class DataNode(_Server):
-    """A DataNode with storage in a folder of its own."""
+    """A DataNode with storage in a separate folder."""
 
     def __init__(self, conf: HadoopConf) -> None:
         super().__init__("datanode", _DATANODE, conf, conf.web_url("dfs.datanode.http.address"))
@@ -220,12 +220,12 @@ class SecondaryNameNode(_Storing):
         super().__init__("secondarynamenode", _SECONDARY, conf, url, conf.checkpoint_dir)
 
     def checkpoint(self) -> CommandResult:
-        """Make a forced checkpoint in a JVM of its own; a daemon must not run. See `CommandResult.checked`."""
+        """Make a forced checkpoint in a separate JVM; a daemon must not run. See `CommandResult.checked`."""
         return run_once(_SECONDARY, "-checkpoint", "force", conf=self.conf)
 
 
 class BackupNode(_Storing):
-    """A BackupNode of the NameNode that `conf` is for, with storage in a folder of its own.
+    """A BackupNode of the NameNode that `conf` is for, with storage in a separate folder.
 
     Args:
         conf: the NameNode's.

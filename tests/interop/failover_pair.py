@@ -45,7 +45,7 @@ while [ -d "/proc/$pid" ] && ! grep -q '^State:.Z' "/proc/$pid/status"; do sleep
 
 
 class ControllerProcess(Protocol):
-    """A failover controller in a process of its own."""
+    """A failover controller in a separate process."""
 
     def start(self) -> object: ...
 

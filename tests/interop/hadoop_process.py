@@ -227,7 +227,7 @@ class HadoopProcess:
 def run_once(
     main_class: str, *arguments: str, conf: HadoopConf, typed: str = "", seconds: float = START_SECONDS
 ) -> CommandResult:
-    """Run a main class to its end in a JVM of its own, with `typed` as standard input.
+    """Run a main class to its end in a separate JVM, with `typed` as standard input.
 
     Raises:
         HadoopDiedError: it did not end within `seconds`; it was killed.

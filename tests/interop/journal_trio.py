@@ -1,4 +1,4 @@
-"""Three JournalNodes, Hadoop's or ours, as processes of their own, and the URI of a journal on them."""
+"""Three JournalNodes, Hadoop's or ours, as separate processes, and the URI of a journal on them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.interop.our_process import OurProcess
 
 
 class _Node(Protocol):
-    """A JournalNode in a process of its own."""
+    """A JournalNode in a separate process."""
 
     @property
     def edits_dir(self) -> Path: ...

@@ -1,4 +1,4 @@
-"""A program of ours in a process of its own: start, wait, stop and kill."""
+"""A program of ours in a separate process: start, wait, stop and kill."""
 
 from __future__ import annotations
 

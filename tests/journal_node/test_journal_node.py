@@ -1,4 +1,4 @@
-"""The life of a JournalNode in memory: formats, epochs, journals side by side, and the end (wire.md D.2)."""
+"""The life of a JournalNode in memory: formats, epochs, journals side by side, and the end."""
 
 from __future__ import annotations
 

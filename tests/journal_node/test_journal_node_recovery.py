@@ -1,4 +1,4 @@
-"""Recovery of a segment on a JournalNode in memory, call by call (wire.md D.2)."""
+"""Recovery of a segment on a JournalNode in memory, call by call."""
 
 from __future__ import annotations
 

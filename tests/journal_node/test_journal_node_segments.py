@@ -1,4 +1,4 @@
-"""Segments of a JournalNode in memory: written, ended, purged and read, call by call (wire.md D.2)."""
+"""Segments of a JournalNode in memory: written, ended, purged and read, call by call."""
 
 from __future__ import annotations
 

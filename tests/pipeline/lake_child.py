@@ -1,4 +1,4 @@
-"""A writer of a lake in a process of its own, which its parent kills at any time; prints each append that returned."""
+"""A writer of a lake in a separate process, which its parent kills at any time; prints each append that returned."""
 
 from __future__ import annotations
 

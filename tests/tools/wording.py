@@ -1,8 +1,8 @@
 """The wording checker of `make check`: it rejects phrases that the project's writing rules replace.
 
-It reads docstrings, comments and string constants of Python sources, and documents in Markdown. A rule is a regular
-expression with the words to use instead. `CONTRIBUTING.md` has the rules of writing; this file has those that a program
-can recognise. `plurals.py` finds plurals after counts.
+It reads docstrings, comments and string constants of Python sources, and the lines of documents in Markdown, of
+configurations and of the Makefile. A rule is a regular expression with the words to use instead. `CONTRIBUTING.md` has
+the rules of writing; this file has those that a program can recognise. `plurals.py` finds plurals after counts.
 
 Parsing is slow, so only sources in whose plain text a rule matches are parsed.
 
@@ -76,6 +76,7 @@ RULES = (
     _rule(r"(?:connection|request) of %s", "from %s"),
     _rule(r"without an effect", "without effect"),
     _rule(r"in turns", "alternately, in turn"),
+    _rule(r"processor (?:time|seconds)|leads? nowhere", "CPU time; does not exist"),
     _rule(r"is not such an?|quiet machine", "name the noun; idle machine"),
 )
 
@@ -152,7 +153,8 @@ def _document_passages(text: str) -> Iterator[Passage]:
 
 def main(arguments: list[str]) -> int:
     """Print each finding as `path:line: phrase: instead`; the exit code is 1 if there is any."""
-    listed = subprocess.run(["git", "ls-files", "*.py", "*.md"], capture_output=True, text=True, check=True)
+    patterns = ("*.py", "*.md", "Makefile", "config/*", ".github/*.yml")
+    listed = subprocess.run(["git", "ls-files", *patterns], capture_output=True, text=True, check=True)
     paths = [Path(name) for name in listed.stdout.split() if not arguments or name.startswith(tuple(arguments))]
     texts = {path: path.read_text("utf-8") for path in paths if path.exists() and path not in _PHRASES}
     found = [finding for path, text in texts.items() for finding in findings(path, text)]

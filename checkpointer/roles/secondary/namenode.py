@@ -33,7 +33,7 @@ def connect_probe(config: CheckpointConfig) -> NamenodeClient:
 
 
 class NamenodeCalls:
-    """Makes calls with a client from `connect`, each in a thread of its own; any thread may call."""
+    """Makes calls with a client from `connect`, each in a separate thread; any thread may call."""
 
     def __init__(self, connect: Callable[[], NamenodeClient]) -> None:
         self._connect = connect

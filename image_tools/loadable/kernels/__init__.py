@@ -1,1 +1,1 @@
-"""Kernels that check what a NameNode loads; in a folder of their own, so that others stay compiled."""
+"""Kernels that check what a NameNode loads; in a separate folder, so that others stay compiled."""
