@@ -23,8 +23,8 @@ from image_tools.namespace_browser import SubtreeTotals
 
 _SPARE = 1 << 12
 """Smallest number of unused rows after a growth; there is also one for each eight that are used."""
-MAX_PENDING = 20_000
-"""Changed or new rows that are left to the next reader, which brings them up to date in about 1 ms, or batch. Many
+MAX_PENDING = 5_000
+"""Changed or new rows that are left to the next reader, which takes about 0.5 ms for them, or batch. Many
 changes together take less time: rows are changed several times, and files that are soon deleted are never counted.
 """
 _MAX_CHANGES = 1 << 18
@@ -55,6 +55,8 @@ class LiveSums:
         namespace.table.changed, namespace.table.changes = np.empty(_MAX_CHANGES, np.int32), 0
         # now, and not while edits are followed
         self._reserve(self._used + 1)
+        # the first use of pages takes longer than a count
+        self.update()
 
     def below(self, ids: Ids) -> tuple[SubtreeTotals, list[int]]:
         """Return the sum of what is below some directories, and the directories that must be walked instead.
@@ -74,7 +76,7 @@ class LiveSums:
         return SubtreeTotals(*totals.tolist()), ids[is_marked].tolist()
 
     def keep_up(self) -> None:
-        """Bring the sums up to date after edits, unless a reader does so in about a millisecond.
+        """Bring the sums up to date after edits, unless a reader does so in less than a millisecond.
 
         Raises:
             RecordError, ImageStorageError: see `update`.
