@@ -1,8 +1,8 @@
 """`python -m bench.live_reads`: clients that list and count at full speed during tailing and a checkpoint.
 
 The namespace of a generated image is served over RPC. Client processes list its directories and count its subtrees.
-During this time, batches of transactions are applied at a steady rate, as by a standby; then a checkpoint is made. Both
-are first measured without clients.
+During this time, batches of transactions are applied at a steady rate, as by a standby; then a checkpoint is made. In
+each round, both are first measured without clients. The result is the median of the rounds, except for the largest lag.
 
 With `--turns`, two namespaces of the image follow the same batches alternately, one of them with sums.
 """
@@ -17,7 +17,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -138,7 +139,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.live_reads", description=__doc__)
     parser.add_argument("--inodes", type=int, default=10_000_000)
     parser.add_argument("--clients", type=int, default=200)
-    parser.add_argument("--batches", type=int, default=60, help="batches of 1,000 transactions per measurement")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--batches", type=int, default=20, help="batches of 1,000 transactions per measurement")
     parser.add_argument("--interval", type=float, default=0.5, help="seconds between two batches")
     parser.add_argument("--sums", action="store_true", help="keep the sums of every directory")
     parser.add_argument("--turns", action="store_true", help="measure only what sums add to following")
@@ -146,11 +148,11 @@ def main() -> None:
     collect_garbage_rarely()
     warm_up()
     if arguments.turns:
-        _take_turns(arguments.inodes, 2 * arguments.batches)
+        _take_turns(arguments.inodes, 2 * arguments.rounds * arguments.batches)
         return
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, WarmNamespace(keeps_sums=arguments.sums) as namespace:
         base = make_image(Path(folder), arguments.inodes, snapshots=False, seed=1)
-        write_edits(base, 2 * arguments.batches * _BATCH, "jobs", segment=_BATCH)
+        write_edits(base, 2 * arguments.rounds * arguments.batches * _BATCH, "jobs", segment=_BATCH)
         current = base.path.parent
         segments = list_segments(current)
         read_all(current)
@@ -159,30 +161,43 @@ def main() -> None:
         print(f"{machine()}: {arguments.inodes:,} inodes, loaded in {time.monotonic() - begun:.1f} s", flush=True)
         speed, taken = _count_root(namespace)
         print(f"count of /: {1000 * taken:.2f} ms, {speed / 1e6:.2f} million inodes per second", flush=True)
-        alone = _follow(namespace, current, segments[: arguments.batches], arguments.interval)
-        _show("alone", alone)
-        live, spawn = _served(namespace), multiprocessing.get_context("spawn")
-        ended, answers = spawn.Event(), spawn.Queue()
-        # all clients have one address here
-        limits = PortLimits(connections=2 * arguments.clients, peer_connections=2 * arguments.clients)
-        with RpcServer(namespace_services(live, needs_state_id=False), "127.0.0.1", 0, limits=limits) as server:
-            threads = arguments.clients // _PROCESSES
-            given = (server.address, threads, ended, answers)
-            readers = [spawn.Process(target=_clients, args=given) for _ in range(_PROCESSES)]
-            for reader in readers:
-                reader.start()
-            begun = time.monotonic()
-            beside = _follow(namespace, current, segments[arguments.batches :], arguments.interval)
-            ended.set()
-            found = [answers.get() for _ in readers]
-            seconds = time.monotonic() - begun
-            for reader in readers:
-                reader.join()
-        _show(f"with {arguments.clients} clients", beside)
-        done, refused = (sum(each) for each in zip(*found, strict=True))
-        print(f"{done / seconds:.0f} answers a second, {refused} refusals")
-        slower, more = beside.checkpoint / alone.checkpoint, beside.memory - alone.memory >> 20
-        print(f"lag of {max(beside.lags):.2f} s at most; a checkpoint takes {slower:.2f} times as long; {more:+} MiB")
+        slower, more, lag = list[float](), list[int](), 0.0
+        for _ in range(arguments.rounds):
+            alone = _follow(namespace, current, segments[: arguments.batches], arguments.interval)
+            _show("alone", alone)
+            del segments[: arguments.batches]
+            with _reading(_served(namespace), arguments.clients):
+                beside = _follow(namespace, current, segments[: arguments.batches], arguments.interval)
+            _show(f"with {arguments.clients} clients", beside)
+            del segments[: arguments.batches]
+            slower.append(beside.checkpoint / alone.checkpoint)
+            more.append(beside.memory - alone.memory >> 20)
+            lag = max(lag, *beside.lags)
+        ratio, memory = statistics.median(slower), statistics.median(more)
+        print(f"lag of {lag:.2f} s at most; a checkpoint takes {ratio:.2f} times as long; {memory:+.0f} MiB")
+
+
+@contextmanager
+def _reading(live: LiveNamespace, clients: int) -> Iterator[None]:
+    """Let clients read; print how many answers they got."""
+    spawn = multiprocessing.get_context("spawn")
+    ended, answers = spawn.Event(), spawn.Queue()
+    # all clients have one address here
+    limits = PortLimits(connections=2 * clients, peer_connections=2 * clients)
+    with RpcServer(namespace_services(live, needs_state_id=False), "127.0.0.1", 0, limits=limits) as server:
+        given = (server.address, clients // _PROCESSES, ended, answers)
+        readers = [spawn.Process(target=_clients, args=given) for _ in range(_PROCESSES)]
+        for reader in readers:
+            reader.start()
+        begun = time.monotonic()
+        yield
+        ended.set()
+        found = [answers.get() for _ in readers]
+        seconds = time.monotonic() - begun
+        for reader in readers:
+            reader.join()
+    done, refused = (sum(each) for each in zip(*found, strict=True))
+    print(f"{done / seconds:.0f} answers a second, {refused} refusals")
 
 
 def _take_turns(inodes: int, batches: int) -> None:

@@ -2,53 +2,87 @@
 
 One thread at a time is inside. A thread that wants to change the namespace enters before all waiting readers, so it
 waits for one reader at most. Readers enter in the order in which they came. They stay inside for a short batch of work,
-and `pause` in between, so that a long read lets short ones pass.
+and `pause` in between, so that a long read lets short ones pass. A thread that leaves wakes only the next one, which is
+inside from then on.
+
+While an image is loaded or saved, the gate is occupied: no reader can enter for seconds. Readers are not refused then,
+because refused clients repeat their requests at once, and take the processors from the checkpoint.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from engine.errors import NamespaceBusyError
 
 
-class ReadGate:
-    """The gate of one namespace. `changing` may be nested by the thread that holds it.
+class _Waiting:
+    """A thread that waits to enter; `entered` is released once it is inside."""
 
-    Attributes:
-        changes_waiting: number of threads that wait to change the namespace.
-    """
+    def __init__(self, is_ready: Callable[[], bool] = lambda: True) -> None:
+        self.is_ready = is_ready
+        self.thread = threading.get_ident()
+        self.entered = threading.Lock()
+        self.entered.acquire()
+
+
+_Queue = dict[_Waiting, None]
+
+
+class ReadGate:
+    """The gate of one namespace. `changing` may be nested by the thread that holds it."""
 
     def __init__(self) -> None:
-        self._condition = threading.Condition()
+        self._lock = threading.Lock()
         self._inside: int | None = None
         self._depth = 0
         # in the order in which they came
-        self._readers: dict[object, Callable[[], bool]] = {}
-        self.changes_waiting = 0
+        self._changes: _Queue = {}
+        self._readers: _Queue = {}
+        self._unoccupied = threading.Event()
+        self._unoccupied.set()
+
+    # ---- long changes --------------------------------------------------------------------------------------
+
+    @contextmanager
+    def occupying(self) -> Iterator[None]:
+        """Announce changes that take long."""
+        self._unoccupied.clear()
+        try:
+            yield
+        finally:
+            self._unoccupied.set()
+
+    @property
+    def occupied(self) -> bool:
+        """Whether an image is loaded or saved, so that readers wait long."""
+        return not self._unoccupied.is_set()
+
+    def wait_while_occupied(self, timeout: float) -> bool:
+        """Wait while the gate is occupied, at most for `timeout` seconds; return whether it is free."""
+        return self._unoccupied.wait(timeout)
+
+    # ---- changes and reads ---------------------------------------------------------------------------------
+
+    @property
+    def changes_waiting(self) -> int:
+        """Number of threads that wait to change the namespace."""
+        return len(self._changes)
 
     @contextmanager
     def changing(self) -> Iterator[None]:
         """Hold the gate for a change; wait for the reader inside."""
-        me = threading.get_ident()
-        with self._condition:
-            if self._inside != me:
-                self.changes_waiting += 1
-                try:
-                    self._condition.wait_for(lambda: self._inside is None)
-                finally:
-                    self.changes_waiting -= 1
-                self._inside = me
-            self._depth += 1
+        if self._inside != threading.get_ident():
+            self._enter(self._changes, _Waiting(), threading.TIMEOUT_MAX)
+        self._depth += 1
         try:
             yield
         finally:
-            with self._condition:
-                self._depth -= 1
-                if not self._depth:
+            self._depth -= 1
+            if not self._depth:
+                with self._lock:
                     self._leave()
 
     @contextmanager
@@ -56,17 +90,17 @@ class ReadGate:
         """Hold the gate for reading, once `is_ready` returns True; waiting changes come first.
 
         Args:
-            is_ready: called under the lock of the gate; it must not block.
+            is_ready: called under the lock of the gate when a thread enters or leaves; it must not block.
             timeout: longest wait in seconds.
 
         Raises:
             NamespaceBusyError: the time limit passed.
         """
-        self._enter(is_ready, timeout)
+        self._enter(self._readers, _Waiting(is_ready), timeout)
         try:
             yield
         finally:
-            with self._condition:
+            with self._lock:
                 # a pause that failed has left already
                 if self._inside == threading.get_ident():
                     self._leave()
@@ -77,30 +111,46 @@ class ReadGate:
         Raises:
             NamespaceBusyError: the time limit passed; the thread does not hold the gate any more.
         """
-        with self._condition:
-            if not self.changes_waiting and not any(is_other_ready() for is_other_ready in self._readers.values()):
+        with self._lock:
+            if self._next() is None:
                 return
             self._leave()
-        self._enter(is_ready, timeout)
+        self._enter(self._readers, _Waiting(is_ready), timeout)
 
-    def _enter(self, is_ready: Callable[[], bool], timeout: float) -> None:
-        deadline, ticket = time.monotonic() + timeout, object()
-
-        def is_next() -> bool:
-            if self._inside is not None or self.changes_waiting:
-                return False
-            return next((each for each, is_ready in self._readers.items() if is_ready()), None) is ticket
-
-        with self._condition:
-            self._readers[ticket] = is_ready
-            try:
-                left = max(0.0, deadline - time.monotonic())
-                if not self._condition.wait_for(is_next, min(left, threading.TIMEOUT_MAX)):
-                    raise NamespaceBusyError(timeout)
-                self._inside = threading.get_ident()
-            finally:
-                del self._readers[ticket]
+    def _enter(self, queue: _Queue, waiting: _Waiting, timeout: float) -> None:
+        with self._lock:
+            if self._inside is None and waiting.is_ready():
+                self._inside = waiting.thread
+                return
+            queue[waiting] = None
+        ended = False
+        try:
+            waiting.entered.acquire(timeout=max(0.0, min(timeout, threading.TIMEOUT_MAX)))
+            ended = True
+        finally:
+            with self._lock:
+                is_inside = waiting not in queue
+                queue.pop(waiting, None)
+                if is_inside and not ended:
+                    self._leave()
+        if not is_inside:
+            raise NamespaceBusyError(timeout)
 
     def _leave(self) -> None:
-        self._inside = None
-        self._condition.notify_all()
+        """Let the next thread enter; the caller holds the lock."""
+        found = self._next()
+        if found is None:
+            self._inside = None
+            return
+        queue, waiting = found
+        del queue[waiting]
+        self._inside = waiting.thread
+        waiting.entered.release()
+
+    def _next(self) -> tuple[_Queue, _Waiting] | None:
+        """Return the waiting thread that enters next, with its queue; the caller holds the lock."""
+        for queue in (self._changes, self._readers):
+            for waiting in queue:
+                if waiting.is_ready():
+                    return queue, waiting
+        return None

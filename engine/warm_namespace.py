@@ -88,7 +88,7 @@ class WarmNamespace:
     Attributes:
         settings: may be replaced at any time, also by another thread. `codec` and `sub_sections` apply from the next
             `save` on, others from the next `load` on; `layout_version` is only read at the beginning.
-        occupied: whether an image is loaded or written, so that readers wait long; for any thread.
+        gate: between the steps and the readers; occupied while an image is loaded or saved.
     """
 
     def __init__(
@@ -103,12 +103,11 @@ class WarmNamespace:
         self._keeps_sums = keeps_sums
         self._recorder = recorder
         self._open: _OpenedImage | None = None
-        self.occupied = False
         self._stale = False
         self._refused: tuple[CheckKey, ImageFormatError] | None = None
         self._base_txid = 0
         self._load_seconds = self._replay_seconds = 0.0
-        self._gate = ReadGate()
+        self.gate = ReadGate()
 
     # ---- opening and closing -------------------------------------------------------------------------------
 
@@ -125,7 +124,7 @@ class WarmNamespace:
     def _release(self, *error: Any) -> None:
         if self._open is None:
             return
-        with self._gate.changing():
+        with self.gate.changing():
             resources, self._open, self._stale = self._open.resources, None, True
             # A wrong digest replaces the error that it caused.
             resources.__exit__(*error)
@@ -177,8 +176,8 @@ class WarmNamespace:
             applied = self.applied_txid
             return applied is not None and applied >= min_txid
 
-        with self._gate.reading(is_ready, timeout):
-            browser = LiveBrowser(lambda: self._opened().loaded, lambda: self._gate.pause(is_ready, in_pause))
+        with self.gate.reading(is_ready, timeout):
+            browser = LiveBrowser(lambda: self._opened().loaded, lambda: self.gate.pause(is_ready, in_pause))
             try:
                 yield browser
             finally:
@@ -212,16 +211,8 @@ class WarmNamespace:
         if self._refused is not None and self._refused[0] == check_key(path, self.settings.rules):
             self.close()
             raise self._refused[1]
-        with self._occupying():
+        with self.gate.occupying():
             self._load(path, None, observer or SilentObserver())
-
-    @contextmanager
-    def _occupying(self) -> Iterator[None]:
-        self.occupied = True
-        try:
-            yield
-        finally:
-            self.occupied = False
 
     def _load(self, path: Path, arrays: IndexArrays | None, watcher: Observer) -> None:
         self.close()
@@ -231,7 +222,7 @@ class WarmNamespace:
             self._stale = False
         started = time.monotonic()
         key = check_key(path, self.settings.rules)
-        with self._gate.changing(), ExitStack() as resources:
+        with self.gate.changing(), ExitStack() as resources:
             image = resources.enter_context(
                 ImageFile.open(
                     path,
@@ -353,7 +344,7 @@ class WarmNamespace:
             CheckpointCancelledError: the observer cancelled; nothing of the new image is left.
         """
         # A separate method, so that no local variable keeps the old mapping.
-        with self._occupying():
+        with self.gate.occupying():
             result, update = self._save(folders, rollback, observer or SilentObserver())
             if rebase:
                 arrays = self._updated(update)
@@ -375,7 +366,7 @@ class WarmNamespace:
             nonlocal size
             size += len(data)
 
-        with self._occupying(), self._step() as opened:
+        with self.gate.occupying(), self._step() as opened:
             watcher.phase("measure", opened.loaded.expected_size)
             namespace, spool = opened.loaded.namespace, self.settings.memory.folder
             write_verified(
@@ -484,7 +475,7 @@ class WarmNamespace:
     def _step(self, source: OpSource | SegmentTransactions | None = None) -> Iterator[_OpenedImage]:
         """Release the namespace after a fault within a step: it may be half changed."""
         opened = self._opened()
-        with self._gate.changing():
+        with self.gate.changing():
             try:
                 yield opened
             except CheckpointCancelledError:

@@ -31,6 +31,7 @@ _FRAME_OVERHEAD = 1 << 20
 # with busy peers, each of a call's threads may wait this long for the interpreter lock
 _SWITCH_SECONDS = 0.0005
 _REFUSAL = RetriableError("this server is stopping"), RpcErrorCode.APPLICATION
+_Queue = FairQueue[tuple[RpcChannel, Call | bytes, float]]
 
 
 class RpcServer:
@@ -43,7 +44,7 @@ class RpcServer:
         services: offered services.
         host: address to listen on.
         port: 0 chooses a free port, see `address`.
-        handlers: threads that perform calls.
+        handlers: threads that perform calls; as many others perform those that may wait (`Method.may_wait`).
         limits: resource limits of peers.
         refusals: counts refused requests.
         shutdown_timeout: seconds for running calls when the server stops.
@@ -86,9 +87,15 @@ class RpcServer:
         # a frame of the maximum size must fit
         self._memory = max(self.limits.memory, max_frame + _FRAME_OVERHEAD)
         # login data waits for a handler as calls do
-        self._calls: FairQueue[tuple[RpcChannel, Call | bytes, float]] = FairQueue(max(1, handlers - 1))
+        self._calls = _Queue(max(1, handlers - 1))
+        self._waiting_calls = _Queue(max(1, handlers - 1))
+        queues = {"rpc-handler": self._calls}
+        self._separates = self._dispatcher.has_waiting_methods
+        if self._separates:
+            queues["rpc-waiting-handler"] = self._waiting_calls
         self._handlers = [
-            threading.Thread(target=self._handle, name=f"rpc-handler-{number}", daemon=True)
+            threading.Thread(target=self._handle, args=(queue,), name=f"{name}-{number}", daemon=True)
+            for name, queue in queues.items()
             for number in range(handlers)
         ]
         self.loop = SocketLoop("rpc-loop", self.limits, self.refusals, self._connected)
@@ -139,7 +146,7 @@ class RpcServer:
             return
         self._stopping.set()
         self.loop.stop_listening()
-        for channel, work, _ in self._calls.close():
+        for channel, work, _ in self._calls.close() + self._waiting_calls.close():
             self._refuse(channel, work)
         self.loop.call(self._end_idle)
         self._drain()
@@ -174,7 +181,9 @@ class RpcServer:
 
     def enqueue(self, channel: RpcChannel, work: Call | bytes) -> None:
         """Queue a call or login data for a handler; a stopping server refuses it."""
-        if not self._calls.put(channel.peer, channel, (channel, work, time.monotonic())):
+        may_wait = self._separates and isinstance(work, Call) and self._dispatcher.may_wait(work)
+        queue = self._waiting_calls if may_wait else self._calls
+        if not queue.put(channel.peer, channel, (channel, work, time.monotonic())):
             self._refuse(channel, work)
 
     def _refuse(self, channel: RpcChannel, work: Call | bytes) -> None:
@@ -195,7 +204,7 @@ class RpcServer:
     @property
     def queue_length(self) -> int:
         """Number of calls that wait for a handler."""
-        return len(self._calls)
+        return len(self._calls) + len(self._waiting_calls)
 
     @property
     def open_connections(self) -> int:
@@ -204,7 +213,7 @@ class RpcServer:
     @property
     def waiting(self) -> bool:
         """Whether calls wait for a handler, so that memory will be freed."""
-        return len(self._calls) > 0
+        return self.queue_length > 0
 
     @property
     def pressed(self) -> bool:
@@ -225,15 +234,15 @@ class RpcServer:
 
     # ---- handlers ------------------------------------------------------------------------------------------
 
-    def _handle(self) -> None:
-        while (found := self._calls.get()) is not None:
+    def _handle(self, queue: _Queue) -> None:
+        while (found := queue.get()) is not None:
             peer, (channel, work, queued_at) = found
             began = time.monotonic()
             try:
                 if isinstance(work, Call):
-                    success = channel.perform(work, self._dispatcher)
+                    success = channel.perform(work, self._dispatcher, began - queued_at)
                     self.activity.performed(began - queued_at, time.monotonic() - began, success=success)
                 else:
                     channel.log_in(work)
             finally:
-                self._calls.done(peer)
+                queue.done(peer)

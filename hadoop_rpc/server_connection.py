@@ -103,7 +103,7 @@ class RpcChannel(Channel):
 
     # ---- for any thread ------------------------------------------------------------------------------------
 
-    def context(self, call: Call) -> CallContext:
+    def _context(self, call: Call, waited: float) -> CallContext:
         return CallContext(
             user=self._state.user,
             real_user=self._state.real_user,
@@ -113,14 +113,15 @@ class RpcChannel(Channel):
             call_id=call.call_id,
             retry_count=call.retry,
             state_id=call.state_id,
+            waited=waited,
         )
 
-    def perform(self, call: Call, dispatcher: Dispatcher) -> bool:
-        """Perform and answer a call; return whether it succeeded."""
+    def perform(self, call: Call, dispatcher: Dispatcher, waited: float) -> bool:
+        """Perform and answer a call, which waited `waited` seconds for a handler; return whether it succeeded."""
         with self._lock:
             self._running += 1
         try:
-            answer = dispatcher.perform(call, self.context(call))
+            answer = dispatcher.perform(call, self._context(call, waited))
             self.answer(call, answer)
             return not isinstance(answer, tuple)
         finally:

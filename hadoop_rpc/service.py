@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from google.protobuf.message import DecodeError, Message
@@ -33,6 +33,7 @@ class CallContext:
 
     Attributes:
         state_id: see `Call`.
+        waited: seconds from the arrival of the call until a handler began it.
     """
 
     user: str
@@ -43,6 +44,7 @@ class CallContext:
     call_id: int
     retry_count: int
     state_id: int | None = None
+    waited: float = 0.0
 
 
 Handler = Callable[[Any, CallContext], Message]
@@ -53,10 +55,14 @@ class Method:
     """A method of a protocol.
 
     A handler's RemoteError reaches the caller as its Java exception, any other HdfsError as java.io.IOException.
+
+    Attributes:
+        may_wait: whether its calls may wait for long; a server performs them in threads of their own.
     """
 
     request: type[Message]
     handler: Handler
+    may_wait: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,16 @@ class Service:
 class Dispatcher:
     def __init__(self, services: Iterable[Service]) -> None:
         self._services = {service.protocol: service for service in services}
+
+    @property
+    def has_waiting_methods(self) -> bool:
+        """Whether calls of any method may wait."""
+        return any(method.may_wait for each in self._services.values() for method in each.methods.values())
+
+    def may_wait(self, call: Call) -> bool:
+        """Return whether a call may wait for long (`Method.may_wait`)."""
+        found = self._find(call)
+        return isinstance(found, Method) and found.may_wait
 
     def perform(self, call: Call, context: CallContext) -> Message | tuple[RemoteError, RpcErrorCode]:
         """Return the response message, or the error of the call."""
@@ -120,7 +136,7 @@ def access_checked(service: Service, access: AccessControl, right_of: Callable[[
     if access.by_name:
         return service
     methods = {
-        name: Method(method.request, _checked(method.handler, name, right_of(name), access))
+        name: replace(method, handler=_checked(method.handler, name, right_of(name), access))
         for name, method in service.methods.items()
     }
     return Service(service.protocol, methods, service.version)

@@ -107,8 +107,8 @@ class _NamespaceCalls:
     needs_state_id: bool
 
     def methods(self) -> dict[str, Method]:
-        found = {name: Method(CLIENT_PROTOCOL.request(name), self._reading(name)) for name in ANSWERS}
-        renewal = Method(pb.RenewLeaseRequestProto, self.renew_lease)
+        found = {name: Method(CLIENT_PROTOCOL.request(name), self._reading(name), may_wait=True) for name in ANSWERS}
+        renewal = Method(pb.RenewLeaseRequestProto, self.renew_lease, may_wait=True)
         return {**found, "renewLease": renewal, "getHAServiceState": Method(pb.EmptyProto, self.ha_state)}
 
     def _reading(self, name: str) -> Handler:
@@ -120,7 +120,7 @@ class _NamespaceCalls:
                 check_request(request)
                 # before the namespace is held: a directory of users may take long to answer
                 permissions = self.live.permissions(context.user)
-                with self.live.reading(max(0, context.state_id or 0)) as browser:
+                with self.live.reading(max(0, context.state_id or 0), context.waited) as browser:
                     assert isinstance(browser, LiveBrowser)
                     reads = NamespaceReads(browser, permissions)
                     return answer(NamespaceRead(browser, reads), request)

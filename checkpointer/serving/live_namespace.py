@@ -6,6 +6,7 @@ Callers and their permissions, the position of answers, and the limits of reques
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from http import HTTPStatus
@@ -32,7 +33,7 @@ _ANONYMOUS = "dr.who"
 MAX_READERS = 16
 """Requests that are answered at once, until they are sent; half of the web server's threads stay for images."""
 MAX_WAITING = 4
-"""Of these, requests that wait for a transaction, or for an image to be loaded."""
+"""Of these, requests that wait for a transaction. While an image is loaded or saved, all may wait."""
 MAX_LONG = 4
 """Of these, requests that take longer than a batch of a content summary: with those that wait, they leave threads of an
 RPC address to short calls.
@@ -85,8 +86,11 @@ class LiveNamespace:
         return self._readers.release
 
     @contextmanager
-    def reading(self, min_txid: int) -> Iterator[NamespaceBrowser]:
+    def reading(self, min_txid: int, waited: float = 0.0) -> Iterator[NamespaceBrowser]:
         """Yield read access once `min_txid` is applied.
+
+        Args:
+            waited: seconds that the request waited before.
 
         Raises:
             ReadRefusedError: that did not happen in time, or too many requests wait for it; also raised by a pause of
@@ -95,13 +99,23 @@ class LiveNamespace:
         applied = self._namespace.applied_txid
         if applied is not None and min_txid > applied + MAX_AHEAD:
             raise _retriable(f"transaction {min_txid} is far ahead; the newest applied one is {applied}")
-        ready = applied is not None and applied >= min_txid and not self._namespace.occupied
         try:
             with ExitStack() as inside:
-                browser = self._enter_soon(inside, min_txid) if ready else None
-                yield self._wait_to_enter(inside, min_txid) if browser is None else browser
+                yield self._enter_when_free(inside, min_txid, time.monotonic() + WAIT_SECONDS - waited)
         except NamespaceBusyError as error:
             raise _retriable(str(error)) from error
+
+    def _enter_when_free(self, inside: ExitStack, min_txid: int, deadline: float) -> LiveBrowser:
+        gate = self._namespace.gate
+        while gate.wait_while_occupied(max(0.0, deadline - time.monotonic())):
+            applied = self._namespace.applied_txid
+            ready = applied is not None and applied >= min_txid
+            browser = self._enter_soon(inside, min_txid) if ready else None
+            if browser is not None:
+                return browser
+            if not gate.occupied:
+                return self._wait_to_enter(inside, min_txid, max(0.0, deadline - time.monotonic()))
+        raise NamespaceBusyError(WAIT_SECONDS)
 
     def _enter_soon(self, inside: ExitStack, min_txid: int) -> LiveBrowser | None:
         try:
@@ -109,12 +123,12 @@ class LiveNamespace:
         except NamespaceBusyError:
             return None
 
-    def _wait_to_enter(self, inside: ExitStack, min_txid: int) -> LiveBrowser:
-        """Wait in one of few threads, so that the others stay for calls that need no namespace."""
+    def _wait_to_enter(self, inside: ExitStack, min_txid: int, timeout: float) -> LiveBrowser:
+        """Wait in one of few threads, so that the others stay for short reads."""
         if not self._waiting.acquire(blocking=False):
             raise _retriable(f"{MAX_WAITING} requests wait for the namespace; repeat the request")
         try:
-            return self._enter(inside, min_txid, WAIT_SECONDS)
+            return self._enter(inside, min_txid, timeout)
         finally:
             self._waiting.release()
 
@@ -146,7 +160,7 @@ class LiveNamespace:
     @property
     def answers_soon(self) -> bool:
         """Whether reads of the present state are answered without a long wait, as far as this node knows."""
-        if self._namespace.applied_txid is None or self._namespace.occupied:
+        if self._namespace.applied_txid is None or self._namespace.gate.occupied:
             return False
         lag = self._role.details().tailing_lag_seconds
         return lag is None or lag <= max(self._config.tail_period, self._config.tail_backoff) + WAIT_SECONDS

@@ -186,11 +186,11 @@ def test_long_answers_leave_threads_to_short_ones(warm: WarmNamespace, monkeypat
     with ExitStack() as long:
         for _ in range(MAX_LONG):
             # the gate is for one reader at a time: the others wait in a pause
-            with warm._gate._condition:
-                warm._gate._inside = None
+            with warm.gate._lock:
+                warm.gate._inside = None
             long.enter_context(live.reading(0)).pause()
-        with warm._gate._condition:
-            warm._gate._inside = None
+        with warm.gate._lock:
+            warm.gate._inside = None
         with live.reading(0) as browser:
             root = browser.root()
             assert root is not None
@@ -208,7 +208,7 @@ def test_a_pause_waits_for_edits(warm: WarmNamespace, monkeypatch: pytest.Monkey
     editor = threading.Thread(target=warm.apply, args=(edits,))
     with live.reading(0) as browser:
         editor.start()
-        wait_until("the edits wait", lambda: warm._gate.changes_waiting == 1)
+        wait_until("the edits wait", lambda: warm.gate.changes_waiting == 1)
         browser.pause()
         assert isinstance(browser, LiveBrowser)
         assert browser.txid == edits[-1].txid

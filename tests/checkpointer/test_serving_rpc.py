@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from hadoop_rpc.errors import HealthCheckFailedError, RemoteError
 from hadoop_rpc.ha_protocol import HAServiceClient, HAState
 from hadoop_rpc.namenode_protocol import NAMENODE_PROTOCOL
 from hadoop_rpc.proto import client_namenode_pb2 as pb
+from hadoop_rpc.protocol_client import ProtocolClient
 from hadoop_rpc.server import RpcServer
 from hadoop_rpc.service import CallContext
 from image_format.permission import AclScope, AclType
@@ -35,6 +38,7 @@ from node_state.state import RoleDetails
 from tests.checkpointer.service_support import FakeRole, standby_config
 from tests.engine.image_builder import BASE_TXID, ImageBuilder, numbered
 from tests.engine.op_makers import add, mkdir, set_permissions
+from tests.namenode_stub.stub_support import wait_until
 
 STANDBY = "org.apache.hadoop.ipc.StandbyException"
 RETRY_ON_ACTIVE = "org.apache.hadoop.ipc.ObserverRetryOnActiveException"
@@ -79,6 +83,13 @@ def live(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> LiveNamespace:
     return LiveNamespace(
         FakeRole(), warm, config, owner="hdfs", authenticated=False, groups_of=lambda user: frozenset()
     )
+
+
+class Reader(ProtocolClient):
+    protocol = CLIENT_PROTOCOL
+
+    def file_info(self, path: str) -> Any:
+        return self._call("getFileInfo", pb.PathRequestProto(src=path))
 
 
 Ask = Callable[..., Any]
@@ -280,15 +291,41 @@ def test_only_the_renewal_of_no_lease_is_answered(
     assert refusal(ask, "renewLease", clientName=reader)[0] == STANDBY
 
 
-def test_few_requests_wait_for_an_image(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_requests_wait_for_a_transaction(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_namespace, "MAX_WAITING", 0)
     live = LiveNamespace(FakeRole(), warm, standby_config(), owner="hdfs", authenticated=False)
     # the namespace is held: a second reader waits for a moment only
     with live.reading(0), pytest.raises(ReadRefusedError, match="repeat the request"), live.reading(0):
         pass
-    warm.occupied = True
-    with pytest.raises(ReadRefusedError, match="repeat the request"), live.reading(0):
+    with pytest.raises(ReadRefusedError, match="repeat the request"), live.reading(warm.last_txid + 1):
         pass
+
+
+def test_all_clients_wait_for_an_image_and_none_is_refused(warm: WarmNamespace) -> None:
+    """More clients than threads: other calls are answered in the meantime, and reads once the image is saved."""
+    live = LiveNamespace(FakeRole(), warm, standby_config(), owner="hdfs", authenticated=False)
+    services = namespace_services(live, needs_state_id=False)
+    with ExitStack() as ending, ThreadPoolExecutor(30) as pool:
+        server = ending.enter_context(RpcServer(services, "127.0.0.1", 0))
+        with warm.gate.occupying(), warm.gate.changing():
+            readers = [ending.enter_context(Reader(*server.address, user="hdfs")) for _ in range(30)]
+            answers = [pool.submit(reader.file_info, "/open") for reader in readers]
+            # one thread of ten is for other hosts
+            wait_until("reads wait for a thread", lambda: server.queue_length == 21)
+            with HAServiceClient(*server.address, user="hdfs") as controller:
+                assert controller.service_status().state is HAState.STANDBY
+            assert not any(answer.done() for answer in answers)
+        assert {answer.result(60).fs.fileId for answer in answers} == {20001}
+
+
+def test_the_time_that_a_call_waited_for_a_thread_counts(warm: WarmNamespace) -> None:
+    live = LiveNamespace(FakeRole(), warm, standby_config(), owner="hdfs", authenticated=False)
+    with warm.gate.occupying():
+        for waited in (live_namespace.WAIT_SECONDS, 10 * live_namespace.WAIT_SECONDS):
+            with pytest.raises(ReadRefusedError, match="not available"), live.reading(0, waited):
+                pass
+    with live.reading(0, 10 * live_namespace.WAIT_SECONDS) as browser:
+        assert browser.root() is not None
 
 
 def test_snapshots(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -423,6 +423,31 @@ def test_a_pause_lets_waiting_readers_enter_that_are_ready() -> None:
     assert order == ["now", "first", "later"]
 
 
+def test_readers_enter_in_the_order_in_which_they_came() -> None:
+    """One that waited too long has left the queue, and does not hold up the others."""
+    gate, order = ReadGate(), list[int | str]()
+
+    def read(number: int, timeout: float) -> None:
+        try:
+            with gate.reading(lambda: True, timeout):
+                order.append(number)
+        except NamespaceBusyError:
+            order.append("refused")
+
+    threads = [threading.Thread(target=read, args=(number, 60)) for number in range(6)]
+    with gate.changing():
+        for number, thread in enumerate(threads):
+            thread.start()
+            wait_until("the reader waits", lambda number=number: len(gate._readers) == number + 1)
+            if number == 3:
+                late = threading.Thread(target=read, args=(number, 0))
+                late.start()
+                late.join(60)
+    for thread in threads:
+        thread.join(60)
+    assert order == ["refused", *range(6)]
+
+
 def test_a_pause_that_fails_waits_no_longer() -> None:
     """The reader ends although the change, for instance a save, continues."""
     gate, ready, go_on = ReadGate(), [True], threading.Event()
