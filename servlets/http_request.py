@@ -6,7 +6,7 @@ import io
 import re
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Final
 from urllib.parse import unquote_to_bytes
 
 import h11
@@ -40,6 +40,10 @@ def body_length(request: h11.Request) -> int | None:
         if name == b"content-length":
             return int(value)
     return 0
+
+
+WAITED: Final = "checkpointer.waited"
+"""Key of an environment: seconds from the arrival of the request until a thread began to answer it."""
 
 
 def environment(

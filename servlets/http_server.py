@@ -29,7 +29,7 @@ from hadoop_common.tls.sockets import TlsSocket
 from servlets.errors import HttpServerError
 from servlets.file_body import FileBody
 from servlets.http_connection import DEFAULT_HEADER_BYTES, HttpChannel, Port, WorkResult
-from servlets.http_request import BufferedConnection, ChunkedBody, SizedBody, body_length, environment
+from servlets.http_request import WAITED, BufferedConnection, ChunkedBody, SizedBody, body_length, environment
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -38,21 +38,23 @@ _LOG = logging.getLogger(__name__)
 
 DEFAULT_THREADS = 32
 DEFAULT_LINGER = 10.0
-# status requests, pages and TLS handshakes have separate threads, so that they wait for no transfer and no transfer
-# for them; no address can use both of a kind
+# status requests, pages, reads of a namespace and TLS handshakes have separate threads, so that they and transfers do
+# not wait for each other; no address can use all threads of a kind
+READ_THREADS = 16
 _PROMPT_THREADS = 2
 _PAGE_THREADS = 2
 _GREETING_THREADS = 2
 _PROMPT_PATHS = (b"/status", b"/metrics", b"/jmx", b"/health/live", b"/health/ready")
 _PAGE_PATHS = (b"/", b"/history")
 _PAGE_FOLDERS = (b"/console/", b"/docs/")
+_READ_PREFIX = b"/webhdfs/"
 # the loop sends smaller answers, so that no thread waits for the peer
 _MAX_LEFT = 1 << 20
 _FLUSH_SECONDS = 0.01
 
 _CONTINUE = h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")
 
-_Work = tuple[HttpChannel, h11.Connection, h11.Request]
+_Work = tuple[HttpChannel, h11.Connection, h11.Request, float]
 
 
 class HttpServer:
@@ -93,8 +95,10 @@ class HttpServer:
         self._port = Port(self._limits, self._loop, self.refusals.count, self._work, self._greet, linger, header_bytes)
         self._prompt: FairQueue[_Work] = FairQueue(_PROMPT_THREADS - 1)
         self._pages: FairQueue[_Work] = FairQueue(_PAGE_THREADS - 1)
+        self._reads: FairQueue[_Work] = FairQueue(min(self._limits.peer_transfers, READ_THREADS - 1))
         self._others: FairQueue[_Work] = FairQueue(self._limits.peer_transfers)
-        queues = [self._prompt] * _PROMPT_THREADS + [self._pages] * _PAGE_THREADS + [self._others] * threads
+        queues = [self._prompt] * _PROMPT_THREADS + [self._pages] * _PAGE_THREADS
+        queues += [self._reads] * READ_THREADS + [self._others] * threads
         self._threads = [
             threading.Thread(target=self._serve, args=(queue,), name=f"http-{number}", daemon=True)
             for number, queue in enumerate(queues)
@@ -163,6 +167,7 @@ class HttpServer:
         self._loop.stop_listening()
         self._prompt.close()
         self._pages.close()
+        self._reads.close()
         self._others.close()
         self._greetings.close()
         if not self._join():
@@ -199,7 +204,7 @@ class HttpServer:
         return HttpChannel(self._port, connection, peer)
 
     def _work(self, channel: HttpChannel, http: h11.Connection, request: h11.Request) -> None:
-        self._queue_of(request).put(channel.peer, channel, (channel, http, request))
+        self._queue_of(request).put(channel.peer, channel, (channel, http, request, time.monotonic()))
 
     def _queue_of(self, request: h11.Request) -> FairQueue[_Work]:
         path = request.target.partition(b"?")[0]
@@ -207,6 +212,8 @@ class HttpServer:
             return self._others
         if path in _PROMPT_PATHS:
             return self._prompt
+        if path.startswith(_READ_PREFIX):
+            return self._reads
         return self._pages if path in _PAGE_PATHS or path.startswith(_PAGE_FOLDERS) else self._others
 
     def _greet(self, channel: HttpChannel) -> None:
@@ -219,13 +226,14 @@ class HttpServer:
 
     def _serve(self, queue: FairQueue[_Work]) -> None:
         while (found := queue.get()) is not None:
-            peer, (channel, http, request) = found
+            peer, (channel, http, request, arrived) = found
             if not channel.take():
                 queue.done(peer)
                 continue
             paced = PacedSocket(channel.socket, self._limits, self.refusals, lambda: len(queue) > 0)
             try:
-                answered = self._perform(_Exchange(paced, http, request, brief=queue is not self._others), channel)
+                is_brief = queue in (self._prompt, self._pages)
+                answered = self._perform(_Exchange(paced, http, request, brief=is_brief), channel, arrived)
             finally:
                 queue.done(peer)
             self._loop.call(_Done(channel, answered))
@@ -252,9 +260,9 @@ class HttpServer:
             tls.reload_if_changed()
         set_in_use(tls, now=False)
 
-    def _perform(self, exchange: _Exchange, channel: HttpChannel) -> WorkResult:
+    def _perform(self, exchange: _Exchange, channel: HttpChannel, arrived: float) -> WorkResult:
         try:
-            return exchange.perform(self._application, channel)
+            return exchange.perform(self._application, channel, time.monotonic() - arrived)
         except OSError as fault:
             _LOG.warning("a request from %s is aborted: %s", channel.peer, fault)
         except Exception:
@@ -300,8 +308,8 @@ class _Exchange:
         self._status = ""
         self._headers: list[tuple[str, str]] = []
 
-    def perform(self, application: WSGIApplication, channel: HttpChannel) -> WorkResult:
-        """Let `application` answer.
+    def perform(self, application: WSGIApplication, channel: HttpChannel, waited: float) -> WorkResult:
+        """Let `application` answer a request that waited `waited` seconds for a thread.
 
         Raises:
             OSError: the connection broke, or the peer is too slow.
@@ -310,7 +318,8 @@ class _Exchange:
         body = cast(BinaryIO, self._body)
         here = channel.socket.getsockname()[:2]
         scheme = "https" if isinstance(channel.socket, TlsSocket) else "http"
-        content = application(environment(self._request, body, channel.peer, here, scheme), self._start_response)
+        environ = {**environment(self._request, body, channel.peer, here, scheme), WAITED: waited}
+        content = application(environ, self._start_response)
         try:
             return self._answer(content)
         finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from http import HTTPStatus
 from typing import Final, NamedTuple, Protocol
@@ -17,6 +17,7 @@ from hadoop_common.errors import HdfsError
 from image_tools.namespace_browser import NamespaceBrowser
 from image_tools.namespace_reads import FILE_NOT_FOUND, parse_long
 from image_tools.permission_checker import PermissionChecker, ReadRefusedError
+from servlets.http_request import WAITED
 from servlets.webhdfs_view import JsonObject, ListedPage, WebHdfsRefusedError, WebHdfsView, bad_parameter
 
 _LOG = logging.getLogger(__name__)
@@ -29,15 +30,11 @@ _METHODS: Final = ["GET", "PUT", "POST", "DELETE"]
 class WebHdfsSource(Protocol):
     """A namespace that WebHDFS answers from."""
 
-    def admit(self) -> Callable[[], None]:
-        """Admit a request; return a function to call once its answer is sent.
-
-        Raises:
-            ReadRefusedError: too many requests are answered.
-        """
-
-    def reading(self, min_txid: int) -> AbstractContextManager[NamespaceBrowser]:
+    def reading(self, min_txid: int, waited: float = 0.0) -> AbstractContextManager[NamespaceBrowser]:
         """Return read access to the namespace, once it has applied `min_txid`.
+
+        Args:
+            waited: seconds that the request waited before, which count for the time limit.
 
         Raises:
             ReadRefusedError: it is not available within a time limit.
@@ -66,10 +63,7 @@ class ImageSource:
     def __init__(self, browser: NamespaceBrowser) -> None:
         self._browser = browser
 
-    def admit(self) -> Callable[[], None]:
-        return lambda: None
-
-    def reading(self, min_txid: int) -> AbstractContextManager[NamespaceBrowser]:
+    def reading(self, min_txid: int, waited: float = 0.0) -> AbstractContextManager[NamespaceBrowser]:
         return nullcontext(self._browser)
 
     def caller(self) -> WebHdfsCaller:
@@ -107,15 +101,7 @@ def webhdfs_blueprint(source: WebHdfsSource) -> Blueprint:
             raise source.refuse(request.method, operation)
         # the path as bytes, since names need not be text
         raw = request.environ["PATH_INFO"].encode("latin-1")[len(_PREFIX) :]
-        min_txid, leave = _min_txid(), source.admit()
-        try:
-            found = _answer(source, operation, raw.rstrip(b"/"), min_txid)
-        except BaseException:
-            leave()
-            raise
-        # a listing reads its next pages while it is sent
-        found.call_on_close(leave)
-        return found
+        return _answer(source, operation, raw.rstrip(b"/"))
 
     @blueprint.errorhandler(WebHdfsRefusedError)
     def refused(fault: WebHdfsRefusedError) -> Response:
@@ -142,11 +128,11 @@ def _min_txid() -> int:
     return txid
 
 
-def _answer(source: WebHdfsSource, operation: str, path: bytes, min_txid: int) -> Response:
-    caller = source.caller()
+def _answer(source: WebHdfsSource, operation: str, path: bytes) -> Response:
+    min_txid, caller = _min_txid(), source.caller()
     if operation == "GETHOMEDIRECTORY":
         return Response(json.dumps({"Path": f"/user/{caller.user}"}), content_type=_JSON)
-    with source.reading(min_txid) as browser:
+    with source.reading(min_txid, request.environ.get(WAITED, 0.0)) as browser:
         found = WebHdfsView(browser, caller.permissions).answer(operation, path)
         headers = source.headers(browser)
     if found is None:

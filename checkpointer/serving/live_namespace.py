@@ -30,12 +30,10 @@ from site_config.checkpoint_config import CheckpointConfig
 _RETRIABLE = "org.apache.hadoop.ipc.RetriableException"
 _ANONYMOUS = "dr.who"
 """User of requests without a name (hadoop.http.staticuser.user)."""
-MAX_READERS = 16
-"""Requests that are answered at once, until they are sent; half of the web server's threads stay for images."""
 MAX_WAITING = 4
-"""Of these, requests that wait for a transaction. While an image is loaded or saved, all may wait."""
+"""Requests that wait for a transaction. While an image is loaded or saved, all may wait."""
 MAX_LONG = 4
-"""Of these, requests that take longer than a batch of a content summary: with those that wait, they leave threads of an
+"""Requests that take longer than a batch of a content summary: with those that wait, they leave threads of an
 RPC address to short calls.
 """
 MAX_AHEAD = 10_000_000
@@ -74,16 +72,10 @@ class LiveNamespace:
         self._groups = GroupCache(groups_of, config.group_cache_seconds)
         # clients without an open file in an image, and the transaction of that image
         self._without_files: tuple[int, set[str]] = 0, set()
-        self._readers = threading.BoundedSemaphore(MAX_READERS)
         self._waiting = threading.BoundedSemaphore(MAX_WAITING)
         self._long = threading.BoundedSemaphore(MAX_LONG)
 
     # ---- reading -------------------------------------------------------------------------------------------
-
-    def admit(self) -> Callable[[], None]:
-        if not self._readers.acquire(blocking=False):
-            raise _retriable(f"{MAX_READERS} requests are being answered already; repeat the request")
-        return self._readers.release
 
     @contextmanager
     def reading(self, min_txid: int, waited: float = 0.0) -> Iterator[NamespaceBrowser]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import partial
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from checkpointer.serving import live_namespace
-from checkpointer.serving.live_namespace import MAX_AHEAD, MAX_LONG, MAX_READERS, MAX_WAITING, LiveNamespace
+from checkpointer.serving.live_namespace import MAX_AHEAD, MAX_LONG, MAX_WAITING, LiveNamespace
 from engine import live_content
 from engine.live_browser import LiveBrowser
 from engine.warm_namespace import WarmNamespace
@@ -23,6 +26,8 @@ from journal import ops
 from journal.ops import EditOp
 from journal.values import XATTR_NAMESPACES
 from servlets.application import create_application
+from servlets.http_request import WAITED
+from servlets.http_server import READ_THREADS, HttpServer
 from servlets.webhdfs import webhdfs_blueprint
 from tests.checkpointer.service_support import FakeRole, standby_config
 from tests.engine.image_builder import BASE_TXID, ImageBuilder, numbered
@@ -156,18 +161,35 @@ def test_what_a_standby_cannot_do_is_left_to_the_active(client: FlaskClient, met
     assert answer.json["RemoteException"]["javaClassName"] == STANDBY
 
 
-def test_answers_are_limited_until_they_are_sent(client: FlaskClient, warm: WarmNamespace) -> None:
-    warm.apply(list(numbered([mkdir(f"/many{i:04}", 30000 + i) for i in range(1001)], warm.last_txid)))
-    listing = "/webhdfs/v1/?op=LISTSTATUS&user.name=hdfs"
-    sending = [client.get(listing, buffered=False) for _ in range(MAX_READERS)]
-    told = asked(client, "/", "GETFILESTATUS")
-    assert (told.status_code, told.json["RemoteException"]["exception"]) == (403, "RetriableException")
-    for each in sending:
-        each.close()
-    assert asked(client, "/", "GETFILESTATUS").status_code == 200
-    # a refused request leaves, too
-    for _ in range(MAX_READERS + 1):
-        assert asked(client, "/none", "GETFILESTATUS").status_code == 404
+def test_requests_over_http_wait_for_an_image_and_none_is_refused(warm: WarmNamespace) -> None:
+    """More than threads, from three hosts: other requests are answered in the meantime, and these afterwards."""
+    live = LiveNamespace(FakeRole(), warm, standby_config(), owner="hdfs", authenticated=False)
+    application = create_application(webhdfs_blueprint(live))
+    target = "/webhdfs/v1/open?op=GETFILESTATUS&user.name=hdfs"
+    with ThreadPoolExecutor(30) as pool, HttpServer(application, "127.0.0.1", 0) as server:
+        ask = partial(get_from, server.address, target)
+        with warm.gate.occupying(), warm.gate.changing():
+            answers = [pool.submit(ask, f"127.0.0.{1 + number % 3}") for number in range(30)]
+            wait_until("reads wait for a thread", lambda: len(server._reads) == 30 - READ_THREADS)
+            assert get_from(server.address, "/none", "127.0.0.1") == 404
+            assert not any(answer.done() for answer in answers)
+        assert {answer.result(60) for answer in answers} == {200}
+
+
+def get_from(address: tuple[str, int], target: str, host: str) -> int:
+    connection = HTTPConnection(*address, timeout=60, source_address=(host, 0))
+    with closing(connection):
+        connection.request("GET", target)
+        return connection.getresponse().status
+
+
+def test_the_time_that_a_request_waited_for_a_thread_counts(warm: WarmNamespace) -> None:
+    live = LiveNamespace(FakeRole(), warm, standby_config(), owner="hdfs", authenticated=False)
+    client = create_application(webhdfs_blueprint(live)).test_client()
+    with warm.gate.occupying():
+        target = "/webhdfs/v1/open?op=GETFILESTATUS&user.name=hdfs"
+        told = client.get(target, environ_overrides={WAITED: 10.0}).get_json()["RemoteException"]
+    assert told["exception"] == "RetriableException"
 
 
 def test_requests_that_wait_are_limited(client: FlaskClient, warm: WarmNamespace) -> None:
