@@ -125,7 +125,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--snapshots", action="store_true", help="with --inodes: an image that has snapshots")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--heap", help="of Hadoop's JVM, such as 9g (default: by the size of the image)")
-    parser.add_argument("--without-hadoop", action="store_true", help="only us and the floor")
+    parser.add_argument("--without-hadoop", action="store_true", help="measure only hdfs-checkpointer and the floor")
     parser.add_argument("--work-dir", type=Path, help="working directory (default: a temporary one)")
     parser.add_argument("--output", type=Path, default=_RESULTS, help=f"Markdown file (default: bench/{_RESULTS.name})")
     parser.add_argument("--json", action="store_true", help="print one JSON object")

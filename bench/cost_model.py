@@ -48,7 +48,7 @@ class CostModel:
             ValueError: there are fewer than three measurements.
         """
         if len(measured) < _LEAST:
-            raise ValueError(f"{len(measured)} measurements do not tell three constants")
+            raise ValueError(f"{len(measured)} measurements do not determine three constants")
         costs = np.array([cost(each) for each in measured])
         terms = np.array([(1, each.inodes, each.transactions) for each in measured], np.float64)
         # scaled to columns of similar size, since the numbers of inodes are large

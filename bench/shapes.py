@@ -153,7 +153,7 @@ def _page(costs: dict[str, _Cost], sizes: dict[str, float], arguments: argparse.
         f"`python -m bench.shapes` on {machine()}; medians of {arguments.rounds} rounds, in each of which all shapes "
         f"ran in turn; {arguments.inodes:,} inodes and {arguments.transactions:,} transactions each. Load and write "
         "count for an inode, replay for a transaction. What writing takes is that of the whole image, and that of the "
-        "entries and records that edits changed. The columns at the right tell these apart: load and write of "
+        "entries and records that edits changed. The columns at the right separate these: load and write of "
         "the image without edits count for an inode there, replay and what writing takes longer with edits for a "
         "transaction. x is in comparison with `jobs`."
     )

@@ -376,7 +376,7 @@ class WarmNamespace:
         return size
 
     def _write(self, opened: _OpenedImage, sink: Sink, watcher: Observer) -> Callable[[], IndexArrays | None]:
-        """Write the image (`LoadedImage.write`); at a different layout than the base's, a conversion of it."""
+        """Write the image (`LoadedImage.write`), converted if its layout is not that of the base."""
 
         def write(out: Sink) -> Callable[[], IndexArrays | None]:
             return opened.loaded.write(

@@ -1,7 +1,7 @@
 """The failover controller of one NameNode (ZKFailoverController).
 
 It reacts to three sources: the health monitor reports the NameNode's health, the election requests transitions of the
-NameNode, and other controllers ask it to give way or to take over. What must never happen:
+NameNode, and other controllers ask it to cede or to take over. What must never happen:
 
 - The lock and the breadcrumb are removed while the NameNode is still active: readers would see two active NameNodes.
   The breadcrumb is removed only after the NameNode confirmed that it is a standby. Until the lock is released,
@@ -320,7 +320,7 @@ class Controller:
             _LOG.info("%s may take part in the election again", self._own)
             return
         seconds = milliseconds / 1000
-        reason = f"it was asked to give way for {seconds:g} s"
+        reason = f"it was asked to cede for {seconds:g} s"
         with self._deciding:
             _LOG.info("%s stays out of the election: %s", self._own, reason)
             blocked, self._decision = self._blocked, ""
@@ -357,7 +357,7 @@ class Controller:
         return True
 
     def graceful_failover(self) -> None:
-        """Make the NameNode active instead of the present active, which gives way.
+        """Make the NameNode active instead of the present active, which cedes.
 
         Raises:
             ServiceFailedError: it did not become active.
@@ -391,7 +391,7 @@ class Controller:
         self._take_over(found.target)
 
     def _take_over(self, active: Target) -> None:
-        """Ask all others to give way, the active NameNode last (3.x); 2.7 asks only that one and has no others."""
+        """Ask all others to cede, the active NameNode last (3.x); 2.7 asks only that one and has no others."""
         self._come_back()
         with self._news:
             before = self._attempt.number
@@ -406,7 +406,7 @@ class Controller:
                 except RpcError as fault:
                     if target is active:
                         raise ServiceFailedError(
-                            f"the controller of {target} does not give way: {fault.message}"
+                            f"the controller of {target} does not cede: {fault.message}"
                         ) from fault
                     # a silent node may win the lock, which the wait for the lock reports
                     _LOG.warning("the controller of %s, a standby, does not answer: %s", target, fault.message)

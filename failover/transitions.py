@@ -73,7 +73,7 @@ class Transitions:
                     return
                 stop = given_up()
                 if stop or self._clock() >= until:
-                    raise TransitionError(f"{target} is not active yet, and gives way: {stop or reason}")
+                    raise TransitionError(f"{target} is not active yet, and cedes: {stop or reason}")
                 _LOG.warning("%s is still %s; asking it again to become active", target, _word(state))
 
     def to_standby(self, target: Target) -> None:

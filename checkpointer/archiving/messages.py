@@ -1,4 +1,4 @@
-"""What a daemon and the process that fills its archive tell each other.
+"""Messages between a daemon and the process that fills its archive.
 
 The daemon writes pickled values: a `CheckpointConfig` first, then an `ArchiveSource` whenever that has changed. The
 process answers with a line of JSON, an `ArchiveReport`, after each round that changed something.

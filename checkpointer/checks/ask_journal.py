@@ -94,7 +94,7 @@ def _held(nodes: Iterable[NodeAnswer]) -> Observation[tuple[SegmentName, ...]]:
     logs = {log for node in answering for log in node.logs}
     ranges = {SegmentName(log.first, None if log.in_progress else log.last) for log in logs}
     finalized = {each.first for each in ranges if each.last is not None}
-    # a node that missed the end of a segment keeps it in progress for ever
+    # a node that missed the end of a segment keeps it in progress forever
     kept = (each for each in ranges if each.last is not None or each.first not in finalized)
     return Observation(tuple(sorted(kept, key=lambda each: (each.first, each.last is None, each.last or 0))))
 

@@ -128,7 +128,7 @@ def _refusing(urls: dict[str, Role], limit: float) -> dict[str, float]:
     """Return the NameNodes known to refuse an image now, and until when, in seconds since the epoch.
 
     Raises:
-        NoAnswerError: the daemon does not answer, so the request for a checkpoint would wait for ever.
+        NoAnswerError: the daemon does not answer, so the request for a checkpoint would wait forever.
     """
     from node_state.state import NodeState, from_json
 

@@ -1,7 +1,7 @@
 """Fills an archive, in a separate process that no checkpoint and no reader of edits waits for.
 
 The process runs as long as the daemon, with a low priority, and is restarted after a crash. It finds new edits itself;
-the daemon tells it the folders and which image belongs to the cluster's present past. `worker` is the process,
+the daemon sends it the folders and which image belongs to the cluster's present past. `worker` is the process,
 `messages` defines the messages of both. A failure stays until a round succeeds.
 """
 

@@ -69,7 +69,7 @@ TABLE = (
     ),
     OpReplay(ops.CloseOp, files.close, "files.close", keeps_paths=True),
     OpReplay(ops.SetGenstampV1Op, blocks.set_genstamp_v1),
-    OpReplay(ops.SetNsQuotaOp, attributes.set_ns_quota, ignored="the quota is so already"),
+    OpReplay(ops.SetNsQuotaOp, attributes.set_ns_quota, ignored="the quota already has this value"),
     OpReplay(ops.ClearNsQuotaOp, attributes.clear_ns_quota, ignored="there is no quota"),
     OpReplay(
         ops.TimesOp,
@@ -78,7 +78,7 @@ TABLE = (
         keeps_paths=True,
         ignored="it has neither time; before -64 also where the path does not exist",
     ),
-    OpReplay(ops.SetQuotaOp, attributes.set_quota, ignored="the quotas are so already"),
+    OpReplay(ops.SetQuotaOp, attributes.set_quota, ignored="the quotas already have these values"),
     OpReplay(ops.RenameOp, structure.rename, "structure.rename", keeps_paths=True),
     OpReplay(ops.ConcatDeleteOp, files.concat_delete),
     OpReplay(ops.SymlinkOp, structure.symlink, ignored="it is the path of a directory that has a child of that name"),
@@ -127,7 +127,9 @@ TABLE = (
     ),
     OpReplay(ops.TruncateOp, files.truncate),
     OpReplay(ops.AppendOp, files.append, ignored="the file is open already"),
-    OpReplay(ops.SetQuotaByStorageTypeOp, attributes.set_quota_by_storage_type, ignored="the quota is so already"),
+    OpReplay(
+        ops.SetQuotaByStorageTypeOp, attributes.set_quota_by_storage_type, ignored="the quota already has this value"
+    ),
     OpReplay(
         ops.AddErasureCodingPolicyOp,
         managers.add_policy,

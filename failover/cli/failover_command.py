@@ -16,7 +16,7 @@ from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
 def command(conf_dir: Path, namenode: str, as_json: bool) -> None:
     """Ask the failover controller of NAMENODE, an id of dfs.ha.namenodes, to make it active.
 
-    The present active NameNode gives way first: its controller makes it a standby, so fencing is not needed. Both
+    The present active NameNode cedes first: its controller makes it a standby, so fencing is not needed. Both
     controllers may be Hadoop's. If NAMENODE is already active, its state does not change.
 
     \b
@@ -37,7 +37,7 @@ def command(conf_dir: Path, namenode: str, as_json: bool) -> None:
         target.host,
         target.zkfc_port,
         user=settings.user,
-        # includes the time in which the other NameNode gives way, as 2.7's and our controllers wait for it
+        # includes the time in which the other NameNode cedes, as 2.7's and our controllers wait for it
         timeout=2 * settings.transitions.graceful_timeout + settings.transitions.new_active_timeout,
         connect_timeout=settings.cli_timeout,
         retry=NO_RETRY,

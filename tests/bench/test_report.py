@@ -152,7 +152,7 @@ def test_a_model_tells_what_does_not_fit_it() -> None:
     rows = [line for line in model_section([slow, *steady]) if line.startswith("| 1,000,000 | 10 |")]
     residuals = [row.split(" | ")[4] for row in rows]
     assert [each[0] for each in residuals] == ["+", "-"]
-    with pytest.raises(ValueError, match="2 measurements do not tell three constants"):
+    with pytest.raises(ValueError, match="2 measurements do not determine three constants"):
         model_section(steady[:2])
 
 

@@ -110,7 +110,7 @@ class Day:
             self.agrees()
 
     def recovers(self, within: float = LONGEST_WAIT) -> None:
-        """End a fault: within the longest wait the daemon notices."""
+        """End a fault; the daemon notices within its longest wait."""
         for _ in range(round(within / POLL) + 1):
             self.scheduler.run(POLL, self._after)
             if self.get("/health/ready").status_code == 200:

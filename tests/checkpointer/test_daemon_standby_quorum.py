@@ -324,7 +324,7 @@ def test_nodes_that_are_away_are_no_lost_past(quorum: Quorum, stub: NameNodeStub
             daemon.role.tail()
             assert daemon.service.status()["alarms"] == []
         quorum.nodes[1].serve()
-        # the node is in sync only from the next segment on, and the only node with the last one may be another
+        # the node is in sync only from the next segment on; another node may be the only one with the last segment
         last = write_edits(stub, "b")
         quorum.nodes[0].cut_off()
         daemon.role.tail()

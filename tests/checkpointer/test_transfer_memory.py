@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 SIZE = 200 << 20
-# what a process may grow by while 200 MB pass through it, server and client together
+# allowed growth of a process, server and client together, while 200 MB pass through it
 CEILING = 48 << 20
 
 SCRIPT = """

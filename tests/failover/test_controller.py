@@ -244,7 +244,7 @@ def test_a_slow_transition_does_not_go_on_for_ever(impatient: Scene, stop: str) 
             ]
         else:
             pool.submit(impatient.controller.cede_active, 1000)
-        with pytest.raises(TransitionError, match="gives way"):
+        with pytest.raises(TransitionError, match="cedes"):
             done.result(20)
         impatient.node.pause.set()
     assert impatient.controller.transitions["active", "failed"] == 1
@@ -317,7 +317,7 @@ def test_giving_way(scene: Scene) -> None:
     assert scene.node.state is STANDBY
     assert scene.election.asked == ["quit"]
     assert scene.hear(healthy(), 3) == []
-    with pytest.raises(TransitionError, match="give way"):
+    with pytest.raises(TransitionError, match="cede"):
         scene.controller.become_active()
     scene.clock.now += 10.1
     assert scene.hear(healthy()) == ["join"]
@@ -350,7 +350,7 @@ def test_no_transition_begins_before_the_lock_is_given_up(scene: Scene, called_o
             scene.clock.now += 11
             if called_off:
                 pool.submit(scene.controller.cede_active, -1)
-            with pytest.raises(TransitionError, match="give way"):
+            with pytest.raises(TransitionError, match="cede"):
                 scene.controller.become_active()
 
         scene.election.on_quit = late
@@ -418,7 +418,7 @@ def test_a_graceful_failover_that_fails(scene: Scene) -> None:
     scene.election.lock = scene.controller.data
     scene.controller.graceful_failover()
     scene.election.lock = scene.crumb("nn2")
-    with pytest.raises(ServiceFailedError, match="does not give way"):
+    with pytest.raises(ServiceFailedError, match="does not cede"):
         scene.controller.graceful_failover()
     scene.node.refusals[ACTIVE] = ServiceFailedError("edits are missing")
     theirs = Theirs(partial(_try_in_vain, scene))

@@ -62,7 +62,7 @@ def main() -> None:
         what = [f"-max_total_time={args.seconds}", "-use_value_profile=1", str(found), str(corpus)]
     command = f"{sys.executable} -m tests.fuzz {args.target}"
     options = [command, *_LIBFUZZER, f"-artifact_prefix={findings}/", *more, *what]
-    # targets log thousands of refusals a second
+    # targets log thousands of refusals per second
     logging.disable(logging.CRITICAL)
     with target.opened() as check:
         atheris.Setup(options, lambda data: check(data) and None, custom_mutator=_mutator(target))

@@ -62,7 +62,7 @@ def test_any_pieces_take_their_time(rate, seconds, parts, costs, idle, overshoot
     transfer = Transfer(rate, idle)
     transfer.time.overshoot = overshoot
     took = transfer.run(pieces, costs)
-    # the sending of the last piece, a byte at least, comes on top
+    # sending the last piece, at least one byte, takes additional time
     assert took == pytest.approx(sum(pieces) / rate, rel=0.05, abs=1.001 * pieces[-1] / rate)
     transfer.assert_no_flood(rate, max(pieces))
 
@@ -78,7 +78,7 @@ def test_the_pieces_a_throttle_asks_for(rate, seconds, most, costs, idle):
     took = transfer.run([piece] * count, costs)
     # the resolution of a float time, for each piece
     blur = count * math.ulp(transfer.time.now)
-    # the sending of the last piece comes on top
+    # sending the last piece takes additional time
     assert took == pytest.approx(count * piece / rate, rel=0.05, abs=1.001 * piece / rate + blur)
     assert took >= count * piece / rate * 0.95 - blur
     assert piece <= max(LEAST_PIECE, rate * PIECE_SECONDS)
