@@ -191,7 +191,7 @@ def removed_edits(catalogue: Catalogue) -> set[tuple[int, int]]:
 
 
 def superseded_parts(edits: Sequence[EditsRecord]) -> list[str]:
-    """Return the names of parts that lie within a finalized segment or a longer part of their branch."""
+    """Return the names of parts that are within a finalized segment or a longer part of their branch."""
     names = []
     for branch in {each.branch for each in edits if not each.finalized}:
         own = sorted(

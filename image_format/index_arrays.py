@@ -154,7 +154,7 @@ def load_array(folder: Path, name: str) -> npt.NDArray[Any]:
         array: npt.NDArray[Any] = np.load(path, mmap_mode="c", allow_pickle=False).view(np.ndarray)
         return array
     except (OSError, ValueError, EOFError) as error:
-        hint = f"Run the command again; what lies in {folder} is temporary."
+        hint = f"Run the command again; what is in {folder} is temporary."
         raise ImageStorageError(f"cannot read {path}: {error_text(error, path)}", hint=hint) from error
 
 

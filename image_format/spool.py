@@ -94,7 +94,7 @@ _SLICE = 8 * 1024 * 1024
 def read_ahead(streams: Sequence[Stream], spool_dir: Path | None = None, threads: int = 0) -> Iterator[memoryview]:
     """Yield the bytes of `streams` in order, while threads read the next streams ahead.
 
-    Bytes read ahead lie in spools, which share one `SPOOL_LIMIT` of memory: the sizes are not known beforehand.
+    Bytes read ahead are in spools, which share one `SPOOL_LIMIT` of memory: the sizes are not known beforehand.
 
     Args:
         threads: 0 for one on each core.

@@ -10,7 +10,7 @@ The log is open, failed, or closed. `GroupCommit` decides which thread flushes; 
 What cannot happen:
 
     A repeated txid, or a gap: txids are assigned under the lock, and a record that cannot be encoded gets none.
-    A record in the wrong segment: the swap of a roll lies between END and START, without a record in between.
+    A record in the wrong segment: the swap of a roll is between END and START, without a record in between.
     An acknowledgement of a record that is not durable: `sync` returns only after `durable_txid` has reached its txid.
     An acknowledgement after a failure: an error in a turn fails the log before the turn is released.
 """

@@ -115,7 +115,7 @@ class UpdateBlocksOp(RetryCacheOp):
 
 @operation(46, "OP_TRUNCATE", since=-61)
 class TruncateOp(EditOp):
-    """A file is truncated to `new_length` bytes; `truncate_block` is set when that lies inside a block."""
+    """A file is truncated to `new_length` bytes; `truncate_block` is set when that is inside a block."""
 
     src: str = field(STR, xml="SRC")
     client_name: str = field(STR, xml="CLIENTNAME")

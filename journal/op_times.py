@@ -73,5 +73,5 @@ def clean_path(path: str) -> str:
 
 
 def covers(above: str, path: str) -> bool:
-    """Return whether `path` is `above` or lies below it; both are clean."""
+    """Return whether `path` is `above` or is below it; both are clean."""
     return path == above or path.startswith(above.rstrip("/") + "/")

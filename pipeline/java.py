@@ -90,7 +90,7 @@ def _bundled() -> Path:
 def _wrapped(home: Path) -> Path:
     """Return a Java home whose `java` runs the `java` of `home`, see the module.
 
-    The folder lies among the user's temporary files; all processes of the user share it.
+    The folder is among the user's temporary files; all processes of the user share it.
     """
     script = _script(home / "bin" / "java", archive_file(home))
     name = hashlib.sha256(script.encode()).hexdigest()[:16]

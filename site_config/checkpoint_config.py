@@ -426,5 +426,5 @@ class _CheckpointReader(SettingsReader):
 
 
 def _overlap(one: Path, other: Path) -> bool:
-    """Return whether two storage directories are the same, or one of them lies in the `current` of the other."""
+    """Return whether two storage directories are the same, or one of them is in the `current` of the other."""
     return one == other or other / "current" in (one, *one.parents) or one / "current" in (other, *other.parents)

@@ -47,7 +47,7 @@ def ask_for_image(base_url: str, txid: int | None, *, timeout: float) -> ImageOf
         raise TransferError(
             url,
             f"{what} could not be requested: {network_reason(fault)}",
-            hint="Check that the NameNode is up and that its HTTP address is right.",
+            hint="Check that the NameNode is up and that its HTTP address is correct.",
         ) from fault
 
 

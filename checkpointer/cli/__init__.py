@@ -47,7 +47,7 @@ _EPILOG = """\b
 Exit codes:
   0  done, or nothing to do     4  edits damaged or not fitting
   1  failed                     5  not supported by this version
-  2  wrong usage or config      6  storage directory unusable
+  2  usage or config error      6  storage directory unusable
   3  image damaged              7  transfer failed
                                 8  made, but refused by all NameNodes
 """

@@ -36,7 +36,7 @@ _NAMES = [check.name for check in CHECKS]
 
 
 class _PluginUsageError(click.UsageError):
-    """Wrong usage. Its exit code is UNKNOWN for a monitoring system; click's own would be CRITICAL."""
+    """Usage error. Its exit code is UNKNOWN for a monitoring system; click's own would be CRITICAL."""
 
     exit_code = int(State.UNKNOWN)
 
@@ -102,7 +102,7 @@ def command(
     The first line is a summary with the measured values. A line for each check follows, with details and the next step
     if the check is not OK.
 
-    Exit code 0: OK. 1: WARNING. 2: CRITICAL. 3: UNKNOWN, or wrong usage, or faulty configuration.
+    Exit code 0: OK. 1: WARNING. 2: CRITICAL. 3: UNKNOWN, a usage error or a faulty configuration.
 
     \b
     Example: checkpointer check --conf /etc/hadoop/conf --critical age=3h

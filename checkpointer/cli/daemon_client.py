@@ -93,7 +93,7 @@ def _name_of(host: str) -> str:
 
 def _call(method: str, url: str, query: dict[str, str], timeout: float | None) -> tuple[int, dict[str, Any]]:
     """Return the status and the JSON object of an answer, empty for other JSON."""
-    # not needed for `--help` and for wrong usage
+    # not needed for `--help` and for usage errors
     from hadoop_common.cluster_http import UnreachableServerError, send_request
     from hadoop_rpc.spnego import Spnego
 

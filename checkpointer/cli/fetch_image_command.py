@@ -102,7 +102,7 @@ def command(
     frame before the image gets its name. An intact image that DEST_DIR already contains is not fetched again.
     docs/operations.md describes how to restore a NameNode from the image.
 
-    Exit code 0: DEST_DIR contains the image. 2: wrong usage or configuration. 3: the NameNode's image is damaged
+    Exit code 0: DEST_DIR contains the image. 2: usage or configuration error. 3: the NameNode's image is damaged
     (--deep). 6: DEST_DIR cannot be used, or contains images of another namespace. 7: all NameNodes failed to send it.
 
     \b

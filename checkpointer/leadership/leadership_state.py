@@ -4,7 +4,7 @@ An answer of the lock's backend is valid for one session timeout from the reques
 no other daemon during that time. Afterwards the status is UNCERTAIN until the next answer. If the backend stays silent
 for a whole session timeout while this process was awake, the status is AWAY and the lock no longer decides anything.
 
-A merge continues while the status is UNCERTAIN, because a merge harms nobody. An upload stops when the answer expires,
+A merge continues while the status is UNCERTAIN, because a merge does no harm. An upload stops when the answer expires,
 so that only the next holder of the lock sends images.
 """
 

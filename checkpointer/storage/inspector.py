@@ -93,7 +93,7 @@ def read_storage_info(directory: Path) -> StorageInfo:
     try:
         return read_version(path)
     except OSError as fault:
-        hint = "Check that the directory is right and that a NameNode has formatted it."
+        hint = "Check that the directory is correct and that a NameNode has formatted it."
         if isinstance(fault, PermissionError):
             hint = f"Let the user of this process (uid {os.geteuid()}) search {path.parent} and read {VERSION} there."
         raise StorageError(f"{path} cannot be read: {fault.strerror or fault}", hint=hint) from fault

@@ -248,7 +248,7 @@ class _Download:
             raise TransferInterruptedError(
                 self._url,
                 f"{self._what} could not be requested: {fault or type(fault).__name__}",
-                hint="Check that the NameNode is up and that its HTTP address is right.",
+                hint="Check that the NameNode is up and that its HTTP address is correct.",
             ) from fault
         except BaseException:
             self._connection.close()

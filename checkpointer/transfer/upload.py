@@ -171,7 +171,7 @@ class _PutRequest:
             raise TransferError(
                 self._url,
                 f"cannot connect to {parts.netloc}: {fault}",
-                hint="Check that the NameNode is up and that its HTTP address is right.",
+                hint="Check that the NameNode is up and that its HTTP address is correct.",
             ) from fault
         return connection
 

@@ -41,7 +41,7 @@ class ChangedNames(NamedTuple):
 class ChildLinks:
     """Children of touched directories by name; see `Tree`.
 
-    The links of a directory form a chain that starts at the column `first_link` of its row. Names lie in the arena of
+    The links of a directory form a chain that starts at the column `first_link` of its row. Names are in the arena of
     the inode table. Links are never removed: a removed name has `NO_ROW`.
 
     Attributes:

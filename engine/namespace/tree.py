@@ -226,7 +226,7 @@ class Tree:
         return names[::-1]
 
     def is_ancestor(self, ancestor: int, row: int) -> bool:
-        """Return whether `row` is `ancestor` or lies below it."""
+        """Return whether `row` is `ancestor` or is below it."""
         while row not in (ancestor, ROOT_ROW, NO_ROW):
             row = int(self.table.parent[row])
         return row == ancestor

@@ -1,7 +1,7 @@
 """Verification of a segment's checksums ahead of the replay, on another core.
 
 The thread reads from the cursor to the segment's end, to a wrong checksum, or until it is stopped. It waits while it is
-`_LEAD` bytes ahead. Its position only grows, and all checksums before the position are right. The replay verifies the
+`_LEAD` bytes ahead. Its position only grows, and all checksums before the position are correct. The replay verifies the
 checksums after the position itself. So a thread that is late, waits or never started costs only time, and the replay,
 not the thread, reports damage.
 """
@@ -42,7 +42,7 @@ class ChecksumThread:
         self._thread = threading.Thread(target=self._walk, name="replay-checksums", daemon=True)
 
     def known(self, position: int) -> int:
-        """Report that the replay is at `position`; return the position up to which all checksums are right."""
+        """Report that the replay is at `position`; return the position up to which all checksums are correct."""
         self._allowed = position + _LEAD
         self._go_on.set()
         return self._position

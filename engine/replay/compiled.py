@@ -8,7 +8,7 @@ namespace is then in the same state as if Python had applied the operations.
                             larger than the growth of the arrays, and the plain function applies it.
     a run ends with PAUSE   Python deletes a snapshot, and the run continues.
     a plain operation       `after_plain_op` adds its new names, and invalidates paths that it may have moved.
-    another segment         all cached paths become invalid: they lie in its bytes.
+    another segment         all cached paths become invalid: they are in its bytes.
 
 Kernels and Python never work at the same time, and kernels keep no reference to an array after a run. So Python may
 grow and move tables between runs.
@@ -216,7 +216,7 @@ class CompiledReplay:
             self._forget_paths()
             record = self._state.record
             self._go_through(files.size, lambda number: find_open_files(record, section, spans, files, number))
-            # the cached paths lie in this section
+            # the cached paths are in this section
             self._forget_paths()
         found = np.flatnonzero(files["slot"] >= 0)
         found = found[np.argsort(ids[found], kind="stable")]
@@ -253,7 +253,7 @@ class CompiledReplay:
         self._forget_paths()
 
     def _forget_paths(self) -> None:
-        """Invalidate all cached paths: they lie in another buffer now, or Python changed a directory."""
+        """Invalidate all cached paths: they are in another buffer now, or Python changed a directory."""
         self._era += 1
 
     def after_plain_op(self, op: EditOp) -> None:

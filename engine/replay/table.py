@@ -37,7 +37,7 @@ class OpReplay(NamedTuple):
 
 
 _RENAME_IGNORED = (
-    "the source is missing or the root; the destination is the source, lies below it, exists, or has no parent; a "
+    "the source is missing or the root; the destination is the source, is below it, exists, or has no parent; a "
     "symbolic link would get its target's path"
 )
 

@@ -35,7 +35,7 @@ def command(conf_dir: Path, force: bool, non_interactive: bool, as_json: bool) -
     check_enabled(settings)
     with watching(settings) as election:
         existed = election.parent_exists()
-        question = f"{settings.parent} exists in ZooKeeper. Are all controllers stopped, and shall it be removed?"
+        question = f"{settings.parent} exists in ZooKeeper. Are all controllers stopped? Remove it?"
         if existed and not force and (non_interactive or not confirmed(question)):
             raise FormatDeniedError(settings.parent)
         try:

@@ -24,7 +24,7 @@ from hadoop_common.printable import escaped
 
 
 class _ExistingPath(click.Path):
-    """Click's path type, except that a failing disk is reported as such and not as wrong usage."""
+    """Click's path type, except that a failing disk is reported as such and not as a usage error."""
 
     def __init__(self, *, file_okay: bool = True, dir_okay: bool = True) -> None:
         super().__init__(exists=True, file_okay=file_okay, dir_okay=dir_okay, path_type=Path)
@@ -136,7 +136,7 @@ def load_configuration(conf_dir: Path, *, warns: bool = True) -> Configuration:
 
 
 def parsed_by(parse: Callable[[str], T]) -> Callable[[click.Context, click.Parameter, str | None], T | None]:
-    """Return the callback of an option that parses its text, None stays; a ValueError of `parse` is wrong usage."""
+    """Return the callback of an option that parses its text, None stays; a ValueError of `parse` is a usage error."""
 
     def parsed(context: click.Context, parameter: click.Parameter, text: str | None) -> T | None:
         try:

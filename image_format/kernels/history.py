@@ -155,7 +155,7 @@ def mark_upwards(parents, starts, marks):
 
 @kernel
 def mark_below(parents, top):
-    """Return by slot whether an inode is `top` or lies below it, according to `parents`."""
+    """Return by slot whether an inode is `top` or is below it, according to `parents`."""
     unknown, outside, inside = np.int8(0), np.int8(1), np.int8(2)
     known = np.zeros(parents.size, np.int8)
     known[top] = inside

@@ -17,7 +17,7 @@ def shift_offsets(offsets, cuts, spans, cut, shift, kept, out):
         kept: result, whether each record still exists; out: result, offsets of those that do.
 
     Returns:
-        (number of kept records; the first of `cuts` that later records may lie in; shift of the later records).
+        (number of kept records; the first of `cuts` that later records may be in; shift of the later records).
     """
     count = 0
     for i in range(offsets.size):

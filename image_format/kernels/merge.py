@@ -12,7 +12,7 @@ from image_format.kernels.tags import DirEntry
 from image_format.kernels.wire import copy_bytes, put_varint, varint_size
 
 _APART = 16
-"""Number of children between the prefetch of a record and its use: records may lie anywhere."""
+"""Number of children between the prefetch of a record and its use: records may be anywhere."""
 
 
 @measured_by("buf", "data")

@@ -77,7 +77,7 @@ def command(
 
     \b
     Example: checkpointer image convert --layout -67 --codec zstd fsimage_0000000000000000042 /tmp/converted
-    Exit codes: 0 done, 2 wrong usage, 3 SRC damaged, 5 not convertible, 6 DST exists or cannot be written
+    Exit codes: 0 done, 2 usage error, 3 SRC damaged, 5 not convertible, 6 DST exists or cannot be written
     """
     codec_class = None if codec is None else codec_class_name(codec)
     with open_image(source) as image:

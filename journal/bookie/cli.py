@@ -47,7 +47,7 @@ def run(
     \b
     Example: checkpointer bookie run --dir /tmp/bookie --zookeeper localhost:2181
 
-    Exit codes: 2 wrong usage, 4 a damaged journal, 6 the directory or address cannot be used, 7 ZooKeeper is
+    Exit codes: 2 usage error, 4 a damaged journal, 6 the directory or address cannot be used, 7 ZooKeeper is
     unavailable
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")

@@ -66,7 +66,7 @@ def command(
     Examples: checkpointer edits convert --from 101 file:///data/nn json:///tmp/edits
               checkpointer edits convert bookkeeper://zk:2181/hdfsjournal "qjournal://a:8485;b:8485;c:8485/ns1"
 
-    Exit codes: 0 done; 2 wrong usage; 4 edits damaged, missing or not fitting; 5 unknown layout;
+    Exit codes: 0 done; 2 usage error; 4 edits damaged, missing or not fitting; 5 unknown layout;
                 6 DST exists, is in use or cannot be written; 7 too few JournalNodes or bookies answer
     """
     if force and resume:

@@ -37,7 +37,7 @@ def command(
 
     \b
     Example: checkpointer export /data/nn/current inodes.parquet --columns path,length,owner
-    Exit codes: 0 done, 2 wrong usage or no Spark, 3 image damaged, 6 OUT exists or cannot be written
+    Exit codes: 0 done, 2 usage error or no Spark, 3 image damaged, 6 OUT exists or cannot be written
     """
     from pipeline.input_checks import check_image, is_small
 

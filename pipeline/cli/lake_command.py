@@ -91,7 +91,7 @@ def append(
       checkpointer lake append --conf /etc/hadoop/conf
       checkpointer lake append --image /data/nn/current --edits /data/nn/current hdfs://nn/warehouse/hdfs
       checkpointer lake append --archive /backup/hdfs --as-of 2026-01-01T00:00:00Z hdfs://nn/warehouse/hdfs
-    Exit codes: 0 done, 2 wrong usage or no Spark, 3 image damaged, 4 edits damaged, 6 lake unusable
+    Exit codes: 0 done, 2 usage error or no Spark, 3 image damaged, 4 edits damaged, 6 lake unusable
     """
     if (archive is None) != (as_of is None) or (archive and image):
         raise click.UsageError("--archive needs --as-of, and excludes --image")
@@ -252,7 +252,7 @@ def list_(as_json: bool, lake: str) -> None:
 
     \b
     Example: checkpointer lake list hdfs://nn/warehouse/hdfs --json
-    Exit codes: 0 done, 2 wrong usage, 6 lake unusable
+    Exit codes: 0 done, 2 usage error, 6 lake unusable
     """
     from pipeline.lake import lake_contents
 
@@ -323,7 +323,7 @@ def report(
     Examples:
       checkpointer lake report hdfs://nn/warehouse/hdfs --last 30 --depth 3
       checkpointer lake report hdfs://nn/warehouse/hdfs --audit '/var/log/hdfs-audit.log*'
-    Exit codes: 0 done, 2 wrong usage, 6 lake unusable
+    Exit codes: 0 done, 2 usage error, 6 lake unusable
     """
     from archive.audit import read_audit
     from pipeline.lake import LakeError, images_in_lake
@@ -407,7 +407,7 @@ def optimize(hours: int | None, as_json: bool, lake: str) -> None:
 
     \b
     Example: checkpointer lake optimize hdfs://nn/warehouse/hdfs
-    Exit codes: 0 done, 2 wrong usage, 6 lake unusable
+    Exit codes: 0 done, 2 usage error, 6 lake unusable
     """
     from pipeline.lake import join_all, vacuum
 

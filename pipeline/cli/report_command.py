@@ -194,7 +194,7 @@ def command(
       checkpointer report /data/nn/current --format summary --out report.html --out report.json
       checkpointer report new/fsimage_42 --before old/fsimage_7 --edits edits/ --format html --out report.html
       checkpointer report hdfs://nn/lake --only small-files --top 100 --format csv --out small/
-    Exit codes: 0 done, 1 failed, 2 wrong usage or no Spark, 3 image damaged, 4 edits damaged, 6 a path is wrong
+    Exit codes: 0 done, 1 failed, 2 usage error or no Spark, 3 image damaged, 4 edits damaged, 6 a path is wrong
     """
     kind = "json" if as_json else kind
     if before and reports:

@@ -16,6 +16,8 @@ from site_config.checkpoint_config import Role
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "operations.md").read_text()
+PACKAGES = ("checkpointer", "engine", "failover", "hadoop_common", "hadoop_rpc", "image_format", "journal")
+PACKAGES += ("journal_node", "node_state", "servlets")
 
 
 def unit(name: str) -> configparser.RawConfigParser:
@@ -78,3 +80,18 @@ def test_every_link_inside_the_page_leads_somewhere() -> None:
     }
     assert set(re.findall(r"\]\(#([^)]+)\)", PAGE)) <= headings
     assert all((ROOT / "docs" / link).exists() for link in re.findall(r"\]\(([a-z_]+\.md)\)", PAGE))
+
+
+def test_every_message_that_a_symptom_quotes_exists() -> None:
+    """Check quotes that begin with a lower-case letter, as our messages do; others are Hadoop's.
+
+    Numbers, ellipses and punctuation separate the compared parts. An alert rule is a row of a table of the page.
+    """
+    sources = [path.read_text() for path in ROOT.glob("*/**/*.py") if path.relative_to(ROOT).parts[0] in PACKAGES]
+    texts = re.sub(r"""["']\s*\n\s*f?["']""", "", "\n".join(sources))
+    symptoms = re.findall(r"\*\*Symptom:\*\*.*?(?=\n\n)", PAGE, re.DOTALL)
+    quotes = [" ".join(quote.split()) for each in symptoms for quote in re.findall(r'"([a-z][^"]+)"', each)]
+    parts = [part.strip() for quote in quotes for part in re.split(r"[…;,:]|-?\d+|OP_", quote)]
+    assert len(quotes) > 10
+    rules = re.findall(r"^\| ([a-z ]+) \|", PAGE, re.MULTILINE)
+    assert [part for part in parts if part.count(" ") > 1 and part not in texts and part not in rules] == []

@@ -72,7 +72,7 @@ def check_twins(
 ) -> None:
     """Replay numbered operations by kernels; compare with the image or the error of plain replay.
 
-    All arrays lie in files, as beyond a memory limit. Half of all segments are replayed `in_pieces`; at full depth, all
+    All arrays are in files, as beyond a memory limit. Half of all segments are replayed `in_pieces`; at full depth, all
     are.
 
     Args:

@@ -1,4 +1,4 @@
-"""Verification of checksums ahead of the replay: verified operations are right, and damage is reported as without the
+"""Verification of checksums ahead of the replay: verified operations are correct, and damage is reported as without the
 thread.
 """
 

@@ -226,7 +226,7 @@ def test_paths_that_kernels_remember_lead_where_they_lead_now(tmp_path: Path, mo
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_children_that_are_not_in_order(tmp_path: Path, layout: int) -> None:
-    """A found name is right; a name that is not found may still exist."""
+    """A found name is correct; a name that is not found may still exist."""
     builder = base(layout)
     sections = builder.all_sections()
     entries = list(messages(sections["INODE_DIR"], itertools.repeat(pb.DirEntry)))

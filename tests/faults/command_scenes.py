@@ -79,7 +79,7 @@ class _OneImage(Scene):
 
     @abstractmethod
     def check(self) -> None:
-        """Assert that the new image is right."""
+        """Assert that the new image is correct."""
 
     def remains(self, outcome: Outcome) -> None:
         assert self.source.read_bytes() == NEW_IMAGE.read_bytes()

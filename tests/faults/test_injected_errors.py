@@ -1,4 +1,4 @@
-"""Every system call of every operation fails once: one sentence, nothing lost, and the next run is right.
+"""Every system call of every operation fails once: one sentence, nothing lost, and the next run is correct.
 
 The quick tier tries two calls of each operation.
 """

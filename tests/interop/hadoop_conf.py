@@ -14,7 +14,7 @@ from tests.interop.hadoop_home import SERVER, HadoopRelease
 
 NAMESERVICE = "ns1"
 _HOST = "127.0.0.1"
-# A NameNode restarts on its port, so the port must lie outside the kernel's range for outgoing connections.
+# A NameNode restarts on its port, so the port must be outside the kernel's range for outgoing connections.
 _PORTS = range(12000, 32000)
 _GIVEN: set[int] = set()
 _CORE = "core-site.xml"

@@ -1,4 +1,4 @@
-"""Damaged copies of an image with a right digest, as a disk, a bug or an attacker may leave them.
+"""Damaged copies of an image with a correct digest, as a disk, a bug or an attacker may leave them.
 
 Each damage is deterministic: the random numbers come from the name of the image and of the damage.
 """

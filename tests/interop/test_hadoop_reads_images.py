@@ -40,7 +40,7 @@ loads_recorded = pytest.mark.skipif(SERVER.layout == -66, reason="the recorded i
 CODEC = "org.apache.hadoop.io.compress."
 # changes that a NameNode makes in any image by loading and saving it, also in its own:
 LOST_AT_LOAD = (
-    # the start of a rolling upgrade, where no fsimage_rollback lies next to the image
+    # the start of a rolling upgrade, where no fsimage_rollback is next to the image
     re.compile(r"NS_INFO field 7: expected \d+ got 0"),
     # a directory that only has storage type quotas gets the largest namespace quota instead of none
     re.compile(r"(?:inodes|snaps) \d+ dir\.nsq: expected 18446744073709551615 got 9223372036854775807"),
@@ -117,7 +117,7 @@ def nearest(case: Case, image: Path) -> Path:
 
 
 def shown(hadoop: Hadoop, case: Case, image: Path) -> list[str]:
-    """Return the differences between OfflineImageViewer's output for the merged image and for the right one."""
+    """Return the differences between OfflineImageViewer's output for the merged image and for the correct one."""
     clock, right = imgcmp.Clock(case.edits_xml), nearest(case, image)
     nowhere = [
         (directory, name.decode()) for directory, _, names in imgcmp.Image(str(right)).dangling for name in names

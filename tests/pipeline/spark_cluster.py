@@ -104,7 +104,7 @@ class SparkCluster:
     def environment(self, conf: Mapping[str, str] | None = None, name: str = "driver") -> dict[str, str]:
         """Environment of a driver process: Java, Python and a `spark-defaults.conf` with what a small cluster needs.
 
-        The driver waits for both workers before it gives out tasks; its events (`spark_events`) lie in `folder/NAME`.
+        The driver waits for both workers before it gives out tasks; its events (`spark_events`) are in `folder/NAME`.
         """
         home = self.folder / name
         defaults = {

@@ -72,7 +72,7 @@ class _CheckpointEnd:
 
 @dataclass(eq=False)
 class BackupCheckpoints:
-    """Makes one checkpoint at a time; the caller makes sure that nobody else works on namespace and storage.
+    """Makes one checkpoint at a time; the caller makes sure that no other thread uses namespace and storage.
 
     Args:
         failed: collects directories that did not take an image.

@@ -76,7 +76,7 @@ class EditTailer:
     """A warm namespace and the shared edits applied to it. One thread at a time works; any thread may read attributes.
 
     Args:
-        warm: the namespace; nobody else applies edits to it.
+        warm: the namespace; nothing else applies edits to it.
         source: the shared edits.
         has_rollback_image: returns whether an image at this txid or later exists, or none must be made.
         upgrade_finalized: called with the txid of each applied FINALIZE.

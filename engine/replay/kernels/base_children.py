@@ -301,7 +301,7 @@ def _make_table(state, number):
 def _fill_table(state, first, behind, table, size):
     """Put packed children into an empty table; return whether all are in the image.
 
-    A child's record is prefetched some children before it is read: records may lie anywhere.
+    A child's record is prefetched some children before it is read: records may be anywhere.
     """
     packed, inodes, named, waiting = directories_of(state), inodes_of(state), named_of(state), unread_of(state)
     for place in range(table, min(table + size, table + _MAX_PREFETCHED), _PLACES_A_LINE):

@@ -140,7 +140,7 @@ def load(state, inode_id, near):
 
 @step
 def is_ancestor(rows, ancestor, row):
-    """Return whether `row` is `ancestor` or lies below it."""
+    """Return whether `row` is `ancestor` or is below it."""
     while row != ancestor and row > _ROOT_ROW:
         row = rows[row]["parent"]
     return row == ancestor

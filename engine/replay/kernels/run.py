@@ -1,6 +1,6 @@
 """The kernel that replays a segment as far as it can.
 
-It applies an operation with a whole frame, the next transaction id and the right checksum. When the operation's kernel
+It applies an operation with a whole frame, the next transaction id and a correct checksum. When the operation's kernel
 returns `DONE`, the last transaction id and the position advance. So between two operations the state is always that of
 a transaction id. A run ends with position and state before the operation that ended it:
 

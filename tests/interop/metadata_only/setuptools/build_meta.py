@@ -1,4 +1,4 @@
-"""A build backend (PEP 517) that answers pip's one question with the metadata that lies in the archive."""
+"""A build backend (PEP 517) that answers pip's one question with the metadata that is in the archive."""
 
 from __future__ import annotations
 
