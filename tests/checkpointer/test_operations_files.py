@@ -16,8 +16,10 @@ from site_config.checkpoint_config import Role
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "operations.md").read_text()
-PACKAGES = ("checkpointer", "engine", "failover", "hadoop_common", "hadoop_rpc", "image_format", "journal")
-PACKAGES += ("journal_node", "node_state", "servlets")
+PACKAGES = (
+    *("checkpointer", "engine", "failover", "hadoop_common", "hadoop_rpc"),
+    *("image_format", "journal", "journal_node", "node_state", "servlets"),
+)
 
 
 def unit(name: str) -> configparser.RawConfigParser:
