@@ -168,7 +168,7 @@ class ArchiveFollower:
                 self._next = _Next(HEADER_SIZE, segment.first)
                 return
             if not own:
-                # what others have of it is compared as the segment is now
+                # other writers' parts of the segment are compared with its present content
                 self._next = _Next.at(content, HEADER_SIZE, segment.first)
             else:
                 self._next = _Next.at(content, *position_after(segment, content, added.last_txid))

@@ -42,7 +42,7 @@ def _locked_folder(root: Path) -> tuple[Path, int]:
         try:
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:
-            # another process has taken it for a leftover
+            # another process has removed it as a leftover
             continue
         # a file system without locks keeps the folder of a killed process
         with suppress(OSError):

@@ -211,7 +211,7 @@ def main() -> None:
     parser.add_argument("--inodes", type=int, default=10_000_000)
     parser.add_argument("--days", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--work-dir", type=Path, help="where to work (default: a temporary folder)")
+    parser.add_argument("--work-dir", type=Path, help="working directory (default: a temporary one)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
     for program, package in _PACKAGES.items():

@@ -112,7 +112,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.compress", description=__doc__)
     parser.add_argument("--inodes", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--dir", type=Path, default=None, help="where to work (default: a temporary folder)")
+    parser.add_argument("--dir", type=Path, default=None, help="working directory (default: a temporary one)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.dir, prefix="bench-") as scratch:

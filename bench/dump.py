@@ -89,7 +89,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, nargs="+", default=[1_000_000])
     parser.add_argument("--processor", choices=tuple(_OURS), action="append", help="of OIV; repeatable (default: all)")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--dir", type=Path, default=None, help="where to work (default: a temporary folder)")
+    parser.add_argument("--dir", type=Path, default=None, help="working directory (default: a temporary one)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
     results = []

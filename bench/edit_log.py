@@ -260,7 +260,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 8, 64])
     parser.add_argument("--seconds", type=float, default=2.0, help="of each way in each round")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--dir", type=Path, default=None, help="where to work (default: a temporary folder)")
+    parser.add_argument("--dir", type=Path, default=None, help="working directory (default: a temporary one)")
     parser.add_argument("--ways", nargs="+", choices=list(_WAYS), help="in addition to the floor (default: all)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()

@@ -305,7 +305,7 @@ def main() -> None:
     parser.add_argument("--cgroup", type=Path, help="a group of the memory controller: only the merge with a limit")
     parser.add_argument("--group-inodes", type=int, default=100_000_000)
     parser.add_argument("--group-memory", type=int, default=2 << 30, help="bytes, page cache included")
-    parser.add_argument("--work-dir", type=Path, help="where to work (default: a temporary folder)")
+    parser.add_argument("--work-dir", type=Path, help="working directory (default: a temporary one)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, _end)

@@ -88,7 +88,7 @@ def _tables(image: Path, files: int, rounds: int) -> dict[str, Any]:
             seconds["oiv"].append(took)
             target.unlink()
             for writer in ("spark", "tasks", "read"):
-                image.touch()  # the session takes it for another image and builds a new index
+                image.touch()  # the session considers the image changed, and builds a new index
                 seconds[writer].append(session.write(writer, image, target))
                 if writer != "read":
                     _check(writer, rows, target)
@@ -222,7 +222,7 @@ def main() -> None:
     parser.add_argument("--transactions", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--lake", action="store_true", help="measure a lake instead")
-    parser.add_argument("--dir", type=Path, default=None, help="where to work (default: a temporary folder)")
+    parser.add_argument("--dir", type=Path, default=None, help="working directory (default: a temporary one)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
     results = []

@@ -115,7 +115,7 @@ def main() -> None:
     parser.add_argument("--transactions", type=int, default=500_000)
     parser.add_argument("--shape", choices=tuple(SHAPES), action="append", help="repeatable (default: all)")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--work-dir", type=Path, help="where to work (default: a temporary folder)")
+    parser.add_argument("--work-dir", type=Path, help="working directory (default: a temporary one)")
     parser.add_argument("--output", type=Path, default=Path(__file__).with_suffix(".md"), help="Markdown")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()

@@ -268,7 +268,7 @@ def main() -> None:
     parser.add_argument("--size", type=float, default=1.0, help="of the image, GB")
     parser.add_argument("--rounds", type=int, default=3, help="after one that warms up")
     parser.add_argument("--limit", type=float, default=100.0, help="MB/s of the transfer that is throttled")
-    parser.add_argument("--dir", type=Path, default=None, help="where to work (default: a temporary folder)")
+    parser.add_argument("--dir", type=Path, default=None, help="working directory (default: a temporary one)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
     if shutil.which("curl") is None:

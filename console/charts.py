@@ -49,7 +49,7 @@ def bar_chart(
 ) -> str:
     """Return an SVG of `bars` between two moments; `label` formats a value, `when` a moment.
 
-    The chart has no script and no style of its own; its numbers belong into a table next to it.
+    The chart has no script and no style of its own; its numbers belong in a table next to it.
     """
     span = max(until - since, 1.0)
     highest = max((sum(bar.values) for bar in bars), default=0.0) or 1.0

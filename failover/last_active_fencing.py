@@ -58,7 +58,7 @@ class LastActiveFencing:
         own = self._settings.own
         found = last_active(breadcrumb, self._settings)
         if found.ours:
-            _LOG.info("the breadcrumb names %s itself, in other words; fencing is not needed", own)
+            _LOG.info("the breadcrumb names %s in another notation; fencing is not needed", own)
             return
         if found.moved:
             _LOG.warning("%s", found.moved)

@@ -53,7 +53,7 @@ def storage_user(directory: Path) -> str:
     except OSError as fault:
         raise StorageError(
             f"{path} cannot be read: {error_text(fault)}",
-            hint="Run this as the user of the NameNode, so that it can be seen whether the directory is in use.",
+            hint="Run this as the user of the NameNode; other users cannot detect that the directory is in use.",
         ) from fault
 
 

@@ -145,7 +145,7 @@ class ImageFile:
 
     @property
     def identity(self) -> FileIdentity | None:
-        """The file's identity when it was opened; None if the file at `path` is another one now."""
+        """The file's identity when it was opened; None if `path` is a different file now."""
         return self._identity if self._identity == identity_at(self.path) else None
 
     @property

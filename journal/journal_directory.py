@@ -76,7 +76,7 @@ def journal_faults(folder: Path, what: str) -> Iterator[None]:
 
 
 def check_same_namespace(ours: StorageInfo, theirs: StorageInfo, file: Path | str) -> None:
-    """Raise JournalError if the namespace in `file` is another one."""
+    """Raise JournalError if `file` names a different namespace."""
     for name in _SAME_NAMESPACE:
         wanted, found = getattr(ours, name), getattr(theirs, name)
         if wanted != found:

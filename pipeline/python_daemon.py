@@ -38,7 +38,7 @@ _END_SECONDS = 30.0
 
 @contextmanager
 def start_early() -> Iterator[None]:
-    """Start a process that becomes the daemon of the Java that starts within the block; at the end it has ended.
+    """Start a process that becomes the daemon of a JVM that starts within the block; it has ended after the block.
 
     Without a socket, because TMPDIR is too long or its disk full, Spark's own process is the daemon.
     """

@@ -79,7 +79,7 @@ class CheckpointAttempts:
     """Makes attempts, one at a time, and observes the merges of its role (`Observer`).
 
     Args:
-        gave_up: called when the role gave up for good; `gave_up_error` has the reason.
+        gave_up: called when the role has stopped permanently; `gave_up_error` has the reason.
         clock: monotonic seconds.
         wall: seconds since the epoch.
 

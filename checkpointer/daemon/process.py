@@ -77,7 +77,7 @@ def run_role(
         questions: what the console asks besides the daemon.
 
     Raises:
-        HdfsError: storage, journal or address cannot be used at the start, or the role gave up.
+        HdfsError: storage, journal or address cannot be used at the start, or the role stopped permanently.
     """
     with Control(config.stop_timeout) as control:
         try:
@@ -108,7 +108,7 @@ def serve(
         clocks: the scheduler's clocks, by default the system's.
 
     Raises:
-        HdfsError: the address cannot be used, or the role gave up.
+        HdfsError: the address cannot be used, or the role stopped permanently.
     """
     clocks = clocks or Clocks()
     leadership = Leadership.of(config.leader, role.name, host_port(*config.web.first))

@@ -60,7 +60,7 @@ class CheckpointService:
         role: makes and uploads images.
         config: periods and thresholds.
         clock: monotonic seconds.
-        gave_up: called when the role gave up for good; `fault` has the reason.
+        gave_up: called when the role has stopped permanently; `fault` has the reason.
         archive: is filled next to the role; the service stops it.
         lake: gets each new image; the service stops it.
         reports: makes the daily reports; the service stops it.
@@ -133,7 +133,7 @@ class CheckpointService:
 
     @property
     def fault(self) -> RoleGaveUpError | None:
-        """Why the role gave up, None as long as it works."""
+        """Why the role stopped permanently, None as long as it works."""
         return self._attempts.gave_up_error
 
     def reconfigure(self, config: CheckpointConfig) -> None:

@@ -283,7 +283,7 @@ class CheckpointRole(Protocol):
         """Return the state of each storage directory by its path: "in use", or why it was dropped."""
 
     def alarms(self) -> Sequence[str]:
-        """Return what needs an operator, a sentence each; with any alarm the daemon is not ready."""
+        """Return what needs an operator, one sentence each; with any alarm the daemon is not ready."""
 
     def space_shortage(self) -> str:
         """Return why the next image fits into no storage directory, "" if it fits."""

@@ -22,7 +22,7 @@ IMAGE_SERVLET = "/imagetransfer"
 _MAX_SENTENCE = 400
 _INVISIBLE = re.compile(r"<(title|style|script|head)\b.*?</\1>", re.DOTALL | re.IGNORECASE)
 _TAG = re.compile(r"<[^>]*>")
-# a Java stack trace does not belong into a one-line error
+# a Java stack trace does not belong in a one-line error
 _STACK = re.compile(r"\s+at [\w.$<>/]+\([^)]*\).*", re.DOTALL)
 
 _HINTS = {

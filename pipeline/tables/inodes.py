@@ -218,7 +218,7 @@ def _inode() -> tuple[Column, Column]:
 
 ACLS = Table(
     "acls",
-    "The ACL entries in addition to the mode bits, a row each. The mode bits contain the entries of the owner and of "
+    "The ACL entries in addition to the mode bits, one row each. The mode bits contain the entries of the owner and of "
     "others, which have no row; the group bits contain the mask.",
     (
         *_inode(),
@@ -243,7 +243,7 @@ ACLS = Table(
 
 XATTRS = Table(
     "xattrs",
-    "The extended attributes, a row each, including those of HDFS itself.",
+    "The extended attributes, one row each, including those of HDFS itself.",
     (
         *_inode(),
         Column("index", pa.int32(), "Position among the inode's attributes, from 0.", _XATTR, nullable=False),
@@ -264,7 +264,7 @@ _LEASE = "fsimage.proto FilesUnderConstructionSection.FileUnderConstructionEntry
 
 UNDER_CONSTRUCTION = Table(
     "under_construction",
-    "Files open for write, a row each: with a lease entry, with the feature in their record, or both. Only one of the "
+    "Files open for write, one row each: with a lease entry, with the feature in their record, or both. Only one of the "
     "two is normal only for a file in a snapshot that was deleted while open.",
     (
         Column("inode_id", pa.int64(), "Id of the file.", f"{_LEASE}.inodeId", nullable=False),

@@ -186,7 +186,7 @@ def test_an_image_without_permission_is_left_out(tmp_path: Path, monkeypatch: py
 def test_an_older_image_takes_the_place_of_one_that_cannot_be_read(tmp_path: Path) -> None:
     root = recorded_directory(tmp_path / "nn")
     put_image(root / "current", FAR)
-    fault = DigestMismatchError("its MD5 is another one")
+    fault = DigestMismatchError("its MD5 differs")
     with OpenDirectories([root]) as storage:
         storage.exclude(storage.latest_image(), fault)
         assert storage.latest_image().txid == IMAGE_TXID

@@ -63,7 +63,7 @@ def test_an_idle_cluster_is_never_set_back(extra: tuple[int, ...], restarts: boo
 
 
 def test_what_an_idle_cluster_purged_is_not_set_back() -> None:
-    """Neither edits nor images are left, and the process is another one, so a comparison is impossible."""
+    """Neither edits nor images are left, and the process is a new one, so a comparison is impossible."""
     findings = [
         finding
         for seed in range(FIRST_SEED, FIRST_SEED + IDLE)

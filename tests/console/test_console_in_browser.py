@@ -342,7 +342,7 @@ def test_a_screen_reader_gets_a_name_of_everything_and_hears_of_alarms(chromium:
                 if not node["ignored"]
             ]
 
-        # before their first text, the live regions are known
+        # the live regions exist before their first text
         regions = [(role, properties["live"]) for role, _, properties in tree() if properties.get("live")]
         assert sorted(regions) == [("alert", "assertive"), ("status", "polite"), ("status", "polite")]
         daemon.role.fail_directory()

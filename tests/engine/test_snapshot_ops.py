@@ -155,7 +155,7 @@ def test_snapshots_stand_in_the_order_of_signed_bytes(tmp_path: Path, layout: in
     assert found.reader.order[-3:] == [b"B", b"a", b"b"]
 
 
-# Kernels leave it, so that what they did before is made up for.
+# Kernels leave this operation to Python, which then completes the snapshots of the operations before it.
 PAUSE = allow("/z")
 
 

@@ -204,7 +204,7 @@ def test_a_created_name_is_a_name_of_the_next_snapshot(tmp_path: Path, layout: i
         *(*SNAPSHOT, add("/s/g", NEW), close("/s/g"), create("s1"), rename("/s/g", "/z/h"), remove("s1"))
     )
     assert (gone.created("/s", 0), gone.deleted("/s", 0)) == ([], {})
-    # Renamed once, it stays behind a reference, though its last name is gone.
+    # A renamed inode keeps its reference even without any name in a snapshot.
     assert gone.references() == [(NEW, "", CURRENT)]
 
 

@@ -25,7 +25,7 @@ from tests.image_tools.dump_support import open_image
 from tests.recorded_cases import image_in
 
 CASES = ("hadoop-2.7.3/acl-xattr", "hadoop-2.7.3/quotas-storage-policy", "hadoop-2.7.3/random-snapshot-1")
-# of the attributes of a listing, those of a found row
+# attributes that a listing and a found row have in common
 SHARED = ("path", "type", "owner", "group", "mode", "length", "mtime", "atime")
 
 Row = dict[str, Any]

@@ -1,6 +1,6 @@
 """How the tests start JVMs that commands do not start, such as a cluster's: with the flags and the archive of commands.
 
-`python -m tests.pipeline.quick_java` makes the archive. Without an archive, and where a class path is another one, JVMs
+`python -m tests.pipeline.quick_java` makes the archive. Without an archive, and with a different class path, JVMs
 load their classes as usual.
 """
 

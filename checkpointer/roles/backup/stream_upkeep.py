@@ -192,7 +192,7 @@ class StreamUpkeep:
         """Check the namespace of a roll; after an upgrade of the NameNode start over with its image.
 
         Raises:
-            StorageError: the namespace is another one.
+            StorageError: the namespace is not ours.
             CheckpointError: the NameNode was upgraded; the next check registers again.
         """
         theirs, ours = signature.storage_info, self.storage.storage_info()
