@@ -173,7 +173,7 @@ class Archive:
         replaces: Sequence[str] = (),
     ) -> Catalogue:
         """Publish a change to `known`, which also replaces some commits; return the catalogue with it."""
-        # each commit has all branches, and a new one is in two commits, so that a damaged commit costs none
+        # each commit has all branches, and a new one is in two commits, so that a damaged commit loses none
         known_branches = (*known.branches.values(), *branches)
         changes: list[tuple[Sequence[Record], Sequence[str]]] = [((), ())] if branches else []
         for number, (added, removed) in enumerate([*changes, (add, remove)], known.sequence + 1):

@@ -59,7 +59,7 @@ def _last_by_base(view: BranchView, kept: Iterable[int]) -> dict[ImageRecord, in
     reached = [reach(view.pieces, each.txid) for each in bases]
     found: dict[ImageRecord, int] = {}
     for txid in kept:
-        # as `plan_restore` chooses; a moment behind a gap has no image, so other moments decide about its objects
+        # as `plan_restore` chooses; a moment after a gap has no image, so other moments decide about its objects
         for number in range(bisect_right(bases, txid, key=lambda each: each.txid) - 1, -1, -1):
             if txid <= reached[number]:
                 found[bases[number]] = max(found.get(bases[number], 0), txid)

@@ -61,7 +61,7 @@ def position_after(segment: EditLogSegment, content: Buffer, txid: int) -> tuple
         chunk = bytes(content[position : position + _STEP])
         frames = whole_frames(chunk, cursor.layout_version, expected, last)
         position, expected = position + frames.end, frames.next_txid
-    # what is larger than a chunk, or not whole
+    # an operation that is larger than a chunk, or incomplete
     cursor.advance(position, expected)
     cursor.skip()
     return cursor.position, cursor.expected or segment.first
@@ -114,7 +114,7 @@ def read_part(
         note(columns.times.tolist())
         cursor.advance(cursor.position + frames.end, frames.next_txid)
         reached(cursor.position)
-    # what is damaged, whose error has its place, or has no lengths
+    # damaged operations, whose errors have the place, and operations without lengths
     for op in cursor:
         note([op_time(op) or 0])
         paths.add(op)

@@ -56,7 +56,7 @@ def nginx_serving(program: str, folder: Path, root: Path, certificate: Path) -> 
     settings = folder / "nginx.conf"
     settings.write_text(
         _SETTINGS.format(
-            # the workers of root would be another user's, who cannot read temporary folders
+            # started by root, the workers would run as another user, who cannot read temporary folders
             user="user root;" if os.geteuid() == 0 else "",
             folder=folder,
             root=root,

@@ -30,7 +30,7 @@ class Peer:
     """A node to ask: its base URL, and its kind (namenode, journalnode or daemon).
 
     Attributes:
-        optional: whether a node that does not answer is no fault, because it may not exist.
+        optional: whether a missing answer is not a fault, because it may not exist.
     """
 
     url: str

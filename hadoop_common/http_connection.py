@@ -203,7 +203,7 @@ def connection_for(
     """
     kind = _TlsConnection if url.scheme == "https" else CancellableConnection
     connecting = WaitLimit(connect_timeout or timeout, cancelled)
-    # without a port, http.client would take the last part of an IPv6 address for it
+    # without a port, http.client would interpret the last part of an IPv6 address as the port
     port = url.port or kind.default_port
     return kind(url.hostname or "", port, connecting, WaitLimit(timeout, cancelled))
 

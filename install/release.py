@@ -104,7 +104,7 @@ def _absolute(python: str) -> str:
     found = shutil.which(python)
     if found is None:
         raise ReleaseError(f"{python} cannot be run; next: make release TARGET_PYTHON=/path/to/python3")
-    # not resolved: a virtual environment is known by its own path
+    # not resolved: a virtual environment is identified by its own path
     return str(Path(found).absolute())
 
 

@@ -131,7 +131,7 @@ class SegmentFiles:
                 _LOG.warning("%s: the obsolete %s cannot be removed: %s", self._disk.location, name, error)
 
     def move_in(self, source: str, first: int, last: int) -> bool:
-        """Move in a finalized segment that was fetched; returns whether it replaces an own one in progress.
+        """Move in a finalized segment that was fetched; return whether it replaces this node's copy in progress.
 
         The replaced segment is set aside.
         """

@@ -49,10 +49,10 @@ def counter(name: str, documentation: str) -> int:
     return value
 
 
-# types that JSON has as they are
+# types that JSON represents directly
 _PLAIN = {str, int, float, bool, type(None)}
 
-# of a part whose fields JSON has among those of the whole
+# metadata of a part whose fields appear among those of the whole in JSON
 _FLAT = {"flat": True}
 
 

@@ -108,7 +108,7 @@ def parse_time(text: str) -> int:
     """Parse `2026-11-28T14:03:00[Z or offset]`, or seconds since the epoch; return ms. Without a zone, local time.
 
     Raises:
-        click.BadParameter: it is no time.
+        click.BadParameter: it is not a time.
     """
     if text.isdecimal():
         return int(text) * 1000

@@ -223,7 +223,7 @@ class _Daemon:
         self._scheduler = clocks.scheduler()
 
     def run(self, control: Control) -> None:
-        # The first poll is at once: a checkpoint may be due, or this daemon may have to take over soon.
+        # The first poll is immediate: a checkpoint may be due, or this daemon may have to take over soon.
         self._schedule(_POLL, self._config.poll_interval, self._poll)
         for job in self._jobs():
             self._schedule(job.name, job.seconds, _worker(job, self._service))

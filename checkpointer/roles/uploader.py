@@ -183,7 +183,7 @@ class Uploader:
     @policy.setter
     def policy(self, policy: UploadPolicy) -> None:
         self._policy = policy
-        # One budget for all targets, so that several standbys to serve do not multiply the load.
+        # One budget for all targets, so that several standbys do not multiply the load.
         self._throttle = Throttle(policy.bandwidth, count=self._count)
 
     def holds(self, address: str, txid: int, kind: ImageKind = ImageKind.IMAGE) -> None:

@@ -72,7 +72,7 @@ class Reclaimer(FileReclaimer):
     def remove_snapshot(self, row: int, prior: int) -> None:
         """Drop what only the deleted snapshot of a directory needs."""
         self._wanted_in = {}
-        # A NameNode may stop at something off the paths.
+        # A NameNode may stop at an inode outside the paths.
         if not self._history.created.may_be_inconsistent:
             flags = self._table.flags
             rows = [

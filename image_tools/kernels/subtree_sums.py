@@ -196,7 +196,7 @@ def sum_below(
             odd[found] = ~stack[0, used]
             found += 1
             continue
-        # a child takes a byte at least
+        # a child takes at least one byte
         if used + linked + end - first > stack.shape[1] or found + linked + min(end - first, owners.size) >= odd.size:
             break
         used -= 1

@@ -66,7 +66,7 @@ class GetMetadata:
 
 @dataclass(frozen=True, slots=True)
 class SetMetadata:
-    """Returns the new version. Raises ZnodeVersionError, perhaps after an own success; NoLedgerError;
+    """Returns the new version. Raises ZnodeVersionError, perhaps after its own success; NoLedgerError;
     MetadataStoreError if the outcome is unknown.
     """
 

@@ -69,7 +69,7 @@ class LedgerRecovery:
                 closed = yield from work.find_end()
                 yield SetMetadata(ledger_id, closed, version)
             except ZnodeVersionError:
-                # Another recovery, the writer's close, or an own attempt succeeded; the metadata show which.
+                # Another recovery, the writer's close, or our own attempt succeeded; the metadata show which.
                 continue
             return closed
 

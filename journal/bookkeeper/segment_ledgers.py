@@ -66,7 +66,7 @@ class SegmentLedgers:
         try:
             self._znodes.create(self._paths.unnamed(ledger_id), _NEW)
         except ZnodeExistsError:
-            # Ids are used once: this is an own earlier attempt.
+            # Ids are used once: this is our own earlier attempt.
             return
 
     def name(self, segment: SegmentLedger) -> None:

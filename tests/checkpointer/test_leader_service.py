@@ -115,7 +115,7 @@ def test_a_leader_that_makes_none_is_not_waited_for_for_ever() -> None:
     scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
     assert scene.service.poll().state is TriggerState.SKIPPED
     scene.clock.now = patience + 1
-    # the image is as old, but this daemon has only begun to lead
+    # the image has the same age, but this daemon has only begun to lead
     scene.says((LockOutcome.HELD_BY_OTHER, ANOTHER))
     assert scene.service.poll().state is TriggerState.SKIPPED
     scene.clock.now = 2 * patience + 2

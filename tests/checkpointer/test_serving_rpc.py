@@ -333,7 +333,7 @@ def test_snapshots(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found.dirStatus.path, found.snapshot_number, found.parent_fullpath) == (b"s", 1, b"/")
     assert not ask("getSnapshottableDirListing", "erin").HasField("snapshottableDirList")
     with monkeypatch.context() as without_paths:
-        # finding a path may read the whole image: it is found of directories that the caller owns
+        # to find a path may read the whole image, so only paths of directories that the caller owns are found
         without_paths.delattr(NamespaceBrowser, "chain")
         assert not ask("getSnapshottableDirListing", "erin").HasField("snapshottableDirList")
     paused: list[int] = []
@@ -361,7 +361,7 @@ def test_snapshots(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
         ("delete", {}),
         ("getBlockLocations", {}),
         ("getListing", {"src": "/", "startAfter": b"", "needLocation": True}),
-        # a client that believes in defaults which are not the NameNode's deletes files for good
+        # with wrong server defaults, a client would delete files permanently instead of moving them to the trash
         ("getServerDefaults", {}),
         ("msync", {}),
         ("aMethodOfALaterRelease", {}),

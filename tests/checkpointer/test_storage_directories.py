@@ -85,7 +85,7 @@ def test_one_locked_directory_leaves_none_locked(tmp_path: Path) -> None:
 def test_a_new_directory_is_formatted_like_the_others(tmp_path: Path) -> None:
     old, new = recorded_directory(tmp_path / "old"), tmp_path / "deep" / "new"
     with OpenDirectories([old]):
-        # it is recorded that this one alone is in use
+        # the record names only this directory as used
         pass
     with OpenDirectories([old, new], permission=0o750) as storage:
         assert storage.current_folders() == [old / "current", new / "current"]
@@ -120,7 +120,7 @@ def test_a_directory_that_lost_its_contents_is_not_filled(tmp_path: Path, lost: 
         assert f"is empty, but {roots[1 - lost]} contains images" in storage.dropped[roots[lost]]
         save(storage)
         assert list(roots[lost].iterdir()) == []
-        # it is mounted, with what it held
+        # it is mounted again, with its contents
         roots[lost].rmdir()
         away.rename(roots[lost])
         assert storage.restore() == [roots[lost]]

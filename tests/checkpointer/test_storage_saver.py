@@ -86,7 +86,7 @@ def test_what_is_there_already_is_refused(folders: list[Path]) -> None:
 def test_only_folders_that_lack_the_image_get_it(folders: list[Path]) -> None:
     save_image(folders[:1], NEW_TXID, write)
     before = (folders[0] / image_name(NEW_TXID)).stat()
-    # Not its atime: reading the image is what tells that it is whole.
+    # Not its atime: the check that the image is complete reads it.
     written = (before.st_ino, before.st_mtime_ns)
     result = save_image(folders, NEW_TXID, write)
     assert result.paths == (folders[1] / image_name(NEW_TXID),)

@@ -91,8 +91,8 @@ class SnapshotTwin:
         self.hadoop3 = hadoop3
         self.snapshots: dict[int, dict[str, Snapshot]] = {}
         self.snapshot_count = 0
-        # A NameNode takes what it moved once for a part of the newest snapshot above, wherever it comes later with
-        # a directory above it; what is deleted there stays until that snapshot goes, though nobody sees it.
+        # A NameNode counts an inode that was moved once as part of the newest snapshot above it, even if a directory
+        # above it is moved later. A deleted one stays until that snapshot is deleted, although no path shows it.
         self.may_leave_more = False
         self.block_count = 1 << 30
         self.stamp = 2000

@@ -14,13 +14,13 @@ from tests.recorded_cases import ALL_CASES
 
 pytestmark = pytest.mark.recorded
 
-# Inodes whose diffs a NameNode loads otherwise than they were written, and so do we.
+# Inodes whose diffs a NameNode, and our loader, change while loading.
 LOADED_OTHERWISE = {
     # a diff keeps no more blocks than its length needs, by the lengths that the file's own blocks have now
     "hadoop-3.4.1/compress-lz4/before": {16409},
     "hadoop-3.4.1/compress-lz4/after": {16409},
     "hadoop-3.4.1/random-ec-5/before": {16402},
-    # a created name that stands there twice
+    # a created name that is listed twice
     "hadoop-3.4.1/random-capture-6/before": {16392},
 }
 IMAGES = [case.image(folder) for case in ALL_CASES if case.has_snapshots() for folder in ("before", "after")]

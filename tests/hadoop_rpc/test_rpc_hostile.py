@@ -224,7 +224,7 @@ def test_calls_that_wait_take_no_more_memory_than_there_is() -> None:
         assert release.wait(WAIT)
         return text("")
 
-    # Parts of requests alone do not fill the memory: what is in it is performed, and gets free.
+    # Partial requests alone do not fill the memory: complete requests are performed and their memory is released.
     body = text("x" * (MIB // 2))
     limits = PortLimits(memory=8 * MIB)
     service = Service(PROTOCOL, {"slow": Method(Answer, slow)})

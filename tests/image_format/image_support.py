@@ -17,7 +17,7 @@ RECORDED = Path(__file__).resolve().parent.parent / "recorded"
 CODEC_NAMES = tuple(CODECS)
 
 
-# Hadoop left a reference to an inode there that is gone: neither a NameNode loads these images nor our index.
+# Hadoop left a reference to a missing inode in these images; neither a NameNode nor our index loads them.
 REFERENCE_LOST = ("dangling-child-after-replay/after", "random-mixed-551376/after", "random-snapshot-410001/after")
 
 

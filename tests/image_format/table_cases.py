@@ -175,7 +175,7 @@ TABLE_CASES: dict[str, list[Callable[[], Arguments]]] = {
             (0, (), UNSORTED_ENTRY, (0, -1, -1), NO_SLOTS),
             (1, (2, 3, 4, 6), UNSORTED_ENTRY, (0, -1, -1), NO_SLOTS),
             (0, (), DIRECTORIES, (0, ENTRY_OFFSETS[1], -1), NO_SLOTS),
-            # a child that is no inode, and a damaged entry
+            # a child that is not an inode, and a damaged entry
             (0, (), LOST_CHILD, (0, -1, -1), NO_SLOTS),
             (0, (), WRONG, (0, -1, -1), NO_SLOTS),
         )

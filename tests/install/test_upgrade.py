@@ -263,7 +263,7 @@ class Nameservice:
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)
 def test_a_nameservice(versions: Versions, jvm: ClientJvm, tmp_path: Path) -> None:
     """Upgrade every program of a nameservice under writes, and go back; each version leads next to the other."""
-    # NameNodes accept images of any age and make none; a busy machine is no fault
+    # NameNodes accept images of any age and make none; a busy machine is not a fault
     settings = {"dfs.namenode.checkpoint.period": "1", "dfs.ha.standby.checkpoints": "false", **PATIENCE}
     with FailoverPair(tmp_path, jvm, ours=("nn1", "nn2"), settings=settings) as pair, ExitStack() as stack:
         site = Nameservice(tmp_path, pair)

@@ -25,7 +25,7 @@ from tests.interop.hadoop_conf import free_port
 SETTINGS = QuorumSettings(http_open=10.0, http_read=10.0, write_transactions=10.0)
 
 
-# The parent of forked processes has no threads, and has imported all this.
+# The parent of forked processes has no threads, and has imported all modules.
 FORKS = multiprocessing.get_context("forkserver")
 
 

@@ -42,7 +42,7 @@ ROUNDS = scaled(500, quick=2)
 ROUNDS_OF_ONE_JOURNAL = 25
 SETTINGS = BookKeeperSettings(read_timeout=30.0, add_timeout=60.0, speculative_timeout=0.5, session_timeout=20.0)
 
-# The parent of forked processes has no threads, and has imported all this.
+# The parent of forked processes has no threads, and has imported all modules.
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload([__name__])
 
@@ -152,7 +152,7 @@ def round_of_kills(
     writers = [Writer(uri, 2 * number)]
     writers[0].await_lines(max(least, chance.choice([0, 0, 1, chance.randrange(20)])))
     for bookie in chance.sample(bookies, chance.choice([0, 0, 1, 1, 2])):
-        time.sleep(chance.random() * 0.3)  # the test varies the moment
+        time.sleep(chance.random() * 0.3)  # a random time of the kill
         bookie.kill()
         if chance.random() < 0.7:
             bookie.start()

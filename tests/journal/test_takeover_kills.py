@@ -128,7 +128,7 @@ class Writing:
 def disturb(nodes: list[Node], chance: random.Random) -> None:
     """Kill up to two nodes; most come back at once, the others when the writer has ended."""
     for node in chance.sample(nodes, chance.choice([0, 1, 1, 2])):
-        time.sleep(chance.random() * 0.15)  # the test varies the moment
+        time.sleep(chance.random() * 0.15)  # a random time of the kill
         node.kill()
         if chance.random() < 0.7:
             node.start()

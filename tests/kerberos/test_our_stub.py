@@ -211,7 +211,7 @@ def node(realm: Kdc, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NameN
 
 
 def test_who_may_ask_for_what(realm: Kdc, node: NameNodeStub) -> None:
-    """`hdfs` has the stub's own short name, as nn and sn do, and is no administrator."""
+    """`hdfs` has the stub's own short name, as nn and sn do, and is not an administrator."""
     found = {path: tuple(get(realm, who, node.server.url, path)[0] for who in EVERYBODY) for path in PATHS}
     assert found == PATHS
     assert '"SecurityEnabled" : true' in get(realm, "nn", node.server.url, "/jmx")[1]

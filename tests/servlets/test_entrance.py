@@ -209,7 +209,7 @@ def test_no_byte_of_a_cookie_can_be_changed(at: int, change: int) -> None:
     cookie = signed_cookie(Login("u", PRINCIPAL, UNTIL), SECRET)
     at %= len(cookie)
     changed = cookie[:at] + chr(ord(cookie[at]) ^ change) + cookie[at + 1 :]
-    # the last character of base64 has unused bits, which must still be right
+    # the last character of base64 has unused bits, which must still be correct
     assert read_cookie(f"hadoop.auth={changed}", SECRET, NOW) is None
 
 

@@ -84,7 +84,7 @@ class NamenodeLink:
     def _connect(self, timeout: float) -> None:
         self._timeout = timeout
         self._client = NamenodeClient(self._host, self._port, user=self._user, timeout=timeout)
-        # Probes are frequent: even a slow answer is a sign.
+        # Probes are frequent: even a slow answer shows that the NameNode works.
         limit = min(_PROBE_TIMEOUT, timeout)
         self._probe = NamenodeClient(
             self._host, self._port, user=self._user, timeout=limit, connect_timeout=limit, retry=NO_RETRY

@@ -253,7 +253,7 @@ class SecondaryRole:
         txid = (self._mergeable if self._config.shadow else self._position).txid()
         if newest is None:
             return Progress(-1, txid, None)
-        # A fetched image is no checkpoint: after a later fault it would seem to be a new one.
+        # A fetched image is not a checkpoint: after a later fault it would seem to be a new one.
         return Progress(newest.txid, txid, newest.written_at if self._is_ours(newest.txid, newest.path) else None)
 
     def _made_here(self, txid: int) -> Path | None:

@@ -105,7 +105,7 @@ class MonitoredJournalNode(QJournalClient):
             return found
 
     def get_journaled_edits(self, journal_id: str, since: int, max_transactions: int) -> JournaledEdits:
-        # A node is well even if it does not keep these edits, or if its release does not know the request.
+        # A node is healthy even if it does not have these edits, or if its release does not know the request.
         with self._monitor.asking(self._name, may_refuse=True) as answered:
             found = super().get_journaled_edits(journal_id, since, max_transactions)
             answered(since + found.count - 1)
