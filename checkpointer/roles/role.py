@@ -34,7 +34,7 @@ class Progress:
     """How far image and edits are: newest own image, newest transaction that is available without a roll.
 
     Attributes:
-        image_at: when that image was written, in seconds since the epoch; None without a checkpoint.
+        image_at: when that image was written, in seconds since the epoch; None if missing or not a checkpoint.
         urgent: why an image is due at once, regardless of period and transaction count; "" usually.
     """
 
