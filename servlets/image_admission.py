@@ -124,7 +124,7 @@ class ImageAdmission:
         try:
             return self._store.storage_info()
         except HdfsError as fault:
-            raise StorageMismatchError(f"this side holds no namespace yet: {fault}", hint=fault.hint) from fault
+            raise StorageMismatchError(f"this process has no namespace yet: {fault}", hint=fault.hint) from fault
 
     def check_storage(self, theirs: str) -> StorageInfo:
         """Return the namespace of this side if it matches `theirs` (`layout:namespaceID:cTime:clusterID`).

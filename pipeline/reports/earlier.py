@@ -1,4 +1,4 @@
-"""The earlier side of growth from an earlier report: its JSON has the sums of what its tables list."""
+"""Growth since an earlier report, whose JSON has the sums of the rows that its tables list."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_the_image_loads_and_is_the_one_hadoop_made_where_that_does(case: Case, 
     found = verify_image(image).findings
     assert found.clean, [str(finding) for finding in found.listed]
     if case.differences(image):
-        # healed: then it is Hadoop's own image that no NameNode loads, and only because of what was healed
+        # ours was healed: no NameNode loads Hadoop's own image, and only because of the healed faults
         assert healed
         assert not any(verify_image(path).valid for path in case.expected_images())
         image, healed = made_of(case, tmp_path / "left", healing=HealingMode.AS_HADOOP)

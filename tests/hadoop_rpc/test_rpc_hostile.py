@@ -182,7 +182,7 @@ def test_requests_without_end_take_no_more_memory_than_there_is() -> None:
                 peer.sendall(hello() + part)
             is_served(server)
             most = max(most, server._held)
-        # Each may send one more piece that holds nothing yet.
+        # Each peer that holds nothing yet may send one more piece.
         assert most <= 3 * MIB + len(peers) * 65536
         for peer in peers:
             end_of(peer)

@@ -35,7 +35,7 @@ class Hadoop:
         self._folder = folder
         self._log = folder / "hadoop.log"
         self._files = 0
-        # The viewer's class for delimited rows shares one with a web server that uses Netty 4.
+        # The viewer's class for delimited rows shares a class with a web server that uses Netty 4.
         # From Hadoop 3 on, one of its codecs needs a jar that it does not include.
         lent = CLIENT.jars.folder.glob("lz4-java-*.jar" if release.is_3 else "netty-*.jar")
         classes = os.pathsep.join([release.class_path(), *map(str, sorted(lent))])
