@@ -69,6 +69,6 @@ def last_active(data: bytes, settings: FailoverSettings, same: Callable[[str, st
     here = "does not name it" if known is None else f"has it at {known.address}"
     moved = (
         f"{info.namenode} was active at {host_port(*address)}, the configuration {here}: it is fenced at the old "
-        f"address; only if it is gone from there for good, use {_CLEAR}"
+        f"address; only if it is gone from there permanently, use {_CLEAR}"
     )
     return LastActive(there, ours=False, moved=moved)

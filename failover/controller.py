@@ -85,7 +85,7 @@ class Controller:
         return self._fencing.counts
 
     def end(self) -> None:
-        """Leave the election for good; the NameNode keeps its state, and the next active fences it."""
+        """Leave the election permanently; the NameNode keeps its state, and the next active fences it."""
         with self._deciding:
             self._block("the controller is stopping")
             if self._election is not None:

@@ -21,7 +21,7 @@ LARGE_WORK: Final = 64 << 20
 
 
 def lower_thread_priority(work: int) -> None:
-    """Lower the priority of the calling thread for good: it gets idle cores, otherwise about a tenth of one.
+    """Lower the priority of the calling thread permanently: it gets idle cores, otherwise about a tenth of one.
 
     Only on Linux, since elsewhere niceness belongs to the process (nice(2)). If that is forbidden, the priority stays.
 

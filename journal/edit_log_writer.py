@@ -37,7 +37,7 @@ DEFAULT_CAPACITY = 512 * 1024  # bytes; Hadoop's output buffer of the edit log
 class EditLogWriter:
     """An open edit log; thread-safe.
 
-    When the journal fails, the writer fails for good: later calls raise the same error, and nothing is acknowledged.
+    When the journal fails, the writer fails permanently: later calls raise the same error, and nothing is acknowledged.
     The
     lock is not held while the journal writes, neither in a flush nor in a roll.
     """

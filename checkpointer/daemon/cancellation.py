@@ -47,7 +47,7 @@ class Cancellation:
         return CheckpointBlock(reason=self.reason, seconds_left=round(left, 3)) if left > 0 else None
 
     def stop(self) -> None:
-        """Cancel for good."""
+        """Cancel permanently."""
         self._stopped.set()
 
     def begin(self, reason: str, prevent_for: float) -> None:

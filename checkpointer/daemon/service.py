@@ -6,7 +6,7 @@ next poll. A request waits for the running attempt and returns its result. `Chec
 
 `cancel` records a reason, waits until the running attempt has stopped, and blocks new checkpoints for a while. When
 `cancel` returns, no checkpoint is running. An attempt stops only at safe points, where unfinished files can be deleted.
-`stop` cancels for good.
+`stop` cancels permanently.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class ReadServers:
         return [fault.alarm for _, fault in self._waiting if fault.count]
 
     def close(self) -> None:
-        """Stop the servers for good."""
+        """Stop the servers permanently."""
         with self._lock:
             self._waiting = []
             for server in self._started:

@@ -1,6 +1,6 @@
 """Creation of kazoo clients, and the behaviour that kazoo lacks.
 
-A client ends for good when its login is refused, when its connection breaks during a SASL login (which kazoo cannot
+A client ends permanently when its login is refused, when its connection breaks during a SASL login (which kazoo cannot
 distinguish), or when its thread fails unexpectedly. The caller must make another client to continue.
 """
 

@@ -1,6 +1,6 @@
 """The writer of a ledger as a state machine: entries out, answers in, replacement of failed bookies; no I/O.
 
-It is open, closing, closed, or has failed for good.
+It is open, closing, closed, or has failed permanently.
 
     add       open. The entry gets the next id and is sent to its write set.
     answered  an entry is acknowledged once its ack quorum has it and all earlier entries are acknowledged.

@@ -149,7 +149,7 @@ def come(state, row, directory, latest, inside):
 
 @step
 def leave(state, row, directory, latest, inside, is_held):
-    """Note that an inode is about to be removed from a directory for good; there is room.
+    """Note that an inode is about to be removed from a directory permanently; there is room.
 
     Args:
         is_held: whether the newest snapshot has the inode, a file.
