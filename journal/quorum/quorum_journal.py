@@ -24,9 +24,8 @@ _LOG = logging.getLogger(__name__)
 class QuorumJournal:
     """`Journal` on JournalNodes; its errors contain the nodes' own messages.
 
-    A writer that was fenced fails permanently. `recover` helps a writer that lost its majority; it recognises a fenced one
-    by
-    the epochs that the nodes have promised since.
+    A writer that was fenced fails permanently. `recover` helps a writer that lost its majority; it recognises a fenced
+    one by the epochs that the nodes have promised since.
 
     Args:
         address: the nodes and the journal's name there.
