@@ -48,14 +48,15 @@ def run_watched(command: list[str], *, environment: dict[str, str] | None = None
                 output, said = child.communicate(timeout=_TREE_POLL_SECONDS)
                 break
             except subprocess.TimeoutExpired:
-                peak = max(peak, _java_below(child.pid))
+                peak = max(peak, java_peak(child.pid))
         seconds = time.perf_counter() - started
     if child.returncode:
         raise subprocess.CalledProcessError(child.returncode, command, output, said)
     return Watched(output, seconds, peak)
 
 
-def _java_below(pid: int) -> int:
+def java_peak(pid: int) -> int:
+    """Return the peak resident memory in bytes of the largest Java process below a process; 0 without one."""
     try:
         children = psutil.Process(pid).children(recursive=True)
         return max((peak_resident(each.pid) for each in children if each.name() == "java"), default=0)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.memory import peak_resident
+from bench.memory import java_peak
 from pipeline import read_image
 from pipeline.direct_parquet import write_parquet
 from pipeline.session import build_session
@@ -37,14 +38,12 @@ def main() -> None:
     started = time.perf_counter()
     spark = build_session(master=sys.argv[1], driver_memory=sys.argv[2])
     _say({"seconds": time.perf_counter() - started})
-    gateway = spark.sparkContext._gateway
-    assert gateway is not None
     for line in sys.stdin:
         wish = json.loads(line)
         started = time.perf_counter()
         WRITERS[wish["writer"]](spark, wish["image"], wish["target"])
         seconds = time.perf_counter() - started
-        _say({"seconds": seconds, "driverPeakBytes": peak_resident(gateway.proc.pid)})
+        _say({"seconds": seconds, "driverPeakBytes": java_peak(os.getpid())})
     spark.stop()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
@@ -31,6 +31,14 @@ class HdfsError(Exception):
 
     def __str__(self) -> str:
         return self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # a subclass may have other parameters than the arguments of its exception
+        return _rebuilt, (type(self), self.args), vars(self)
+
+
+def _rebuilt(kind: type[HdfsError], arguments: tuple[object, ...]) -> HdfsError:
+    return kind.__new__(kind, *arguments)
 
 
 class StorageError(HdfsError):

@@ -102,6 +102,7 @@ def _made(archive: Path) -> str:
     with tempfile.TemporaryDirectory(prefix="spark-", dir=archive.parent) as work:
         fresh = Path(work) / "fresh"
         command = [sys.executable, "-m", "pipeline.class_archive", str(fresh)]
+        # the JVM writes the archive after Python has ended; the call returns when both have closed their output
         done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
         if done.returncode or not fresh.exists():
             return f"no archive of Spark's classes: {(done.stdout + done.stderr)[-_LAST_LINES:]}"
@@ -135,12 +136,7 @@ def _run_jobs(fresh: Path) -> None:
     spark.range(8).selectExpr("id", "cast(id AS string) AS name").repartition(2, "id").write.parquet(table)
     spark.read.parquet(table).createOrReplaceTempView("numbers")
     spark.sql("SELECT name, count(*), max(id) FROM numbers GROUP BY name ORDER BY name").collect()
-    gateway = context._gateway
     spark.stop()
-    assert gateway is not None
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait()
 
 
 if __name__ == "__main__":

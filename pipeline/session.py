@@ -6,8 +6,10 @@ import logging
 import os
 import re
 import sys
+import threading
+import warnings
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +40,8 @@ def suppress_py4j_logs() -> None:
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
 
 
+_java_started = threading.Event()
+"""Set once this process has a context: PySpark keeps its JVM for later ones."""
 _LOCAL = re.compile(r"local(\[|$)")
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _DAEMON = "pipeline.python_daemon"
@@ -108,22 +112,27 @@ def build_context(
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     wanted = {**settings(chosen, driver_memory, small=small), **(conf or {})}
     try:
-        return SparkContext.getOrCreate(SparkConf().setAppName(_APPLICATION).setAll(list(wanted.items())))
+        context = SparkContext.getOrCreate(SparkConf().setAppName(_APPLICATION).setAll(list(wanted.items())))
     except Exception as error:
         where = "" if chosen is None else f" with master {chosen}"
         hint = "Check that the master runs at this address; check Java and memory."
         raise PipelineSetupError(f"Spark did not start{where}: {error_reason(error)}", hint=hint) from error
+    _java_started.set()
+    return context
+
+
+def stop_context(context: SparkContext) -> None:
+    """Stop a context. A JVM that has already ended is no error: the job that it interrupted reports the reason."""
+    from py4j.protocol import Py4JError
+
+    with warnings.catch_warnings(), suppress(Py4JError, OSError):
+        warnings.simplefilter("ignore", RuntimeWarning)
+        context.stop()
 
 
 def early_daemon(master: str | None) -> AbstractContextManager[None]:
     """Return a block in which a session for this master starts sooner, see `pipeline.python_daemon`."""
-    return start_early() if _is_local(master) and not _java_runs() else nullcontext()
-
-
-def _java_runs() -> bool:
-    """Return whether this process has started a JVM, which PySpark keeps for later sessions."""
-    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
-    return getattr(context, "_gateway", None) is not None
+    return start_early() if _is_local(master) and not _java_started.is_set() else nullcontext()
 
 
 def _is_local(master: str | None) -> bool:

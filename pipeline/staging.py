@@ -14,8 +14,7 @@ import socket
 import socketserver
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,7 @@ from urllib.parse import quote
 from hadoop_common.errors import HdfsError
 from pipeline.archive_query import ArchiveQuery
 from pipeline.errors import PipelineError, PipelineSetupError, SourceFileError
+from pipeline.hadoop_files import HadoopFiles, hadoop_errors
 from pipeline.source_files import SourceFile, SourceKind, companions, find_files, is_local, local_files, not_found
 
 if TYPE_CHECKING:
@@ -105,7 +105,8 @@ class Stager:
 
         folder = self._folder / quote(uri, safe="")
         folder.mkdir(exist_ok=True)
-        return copy_segments(uri, folder, self._configured(KEYS), in_progress=kind is SourceKind.OPEN_EDITS)
+        values = HadoopFiles(self._context).configured(KEYS)
+        return copy_segments(uri, folder, values, in_progress=kind is SourceKind.OPEN_EDITS)
 
     def _archived(self, query: ArchiveQuery, kind: SourceKind) -> list[SourceFile]:
         """Return files made from an archive, in a folder that Spark removes with its own files."""
@@ -114,16 +115,11 @@ class Stager:
         from pipeline.staged_archive import KEYS, archived_files
 
         folder = Path(SparkFiles.getRootDirectory()) / "archives"
-        files = archived_files(query, kind, folder, self._configured(KEYS))
+        files = archived_files(query, kind, folder, HadoopFiles(self._context).configured(KEYS))
         for file in files:
             for name in (*companions(file.staged, kind), file.staged):
                 self._context.addFile(str(file.on_driver().with_name(name)))
         return files
-
-    def _configured(self, keys: Iterable[str]) -> dict[str, str]:
-        """Return the set ones of `keys` of Spark's Hadoop configuration."""
-        hadoop = self._context._jsc.hadoopConfiguration()
-        return {key: value for key in keys if (value := hadoop.get(key)) is not None}
 
     def _hand_on(self, uri: str, path: Path) -> SourceFile:
         origin = f"{uri}/{path.name}"
@@ -133,7 +129,7 @@ class Stager:
         return SourceFile(str(path), path.name)
 
     def _find(self, uri: str, kind: SourceKind) -> list[str]:
-        if found := find_files(uri, kind, HadoopLister(self._context)):
+        if found := find_files(uri, kind, HadoopFiles(self._context)):
             return found
         raise not_found(uri, kind)
 
@@ -143,59 +139,18 @@ class Stager:
         name = origin.rsplit("/", 1)[-1]
         if self._origins.setdefault(name, origin) != origin:
             raise _name_in_use(origin, self._origins[name])
-        path, files = hadoop_path(self._context, origin)
-        status = files.getFileStatus(path)
-        version = (status.getLen(), status.getModificationTime())
+        files = HadoopFiles(self._context)
+        version = files.status(origin)
         if self._versions.setdefault(origin, version) != version:
             raise SourceFileError(
                 f"{origin} has changed since this session read it",
                 hint="A Spark session keeps the first version of a file; read the new version in another session.",
             )
         for beside in companions(name, kind):
-            path, files = hadoop_path(self._context, origin[: -len(name)] + beside)
-            if files.exists(path):
-                self._context.addFile(path.toString())
+            if files.exists(path := origin[: -len(name)] + beside):
+                self._context.addFile(path)
         self._context.addFile(origin)
         return SourceFile(SparkFiles.get(name), name)
-
-
-class HadoopLister:
-    """Names on any file system that Spark knows, read with Hadoop's FileSystem in the driver's JVM."""
-
-    def __init__(self, context: SparkContext) -> None:
-        self._context = context
-
-    def is_folder(self, uri: str) -> bool | None:
-        path, files = hadoop_path(self._context, uri)
-        return bool(files.getFileStatus(path).isDirectory()) if files.exists(path) else None
-
-    def names(self, folder: str) -> list[str]:
-        path, files = hadoop_path(self._context, folder)
-        return [status.getPath().getName() for status in files.listStatus(path)] if files.exists(path) else []
-
-    def matches(self, pattern: str) -> list[tuple[str, bool]]:
-        path, files = hadoop_path(self._context, pattern)
-        return [(str(each.getPath()), bool(each.isDirectory())) for each in files.globStatus(path) or ()]
-
-
-def hadoop_path(context: SparkContext, uri: str) -> tuple[Any, Any]:
-    """Return Hadoop's Path of `uri` and its FileSystem."""
-    jvm, java_context = context._jvm, context._jsc
-    assert jvm is not None
-    path = jvm.org.apache.hadoop.fs.Path(uri)
-    return path, path.getFileSystem(java_context.hadoopConfiguration())
-
-
-@contextmanager
-def hadoop_errors(uri: str) -> Iterator[None]:
-    """Raise Hadoop's errors as SourceFileError."""
-    from py4j.protocol import Py4JJavaError
-
-    try:
-        yield
-    except Py4JJavaError as error:
-        reason = str(error.java_exception.toString()).splitlines()[0]
-        raise SourceFileError(f"{uri} cannot be read: {reason}", hint="Check the URI and Spark's settings.") from None
 
 
 def _name_in_use(origin: str, before: str) -> SourceFileError:

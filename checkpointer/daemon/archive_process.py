@@ -21,13 +21,13 @@ from pathlib import Path
 
 from archive.scratch import scratch_folder
 from checkpointer.archiving.messages import ArchiveReport, ArchiveSource
-from checkpointer.daemon.child_process import end_process_group
 from checkpointer.roles.role import CheckpointRole
 from engine.merge import MergeResult
 from hadoop_common.addresses import without_password
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import parse_image
+from hadoop_common.process_group import end_process_group
 from hadoop_common.quantities import counted, duration
 from hadoop_common.recurring_fault import Alarm, RecurringFault
 from image_format.md5_file import read_md5_file

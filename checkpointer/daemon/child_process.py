@@ -8,49 +8,18 @@ import resource
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from hadoop_common.file_faults import as_hdfs_error, error_text
+from hadoop_common.process_group import end_process_group, signal_group
 from hadoop_common.process_tuning import lower_session_priority
 
 _LOG = logging.getLogger(__name__)
 _GRACE_SECONDS = 10.0
-_POLL_SECONDS = 0.02
 _CONF_DIR = "HADOOP_CONF_DIR"
-
-
-def end_process_group(child: subprocess.Popen[Any], what: str) -> None:
-    """End a process and its children, first by SIGTERM; `what` names it in the log."""
-    _signal(child, signal.SIGTERM)
-    deadline = time.monotonic() + _GRACE_SECONDS
-    while _group_exists(child):
-        if time.monotonic() >= deadline:
-            _LOG.warning("%s does not end and is killed", what)
-            _signal(child, signal.SIGKILL)
-            return
-        time.sleep(_POLL_SECONDS)
-
-
-def _group_exists(child: subprocess.Popen[Any]) -> bool:
-    if child.poll() is not None:
-        # a daemon that is process 1 of a container inherits the children
-        with suppress(ChildProcessError):
-            os.waitpid(-child.pid, os.WNOHANG)
-    return _signal(child, 0)
-
-
-def _signal(child: subprocess.Popen[Any], number: int) -> bool:
-    """Send a signal to the group of a process; return whether the group exists."""
-    try:
-        os.killpg(child.pid, number)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +58,7 @@ class ChildCommand:
         try:
             self._limit(child.pid)
         except BaseException:
-            _signal(child, signal.SIGKILL)
+            signal_group(child, signal.SIGKILL)
             child.communicate()
             raise
         return child

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import signal
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 from pipeline.errors import PipelineError
-from pipeline.session import build_context, early_daemon, suppress_py4j_logs
+from pipeline.session import build_context, early_daemon, stop_context, suppress_py4j_logs
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -51,7 +50,7 @@ def _ending(start: Callable[[], SparkContext]) -> Iterator[SparkContext]:
             raise PipelineError(f"Spark failed: {error_reason(error)}", hint=hint) from error
         raise typed from None
     finally:
-        _stop(spark)
+        stop_context(spark)
 
 
 def _started(start: Callable[[], SparkContext]) -> SparkContext:
@@ -68,7 +67,7 @@ def _started(start: Callable[[], SparkContext]) -> SparkContext:
     with _interrupt(remember):
         spark = start()
     if interrupts:
-        _stop(spark)
+        stop_context(spark)
         raise KeyboardInterrupt
     return spark
 
@@ -86,15 +85,3 @@ def _interrupt(handler: signal._HANDLER) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _stop(spark: SparkContext) -> None:
-    from py4j.protocol import Py4JError
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            spark.stop()
-    except (Py4JError, OSError):
-        # The JVM has already ended: nothing is left to stop, and the command reports the reason.
-        return

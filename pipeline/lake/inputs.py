@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hadoop_common.errors import HdfsError
 from hadoop_common.names import VERSION, parse_image, parse_segment
 from hadoop_common.storage_info import parse_version
 from pipeline.errors import SourceFileError
+from pipeline.hadoop_files import HadoopFiles, hadoop_errors
 from pipeline.lake.ranges import TxidRange, subtract
 from pipeline.source_files import SourceKind, find_files, is_local, local_path, not_found
-from pipeline.staging import HadoopLister, hadoop_errors, hadoop_path
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -97,7 +97,7 @@ class _StoredFiles:
         from pipeline.source_files import LocalLister
 
         with hadoop_errors(self._uri):
-            return find_files(self._uri, kind, LocalLister() if self._local else HadoopLister(self._context))
+            return find_files(self._uri, kind, LocalLister() if self._local else HadoopFiles(self._context))
 
     def status(self, path: str) -> tuple[int, int]:
         """Return the size in bytes and the modification time in ms since 1970."""
@@ -105,9 +105,7 @@ class _StoredFiles:
             found = local_path(path).stat()
             return found.st_size, found.st_mtime_ns // 1_000_000
         with hadoop_errors(path):
-            at, files = hadoop_path(self._context, path)
-            status = files.getFileStatus(at)
-            return int(status.getLen()), int(status.getModificationTime())
+            return HadoopFiles(self._context).status(path)
 
     def cluster_beside(self, path: str) -> str:
         """Return the cluster in the VERSION file next to a file, "" without such a file."""
@@ -121,13 +119,7 @@ class _StoredFiles:
         if self._local:
             return local_path(path).read_bytes()
         with hadoop_errors(path):
-            at, files = hadoop_path(self._context, path)
-            stream = files.open(at)
-            try:
-                jvm: Any = self._context._jvm
-                return str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")).encode()
-            finally:
-                stream.close()
+            return HadoopFiles(self._context).text(path).encode()
 
 
 def cluster_of(version: bytes, source: str) -> str:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.daemon.child_process import ChildCommand, ChildQueue, _signal, end_process_group
+from checkpointer.daemon.child_process import ChildCommand, ChildQueue
+from hadoop_common.process_group import end_process_group, signal_group
 from tests.namenode_stub.stub_support import wait_until
 
 
@@ -91,5 +92,5 @@ def test_children_get_time_to_end(tmp_path: Path) -> None:
     wait_until("the child", (tmp_path / "ready").exists)
     end_process_group(child, "the process")
     assert (tmp_path / "done").exists()
-    assert not _signal(child, 0)
+    assert not signal_group(child, 0)
     child.communicate()

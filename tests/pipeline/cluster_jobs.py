@@ -23,10 +23,8 @@ def table_to_parquet(spark: SparkSession, image: str, target: str, partitions: s
 
 def count(spark: SparkSession, image: str) -> dict[str, Any]:
     """Print the row count of an image and the Java version of the driver."""
-    jvm = spark.sparkContext._jvm
-    assert jvm is not None
-    home = jvm.java.lang.System.getProperty("java.home")
-    return {"rows": read_image(spark, image, columns=["id"]).count(), "java": home}
+    (home,) = spark.sql("SELECT java_method('java.lang.System', 'getProperty', 'java.home')").collect()
+    return {"rows": read_image(spark, image, columns=["id"]).count(), "java": home[0]}
 
 
 def aggregate(spark: SparkSession, image: str) -> dict[str, Any]:

@@ -66,7 +66,6 @@ def test_a_small_merge_starts_spark_for_a_small_job(tmp_path: Path, monkeypatch:
         raise PipelineSetupError("no Spark in this test")
 
     monkeypatch.setattr(spark_session, "build_context", start)
-    monkeypatch.setattr(spark_session, "_end_java", lambda: None)
     image, large = tmp_path / "fsimage_1", tmp_path / "edits"
     image.write_bytes(b"image")
     large.touch()

@@ -74,7 +74,7 @@ class Daemon:
             )
 
     def java(self) -> list[psutil.Process]:
-        return [each for each in psutil.Process(self.process.pid).children() if each.name() == "java"]
+        return [each for each in psutil.Process(self.process.pid).children(recursive=True) if each.name() == "java"]
 
     def wait_for(self, condition: object, what: str) -> None:
         def holds() -> bool:
@@ -162,6 +162,32 @@ def test_a_java_that_dies_costs_one_attempt(node: FakeNamenode, tmp_path: Path) 
     assert len(errors) == 1, said
     assert "JVM ended" in errors[0]
     assert "Exception while sending command" not in said
+
+
+@pytest.mark.deep
+def test_a_merge_that_is_killed_costs_one_attempt(node: FakeNamenode, tmp_path: Path) -> None:
+    with running(tmp_path, node, free_tasks=2) as daemon:
+        java = daemon.waiting_java()
+        merging = java.parent()
+        assert merging is not None
+        assert merging.ppid() == daemon.process.pid
+        merging.kill()
+        (daemon.gate / "open").touch()
+        daemon.check_done(node)
+        assert not java.is_running()
+        said = daemon.stop()
+    errors = [line for line in said.splitlines() if " ERROR " in line]
+    assert len(errors) == 1, said
+    assert "the process of the merge ended with SIGKILL" in errors[0]
+
+
+@pytest.mark.deep
+def test_a_merge_ends_with_a_killed_daemon(node: FakeNamenode, tmp_path: Path) -> None:
+    with running(tmp_path, node, free_tasks=1) as daemon:
+        below = [*daemon.waiting_java().parents()[:1], daemon.waiting_java()]
+        daemon.process.kill()
+        _, alive = psutil.wait_procs(below, _SECONDS)
+        assert alive == []
 
 
 @pytest.mark.deep

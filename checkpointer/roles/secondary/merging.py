@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from checkpointer.errors import RoleGaveUpError
-from checkpointer.merging.engines import MergeTask, choose_engine
+from checkpointer.merging.engine_process import merge_in_process
+from checkpointer.merging.engines import LocalEngine, MergeTask, choose_engine
 from checkpointer.roles.common import report_result
 from checkpointer.roles.secondary.storage import SecondaryStorage
 from engine.errors import CheckpointCancelledError
@@ -83,6 +84,10 @@ def merge_checkpoint(
             folders=tuple(storage.image_folders()),
             settings=replace(config.merge_settings, layout_version=layout),
         )
-        result = choose_engine(config.engine, task).merge(task, observer)
+        engine = choose_engine(config.engine, task)
+        if isinstance(engine, LocalEngine):
+            result = engine.merge(task, observer)
+        else:
+            result = merge_in_process(config.engine, task, observer)
     report_result(result, storage.drop)
     return result
