@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,7 @@ from image_format.kernels.history import (
     scan_references,
 )
 from image_format.kernels.history_check import reference_keys
-from image_format.kernels.scan import find_id, strictly_increasing
+from image_format.kernels.scan import strictly_increasing
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import parse_message, read_record
 
@@ -131,8 +132,12 @@ class HistorySections:
 
     def diff_span(self, inode_id: int) -> tuple[int, int]:
         """Return (start, end) in SNAPSHOT_DIFF of an inode's entry with its diffs, (-1, -1) without an entry."""
-        at = int(find_id(self.owners, inode_id))
-        return (-1, -1) if at < 0 else (int(self._offsets[at]), int(self._ends[at]))
+        owners = self.owners.data
+        # faster than the call of a kernel
+        at = bisect_left(owners, inode_id)
+        if at == len(owners) or owners[at] != inode_id:
+            return -1, -1
+        return int(self._offsets[at]), int(self._ends[at])
 
     def reference(self, number: int) -> pb.INodeReference:
         """Return a record of INODE_REFERENCE; raises RecordError for an unknown number."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from engine.errors import NamespaceError, UnsupportedNamespaceError
 from engine.healing import HealingLog, HealingMode
 from engine.namespace.caches import CacheManager
-from engine.namespace.diffs import CURRENT_STATE
+from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff
 from engine.namespace.erasure_coding import ErasureCodingPolicies
 from engine.namespace.history import History
 from engine.namespace.leases import Leases, OpenFileFinder
@@ -292,10 +292,10 @@ class Namespace:
         else:
             reclaim.destroy_inode(row)
 
-    def apply_notes(self, notes: KernelNotes, copies: npt.NDArray[Any]) -> None:
+    def apply_notes(self, notes: KernelNotes, copies: npt.NDArray[Any], newest: dict[int, DirectoryDiff]) -> None:
         """Apply the notes of kernels to the snapshot diffs; see `noted`."""
         if notes:
-            apply_notes(self.table, self.history, self._reclaim_noted, notes, copies)
+            apply_notes(self.table, self.history, self._reclaim_noted, notes, copies, newest)
 
     @cached_property
     def _reclaim_noted(self) -> Reclaimer:

@@ -44,23 +44,28 @@ def note_numbers(notes: npt.NDArray[np.void]) -> npt.NDArray[np.int64]:
 
 
 def apply_notes(
-    table: InodeTable, history: History, reclaim: FileReclaimer, notes: KernelNotes, copies: npt.NDArray[Any]
+    table: InodeTable,
+    history: History,
+    reclaim: FileReclaimer,
+    notes: KernelNotes,
+    copies: npt.NDArray[Any],
+    newest: dict[int, DirectoryDiff],
 ) -> None:
     """Apply notes to the diffs.
 
     Args:
+        newest: the newest diffs of directories that earlier notes changed, by row; it is extended.
         reclaim: truncates blocks of deleted files that snapshots do not need.
     """
     # A view of the arena returns names as bytes faster than an array.
     names, diffs = table.names.data, history.diffs
-    newest: dict[int, DirectoryDiff] = {}
     for kind, row, directory, offset, length, latest, amount, kept in notes:
         if kind == KEEP:
             # The cached diff is no longer the newest.
             newest.pop(row, None)
             history.keep(row, latest - 1, amount, None if kept < 0 else copies[kept])
             continue
-        name = bytes(names[offset : offset + length])
+        name = names[offset : offset + length].tobytes()
         # Mostly few directories get many names.
         diff = newest.get(directory)
         if diff is None:

@@ -23,10 +23,11 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.namespace import Namespace
+from engine.namespace.diffs import DirectoryDiff
 from engine.namespace.noted import NOTE_DTYPE, note_numbers
 from engine.replay import snapshots
 from engine.replay.features import inherit_default_acl, replace_acl
-from engine.replay.kernel_state import AT, RESULTS, KernelState
+from engine.replay.kernel_state import AT, RESULTS, KernelState, columns
 from engine.replay.kernels import state
 from engine.replay.kernels.ahead import COLUMNS as COMING_COLUMNS
 from engine.replay.kernels.ahead import COMING
@@ -47,7 +48,6 @@ from image_format.index import ImageIndex
 from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import ACL_DUE, FEATURES, HOLDS, INODE_DTYPE
 from image_format.kernels.open_files import UNREAD_DTYPE
-from image_format.packed import Packed
 from journal.attribute_kinds import ACL_ENTRIES
 from journal.binary_codec import decode_op
 from journal.ops import AddOp, AllowSnapshotOp, EditOp, MkdirOp, SetOwnerOp
@@ -354,12 +354,15 @@ class CompiledReplay:
         notes, taken = self._note_numbers[: counters.notes_used].tolist(), 0
         changed = diffs.directories_changed
         changes = self._snapshot_changes[: counters.snapshot_changes_used]
+        newest: dict[int, DirectoryDiff] = {}
         for until, row, kept, body, place, mtime in changes.tolist():
-            namespace.apply_notes(notes[taken:until], self._copies)
+            namespace.apply_notes(notes[taken:until], self._copies, newest)
             taken = until
+            newest.pop(row, None)
             name, behind = _plain_name(cursor.buffer, place)
             try:
                 if kept == DELETED:
+                    newest.clear()
                     snapshots.remove(namespace, row, name, mtime)
                     self._learn_moves()
                     self._forget_paths()
@@ -369,7 +372,7 @@ class CompiledReplay:
                     snapshots.make(namespace, row, name, mtime, self._copies[kept])
             except (HdfsError, ValueError, OverflowError, RecursionError) as error:
                 self._fail(cursor, body, error)
-        namespace.apply_notes(notes[taken:], self._copies)
+        namespace.apply_notes(notes[taken:], self._copies, newest)
         # Cached paths stay valid: a new diff is of the newest snapshot that contains them.
         self._directories += diffs.directories_changed - changed
 
@@ -435,9 +438,9 @@ class CompiledReplay:
         """Set the addresses of the arrays that never move, once."""
         index = self._index
         arrays: dict[str, npt.NDArray[Any]] = {
-            **_columns("base_ids", index.arrays.ids),
+            **columns("base_ids", index.arrays.ids),
             "base_slots": index.arrays.slots,
-            **_columns("base_offsets", index.arrays.offsets),
+            **columns("base_offsets", index.arrays.offsets),
             "inodes": index.inode_buffer,
             "dropped": self._namespace.tree.dropped,
             "directory_ids": index.arrays.directory_ids,
@@ -490,12 +493,8 @@ def _places_for_paths(index: ImageIndex) -> int:
     return min(max(wanted, _MIN_PATHS), _MAX_PATHS)
 
 
-def _columns(name: str, column: Packed) -> dict[str, npt.NDArray[Any]]:
-    return {f"{name}_{key}": array for key, array in column._asdict().items()}
-
-
 def _plain_name(buffer: Buffer, place: int) -> tuple[bytes, int]:
     """Return a plain string, see `is_plain_text`, and the position after it."""
     start = place + 2
-    end = start + int.from_bytes(buffer[place:start])
+    end = start + (buffer[place] << 8 | buffer[place + 1])
     return bytes(buffer[start:end]), end

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.replay.kernels.state import ARRAYS, MOVING, STATE_DTYPE, Counters
+from image_format.packed import Packed
 
 AT = Counters(*range(len(Counters._fields)))
 """Positions of the counters."""
@@ -47,3 +48,8 @@ class KernelState:
     def point_to(self, name: str, array: npt.NDArray[Any]) -> None:
         """Set the address and the length of an array."""
         self._arrays[ARRAYS.index(name)] = array.ctypes.data, array.shape[0]
+
+
+def columns(name: str, column: Packed) -> dict[str, npt.NDArray[Any]]:
+    """Return the parts of a packed column by their names in the state."""
+    return {f"{name}_{key}": array for key, array in column._asdict().items()}
