@@ -182,14 +182,15 @@ def append_edits(context: SparkContext, edits: str, root: str, cluster: str = ""
     taken = present.get(cluster, [])
     _check_history(context, table, cluster, segments, taken)
     while batches := in_batches(segments, taken):
-        table.create()
-        files = _write_batch(context, table, cluster, batches[0], segments)
-        try:
-            table.commit(files, f"edits/{cluster}", batches[0].last)
-            added.append(batches[0])
-        except LakeConflictError:
-            # Another process appended edits of this cluster: subtract them and repeat.
-            table.reload()
+        # A commit is compared with those after the version that was read, so `taken` has to be of that version.
+        if not table.create():
+            files = _write_batch(context, table, cluster, batches[0], segments)
+            try:
+                table.commit(files, f"edits/{cluster}", batches[0].last)
+                added.append(batches[0])
+            except LakeConflictError:
+                # Another process appended edits of this cluster: subtract them and repeat.
+                table.reload()
         taken = edits_in(table).get(cluster, [])
     if added:
         newest = max(file.partition["day"] for file in table.files() if file.partition["cluster"] == cluster)

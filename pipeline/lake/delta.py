@@ -98,13 +98,17 @@ class LakeTable:
                 hint="Another program changed the table: append to a new lake.",
             )
 
-    def create(self) -> None:
-        """Create the table if it is missing."""
-        if self._table is None:
-            with lake_errors(self.uri):
-                # Another process may create it at the same time.
-                DeltaTable.create(self.uri, self.schema, mode="ignore", partition_by=self._partitions or None)
-            self.reload()
+    def create(self) -> bool:
+        """Create the table and read it if it was missing; return whether it was.
+
+        Other processes may have created it, and appended to it, before it is read.
+        """
+        if self._table is not None:
+            return False
+        with lake_errors(self.uri):
+            DeltaTable.create(self.uri, self.schema, mode="ignore", partition_by=self._partitions or None)
+        self.reload()
+        return True
 
     def files(self) -> list[LakeFile]:
         """Return the files of the version that was read; none for a missing table."""

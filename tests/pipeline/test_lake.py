@@ -368,6 +368,21 @@ def test_concurrent_appends_all_arrive(edits: Path, tmp_path: Path, lake: str) -
     assert days(lake, "b") == ALL_DAYS
 
 
+def test_another_process_creates_the_table_and_appends_first(
+    edits: Path, lake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = LakeTable.create
+
+    def create(self: LakeTable) -> bool:
+        monkeypatch.setattr(LakeTable, "create", real)
+        append_edits(NO_SPARK, str(edits), lake, "a")
+        return real(self)
+
+    monkeypatch.setattr(LakeTable, "create", create)
+    assert append_edits(NO_SPARK, str(edits), lake, "a").ranges == []
+    assert days(lake, "a") == ALL_DAYS
+
+
 def test_killed_writers_lose_nothing_that_they_reported(tmp_path: Path, lake: str) -> None:
     """SIGKILL after a random number of appends, at a random step; two writers append to each cluster."""
     chooser = random.Random(SEED)
