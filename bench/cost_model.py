@@ -66,8 +66,8 @@ def model_section(measured: Sequence[Measurement]) -> list[str]:
     out = [
         "## A linear model",
         "",
-        f"- load, replay and write: {time} a transaction",
-        f"- anonymous memory: {size} a transaction",
+        f"- load, replay and write: {time} per transaction",
+        f"- anonymous memory: {size} per transaction",
         "",
         "| inodes | transactions | seconds | model | residual | memory MB | model | residual |",
         "|---:|---:|---:|---:|---:|---:|---:|---:|",

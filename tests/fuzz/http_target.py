@@ -96,7 +96,7 @@ def _exchange(data: bytes) -> tuple[bytes, list[str]]:
         assert channel.take()
         paced = PacedSocket(here, limits, Refusals(), lambda: False)
         try:
-            answered = _Exchange(paced, http, request, brief=False).perform(application, channel)  # type: ignore[arg-type]
+            answered = _Exchange(paced, http, request, brief=False).perform(application, channel, 0.0)  # type: ignore[arg-type]
         except OSError:
             # the body ended too early
             answered = WorkResult()
