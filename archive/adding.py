@@ -8,7 +8,7 @@ The segment in progress is archived in parts. A finalized segment supersedes the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
@@ -18,8 +18,7 @@ from archive.archive import Archive
 from archive.branch_choice import BranchChoice, SegmentDigests
 from archive.catalogue import IMAGES, Branch, Catalogue, EditsRecord, ImageRecord
 from archive.errors import ArchiveError, CrossingWritersError, OtherHistoryError
-from archive.fetching import fetch_segment
-from archive.history import BranchView, covering_base, newest_moment, reach, removed_edits, superseded_parts, view_of
+from archive.history import covering_base, newest_moment, reach, removed_edits, superseded_parts, view_of
 from archive.scratch import scratch_folder
 from archive.storing import position_after, store_image, store_segment
 from hadoop_common.errors import HdfsError
@@ -27,9 +26,8 @@ from hadoop_common.file_faults import error_text
 from hadoop_common.names import VERSION, image_name, parse_image
 from hadoop_common.storage_info import parse_version, refuse_foreign
 from image_format.md5_file import md5_path
-from journal.operation import EditOp
 from journal.segment import HEADER_SIZE
-from journal.segment_file import EditLogSegment, list_segments, map_file, read_ops
+from journal.segment_file import EditLogSegment, list_segments, map_file
 
 _LAST = (1 << 63) - 1
 _TRIES = 3
@@ -340,16 +338,3 @@ def _end_of(segment: EditLogSegment) -> int:
 def _version_values(text: str) -> frozenset[str]:
     """Return the lines of a VERSION file without its date."""
     return frozenset(line for line in text.splitlines() if line and not line.startswith("#"))
-
-
-def later_ops(archive: Archive, view: BranchView, txid: int, folder: Path) -> Iterator[EditOp]:
-    """Yield the operations of a branch after `txid`, up to the first gap."""
-    expected = txid + 1
-    for piece in sorted(view.pieces, key=lambda each: (each.record.first, -each.last)):
-        if piece.last < expected or piece.record.first > expected:
-            continue
-        segment = fetch_segment(archive, piece.record, folder, piece.last)
-        for op in read_ops(segment, from_txid=expected):
-            expected = op.txid + 1
-            yield op
-        segment.path.unlink(missing_ok=True)

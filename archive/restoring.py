@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import NamedTuple
 
 from archive.archive import Archive
 from archive.errors import ArchiveDamagedError, ArchiveError, NoSuchMomentError
@@ -29,9 +28,6 @@ from hadoop_common.durable import fsync_directory, fsync_file, write_atomically
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import SEEN_TXID, VERSION, image_name
 from image_format.md5_file import format_md5, md5_path
-from image_format.reader import ImageFile
-from image_tools.browse import ImageBrowser
-from image_tools.namespace_browser import LocatedInode
 from journal.op_times import clean_path, covers, op_time
 from journal.operation import EditOp
 from journal.ops import RENAME_OVERWRITE, AddOp, ConcatDeleteOp, DeleteOp, RenameOldOp, RenameOp
@@ -89,20 +85,6 @@ class Restored:
     txid: int
     changes: tuple[UndoChange, ...]
     seconds: float
-
-
-class LaterDeletions(NamedTuple):
-    """Inodes that existed at a moment and were deleted later.
-
-    The NameNode has queued the blocks of these files for deletion. Times are in ms since the epoch, 0 if unknown.
-    """
-
-    deletions: int
-    files: int
-    length: int
-    first_time: int
-    last_time: int
-    later_transactions: int
 
 
 def chosen_view(archive: Archive, branch: str | None) -> BranchView:
@@ -195,39 +177,6 @@ def restore(source: Source, target: Path, options: RestoreOptions, observer: Obs
         shutil.rmtree(aside, ignore_errors=True)
     image = target / _CURRENT / image_name(txid)
     return Restored(source, image, txid, tuple(changes), time.monotonic() - started)
-
-
-def later_losses(image: Path, later: Iterator[EditOp]) -> LaterDeletions:
-    """Sum what operations after a moment deleted, of what the image of that moment has.
-
-    Args:
-        image: of the moment.
-        later: the operations after it.
-    """
-    names: dict[str, str] = {}
-    counted: set[str] = set()
-    deletions = files = length = transactions = 0
-    times: list[int] = []
-    with ImageFile.open(image, verify_md5=False) as opened:
-        browser = ImageBrowser(opened)
-        for op in later:
-            transactions += 1
-            if isinstance(op, RenameOldOp | RenameOp):
-                names[clean_path(op.dst)] = _original(names, clean_path(op.src))
-            if not isinstance(op, DeleteOp):
-                continue
-            path = _original(names, clean_path(op.path))
-            if any(path[:cut] in counted for cut in range(1, len(path) + 1) if path[cut : cut + 1] in ("", "/")):
-                continue
-            found = browser.find(path.encode("utf-8", "surrogatepass"))
-            if not isinstance(found, LocatedInode):
-                continue
-            content = browser.content(found).totals
-            counted.add(path)
-            deletions, files, length = deletions + 1, files + content.files, length + content.length
-            if (at := op_time(op)) is not None:
-                times.append(at)
-    return LaterDeletions(deletions, files, length, min(times, default=0), max(times, default=0), transactions)
 
 
 def txid_at(archive: Archive, view: BranchView, moment: int, folder: Path) -> int:
@@ -347,11 +296,3 @@ def _up_to(segments: Sequence[EditLogSegment], txid: int) -> list[EditLogSegment
     return [
         EditLogSegment(each.first, min(each.last or txid, txid), each.path) for each in segments if each.first <= txid
     ]
-
-
-def _original(names: dict[str, str], path: str) -> str:
-    """Return the path that an inode had at the moment, given its path after `names` renames."""
-    for cut in range(len(path), 0, -1):
-        if (cut == len(path) or path[cut] == "/") and path[:cut] in names:
-            return names[path[:cut]] + path[cut:]
-    return path

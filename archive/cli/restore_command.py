@@ -12,7 +12,8 @@ import click
 from archive.archive import Archive
 from archive.cli.options import archive_options, branch_option, configured_settings, opened, parse_time, scratch_option
 from archive.history import BranchView, RestorePlan, plan_restore
-from archive.restoring import LaterDeletions, Restored, RestoreOptions, chosen_view, format_time
+from archive.losses import LaterDeletions
+from archive.restoring import Restored, RestoreOptions, chosen_view, format_time
 from archive.scratch import scratch_folder
 from archive.undoing import UndoChange
 from hadoop_common.cli.output import PRIVATE_UMASK, conf_option, echo, echo_json, json_option
@@ -78,8 +79,8 @@ def command(
         raise click.UsageError("Name a moment: --txid, --time, --before-delete, or --without.")
     if sum(each is not None for each in (txid, moment, before_delete)) > 1:
         raise click.UsageError("Give only one of --txid, --time and --before-delete.")
-    from archive.adding import later_ops
-    from archive.restoring import fetch_source, later_losses, restore
+    from archive.losses import later_losses
+    from archive.restoring import fetch_source, restore
 
     os.umask(PRIVATE_UMASK)
     without = frozenset(each for part in skips for each in part)
@@ -96,7 +97,7 @@ def command(
             made = restore(fetch_source(archive, plan, folder / "source"), out, options, observer)
         # the archive has grown since
         view = chosen_view(archive, view.branch)
-        loss = later_losses(made.image, later_ops(archive, view, wanted, folder))
+        loss = later_losses(archive, view, wanted, made.image, folder)
     for name in made.source.damaged:
         echo(f"warning: {name} is damaged and was not needed; run `checkpointer archive check`", err=True)
     if as_json:

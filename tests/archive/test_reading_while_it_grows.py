@@ -9,13 +9,15 @@ from unittest import mock
 
 import pytest
 
-from archive.adding import AddOptions, later_ops
+from archive.adding import AddOptions
 from archive.archive import Archive
 from archive.encryption import ArchiveKey
 from archive.following import ArchiveFollower
 from archive.history import plan_restore
+from archive.losses import later_ops
 from archive.object_store import FolderStore
 from archive.restoring import Restored, chosen_view, fetch_source, restore
+from journal.ops import MkdirOp
 from tests.archive.open_segment import FIRST, Writer, found, op_of
 from tests.archive.storage import storage
 from tests.cli_runner import run_cli
@@ -57,7 +59,7 @@ def test_a_plan_outlives_the_parts_that_it_needs(key: ArchiveKey | None, tmp_pat
     assert before - growth.archive.catalogue().names
     source = fetch_source(growth.archive, plan_restore(view, last), tmp_path / "source")
     assert (source.txid, source.damaged) == (last, ())
-    ops = later_ops(growth.archive, view, FIRST, tmp_path)
+    ops = later_ops(growth.archive, view, FIRST, tmp_path, (MkdirOp,))
     assert [op.txid for op in ops] == list(range(FIRST + 1, last + 1))
 
 
