@@ -1,4 +1,4 @@
-"""What was deleted after a moment: the NameNode may have removed the blocks of these files since."""
+"""Deletions after a moment: the NameNode may have removed the blocks of these files since."""
 
 from __future__ import annotations
 
