@@ -47,12 +47,11 @@ def later_ops(
 
 
 def later_losses(archive: Archive, view: BranchView, txid: int, image: Path, folder: Path) -> LaterDeletions:
-    """Sum what operations after a moment deleted, of what the image of that moment has.
+    """Sum the files of an image that later operations deleted.
 
     Args:
-        txid: last transaction of the moment.
-        image: of the moment.
-        folder: for segments, one at a time.
+        txid: transaction of the image; the operations after it are read.
+        folder: holds the fetched segments, one at a time.
 
     Raises:
         ArchiveDamagedError: an object is missing or damaged.

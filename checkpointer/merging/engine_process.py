@@ -1,9 +1,9 @@
-"""A merge in a process of its own, for an engine that leaves threads, memory or processes behind.
+"""A merge in a separate process, for an engine that leaves threads, memory or processes behind.
 
 `python -m checkpointer.merging.engine_process FD` is the process, `merge_in_process` its parent. Both pickle what they
 send through a pair of sockets. The parent sends the settings and the task first, and None to cancel. The process sends
-calls of the observer, records of its log, and last a result or an error. It never outlives its parent: it kills itself
-when the parent's socket is closed.
+calls of the observer, records of its log, and finally a result or an error. It never outlives its parent: it kills
+itself when the parent's socket is closed.
 """
 
 from __future__ import annotations
