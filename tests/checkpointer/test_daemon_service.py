@@ -197,22 +197,23 @@ def test_who_waited_for_a_failure_tries_itself(service: CheckpointService, role:
         assert second.result().state is TriggerState.DONE
 
 
-def wait_for_cancellation(role: FakeRole) -> threading.Event:
-    """Let the checkpoint run until it is cancelled; the event is set once it runs."""
-    begun = threading.Event()
+def wait_for_cancellation(role: FakeRole) -> tuple[threading.Event, threading.Event]:
+    """Let the checkpoint run until it is cancelled; the events are set once it runs and once it has ended."""
+    begun, ended = threading.Event(), threading.Event()
 
     def during(observer: Observer) -> None:
         begun.set()
         wait_until("the cancellation", observer.cancelled)
+        ended.set()
         raise CheckpointCancelledError("cancelled")
 
     role.during = during
-    return begun
+    return begun, ended
 
 
 def test_a_stop_ends_a_checkpoint_and_starts_no_other(service: CheckpointService, role: FakeRole) -> None:
     role.journal = TRANSACTIONS
-    begun = wait_for_cancellation(role)
+    begun, _ = wait_for_cancellation(role)
     with ThreadPoolExecutor(2) as pool:
         running = pool.submit(service.poll)
         assert begun.wait(600)
@@ -308,12 +309,12 @@ def test_a_cancellation_ends_a_checkpoint_and_holds_others_off(
     service: CheckpointService, role: FakeRole, clock: Clock
 ) -> None:
     role.journal = TRANSACTIONS
-    begun = wait_for_cancellation(role)
+    begun, ended = wait_for_cancellation(role)
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(service.poll)
         assert begun.wait(600)
         service.cancel("this node becomes active")
-        assert running.done()
+        assert ended.is_set()
         assert running.result().state is TriggerState.UNAVAILABLE
     role.during = lambda observer: None
     assert not service._attempts.cancelled()
