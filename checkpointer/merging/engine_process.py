@@ -25,10 +25,10 @@ from typing import Any
 
 from checkpointer.merging.engines import MergeTask, choose_engine
 from checkpointer.storage.formatting import clean_leftovers
-from engine.errors import CheckpointError
+from engine.errors import CheckpointCancelledError, CheckpointError
 from engine.merge import MergeResult, Observer
 from hadoop_common.file_faults import as_hdfs_error, error_text
-from hadoop_common.process_group import end_process_group
+from hadoop_common.process_group import end_process_group, signal_group
 from image_format.known_digests import remember_digest
 from site_config.engine_settings import EngineSettings
 
@@ -37,6 +37,7 @@ _MODULE = "checkpointer.merging.engine_process"
 _POLL_SECONDS = 0.2
 _PROGRESS_SECONDS = 0.2
 _END_SECONDS = 30.0
+"""Longest wait for a process that must end."""
 _HINT = "Check whether the system killed it for lack of memory; the next checkpoint starts again."
 
 
@@ -46,6 +47,7 @@ def merge_in_process(settings: EngineSettings, task: MergeTask, observer: Observ
     Raises:
         HdfsError: raised by the engine; nothing was written.
         CheckpointError: the process ended without a result.
+        CheckpointCancelledError: also if the process does not end a cancelled merge and had to be killed.
     """
     connection, other = Pipe()
     with connection:
@@ -64,6 +66,11 @@ def merge_in_process(settings: EngineSettings, task: MergeTask, observer: Observ
             _clean(task.folders)
             reason = signal.Signals(-code).name if code < 0 else f"exit code {code}"
             raise CheckpointError(f"the process of the merge ended with {reason}", hint=_HINT) from end
+        except TimeoutError as silence:
+            signal_group(child, signal.SIGKILL)
+            child.wait()
+            _clean(task.folders)
+            raise CheckpointCancelledError(f"cancelled; {silence} and was killed") from silence
         finally:
             with suppress(subprocess.TimeoutExpired):
                 child.wait(_END_SECONDS)
@@ -75,13 +82,19 @@ def merge_in_process(settings: EngineSettings, task: MergeTask, observer: Observ
 
 
 def _follow(connection: Connection[Any, Any], observer: Observer) -> MergeResult:
-    """Pass on what the process sends, up to its result or error."""
-    cancelled = False
+    """Pass on what the process sends, up to its result or error.
+
+    Raises:
+        TimeoutError: the merge was cancelled, and the process goes on without an answer, because it hangs or is frozen.
+    """
+    cancelled_at: float | None = None
     while True:
-        if not cancelled and observer.cancelled():
-            cancelled = True
+        if cancelled_at is None and observer.cancelled():
+            cancelled_at = time.monotonic()
             connection.send(None)
         if not connection.poll(_POLL_SECONDS):
+            if cancelled_at is not None and time.monotonic() - cancelled_at >= _END_SECONDS:
+                raise TimeoutError(f"the process of the merge did not end within {_END_SECONDS:.0f} s")
             continue
         match connection.recv():
             case MergeResult() as result:

@@ -45,6 +45,7 @@ class ScriptedEngine:
             "fail": self._fail,
             "die": self._die,
             "wait": self._wait,
+            "freeze": self._freeze,
         }
         result: MergeResult = script[os.environ[SCRIPT]](task, observer)  # type: ignore[operator]
         return result
@@ -75,3 +76,8 @@ class ScriptedEngine:
         while not observer.cancelled():
             signal.sigtimedwait((), 0.02)
         raise CheckpointCancelledError("cancelled in the test")
+
+    def _freeze(self, task: MergeTask, observer: Observer) -> MergeResult:
+        logging.getLogger("engine.test").warning("waiting")
+        os.kill(os.getpid(), signal.SIGSTOP)
+        raise AssertionError

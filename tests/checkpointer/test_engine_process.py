@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from checkpointer.merging import engine_process
 from checkpointer.merging.engine_process import merge_in_process
 from checkpointer.merging.engines import MergeTask
 from engine.errors import CheckpointCancelledError, CheckpointError
@@ -98,6 +99,18 @@ def test_an_error_is_raised_in_the_parent(
         assert "scripted_engine.py" in caught.value.__notes__[0]
     if script == "die":
         assert not (task.folders[0] / checkpoint_name(task.last_txid)).exists()
+
+
+def test_a_frozen_process_does_not_hold_up_a_cancellation(
+    task: MergeTask, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv(SCRIPT, "freeze")
+    monkeypatch.setattr(engine_process, "_END_SECONDS", 0.0)
+    with pytest.raises(
+        CheckpointCancelledError, match=r"^cancelled; the process .* did not end within 0 s and was killed$"
+    ):
+        merge_in_process(_ON_SPARK, task, Recorder(caplog))
+    assert not (task.folders[0] / checkpoint_name(task.last_txid)).exists()
 
 
 def test_the_process_ends_with_its_parent(task: MergeTask) -> None:
