@@ -31,6 +31,8 @@ from journal.bookkeeper.settings import BookKeeperAddress, BookKeeperSettings
 from tests.journal import bookkeeper_recordings as recorded
 
 PATH = "/hdfsjournal"
+# a busy machine may take long for an answer; stopped bookies refuse connections at once
+PATIENT = BookKeeperSettings(read_timeout=60.0, add_timeout=60.0)
 
 
 class KilledError(BaseException):
@@ -191,7 +193,7 @@ class Cluster:
     def journal(
         self, settings: BookKeeperSettings | None = None, *, namespace: StorageInfo | None = None, path: str = PATH
     ) -> BookKeeperJournal:
-        options = BookKeeperOptions(settings or BookKeeperSettings(), namespace)
+        options = BookKeeperOptions(settings or PATIENT, namespace)
         made = journal_on(self.znodes.session(), BookKeeperAddress(("memory",), path), options)
         self._journals.append(made)
         return made

@@ -22,7 +22,15 @@ from servlets.application import create_application
 from servlets.http_server import HttpServer
 from tests.interop.hadoop_conf import free_port
 
-SETTINGS = QuorumSettings(http_open=10.0, http_read=10.0, write_transactions=10.0)
+# nodes that are killed refuse connections at once
+_SECONDS = 60.0
+SETTINGS = QuorumSettings(
+    start_segment=_SECONDS,
+    select_input_streams=_SECONDS,
+    write_transactions=_SECONDS,
+    http_open=_SECONDS,
+    http_read=_SECONDS,
+)
 
 
 # The parent of forked processes has no threads, and has imported all modules.

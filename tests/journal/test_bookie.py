@@ -228,8 +228,8 @@ def packets(connection: socket.socket, count: int) -> list[bytes]:
 
 def test_both_protocols_on_one_port(port: int) -> None:
     with (
-        socket.create_connection(("127.0.0.1", port), 20) as v2,
-        socket.create_connection(("127.0.0.1", port), 20) as v3,
+        socket.create_connection(("127.0.0.1", port), 600) as v2,
+        socket.create_connection(("127.0.0.1", port), 600) as v3,
     ):
         requests = [add(entry) for entry in range(50)]
         v2.sendall(b"".join(framed(protocol_v2.encode_request(request)) for request in requests))
@@ -258,8 +258,8 @@ def test_both_protocols_on_one_port(port: int) -> None:
 )
 def test_what_is_no_request_ends_the_connection_and_no_other(port: int, garbage: bytes) -> None:
     with (
-        socket.create_connection(("127.0.0.1", port), 20) as good,
-        socket.create_connection(("127.0.0.1", port), 20) as bad,
+        socket.create_connection(("127.0.0.1", port), 600) as good,
+        socket.create_connection(("127.0.0.1", port), 600) as bad,
     ):
         bad.sendall(garbage)
         assert bad.recv(100) == b""

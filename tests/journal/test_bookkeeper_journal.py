@@ -20,6 +20,7 @@ from journal.bookkeeper.errors import (
 )
 from journal.bookkeeper.journal_znodes import format_max_txid
 from journal.bookkeeper.ledger_metadata import parse_metadata
+from journal.bookkeeper.ledger_options import LedgerLimits
 from journal.bookkeeper.ledger_paths import LedgerManager
 from journal.bookkeeper.settings import BookKeeperAddress, BookKeeperSettings
 from journal.edit_log_writer import EditLogWriter
@@ -29,11 +30,11 @@ from journal.journal_set import JournalMember, JournalSet
 from journal.open_journal import open_journal
 from journal.ops import EndLogSegmentOp
 from tests.depth import deep
-from tests.journal.bookkeeper_cluster import PATH, Cluster, KilledError
+from tests.journal.bookkeeper_cluster import PATH, PATIENT, Cluster, KilledError
 from tests.journal.contract_support import batch, beginning, extents, whole, write_segments
 from tests.journal.wal_support import INFO, LAYOUT, delete, read_all
 
-QUICK = BookKeeperSettings(read_timeout=2.0, add_timeout=2.0, speculative_timeout=0.3)
+IMPATIENT = LedgerLimits(add=0.5)
 
 
 @pytest.fixture
@@ -210,29 +211,31 @@ def test_of_two_writers_at_once_one_begins(cluster: Cluster, journal: BookKeeper
 
 def test_the_ledger_of_an_errored_stream_is_recovered(cluster: Cluster, journal: BookKeeperJournal) -> None:
     """All bookies but one fail: nothing is acknowledged, with one clear error; later the next segment continues."""
-    quick = cluster.journal(QUICK)
-    quick.recover(INFO)
-    writer = quick.start_segment(1, LAYOUT)
+    journal.recover(INFO)
+    writer = journal.start_segment(1, LAYOUT)
     writer.append(beginning(1, 3))
     for bookie in cluster.bookies[1:]:
         bookie.stop()
+    client = journal._client
+    patient, client.limits = client.limits, IMPATIENT
     with pytest.raises(NotEnoughBookiesError, match="failed, and all writable bookies are in use"):
         writer.append(batch(4, [delete(4)]))
     with pytest.raises(BookKeeperError, match="cannot be fenced on enough bookies"):
-        quick.recover(INFO)
+        journal.recover(INFO)
     with pytest.raises(JournalError, match="not recovered"):
-        quick.start_segment(5, LAYOUT)
+        journal.start_segment(5, LAYOUT)
+    client.limits = patient
     for bookie in cluster.bookies[1:]:
         bookie.start()
-    quick.recover(INFO)
-    (found,) = extents(quick, 1)
+    journal.recover(INFO)
+    (found,) = extents(journal, 1)
     assert found[1] in (3, 4)
-    quick.start_segment(found[1] + 1, LAYOUT)
+    journal.start_segment(found[1] + 1, LAYOUT)
 
 
 def test_a_bookie_that_fails_is_replaced(tmp_path: Path) -> None:
     with Cluster(tmp_path, bookies=4, manager=LedgerManager.HIERARCHICAL) as cluster:
-        journal = cluster.journal(QUICK)
+        journal = cluster.journal()
         journal.format(INFO)
         journal.recover(INFO)
         writer = journal.start_segment(1, LAYOUT)
@@ -249,11 +252,11 @@ def test_a_bookie_that_fails_is_replaced(tmp_path: Path) -> None:
         writer.append(batch(20, [EndLogSegmentOp()]))
         writer.finalize(20)
         # another bookie has its entries, too
-        assert len(read_all(cluster.journal(QUICK))) == 18
+        assert len(read_all(cluster.journal())) == 18
 
 
 def test_without_a_spare_the_ack_quorum_goes_on(cluster: Cluster) -> None:
-    journal = cluster.journal(BookKeeperSettings(write_quorum=3, ack_quorum=2))
+    journal = cluster.journal(dataclasses.replace(PATIENT, write_quorum=3, ack_quorum=2))
     journal.format(INFO)
     journal.recover(INFO)
     writer = journal.start_segment(1, LAYOUT)
@@ -267,12 +270,12 @@ def test_without_a_spare_the_ack_quorum_goes_on(cluster: Cluster) -> None:
         writer.append(batch(txid, [delete(txid)]))
     writer.append(batch(24, [EndLogSegmentOp()]))
     writer.finalize(24)
-    assert len(read_all(cluster.journal(QUICK))) == 22
+    assert len(read_all(cluster.journal())) == 22
 
 
 def test_without_a_spare_a_bookie_that_the_ack_quorum_needs_is_waited_for(cluster: Cluster) -> None:
     """The bookie is away while entries are written, and while the next segment begins."""
-    journal = cluster.journal(BookKeeperSettings(add_timeout=60.0))
+    journal = cluster.journal()
     journal.format(INFO)
     journal.recover(INFO)
     writer = journal.start_segment(1, LAYOUT)
@@ -310,7 +313,7 @@ def test_too_few_bookies_are_one_clear_error(tmp_path: Path) -> None:
         journal.recover(INFO)
         with pytest.raises(NotEnoughBookiesError, match="a ledger needs 3 bookies, but 2 "):
             journal.start_segment(1, LAYOUT)
-        small = cluster.journal(BookKeeperSettings(ensemble_size=2, write_quorum=2))
+        small = cluster.journal(dataclasses.replace(PATIENT, ensemble_size=2, write_quorum=2))
         write_segments(small, (1, 3))
         assert small.count(1) == 3
 

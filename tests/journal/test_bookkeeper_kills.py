@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import os
 import random
 import signal
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -17,6 +15,7 @@ from hashlib import sha1
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from kazoo.security import make_digest_acl_credential
@@ -40,17 +39,21 @@ pytestmark = [pytest.mark.skipif(bool(MISSING), reason=MISSING), pytest.mark.xdi
 
 ROUNDS = scaled(500, quick=2)
 ROUNDS_OF_ONE_JOURNAL = 25
-SETTINGS = BookKeeperSettings(read_timeout=30.0, add_timeout=60.0, speculative_timeout=0.5, session_timeout=20.0)
+PATIENT = 60.0
+"""Seconds for calls of ZooKeeper and of bookies that work; those that were killed refuse connections at once."""
+SETTINGS = BookKeeperSettings(
+    read_timeout=PATIENT, add_timeout=PATIENT, speculative_timeout=0.5, session_timeout=PATIENT
+)
 
 # The parent of forked processes has no threads, and has imported all modules.
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload([__name__])
 
 
-def serve(directory: Path, hosts: str, port: int, root: str) -> None:
-    """Run a bookie."""
+def serve(directory: Path, hosts: str, port: int, root: str, ready: Connection) -> None:
+    """Run a bookie; the line that it prints once it is registered goes to `ready`."""
     assert run_bookie.callback is not None
-    with contextlib.redirect_stdout(None):
+    with mock.patch("journal.bookie.cli.echo", ready.send):
         run_bookie.callback(
             directory=directory,
             hosts=hosts,
@@ -78,21 +81,34 @@ class Process:
     def __init__(self, directory: Path, hosts: str, root: str = "/ledgers") -> None:
         self.arguments = directory, hosts, free_port(), root
         self.process: Any = None
+        self._ready: Connection
+
+    def launch(self) -> None:
+        """Start it without waiting."""
+        self._ready, telling = FORKS.Pipe(duplex=False)
+        self.process = FORKS.Process(target=serve, args=(*self.arguments, telling), daemon=True)
+        self.process.start()
+        telling.close()
+
+    def await_registration(self) -> None:
+        """Wait until clients find it in ZooKeeper: it listens before."""
+        with self._ready:
+            assert "serves" in self._ready.recv()
 
     def start(self) -> None:
-        self.process = FORKS.Process(target=serve, args=self.arguments, daemon=True)
-        self.process.start()
-        deadline = time.monotonic() + 600
-        while True:
-            assert time.monotonic() < deadline
-            assert self.process.is_alive()
-            with suppress(OSError), socket.create_connection(("127.0.0.1", self.arguments[2]), 5):
-                return
-            time.sleep(0.01)
+        self.launch()
+        self.await_registration()
 
     def kill(self) -> None:
         self.process.kill()
         self.process.join()
+
+
+def start_all(bookies: list[Process]) -> None:
+    for bookie in bookies:
+        bookie.launch()
+    for bookie in bookies:
+        bookie.await_registration()
 
 
 @pytest.fixture(scope="module")
@@ -104,8 +120,7 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperSer
 @pytest.fixture(scope="module")
 def bookies(zookeeper: ZooKeeperServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Process]]:
     running = [Process(tmp_path_factory.mktemp("bookie"), zookeeper.hosts) for _ in range(4)]
-    for bookie in running:
-        bookie.start()
+    start_all(running)
     yield running
     for bookie in running:
         bookie.kill()
@@ -253,12 +268,10 @@ def test_a_bookie_that_is_frozen_for_10_seconds_without_a_spare(
     """Entries are acknowledged without the bookie if possible; other entries, and a new segment, wait for it."""
     root = f"/frozen{ack_quorum}"
     three = [Process(tmp_path / str(number), zookeeper.hosts, root) for number in range(3)]
-    for bookie in three:
-        bookie.start()
+    start_all(three)
     settings = replace(SETTINGS, add_timeout=5.0, ack_quorum=ack_quorum, available=f"{root}/available")
     journal = written(f"bookkeeper://{zookeeper.hosts}/frozen-journal{ack_quorum}", settings)
     try:
-        _wait_for_bookies(journal, 3)
         txid = 1
         for victim in three[:2]:
             writer = journal.start_segment(txid, LAYOUT)
@@ -282,11 +295,6 @@ def test_a_bookie_that_is_frozen_for_10_seconds_without_a_spare(
             bookie.kill()
 
 
-def _wait_for_bookies(journal: BookKeeperJournal, count: int) -> None:
-    while len(journal._client.store.bookies()) < count:
-        time.sleep(0.05)
-
-
 def test_a_takeover_fences_and_the_old_writer_is_told(zookeeper: ZooKeeperServer, bookies: list[Process]) -> None:
     uri = f"bookkeeper://{zookeeper.hosts}/takeover"
     journal = written(uri)
@@ -304,7 +312,7 @@ def test_a_takeover_fences_and_the_old_writer_is_told(zookeeper: ZooKeeperServer
 def test_znodes_belong_to_whom_the_acl_names(zookeeper: ZooKeeperServer, bookies: list[Process]) -> None:
     uri = f"bookkeeper://{zookeeper.hosts}/guarded"
     acl = parse_acl(f"digest:{make_digest_acl_credential('nn', 'secret')}:rwcda")
-    guarded = BookKeeperSettings(acl=acl, auth=parse_auth("digest:nn:secret"), session_timeout=20.0)
+    guarded = BookKeeperSettings(acl=acl, auth=parse_auth("digest:nn:secret"), session_timeout=PATIENT)
     journal = written(uri, guarded)
     writer = journal.start_segment(1, LAYOUT)
     writer.append(batch_of(1, [start_op(1), end_op(2)]))
@@ -328,7 +336,7 @@ def test_without_zookeeper_there_is_one_error_in_time() -> None:
 
 
 def test_a_bookie_registers_again_in_a_new_session(zookeeper: ZooKeeperServer, bookies: list[Process]) -> None:
-    znodes = JournalZNodes(ZooKeeperAddress(zookeeper.hosts))
+    znodes = JournalZNodes(ZooKeeperAddress(zookeeper.hosts, PATIENT))
     name = f"127.0.0.1:{bookies[0].arguments[2]}"
     path = f"/ledgers/available/{name}"
     znodes.delete(path)

@@ -90,36 +90,51 @@ def until(reached: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
+class CountingClock:
+    """A clock that stands still; `readings` counts its readings: one at the beginning of a wait, one at its end."""
+
+    def __init__(self) -> None:
+        self.readings = 0
+
+    def __call__(self) -> float:
+        self.readings += 1
+        return 0.0
+
+
 def test_a_writer_waits_while_the_buffer_is_full() -> None:
-    journal = MemoryJournal()
-    writer = open_log(journal, capacity=2 * SIZE)
+    journal, clock = MemoryJournal(), CountingClock()
+    writer = open_log(journal, capacity=2 * SIZE, clock=clock)
     journal.appending.close()
     with ThreadPoolExecutor(4) as pool:
         flushing = pool.submit(writer.sync, writer.write(delete(2)))
         assert journal.appending.entered.wait(DEADLINE)
         for number in (3, 4):
             writer.write(delete(number))
+        before = clock.readings
         waiting = [pool.submit(writer.write, delete(number)) for number in (5, 6)]
+        until(lambda: clock.readings == before + 2)
         assert not any(future.done() for future in waiting)
         assert writer.metrics().pending == 2
         journal.appending.open.set()
         assert {future.result() for future in [*waiting]} == {5, 6}
         flushing.result()
-    assert writer.metrics().full_waits >= 1
+    assert writer.metrics().full_waits == 2
     writer.close()
     assert [batch.count for batch in journal.batches][:2] == [1, 1]
     assert max(len(batch.records) for batch in journal.batches) <= 3 * SIZE
 
 
 def test_a_failure_wakes_the_writers_that_wait_for_room() -> None:
-    journal = MemoryJournal()
-    writer = open_log(journal, capacity=SIZE)
+    journal, clock = MemoryJournal(), CountingClock()
+    writer = open_log(journal, capacity=SIZE, clock=clock)
     journal.appending.close()
     with ThreadPoolExecutor(4) as pool:
         flushing = pool.submit(writer.sync, writer.write(delete(2)))
         assert journal.appending.entered.wait(DEADLINE)
         writer.write(delete(3))
+        before = clock.readings
         waiting = [pool.submit(writer.write, delete(number)) for number in (4, 5)]
+        until(lambda: clock.readings == before + 2)
         journal.failure = JournalStorageError("disk")
         journal.appending.open.set()
         assert {id(future.exception()) for future in [flushing, *waiting]} == {id(journal.failure)}

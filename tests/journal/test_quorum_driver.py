@@ -16,7 +16,7 @@ from journal.quorum.quorum_journal import QuorumJournal
 from tests.journal.quorum_model import LAYOUT, NAMESPACE, ModelNode
 from tests.journal.quorum_ops import batch, mark, read_all, write_segment
 from tests.journal.quorum_simulation import SETTINGS, Simulation
-from tests.journal.quorum_threads import HeldNode, threaded, wait_for
+from tests.journal.quorum_threads import DEADLINE, HeldNode, threaded, wait_for
 
 SHORT = replace(SETTINGS, write_transactions=0.05, operations=0.05, select_input_streams=0.05)
 
@@ -94,7 +94,8 @@ def test_time_for_which_the_process_was_stopped_does_not_count(simulation: Simul
             assert asking.result() is False
 
 
-def test_closing_ends_calls_that_wait(simulation: Simulation) -> None:
+def test_closing_ends_calls_that_wait(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("journal.quorum.driver._CLOSE_SECONDS", DEADLINE)
     with threaded(simulation, drain=0.05) as (journal, ways):
         journal.format(NAMESPACE)
         journal.recover(NAMESPACE)
@@ -113,7 +114,7 @@ def test_closing_ends_calls_that_wait(simulation: Simulation) -> None:
 
 
 def test_closing_lets_slower_nodes_take_what_is_queued(simulation: Simulation) -> None:
-    with threaded(simulation) as (journal, ways):
+    with threaded(simulation, drain=DEADLINE) as (journal, ways):
         journal.format(NAMESPACE)
         journal.recover(NAMESPACE)
         ways[2].hold("journal")

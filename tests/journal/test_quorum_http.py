@@ -13,7 +13,7 @@ from journal.quorum.http_source import http_source
 from journal.quorum.settings import QuorumSettings
 from tests.socket_peer import scripted_web
 
-SETTINGS = QuorumSettings(http_open=5.0, http_read=5.0)
+SETTINGS = QuorumSettings(http_open=600.0, http_read=600.0)
 
 
 @contextmanager
