@@ -136,12 +136,13 @@ class Pair:
     def facts(self, name: str) -> dict[str, object]:
         return self.servers[name].controller.facts()
 
-    def expire(self, name: str) -> None:
-        """End its session, by closing it from a second client with the same id."""
+    def expire(self, name: str) -> bool:
+        """End its session, by closing it from a second client with the same id; return False if it has none now."""
         found = self.servers[name].election._session
-        assert found is not None
-        client = found._client
-        end_session(",".join(f"{host}:{port}" for host, port in client.hosts), client.client_id)
+        session = None if found is None else found._client.client_id
+        if session is not None:
+            end_session(self._values["ha.zookeeper.quorum"], session)
+        return session is not None
 
     def client(self, name: str, user: str = "hdfs") -> ZKFCClient:
         own = self.settings(name).own

@@ -17,11 +17,17 @@ from tests.loopback_relay import HERE, LoopbackRelay
 
 
 def end_session(hosts: str, session: tuple[int, bytes]) -> None:
-    """End a session of another client, as ZooKeeper does after its timeout: by closing it with the same id."""
-    taken_over = KazooClient(hosts, client_id=session)
-    taken_over.start(timeout=600)
-    taken_over.stop()
-    taken_over.close()
+    """End a session of another client, as ZooKeeper does after its timeout: by closing it with the same id.
+
+    Its owner may take it back before it is closed, so this is repeated until the server gives another session.
+    """
+    found: tuple[int, bytes] | None = session
+    while found is None or found[0] == session[0]:
+        taken_over = KazooClient(hosts, client_id=session)
+        taken_over.start(timeout=600)
+        found = taken_over.client_id
+        taken_over.stop()
+        taken_over.close()
 
 
 class CuttingProxy(LoopbackRelay):

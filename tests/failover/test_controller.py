@@ -216,7 +216,7 @@ def test_a_slow_transition_is_asked_about(impatient: Scene, caplog: pytest.LogCa
         assert impatient.hear(HealthReport(NameNodeHealth.NOT_RESPONDING, "it is busy"), 2) == []
         assert not done.done()
         impatient.node.pause.set()
-        done.result(20)
+        done.result(600)
     assert impatient.node.state is ACTIVE
     assert "has not said whether it is active" in caplog.text
 
@@ -245,7 +245,7 @@ def test_a_slow_transition_does_not_go_on_for_ever(impatient: Scene, stop: str) 
         else:
             pool.submit(impatient.controller.cede_active, 1000)
         with pytest.raises(TransitionError, match="cedes"):
-            done.result(20)
+            done.result(600)
         impatient.node.pause.set()
     assert impatient.controller.transitions["active", "failed"] == 1
 

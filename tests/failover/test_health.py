@@ -131,9 +131,8 @@ def test_a_monitor_sees_a_namenode_fall_ill_and_go(caplog: pytest.LogCaptureFixt
             node.unwell = "raise"
             assert heard.until(lambda each: each.health is NameNodeHealth.UNHEALTHY).reason == "raise"
             node.unwell, node.state = "", HAState.ACTIVE
-            healthy = heard.until(lambda each: each.health is NameNodeHealth.HEALTHY)
-            assert healthy.status is not None
-            assert healthy.status.state is HAState.ACTIVE
+            active = ServiceStatus(HAState.ACTIVE, True)
+            heard.until(lambda each: each.health is NameNodeHealth.HEALTHY and each.status == active)
         heard.until(lambda each: each.health is NameNodeHealth.NOT_RESPONDING)
         with namenode(node):
             heard.until(lambda each: each.health is NameNodeHealth.HEALTHY)

@@ -9,7 +9,7 @@ import pytest
 from hadoop_common.port_limits import PortLimits, Refusals
 from hadoop_common.socket_loop import Channel, SocketLoop
 
-SECONDS = 10.0
+SECONDS = 600.0
 
 
 def make_channel(connection: socket.socket, peer: str) -> Channel:

@@ -80,7 +80,20 @@ def test_a_cut_connection_is_tried_again_if_the_call_allows_it() -> None:
     assert len(pauses) == 1
 
 
-def test_a_silent_server_is_given_up_and_pinged() -> None:
+def test_a_silent_server_is_given_up() -> None:
+    def silent(peer: socket.socket) -> None:
+        while peer.recv(100):
+            pass
+
+    with (
+        scripted(silent) as address,
+        RpcClient(*address, PROTOCOL, user="a", timeout=0.1) as rpc,
+        pytest.raises(RpcTimeoutError, match=r"ok within 0\.1 s"),
+    ):
+        say(rpc, "ok")
+
+
+def test_a_silent_server_is_pinged() -> None:
     pinged = threading.Event()
 
     def silent(peer: socket.socket) -> None:
@@ -89,11 +102,17 @@ def test_a_silent_server_is_given_up_and_pinged() -> None:
         while peer.recv(100):
             pass
 
-    with scripted(silent) as address:
-        options = {"timeout": 1.5, "ping_interval": 0.1}
-        with RpcClient(*address, PROTOCOL, user="a", **options) as rpc, pytest.raises(RpcTimeoutError):  # type: ignore[arg-type]
-            say(rpc, "ok")
-    assert pinged.is_set()
+    with (
+        scripted(silent) as address,
+        ThreadPoolExecutor(1) as pool,
+        RpcClient(*address, PROTOCOL, user="a", timeout=WAIT, ping_interval=0.1, retry=NO_RETRY) as rpc,
+    ):
+        call = pool.submit(say, rpc, "ok")
+        assert pinged.wait(WAIT)
+        assert not call.done()
+        rpc.close()
+        with pytest.raises(RpcConnectionError, match="closed here"):
+            call.result(WAIT)
 
 
 def test_a_call_without_a_limit_is_answered() -> None:
@@ -119,9 +138,10 @@ def test_who_waits_beside_a_call_that_is_given_up_asks_again() -> None:
     ):
         patient = pool.submit(say, rpc, "ok")
         poll_until(lambda: rpc._link is not None and bool(rpc._link._waiting))
-        rpc._timeout = 0.1
+        link = rpc._link
+        assert link is not None
         with pytest.raises(RpcTimeoutError, match=r"ok within 0\.1 s"):
-            say(rpc, "ok")
+            link.call(1 << 20, "ok", text(""), 0.1, retry=0)
         # The second connection is cut too, and the caller gets that error.
         with pytest.raises(RpcConnectionError, match="closed the connection"):
             patient.result(WAIT)

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 
 import pytest
 
@@ -34,6 +35,7 @@ from tests.hadoop_rpc.fake_security import FakeDoor
 
 PROTOCOL = "org.example.Echo"
 WAIT = 600.0
+PATIENT = PortLimits(opening=WAIT, idle=WAIT, stall=WAIT)
 MIB = 1 << 20
 ME = b"0123456789abcdef"
 
@@ -133,19 +135,18 @@ def test_an_answer_that_is_not_taken_has_a_deadline() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "reason"),
+    ("sent", "limits", "reason"),
     [
-        (b"", "no caller named"),
-        (b"hrpc", "no caller named"),
-        (connection_header(AuthProtocol.SASL), "no caller named"),
-        (hello(), "idle"),
-        (hello() + request_frame(PING_CALL_ID, b""), "idle"),
-        (hello() + call("echo", text("whole")), "idle"),
-        (hello() + call("echo", text("x" * 10_000))[:-1], "too slow"),
+        (b"", replace(PATIENT, opening=0.2), "no caller named"),
+        (b"hrpc", replace(PATIENT, opening=0.2), "no caller named"),
+        (connection_header(AuthProtocol.SASL), replace(PATIENT, opening=0.2), "no caller named"),
+        (hello(), replace(PATIENT, idle=0.2), "idle"),
+        (hello() + request_frame(PING_CALL_ID, b""), replace(PATIENT, idle=0.2), "idle"),
+        (hello() + call("echo", text("whole")), replace(PATIENT, idle=0.2), "idle"),
+        (hello() + call("echo", text("x" * 10_000))[:-1], replace(PATIENT, stall=0.2), "too slow"),
     ],
 )
-def test_who_says_nothing_more_is_let_go(sent: bytes, reason: str) -> None:
-    limits = PortLimits(opening=0.2, idle=0.2, stall=0.2)
+def test_who_says_nothing_more_is_let_go(sent: bytes, limits: PortLimits, reason: str) -> None:
     with serving(limits=limits) as server, stranger(server) as peer:
         peer.sendall(sent)
         end_of(peer)
@@ -194,7 +195,7 @@ def test_requests_without_end_take_no_more_memory_than_there_is() -> None:
 
 def test_tokens_without_end_of_many_addresses_leave_memory_to_others() -> None:
     """Each stays below the limit of a login, and together they fill the memory; their login limit is long."""
-    limits = PortLimits(memory=MIB, stall=1.0, opening=3600)
+    limits = PortLimits(memory=MIB, stall=6.0, opening=3600)
     service = Service(PROTOCOL, {"echo": Method(Answer, lambda request, _: request)})
     part = connection_header(AuthProtocol.SASL) + MAX_HANDSHAKE_FRAME.to_bytes(4, "big")
     token = pb.RpcSaslProto(state=pb.RpcSaslProto.INITIATE, token=b"x" * 200_000)
@@ -366,7 +367,7 @@ def test_a_fault_of_the_loop_ends_no_port(monkeypatch: pytest.MonkeyPatch, caplo
     def fail(*_: object) -> str:
         raise ZeroDivisionError
 
-    with serving(limits=PortLimits(idle=0.2)) as server, stranger(server) as peer:
+    with serving() as server, stranger(server) as peer:
         with monkeypatch.context() as patched:
             patched.setattr("hadoop_rpc.server_connection.RpcChannel.overdue", fail)
             peer.sendall(hello())

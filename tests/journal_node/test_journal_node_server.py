@@ -361,7 +361,7 @@ def test_the_service_manager_is_told(places: list[Place], tmp_path: Path) -> Non
     place = places[0]
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
-        manager.settimeout(30)
+        manager.settimeout(600)
         environment = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")}
         with process(conf_of(place, [place]), tmp_path / "log", environment=environment) as started:
             assert manager.recv(4096).startswith(b"READY=1\nSTATUS=no journal is formatted here")
