@@ -6,7 +6,9 @@ import logging
 import os
 import signal
 import socket
+import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from failover.fencing.methods import ShellFencing, SshFencing, parse_methods
 from failover.settings import FailoverSettings
 from failover.target import java_address, java_host_name
 from tests.failover.failover_support import HERE, free_port, settings
+from tests.namenode_stub.stub_support import wait_until
 
 
 def test_lines_of_the_configuration() -> None:
@@ -98,8 +101,20 @@ def test_a_command_that_fails(command: str, reason: str) -> None:
     assert reason in found.reason
 
 
-def test_a_command_that_hangs_is_killed_with_all_that_it_began(tmp_path: Path) -> None:
+def hangs_once(monkeypatch: pytest.MonkeyPatch, begun: Callable[[], bool]) -> None:
+    """Let the time limit of a command begin once `begun` is true."""
+
+    class Process(subprocess.Popen[bytes]):
+        def wait(self, timeout: float | None = None) -> int:
+            wait_until("the command", begun)
+            return super().wait(timeout)
+
+    monkeypatch.setattr(subprocess, "Popen", Process)
+
+
+def test_a_command_that_hangs_is_killed_with_all_that_it_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = tmp_path / "pid"
+    hangs_once(monkeypatch, lambda: told.exists() and told.read_text().endswith("\n"))
     line = f"shell(trap '' TERM; sleep 300 & echo $! > {told}; wait)"
     given = settings(more={"dfs.ha.fencing.methods": line, "checkpointer.zkfc.fencing.timeout": "500ms"})
     found = only(list(fencer(line, given).fence()))
@@ -112,7 +127,11 @@ def test_a_command_that_hangs_is_killed_with_all_that_it_began(tmp_path: Path) -
         assert time.monotonic() < deadline
 
 
-def test_a_command_that_hangs_and_talks_is_told_to_hang() -> None:
+def test_a_command_that_hangs_and_talks_is_told_to_hang(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    hangs_once(monkeypatch, lambda: ": wait" in caplog.text)
     line = "shell(while :; do echo wait; done)"
     given = settings(more={"dfs.ha.fencing.methods": line, "checkpointer.zkfc.fencing.timeout": "500ms"})
     found = only(list(fencer(line, given).fence()))

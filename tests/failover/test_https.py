@@ -16,7 +16,7 @@ from hadoop_common.tls.errors import TlsSetupError
 from hadoop_common.tls.process import use_client
 from hadoop_common.tls.settings import TlsConfig
 from namenode_stub.demo_zookeeper import ZooKeeperServer
-from tests.failover.failover_support import HERE, NAMESERVICE, FakeNameNode, namenode, properties
+from tests.failover.failover_support import HERE, LONG_SESSIONS, NAMESERVICE, FakeNameNode, namenode, properties
 from tests.interop.hadoop_conf import HadoopConf, free_port
 from tests.namenode_stub.stub_support import wait_until
 from tests.tls.certificates import Identity, authority, tls_folder
@@ -54,6 +54,7 @@ class Site:
             f"dfs.namenode.https-address.{NAMESERVICE}.nn2": f"{HERE}:1",
             "ha.zookeeper.quorum": zookeeper.hosts,
             "ha.zookeeper.parent-znode": parent,
+            "ha.zookeeper.session-timeout.ms": LONG_SESSIONS["maxSessionTimeout"],
         }
         self.conf = HadoopConf(root, properties({"nn1": node.port, "nn2": 1}, "nn1", values))
         tls_folder(self.conf.folder, ca.issue(), [ca])
