@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 
 _LOOPBACK = "127.0.0.1"
 # servers restart on their ports, which must be outside the range for outgoing connections
-_PORTS = range(12000, 32000)
+_PORTS = range(26000, 32000)
 
 
 @dataclass(frozen=True, slots=True)

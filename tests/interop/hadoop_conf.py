@@ -14,8 +14,10 @@ from tests.interop.hadoop_home import SERVER, HadoopRelease
 
 NAMESERVICE = "ns1"
 _HOST = "127.0.0.1"
-# A NameNode restarts on its port, so the port must be outside the kernel's range for outgoing connections.
-_PORTS = range(12000, 32000)
+# A NameNode restarts on its port, so the port must be outside the kernel's range for outgoing connections. It is probed
+# long before it is used: each worker of the tests has ports of its own, and `namenode_stub.demo_conf` has the others.
+_WORKER, _WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]), os.environ.get("PYTEST_XDIST_WORKER_COUNT")
+_PORTS = range(12000 + _WORKER, 26000, int(_WORKERS or 1))
 _GIVEN: set[int] = set()
 _CORE = "core-site.xml"
 _HDFS = "hdfs-site.xml"
@@ -42,7 +44,9 @@ _COMMON = {
 
 
 def free_port() -> int:
-    """Return an unused port of 127.0.0.1 that this process has not given out before."""
+    """Return an unused port of 127.0.0.1 that this process has not given out before, or only long ago."""
+    if len(_GIVEN) > len(_PORTS) // 2:
+        _GIVEN.clear()
     spread = random.Random(os.getpid() * 1_000_003 + len(_GIVEN))
     for port in (spread.choice(_PORTS) for _ in itertools.count()):
         if port not in _GIVEN:
