@@ -65,7 +65,7 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float = START_
         time.sleep(_POLL_SECONDS)
 
 
-def beans(base_url: str, query: str, timeout: float = 60.0) -> list[dict[str, Any]]:
+def beans(base_url: str, query: str, timeout: float = START_SECONDS) -> list[dict[str, Any]]:
     """Return the beans of a Hadoop process's /jmx for a query such as `Hadoop:service=NameNode,name=*`.
 
     Raises:

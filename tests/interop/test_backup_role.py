@@ -114,9 +114,9 @@ def test_ten_thousand_transactions_arrive_and_become_an_image(
 
 @pytest.mark.both_generations
 def test_it_is_killed_under_load_and_misses_nothing(node: NameNode, backup: Backup, client: HdfsClient) -> None:
+    begun = backup.status()["streamTxid"]
     load = Thread(target=client.load, args=(KILLED_AMID,))
     load.start()
-    begun = backup.status()["streamTxid"]
     wait_until(lambda: backup.status()["streamTxid"] > begun + KILLED_AMID // 6, "some of the load")
     backup.kill()
     backup.start()

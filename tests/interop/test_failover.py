@@ -20,13 +20,13 @@ from tests.depth import SEED, deep, scaled
 from tests.interop.clients import ClientJvm
 from tests.interop.cluster import HaPair
 from tests.interop.failover_pair import PARENT, SESSION_SECONDS, FailoverPair, HadoopController, OurController
-from tests.interop.hadoop_process import wait_until
+from tests.interop.hadoop_process import START_SECONDS, wait_until
 from tests.interop.stub_pair import StubPair
 
 pytestmark = [pytest.mark.interop, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
 # limit for a new active NameNode: the promised one at full depth
-BOUND = SESSION_SECONDS + 5.0 if deep() else 60.0
+BOUND = SESSION_SECONDS + 5.0 if deep() else START_SECONDS
 
 
 _CONNECTED = re.compile(r"Session connected\.|election's session with ZooKeeper at .* is connected")

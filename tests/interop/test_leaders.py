@@ -103,7 +103,7 @@ def test_the_other_takes_over(stub: tuple[NameNodeStub, Path, str, str], tmp_pat
         assert pair.checkpointed([other]) is other
         leader.start()
         assert pair.checkpointed(pair.daemons) is other
-        assert leader.status()["leader"]["claim"] == "following"
+        wait_until(lambda: leader.status()["leader"]["claim"] == "following", "the earlier leader to follow")
         assert other.stop() == 0
         assert pair.checkpointed([leader]) is leader
         other.start()

@@ -18,19 +18,18 @@ from journal.errors import JournalExistsError, TransactionGapError
 from journal.quorum.errors import QuorumError, WriterFencedError
 from journal.quorum.open_quorum import open_quorum_journal
 from journal.quorum.quorum_journal import QuorumJournal
-from journal.quorum.settings import QuorumSettings
 from tests.interop.cluster import JournalNode
 from tests.interop.hadoop_conf import NAMESERVICE, HadoopConf
 from tests.interop.hadoop_process import wait_until
 from tests.interop.journal_trio import JournalTrio
 from tests.journal.quorum_model import LAYOUT, NAMESPACE
 from tests.journal.quorum_ops import batch_of, end_op, mark, read_all, start_op
+from tests.journal.quorum_processes import SETTINGS
 from tests.journal_node import journal_node_support as single
 
 pytestmark = pytest.mark.interop
 
 MIXTURES = {"Hadoop's nodes": False, "our nodes": True, "two of Hadoop's and ours": (False, False, True)}
-SETTINGS = replace(QuorumSettings(), http_open=20.0, http_read=20.0)
 
 
 @pytest.fixture(params=MIXTURES)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,14 @@ from hadoop_common.names import segment_name
 from journal.errors import JournalError
 from journal.journal import RecordBatch
 from journal.quorum.open_quorum import open_quorum_journal
-from journal.quorum.settings import QuorumSettings
 from tests.depth import scaled
 from tests.interop.hadoop_conf import HadoopConf, free_port
 from tests.interop.served_journal import Served, content, hadoops, ours, version
+from tests.journal.quorum_processes import SETTINGS
 from tests.journal_node.journal_node_support import LAYOUT, NAMESPACE, Writer, batch, outcome
 
 pytestmark = pytest.mark.interop
 
-SETTINGS = replace(QuorumSettings(), http_open=20.0, http_read=20.0)
 CASES = scaled(20, quick=2)
 
 

@@ -59,6 +59,10 @@ def checkpointed(site: Site, daemon: OurDaemon) -> int:
     return txid
 
 
+def answers(daemon: OurDaemon) -> list[bool]:
+    return [node["answers"] for node in daemon.status()["journalNodes"]]
+
+
 def same_after_a_restart(site: Site, txid: int) -> None:
     before = site.active.namespace()
     site.pair.nn1.restart()
@@ -80,12 +84,11 @@ def test_it_tails_and_checkpoints_and_the_active_purges(site: Site) -> None:
         trio.nodes[0].kill()
         site.active.load(300, seed=2, path="/while-one-is-dead")
         txid = checkpointed(site, daemon)
-        status = daemon.status()
-        assert status["alarms"] == []
-        assert [node["answers"] for node in status["journalNodes"]] == [False, True, True]
+        wait_until(lambda: answers(daemon) == [False, True, True], "the dead node to be noticed")
+        assert daemon.status()["alarms"] == []
         assert check(site.pair.nn2.conf, "--only", "journalnodes", code=1) == {"journalnodes": "WARNING"}
         trio.nodes[0].start()
-        wait_until(lambda: all(node["answers"] for node in daemon.status()["journalNodes"]), "all to answer")
+        wait_until(lambda: all(answers(daemon)), "all to answer")
         if deep():
             site.active.load(100, seed=3, path="/when-it-is-back")
             txid = checkpointed(site, daemon)

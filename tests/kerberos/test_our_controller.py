@@ -24,7 +24,7 @@ from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
 from site_config.addresses import Identity
 from site_config.kerberos import ProcessKind, kerberos_settings, open_security
 from site_config.keys import DEFAULTS
-from tests.failover.failover_support import NAMESERVICE, FakeNameNode, namenode, properties
+from tests.failover.failover_support import LONG_SESSIONS, NAMESERVICE, FakeNameNode, namenode, properties
 from tests.interop.hadoop_conf import HadoopConf, free_port
 from tests.interop.hadoop_process import wait_until
 from tests.kerberos.callers import add_users, get, login
@@ -39,10 +39,14 @@ def running(kdc: Kdc, tmp_path: Path) -> Iterator[tuple[FailoverSettings, FakeNa
     """Run a controller as a process and its NameNode, which demands Kerberos; return the address of its state."""
     add_users(kdc)
     with ExitStack() as stack:
-        zookeeper = stack.enter_context(ZooKeeperServer(tmp_path / "zookeeper"))
+        zookeeper = stack.enter_context(ZooKeeperServer(tmp_path / "zookeeper", LONG_SESSIONS))
         node = FakeNameNode()
         web = f"{HOST}:{free_port()}"
-        more = {"ha.zookeeper.quorum": zookeeper.hosts, "checkpointer.zkfc.http-address": web}
+        more = {
+            "ha.zookeeper.quorum": zookeeper.hosts,
+            "ha.zookeeper.session-timeout.ms": LONG_SESSIONS["maxSessionTimeout"],
+            "checkpointer.zkfc.http-address": web,
+        }
         conf = HadoopConf(tmp_path / "nn1", properties({"nn1": node.port, "nn2": 1}, "nn1", more))
         secure(kdc, conf, {"hadoop.rpc.protection": "privacy", "ha.zookeeper.quorum": zookeeper.hosts})
         configuration = Configuration.load(conf.folder, {})
@@ -84,5 +88,5 @@ def test_who_may_ask_it(running: tuple[FailoverSettings, FakeNameNode, str], kdc
     with pytest.raises(AuthenticationRequiredError):
         asks("")
     assert node.state is HAState.ACTIVE
-    assert get(kdc, "", url, "/health/ready")[0] == 200
+    wait_until(lambda: get(kdc, "", url, "/health/ready")[0] == 200, "the controller to be ready")
     assert get(kdc, "alice", url, "/status")[0] == 200

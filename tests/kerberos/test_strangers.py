@@ -34,9 +34,9 @@ pytestmark = [pytest.mark.interop]
 MANY = 100
 SHORT = {
     "dfs.http.policy": "HTTP_AND_HTTPS",
-    "checkpointer.port.opening-timeout": "3s",
-    "checkpointer.port.idle-timeout": "3s",
-    "checkpointer.port.stall-timeout": "3s",
+    "checkpointer.port.opening-timeout": "10s",
+    "checkpointer.port.idle-timeout": "10s",
+    "checkpointer.port.stall-timeout": "10s",
 }
 
 
