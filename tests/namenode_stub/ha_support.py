@@ -27,10 +27,9 @@ from tests.namenode_stub.stub_support import stub_config_for, uris, wait_until
 
 ME = getpass.getuser()
 QUICK = StandbySettings(tail_period=0.02, roll_period=0.0)
+# nodes that are stopped refuse connections at once
 _SECONDS: dict[str, Any] = {
-    each.name: 10.0
-    for each in dataclasses.fields(QuorumSettings)
-    if isinstance(each.default, float) and each.name != "write_transactions"
+    each.name: 60.0 for each in dataclasses.fields(QuorumSettings) if isinstance(each.default, float)
 }
 TIMEOUTS = QuorumSettings(**_SECONDS)
 

@@ -61,7 +61,7 @@ class Writers:
 
     def made(self) -> set[str]:
         """Return everything acknowledged, after all threads have ended."""
-        return {path for future in self.working for path in future.result(120)}
+        return {path for future in self.working for path in future.result(600)}
 
     def _work(self, number: int) -> set[str]:
         made: set[str] = set()
