@@ -227,7 +227,7 @@ class _Addition:
     def _add_segments(self, segments: Sequence[EditLogSegment], branch: Branch, forked: bool) -> list[EditsRecord]:
         view = None if forked else view_of(self._catalogue, branch.name)
         pieces = () if view is None else view.pieces
-        # retention rules removed these, and a newer image stands for them
+        # retention rules removed these, and a newer image replaces them
         newest = max((each.txid for each in view.images), default=-1) if view is not None else -1
         pruned = {each for each in removed_edits(self._catalogue) if each[1] <= newest}
         known: dict[int, int] = {}
@@ -263,7 +263,7 @@ class _Addition:
         return added
 
     def _verify(self, before: Catalogue, branch: str, segments: Sequence[EditLogSegment]) -> None:
-        """Take everything back if another writer has published another past since `before`.
+        """Withdraw all additions if another writer has published another past since `before`.
 
         Only one writer may begin an empty archive: until others have edits, nothing shows which past theirs is.
         """

@@ -137,7 +137,8 @@ class Archive:
                 continue
             return self._joined(read, damaged, replaced)
         raise ArchiveError(
-            f"the catalogue of {self.store.location} changes all the time", hint="Try again after the other writers."
+            f"the catalogue of {self.store.location} keeps changing",
+            hint="Try again when the other writers have finished.",
         )
 
     def _joined(self, read: dict[tuple[str, int], Commit], damaged: list[str], replaced: set[str]) -> Catalogue:
@@ -186,7 +187,7 @@ class Archive:
         return self.catalogue()
 
     def _compact(self, known: Catalogue) -> None:
-        """Replace the small commits by one, and one with the branches alone."""
+        """Replace the small commits by one commit, and by another one with the branches alone."""
         every, at = tuple(known.branches.values()), _now()
         replaced = {name: commit for (name, _), commit in self._commits.items() if name in known.commits}
         left = large_commits(replaced)

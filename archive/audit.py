@@ -17,7 +17,7 @@ from archive.path_log import LogEntry
 from journal.op_times import clean_path
 
 TOLERANCE_MS = 5_000
-"""The NameNode writes the audit line after the transaction, up to so much later."""
+"""Longest time from a transaction until the NameNode writes its audit line."""
 _LINE = re.compile(
     r"^(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[,.]\d+)?).*?\ballowed=true\s+ugi=(?P<ugi>\S+).*?\bip=/?(?P<ip>\S+)"
     r".*?\bcmd=(?P<cmd>\S+).*?\bsrc=(?P<src>\S.*?)\s+dst=(?P<dst>\S.*?)\s+perm="

@@ -114,7 +114,7 @@ class BranchChoice:
             try:
                 return next(self._other_pieces(branch, known, segments), None)
             except ArchiveDamagedError as fault:
-                # another writer has put its object into a longer one
+                # another writer has merged its object into a longer one
                 removed, self._catalogue = fault, self._archive.catalogue()
         raise removed
 
@@ -231,7 +231,7 @@ def _equal_image(view: BranchView, images: Sequence[Path], before: int | None) -
 
 
 def _newest(one: int | None, other: int | None) -> int | None:
-    """Return the newer of two proven transactions, of which each may be missing."""
+    """Return the newer of two proven transactions, either of which may be missing."""
     return max((each for each in (one, other) if each is not None), default=None)
 
 

@@ -1,4 +1,4 @@
-"""The catalogue of an archive: which objects exist, and what each holds. Nothing here does I/O.
+"""The catalogue of an archive: which objects exist, and what each contains. Nothing here does I/O.
 
 A catalogue is a set of commits. Each commit adds and removes records and is published after the objects that it adds.
 Commits are immutable, and their order does not matter: a removed object never returns, since object names are unique.

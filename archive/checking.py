@@ -63,7 +63,7 @@ class CheckReport:
 def check_archive(
     archive: Archive, *, repair: bool = False, min_age: float = 0.0, progress: Callable[[int], None] | None = None
 ) -> CheckReport:
-    """Compare every object with its digest, and list what damage costs.
+    """Compare every object with its digest, and list the moments that are lost by damage.
 
     Args:
         repair: remove garbage, list the objects of damaged commits again, and unlist missing objects that others

@@ -12,7 +12,7 @@ from journal.segment_file import EditLogSegment, cursor_over, map_file
 from journal.whole_frames import whole_frames
 
 _STEP = 1 << 20
-"""Bytes of edits that are read at once."""
+"""Bytes of edits that are read at a time."""
 
 
 def chosen_ops(segment: EditLogSegment, kinds: Sequence[type[EditOp]], from_txid: int) -> Iterator[EditOp]:

@@ -19,7 +19,9 @@ class ArchiveDamagedError(ArchiveError):
     exit_code: ClassVar[int] = EXIT_BAD_IMAGE
 
     def __init__(self, file: str, problem: str, *, hint: str = "") -> None:
-        super().__init__(f"{file}: {problem}", hint=hint or "`checkpointer archive check` lists what it costs.")
+        super().__init__(
+            f"{file}: {problem}", hint=hint or "`checkpointer archive check` lists the moments that are lost."
+        )
         self.file = file
 
 

@@ -1,4 +1,4 @@
-"""Archiving of files that grow: each round adds the new part, and is cheap without one.
+"""Archiving of files that grow: each round adds the new part, and costs little if there is none.
 
 A round that finds another set of files compares them with the archive (`add_files`). The other rounds only read the
 segment in progress after the last archived transaction, and publish what follows as a part. A new part absorbs the
@@ -143,7 +143,7 @@ class ArchiveFollower:
         return self._position
 
     def require_begun(self) -> None:
-        """Raise ArchiveError if an archive that was filled before is gone."""
+        """Raise ArchiveError if an archive that was filled before no longer exists."""
         if self._begun and self._archive.identity() is None:
             raise ArchiveError(
                 f"{self._archive.store.location} no longer has its archive",

@@ -134,7 +134,7 @@ def plan_restore(view: BranchView, txid: int) -> RestorePlan:
 
 
 def chain(pieces: Iterable[Piece], first: int, last: int) -> tuple[list[Piece], int | None]:
-    """Return pieces that hold `first` to `last` without a gap, and the first missing transaction or None."""
+    """Return pieces that contain `first` to `last` without a gap, and the first missing transaction or None."""
     chosen: list[Piece] = []
     ordered = deque(sorted(pieces, key=lambda each: each.record.first))
     best: Piece | None = None

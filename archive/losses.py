@@ -51,7 +51,7 @@ def later_losses(archive: Archive, view: BranchView, txid: int, image: Path, fol
 
     Args:
         txid: transaction of the image; the operations after it are read.
-        folder: holds the fetched segments, one at a time.
+        folder: for the fetched segments, one at a time.
 
     Raises:
         ArchiveDamagedError: an object is missing or damaged.

@@ -157,7 +157,7 @@ def _sums(
     """Return the sum of the bytes `begins` to `ends` of `data`, for each pair.
 
     Args:
-        total: room for a word more than `data` has bytes.
+        total: an array for one word more than `data` has bytes.
     """
     powers, back = _powers(1 << max(_MIN_POWER, (len(data) - 1).bit_length()))
     total[0], terms = 0, total[1 : len(data) + 1]

@@ -74,7 +74,7 @@ def _not_restorable_yet(view: BranchView) -> set[str]:
 
 
 def _kept_moments(view: BranchView, rules: Iterable[Rule], now: int) -> Iterator[int]:
-    """Yield the transactions of the moments that stay; the first and the last one of each object stand for all."""
+    """Yield the transactions of the moments that stay; the first and the last one of each object represent all."""
     yield from (each.stop - 1 for each in moments(view)[-1:])
     dated = _dated_moments(view)
     for rule in rules:

@@ -27,7 +27,7 @@ def source_before_deletion(directory: Path, path: str) -> tuple[Source, int]:
     if user := storage_user(directory):
         raise ArchiveError(
             f"{directory} is in use by {user}, which still writes edits: they would be missing in the result",
-            hint="Follow docs/runbook-deleted.md: safe mode comes first, undelete after the NameNode's regular end.",
+            hint="Follow docs/runbook-deleted.md: safe mode comes first, undelete after the NameNode was stopped.",
         )
     try:
         version = (current / VERSION).read_bytes()

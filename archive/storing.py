@@ -32,11 +32,11 @@ from journal.whole_frames import Frames, whole_frames
 
 _LOG = logging.getLogger(__name__)
 _STEP = 1 << 20
-"""Bytes of edits that are read at once."""
+"""Bytes of edits that are read at a time."""
 
 
 class EditsPart(NamedTuple):
-    """Consecutive transactions of a segment: bytes `start` to `end` of its file, and what they hold.
+    """Consecutive transactions of a segment: bytes `start` to `end` of its file, and what they contain.
 
     `first_time` and `last_time` are in ms since the epoch, 0 if unknown.
     """

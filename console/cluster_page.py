@@ -107,7 +107,9 @@ def cluster_attention(answers: Sequence[PeerAnswer], now: float) -> Iterator[Att
     if len(active) > 1:
         names = ", ".join(map(_host, active))
         title = "More than one NameNode is active"
-        yield Attention(Level.FAULT, title, f"{names} report to be active", _TWO_STEP, "no-namenode-becomes-active")
+        yield Attention(
+            Level.FAULT, title, f"{names} report that they are active", _TWO_STEP, "no-namenode-becomes-active"
+        )
     for each in answers:
         if each.status is not None:
             for found in page_of(each.status, now).attention:

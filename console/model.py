@@ -22,7 +22,7 @@ _SVG_TEXT = re.compile(r">[^<]+<")
 
 
 class Level(StrEnum):
-    """How a value is: shown as colour, shape and word."""
+    """Severity of a value, shown as colour, shape and word."""
 
     NEUTRAL = ""
     GOOD = "good"

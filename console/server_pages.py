@@ -37,7 +37,7 @@ def journal_node_page(status: Mapping[str, Any], now: float) -> NodePage:
     ]
     formatted = [each for each in journals.values() if each.get("formatted")]
     if not formatted and not failing:
-        step = "If a journal was here before, check that its disk is mounted. A NameNode formats a new journal."
+        step = "If this node had a journal before, check that its disk is mounted. A NameNode formats a new journal."
         missing = "no journal is formatted here"
         attention.append(Attention(Level.WARNING, "No journal", missing, step, "a-journalnode-does-not-answer"))
     columns = ("Journal", "Formatted", "Newest transaction", "Committed", "Behind", "Epoch", "Last batch", "Directory")

@@ -44,13 +44,13 @@ class ConsoleSources:
 
 
 class BriefCache(Generic[T]):
-    """Values that are made again after `seconds`, each by one caller at a time.
+    """Values that are recomputed after `seconds`, each by one caller at a time.
 
     The other callers of a key get its last value while it is younger than `stale` seconds. Without such a value they
-    wait for the maker, at most `patience` seconds, and share its error.
+    wait for that caller, at most `patience` seconds, and share its error.
 
     Args:
-        most: keys that are kept.
+        most: maximum number of keys that are kept.
     """
 
     def __init__(

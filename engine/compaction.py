@@ -78,7 +78,7 @@ def _runs(view: memoryview, start: int, end: int) -> Iterator[memoryview]:
 
 
 def _joined(records: Iterator[bytes]) -> Iterator[bytes]:
-    """Join records to larger pieces: writing a single record takes as long as encoding it."""
+    """Join records into larger pieces: writing a single record takes as long as encoding it."""
     while piece := b"".join(islice(records, _JOINED)):
         yield piece
 

@@ -67,7 +67,7 @@ class CheckpointInProgressError(CheckpointError):
 
 
 class NamespaceBusyError(CheckpointError):
-    """A reader waited `seconds` for a namespace that was loaded or saved, or lacked a transaction, in the meantime."""
+    """A reader waited `seconds` for a namespace that was being loaded or saved, or that lacked a transaction."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(

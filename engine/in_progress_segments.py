@@ -32,9 +32,9 @@ class InProgressSegment:
 
 
 def read_in_progress_segments(segments: Iterable[EditLogSegment]) -> list[InProgressSegment]:
-    """Return the `segments` in progress that hold operations, each up to its last good operation.
+    """Return the `segments` in progress that contain operations, each up to its last good operation.
 
-    A file of 0 bytes, or with only a header, holds no transaction: a NameNode deletes or sets aside such files, this
+    A file of 0 bytes, or with only a header, contains no transaction: a NameNode deletes or sets aside such files; this
     function skips them.
 
     Raises:
@@ -59,7 +59,7 @@ def _examine(segment: EditLogSegment) -> InProgressSegment | None:
 
 
 def examine_in_progress_segment(segment: EditLogSegment, content: Buffer) -> InProgressSegment | None:
-    """Return the readable part of `content`, the bytes of a segment in progress; None if it holds no operation.
+    """Return the readable part of `content`, the bytes of a segment in progress; None if it contains no operation.
 
     Raises:
         JournalError: as `read_in_progress_segments`.

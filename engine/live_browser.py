@@ -26,7 +26,7 @@ from image_tools.dump.values import SerialNames
 from image_tools.namespace_browser import ChildIds, ContentTotals, Enter, LocatedInode, NamespaceBrowser
 
 _MAX_CHANGED = 20_000
-"""Names of one directory changed since the base image that a reader reads at once, in about 0.1 s."""
+"""Names of one directory changed since the base image that a reader reads at a time, in about 0.1 s."""
 _MAX_REFERENCES = 5_000
 """The same for renamed inodes that snapshots have, too: reading one takes longer."""
 _MAX_SCANNED = 5_000_000

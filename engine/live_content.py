@@ -52,13 +52,13 @@ if TYPE_CHECKING:
     from engine.live_browser import LiveBrowser
 
 _BATCH = 20_000
-"""Untouched inodes of one directory that are counted at once, which takes a few milliseconds."""
+"""Untouched inodes of one directory that are counted at a time, which takes a few milliseconds."""
 _MAX_DIRECTORIES = 2_000
-"""Directories from which a kernel starts at once."""
+"""Directories from which one call of a kernel starts."""
 _MAX_INODES = 50_000
-"""Approximate number of inodes below them that it counts at once."""
+"""Approximate number of inodes below them that one call counts."""
 _WINDOW = 64
-"""Inodes whose records a kernel prefetches at once."""
+"""Inodes whose records a kernel prefetches at a time."""
 NO_NAMES: Mapping[int, bytes] = MappingProxyType({})
 
 
@@ -168,7 +168,7 @@ class ContentWalk:
         if time.monotonic() >= self._pause_at:
             self._browser.pause()
             if not self._snapshots <= self._browser.namespace.snapshots.ids:
-                raise refused_read("counting what a snapshot holds while one is deleted")
+                raise refused_read("counting the contents of a snapshot while a snapshot is deleted")
             self._pause_at = time.monotonic() + BATCH_SECONDS
 
     def _of_untouched(self, ids: Ids) -> tuple[SubtreeTotals, list[int]]:

@@ -93,4 +93,4 @@ class PastDiffs(ImageDiffs):
     def _count(self, entries: int) -> None:
         self._left -= 1 + entries
         if self._left < 0:
-            self._refuse(f"reading more than {_MAX_ENTRIES:,} changes since a snapshot at once")
+            self._refuse(f"reading more than {_MAX_ENTRIES:,} changes since a snapshot in one request")

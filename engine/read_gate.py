@@ -6,7 +6,7 @@ and `pause` in between, so that a long read lets short ones pass. A thread that 
 inside from then on.
 
 While an image is loaded or saved, the gate is occupied: no reader can enter for seconds. Readers are not refused then,
-because refused clients repeat their requests at once, and take the processors from the checkpoint.
+because refused clients repeat their requests immediately, and take CPU time from the checkpoint.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def cancellable(sink: Sink, watcher: Observer) -> Sink:
 def write_verified(
     namespace: Namespace, write: Callable[[Sink], T], sink: Sink, path: Path, *, spool_dir: Path | None = None
 ) -> T | None:
-    """Write an image; verify and repair a doubtful one before.
+    """Write an image; a doubtful one is first verified and repaired.
 
     Args:
         spool_dir: folder for an image that has to be verified.
@@ -80,5 +80,5 @@ def image_warnings(namespace: Namespace) -> Iterator[str]:
         yield (
             f"snapshots lead to removed inodes (number: {len(lost)}, inode {lost[0]} first), "
             "and no NameNode loads such an image"
-            + ("; `checkpointer image verify --repair` mends a copy" if as_hadoop else "")
+            + ("; `checkpointer image verify --repair` repairs a copy" if as_hadoop else "")
         )

@@ -19,7 +19,7 @@ class ReplayRules:
         capture_open_files: a snapshot records the files open then (dfs.namenode.snapshot.capture.openfiles).
         skip_access_time_changes: an access time alone makes no snapshot diff
             (dfs.namenode.snapshot.skip.capture.accesstime-only-change).
-        ordered_snapshot_deletion: only the earliest snapshot is removed at once
+        ordered_snapshot_deletion: only the earliest snapshot is removed immediately
             (dfs.namenode.snapshot.deletion.ordered); None if unknown.
         ordered_deletion_in_older_layouts: the NameNode has ordered deletion although its layout is above -67; not a
             setting of the cluster. None if unknown: replay stops during a rolling upgrade then.

@@ -65,7 +65,7 @@ _JSON_NAMES: Final = {"opening_end": "upto", "identifying": "telling"}
 def is_identifying(op: EditOp) -> bool:
     """Return whether only one history has this transaction at this txid.
 
-    An identifying transaction holds a time of the NameNode's clock, or the id of an RPC.
+    An identifying transaction contains a time of the NameNode's clock, or the id of an RPC.
     """
     return isinstance(op, _TIME_STAMPED) or bool(getattr(op, "rpc_client_id", b""))
 
@@ -259,7 +259,7 @@ def _whole(first: int, last: int | None, ops: Iterable[EditOp]) -> TxnRun:
 
 
 class TxnRecorder:
-    """Record of the transactions in a namespace; not for use by several threads at once.
+    """Record of the transactions in a namespace; not thread-safe.
 
     Attributes:
         base: the image that the transactions were applied to.

@@ -78,8 +78,7 @@ class _OpenedImage:
 class WarmNamespace:
     """An image with the edits since, from which the next image is made; a context manager that closes it.
 
-    Not for use by several threads at once, except for `reading`. After a fault within a step nothing is usable: call
-    `load` again.
+    Not thread-safe, except for `reading`. After a fault within a step nothing is usable: call `load` again.
 
     Args:
         recorder: records the applied transactions; None if not needed.
@@ -202,8 +201,8 @@ class WarmNamespace:
         With `cluster`, the layout in VERSION, edits and new images have that layout if it is newer than the image's.
 
         Raises:
-            ImageFormatError: the image is damaged; raised at once if its verification failed before and its files are
-                unchanged.
+            ImageFormatError: the image is damaged; raised immediately if its verification failed before and its files
+                are unchanged.
             ImageStorageError: the image cannot be read, or its index does not fit on the disk.
         """
         if cluster is not None:

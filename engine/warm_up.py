@@ -143,7 +143,7 @@ def _count(namespace: WarmNamespace) -> None:
 
 
 def small_image() -> bytes:
-    """Return an image of a root with a directory that holds a file and an open file."""
+    """Return an image of a root with a directory that contains a file and an open file."""
     strings = StringTable.empty(0)
     owner = strings.serial("hdfs", StringKind.USER), strings.serial("supergroup", StringKind.GROUP)
     inodes = [

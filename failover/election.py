@@ -149,7 +149,7 @@ class Election:
                 continue
 
     def close(self) -> None:
-        """Close the election and release the lock at once. A running callback continues, but no other begins."""
+        """Close the election and release the lock immediately. A running callback continues, but no other begins."""
         with self._guard:
             self._closed = True
             session = self._session
@@ -456,7 +456,7 @@ class _Session:
         if isinstance(fault, _LOST):
             return Reply(request, Failure.LOST)
         if isinstance(fault, NoSuchNodeError) and isinstance(request, CreateLock | CreateBreadcrumb):
-            reason = f"{self._parent} is gone from ZooKeeper; create it by `checkpointer zkfc format`"
+            reason = f"{self._parent} does not exist in ZooKeeper any more; create it by `checkpointer zkfc format`"
             return Reply(request, Failure.NO_NODE, reason)
         kind = next((ours for theirs, ours in _FAILURES.items() if isinstance(fault, theirs)), Failure.OTHER)
         if not isinstance(fault, KazooException):

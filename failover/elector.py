@@ -3,7 +3,7 @@
 States: INIT (not in the election), ACTIVE (holds the lock, and the NameNode was made active), STANDBY (another node
 holds the lock), NEUTRAL (the holder is unknown). Sessions of ZooKeeper are numbered; events of an earlier session are
 dropped. At most one request is pending, and none while no server is connected: after a reconnection, the state is read
-again. The lock is ours only if its owner is our session; that a create answered "exists" proves nothing.
+again. The lock is ours only if its owner is our session; the answer "exists" to a create proves nothing.
 
 The owner of the lock becomes active in steps, and checks the lock between them, because fencing may last longer than
 the session:

@@ -1,4 +1,4 @@
-"""The settings of a failover controller, from Hadoop's keys; all faults are reported at once."""
+"""The settings of a failover controller, from Hadoop's keys; all faults are reported together."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class ConfigurationError(HdfsError):
 
 
 class FaultCollector:
-    """A collector that runs getters and keeps their faults, so that the caller can report all at once."""
+    """A collector that runs getters and keeps their faults, so that the caller can report all of them together."""
 
     def __init__(self) -> None:
         self.faults: list[ConfigurationFault] = []

@@ -13,7 +13,7 @@ T = TypeVar("T")
 class FairQueue(Generic[T]):
     """A thread-safe queue that is fair to peers.
 
-    At most `share` items of one peer are processed at once, so that its slow calls do not delay others.
+    At most `share` items of one peer are processed at the same time, so that its slow calls do not delay others.
     """
 
     def __init__(self, share: int) -> None:

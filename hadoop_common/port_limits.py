@@ -26,7 +26,7 @@ PEER_TRANSFERS = ConfigKey(
     "checkpointer.port.peer-transfers",
     "8",
     COUNT,
-    "HTTP requests of one address that are processed at once; others wait. Status and health do not count.",
+    "HTTP requests of one address that are processed in parallel; others wait. Status and health do not count.",
     least=1,
 )
 OPENING_TIMEOUT = ConfigKey(
@@ -62,12 +62,12 @@ class PortLimits:
     """Limits of one port; times in seconds, sizes in bytes.
 
     Attributes:
-        connections, peer_connections: open at once, in total and per address.
+        connections, peer_connections: simultaneously open ones, in total and per address.
         opening: until the headers of a request, or the identification of an RPC caller, have arrived.
         idle: how long a connection without a request stays open.
         stall: a transfer, in either direction, must move `least_rate` times this value within it.
         least_rate: bytes per second.
-        peer_transfers: HTTP requests of one address processed at once; others wait.
+        peer_transfers: HTTP requests of one address processed in parallel; others wait.
         memory: for all RPC requests and answers in transit; above half of it, slow connections are closed.
     """
 

@@ -82,7 +82,7 @@ class StorageLock:
         return self._descriptor is not None
 
     def acquire(self) -> None:
-        """Take the lock, or fail at once.
+        """Take the lock, or fail without waiting.
 
         Raises:
             ForeignDirectoryError: the directory belongs to another type of node.

@@ -55,7 +55,7 @@ class Throttle:
         self._running = 0
 
     def change(self, bytes_per_second: int) -> None:
-        """Change the limit; callers that wait under the old limit continue at once."""
+        """Change the limit; callers that wait under the old limit continue immediately."""
         with self._lock:
             self.bytes_per_second = bytes_per_second
             self._booked_until = self._clock()

@@ -1,6 +1,6 @@
 """The server side of a connection: its socket, its state, and answers that wait for the peer to read them.
 
-The loop's thread reads and closes. Handlers send what the socket accepts at once and leave the rest to the loop, so
+The loop's thread reads and closes. Handlers send what the socket accepts immediately and leave the rest to the loop, so
 that no handler waits for a peer. A connection whose peer does not read its answers is not read either, and the memory
 held for it is bounded.
 

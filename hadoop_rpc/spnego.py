@@ -1,4 +1,4 @@
-"""SPNEGO on HTTP, client side (RFC 4559): each request carries a token at once, so that no body is sent twice."""
+"""SPNEGO on HTTP, client side (RFC 4559): the first attempt of a request has a token, so no body is sent twice."""
 
 from __future__ import annotations
 

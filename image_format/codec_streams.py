@@ -97,7 +97,7 @@ class BlockDecompressor:
 
 _INPUT = 256 * 1024
 _CHUNK = 1024 * 1024
-# The library expands all its input at once: a block can expand to 128 KiB, and four bytes may encode it.
+# The library expands all its input in one call: a block can expand to 128 KiB, and four bytes may encode it.
 _ZSTD_BLOCKS = 8
 _ZSTD_INPUT = 128
 _ZSTD_BLOCK_HEADER = 3

@@ -24,7 +24,7 @@ Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
 
 _PACKAGE = "org.apache.hadoop.io.compress."
-# Input that zlib gets at once, and the largest chunk that a decompressor yields.
+# Input that zlib gets at a time, and the largest chunk that a decompressor yields.
 _INPUT = 256 * 1024
 _CHUNK = 1024 * 1024
 # Largest output for each byte of a stream, plus a constant: a NameNode's streams give about 5, at most 30.

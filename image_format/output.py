@@ -1,4 +1,4 @@
-"""Writing of one stream to several files at once, with its MD5; the I/O below `ImageWriter`."""
+"""Writing of one stream to several files in parallel, with its MD5; the I/O below `ImageWriter`."""
 
 from __future__ import annotations
 

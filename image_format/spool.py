@@ -1,4 +1,4 @@
-"""Decompressed bytes, collected in memory or in an unlinked temporary file; several streams decompressed at once."""
+"""Decompressed bytes, in memory or in an unlinked temporary file; several streams are decompressed in parallel."""
 
 from __future__ import annotations
 

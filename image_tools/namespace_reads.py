@@ -34,7 +34,7 @@ from image_tools.namespace_browser import (
 from image_tools.permission_checker import Access, PermissionChecker, ReadRefusedError
 
 BATCH: Final = 1000
-"""Entries of a directory that are read at once (dfs.ls.limit)."""
+"""Entries of a directory that are read at a time (dfs.ls.limit)."""
 FILE_NOT_FOUND: Final = "java.io.FileNotFoundException"
 IO_EXCEPTION: Final = "java.io.IOException"
 NOT_THERE: Final = "File does not exist: {}"

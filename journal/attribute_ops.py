@@ -41,7 +41,7 @@ class TimesOp(EditOp):
 
 @operation(11, "OP_SET_NS_QUOTA", written=False)
 class SetNsQuotaOp(EditOp):
-    """Read in old logs, never written by Hadoop 2 or 3."""
+    """An operation of old logs; Hadoop 2 and 3 read it but never write it."""
 
     src: str = field(STR, xml="SRC")
     ns_quota: int = field(LONG, xml="NSQUOTA")
@@ -49,7 +49,7 @@ class SetNsQuotaOp(EditOp):
 
 @operation(12, "OP_CLEAR_NS_QUOTA", written=False)
 class ClearNsQuotaOp(EditOp):
-    """Read in old logs, never written by Hadoop 2 or 3."""
+    """An operation of old logs; Hadoop 2 and 3 read it but never write it."""
 
     src: str = field(STR, xml="SRC")
 

@@ -106,7 +106,7 @@ class GroupCommit:
 
     @property
     def patience(self) -> float:
-        """Seconds that a flush may wait for more writers: half of the time of the flush before.
+        """Seconds that a flush may wait for more writers: half of the duration of the previous flush.
 
         0 if there seems to be only one writer, with at most one transaction in this batch and in the previous one.
         """

@@ -1,4 +1,4 @@
-"""Paths and times of many operations at once, found in their bytes with NumPy.
+"""Paths and times of many operations, found in their bytes with NumPy.
 
 Lengths lead to the paths and times of the frequent operations. The others are decoded.
 """

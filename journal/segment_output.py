@@ -1,4 +1,4 @@
-"""Writing a finalized segment at once, from operations or from the intact bytes of another segment.
+"""Writing of a whole finalized segment, from operations or from the intact bytes of another segment.
 
 The file appears complete under its name or not at all, and replaces another only on request.
 """
@@ -60,7 +60,7 @@ def write_ops(output: Path, ops: Iterable[EditOp], layout_version: int, *, overw
             first, last = op.txid if first is None else first, op.txid
             count += 1
         if first is None or last is None:
-            raise SegmentError("there is no operation to write", hint="A segment holds at least one operation.")
+            raise SegmentError("there is no operation to write", hint="A segment contains at least one operation.")
         return output / segment_name(first, last) if output.is_dir() else output
 
     path = write_new_file(output, fill, overwrite=overwrite)

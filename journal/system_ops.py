@@ -16,7 +16,7 @@ class StartLogSegmentOp(EditOp):
 
 @operation(23, "OP_END_LOG_SEGMENT")
 class EndLogSegmentOp(EditOp):
-    """The last operation of a segment that was closed in order."""
+    """The last operation of a properly closed segment."""
 
 
 @operation(10, "OP_SET_GENSTAMP_V1")

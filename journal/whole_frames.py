@@ -41,8 +41,8 @@ class Frames(NamedTuple):
 def whole_frames(buffer: bytes, layout_version: int, first_txid: int, last_txid: int | None) -> Frames:
     """Find the operations from the start of `buffer` on, with transactions `first_txid` to at most `last_txid`.
 
-    They end before the first one that is not whole, has another checksum or another transaction, and before the
-    terminator; in layouts without lengths, before the first one.
+    The result ends before the terminator and before the first operation that is incomplete or has a wrong checksum or
+    txid. In layouts without lengths it is empty.
     """
     if not has_frames(layout_version):
         return Frames(np.empty(0, np.int64), 0, first_txid)
@@ -70,9 +70,10 @@ def _at_each_byte(buffer: bytes | bytearray, dtype: str) -> npt.NDArray[np.gener
 def _all_match(data: Octets, places: Ints, checksums: npt.NDArray[np.generic]) -> bool:
     """Return whether all operations in `data` have their checksums, by one CRC over all.
 
-    The register of a CRC-32 whose value is c is as at the start after four more bytes: c xor `_RESTART`, little-endian.
-    Therefore, with these bytes in the place of each checksum, the CRC of all operations is 0 if each has its checksum.
-    It is not 0 if one differs; if several differ, with the probability of any CRC-32.
+    After four more bytes, c xor `_RESTART` in little-endian order, the register of a CRC-32 with value c is as at the
+    start. Therefore, with these bytes in place of each checksum, the CRC of all operations is 0 if every checksum is
+    correct. If one checksum is wrong, the CRC is not 0. If several are wrong, it is 0 with the probability of any
+    collision of CRC-32.
     """
     chained = bytearray(data)
     _at_each_byte(chained, "<u4")[places] = checksums.astype("<u4") ^ np.uint32(_RESTART)

@@ -1,4 +1,4 @@
-"""The JournalNode's settings from Hadoop's own keys, with all faults reported at once."""
+"""The JournalNode's settings from Hadoop's own keys, with all faults reported together."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class JournalNodeConfig:
         rpc_port: port of this node in the `nodes` of a journal.
         edits_directory: directory of the journals, each in a folder of its id.
         edits_directories: other directories of single nameservices.
-        handlers: number of calls performed at once.
+        handlers: number of calls performed in parallel.
         sync_interval: time between requests to peers for missed segments; None for never.
         sync_format: whether an unformatted journal is formatted from its peers.
         cache_bytes: size of each journal's cache of newest transactions; None for none.

@@ -41,7 +41,7 @@ class _CachedBatches:
             self.batches[self.oldest] = b""
             self.oldest += 1
         if self.oldest > len(self.batches) // 2:
-            # Delete many entries at once: each deletion at the front moves all others.
+            # Delete many entries in one step: each deletion at the front moves all others.
             del self.firsts[: self.oldest], self.batches[: self.oldest]
             self.oldest = 0
         self.firsts.append(first)

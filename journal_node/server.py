@@ -131,7 +131,7 @@ class JournalNodeServer:
     def stop(self) -> None:
         """Stop accepting calls, end running ones, close the journals. A second call does nothing.
 
-        The RPC server stops first, so that writers notice at once.
+        The RPC server stops first, so that writers notice immediately.
         """
         for sync in self._syncs:
             sync.stop()

@@ -1,4 +1,4 @@
-"""The stub's settings, from Hadoop's own configuration keys; all faults are reported at once."""
+"""The stub's settings, from Hadoop's own configuration keys; all faults are reported together."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def stub_config(configuration: Configuration) -> StubConfig:
     The edit log goes to dfs.namenode.edits.dir (by default the name directories), and to dfs.namenode.shared.edits.dir.
 
     Raises:
-        ConfigurationError: values are unusable; reports all faults at once.
+        ConfigurationError: values are unusable; reports all faults together.
     """
     settings = configuration.with_defaults(keys.DEFAULTS)
     reader = _StubReader(settings, FaultCollector(), lambda: identity(settings))

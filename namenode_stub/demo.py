@@ -184,7 +184,7 @@ def run(demo: Demo) -> None:
     demo.run_process("namenode_stub", "format", "--conf", str(demo.scratch / "conf-nn1"))
     stub = demo.start_stub()
     demo.drive(2200)
-    say(f"[bold]2. The daemon[/] fetches the image and checkpoints at once: over {_TRANSACTIONS} transactions wait")
+    say(f"[bold]2. The daemon[/] fetches the image and checkpoints immediately: over {_TRANSACTIONS} transactions wait")
     # started now, so that even on a slow machine the first reason is not the period
     demo.roll()
     demo.start_daemon()
@@ -213,7 +213,7 @@ def run(demo: Demo) -> None:
     # Spark reads the files after all writers have ended
     demo.stop_all()
     current = demo.scratch / "nn1" / "current"
-    # one Spark uses one core, so both jobs run at once
+    # one Spark uses one core, so both jobs run in parallel
     report = begin_report(current, demo)
     say("[bold]6. The checkpoint as a Spark job:[/] the driver replays the edits, and tasks write the sections")
     merge_on_spark(current, demo)

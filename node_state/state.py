@@ -239,7 +239,7 @@ class CheckpointBlock:
     seconds_left: float
 
 
-ALLOW_AGAIN_HINT = "`checkpointer checkpoint --cancel --minutes 0` allows checkpoints again at once."
+ALLOW_AGAIN_HINT = "`checkpointer checkpoint --cancel --minutes 0` allows checkpoints again immediately."
 """Next step for a CheckpointBlock."""
 
 

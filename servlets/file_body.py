@@ -66,7 +66,7 @@ class FileBody:
 def file_answer(file: BinaryIO, name: str, size: int, *, chunk_size: int, throttle: Throttle) -> Response:
     """Return an answer with the first `size` bytes of `file`, which has the name `name` and is closed at the end.
 
-    `chunk_size` is the minimum sent at once under a limit, in bytes.
+    `chunk_size` is the minimum sent in one step under a limit, in bytes.
     """
     body = FileBody(file, name, size, throttle, chunk_size)
     answer = Response(body, content_type="application/octet-stream", direct_passthrough=True)

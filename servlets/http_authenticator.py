@@ -29,7 +29,7 @@ _LOG = logging.getLogger(__name__)
 
 HEALTH: Final = "/health/"
 MAX_HEADER_BYTES: Final = 128 << 10
-"""Size for requests with a token: the groups of a large directory take 64 KiB, more in base64."""
+"""Maximum size of headers with a token: the groups of a large directory take 64 KiB, more in base64."""
 _SCHEME = "negotiate"
 _NO_COOKIE = f"{NAME}=; Path=/; Expires=Thu, 01-Jan-1970 00:00:00 GMT; HttpOnly"
 _ALLOW = "GET, HEAD, PUT, POST, OPTIONS"

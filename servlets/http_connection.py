@@ -213,7 +213,7 @@ class HttpChannel(Channel):
         except ssl.SSLError as fault:
             HANDSHAKES.count("server", tls_label(fault))
             _LOG.info("a handshake with %s fails: %s", self.peer, tls_reason(fault))
-            # closing at once would lose the alert with the reason
+            # an immediate close would lose the alert with the reason
             self.socket.refuse(_SPEAK_TLS if fault.reason == "HTTP_REQUEST" else b"")
             self._greeting, self._refused = None, True
         else:

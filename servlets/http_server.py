@@ -66,7 +66,7 @@ class HttpServer:
 
     A client that still sends after its request was answered is read until it pauses for `linger` seconds, at most for
     an hour, so that it receives the answer. Hadoop's NameNodes read the answer only after sending their whole image,
-    and repeat the checkpoint at once if the connection breaks before.
+    and repeat the checkpoint immediately if the connection breaks before.
 
     With `tls` it serves only HTTPS, and reloads changed TLS files while it runs. `header_bytes` is the maximum size of
     request headers. All times are in seconds.

@@ -50,7 +50,8 @@ class ImageStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TransferOptions:
-    """Limits of the servlet: bytes per second over all transfers of one direction (0 = off), minimum bytes at once.
+    """Limits of the servlet: bytes per second over all transfers of one direction (0 = off), minimum bytes sent in one
+    step.
 
     `bandwidth` is dfs.image.transfer.bandwidthPerSec, `bootstrap_bandwidth`, for a standby that bootstraps,
     dfs.image.transfer-bootstrap-standby.bandwidthPerSec, `chunk_size` dfs.image.transfer.chunksize.

@@ -1,4 +1,4 @@
-"""Receivers of files, which write to all directories at once and rename the complete file."""
+"""Receivers of files, which write to all directories in parallel and rename the complete file."""
 
 from __future__ import annotations
 

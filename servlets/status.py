@@ -72,7 +72,7 @@ class ProbeResult:
 class CheckpointTrigger(Protocol):
     """Callback that runs a checkpoint, or joins the running one, and returns when it has ended.
 
-    `force` makes one although none is pending. If `wait` is false, it returns STARTED at once. BUSY means that the
+    `force` makes one although none is pending. If `wait` is false, it returns STARTED immediately. BUSY means that the
     running checkpoint cannot be joined, UNAVAILABLE that none can be made now (no active NameNode, stopping).
     """
 
@@ -118,7 +118,7 @@ def status_blueprint(
             return _json(HTTPStatus.BAD_REQUEST, "bad request", str(fault), {})
         cancel(reason, prevent_for=seconds)
         sentence = "no checkpoint is running, and " + (
-            f"none can begin for {duration(seconds)}: {reason}" if seconds else "the next one may begin at once"
+            f"none can begin for {duration(seconds)}: {reason}" if seconds else "the next one may begin immediately"
         )
         return _json(HTTPStatus.OK, TriggerState.DONE.value, sentence, {"seconds": seconds, "reason": reason})
 

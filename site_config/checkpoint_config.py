@@ -1,4 +1,4 @@
-"""The checkpointer's settings, from Hadoop's own configuration; all faults are reported at once."""
+"""The checkpointer's settings, from Hadoop's own configuration; all faults are reported together."""
 
 from __future__ import annotations
 

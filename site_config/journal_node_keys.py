@@ -46,7 +46,12 @@ JOURNALNODE_EDITS_DIR_PERM = ConfigKey(
     "dfs.journalnode.edits.dir.perm", "700", text("mode"), "Mode of new directories of journals.", release2=ABSENT
 )
 JOURNALNODE_HANDLER_COUNT = ConfigKey(
-    "dfs.journalnode.handler.count", "5", COUNT, "Calls that a JournalNode performs at once.", release2=ABSENT, least=1
+    "dfs.journalnode.handler.count",
+    "5",
+    COUNT,
+    "Calls that a JournalNode performs in parallel.",
+    release2=ABSENT,
+    least=1,
 )
 JOURNALNODE_ENABLE_SYNC = ConfigKey(
     "dfs.journalnode.enable.sync",

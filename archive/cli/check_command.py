@@ -37,7 +37,7 @@ def command(
     scratch_dir: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare every object with its digest, and list the moments that damage costs; exit 3 if there is any.
+    """Compare every object with its digest, and list the moments that are lost by damage; exit with 3 if there are any.
 
     A crash of `add`, `prune` or a daemon can leave unlisted objects, which do no harm. --repair removes those that are
     older than a day; another process may be about to list younger ones.

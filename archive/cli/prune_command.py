@@ -35,7 +35,9 @@ def command(location: str, key_file: Path | None, keep: str, dry_run: bool, as_j
     except ValueError as fault:
         raise click.BadParameter(str(fault), param_hint="--keep") from None
     if not rules:
-        raise click.BadParameter("it has no rule, so everything but the newest moments would go", param_hint="--keep")
+        raise click.BadParameter(
+            "it has no rule, so everything but the newest moments would be removed", param_hint="--keep"
+        )
     with opened(location, key_file) as archive:
         plan = prune(archive, rules, dry_run=dry_run)
     if as_json:

@@ -1,7 +1,7 @@
 """The archives that a daemon has filled, by location: a file next to its storage directory's `current`.
 
 A location in it that has no archive has lost it, for instance because its file system is not mounted. A daemon must not
-begin another archive there. Only digests are kept, since a URL may hold a password.
+begin another archive there. Only digests are kept, since a URL may contain a password.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class BegunArchive:
         self._digest = hashlib.sha256(location.encode("utf-8", "surrogateescape")).hexdigest()
 
     def noted(self, storages: Iterable[Path]) -> bool:
-        """Return whether it has been noted in any of them."""
+        """Return whether any of the storages records the archive."""
         return any(self._digest in _lines(each) for each in storages)
 
     def note(self, storages: Iterable[Path]) -> None:
-        """Note it durably in all of them."""
+        """Record the archive durably in all storages."""
         for storage in storages:
             if self._digest not in (lines := _lines(storage)):
                 write_atomically(

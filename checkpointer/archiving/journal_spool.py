@@ -3,8 +3,8 @@
 The spool reads operations in order and divides them where the NameNode did: before OP_START_LOG_SEGMENT and after
 OP_END_LOG_SEGMENT. The journal's own segments do not matter, since the caches of JournalNodes have none.
 
-Each update begins with the last identifying operation that is here, and compares it and what follows. So a journal that
-was set back is copied from its beginning again, and no file has operations of two pasts.
+Each update begins with the last identifying operation of the copies, and compares this operation and the following
+ones. So a journal that was set back is copied from its beginning again, and no file has operations of two pasts.
 
 Files that are archived are removed, except those that show the next comparison which history they belong to.
 """
@@ -25,7 +25,7 @@ from journal.operation import EditOp
 from journal.ops import EndLogSegmentOp, StartLogSegmentOp
 from journal.segment import encode_header
 
-# of an idle cluster, which writes only the marks of its segments
+# the segments of an idle cluster, which contain only their START and END
 _MAX_TAIL = 256
 
 
@@ -55,7 +55,7 @@ class JournalSpool:
 
     @property
     def next_txid(self) -> int | None:
-        """The first transaction that is not here, None before `begin`."""
+        """The first transaction that is not copied yet, None before `begin`."""
         return self._next
 
     @property
@@ -146,7 +146,7 @@ class JournalSpool:
         if self._tail:
             return txid
         if txid == self._begin and self._finished:
-            # nothing shows whether the journal continues what is here
+            # nothing shows whether the journal continues the copies
             self.begin(txid)
         self._finish()
         self._next = txid
@@ -173,7 +173,7 @@ class JournalSpool:
         return self._next
 
     def _copy(self, ops: Iterator[EditOp], layout_version: int) -> bool:
-        """Append the operations that are new; return False if the others differ from what is here."""
+        """Append the operations that are new; return False if the others differ from the copies."""
         for op in ops:
             if op.txid < self._begin:
                 if op != self._tail[op.txid - self._tail[0].txid]:

@@ -21,7 +21,7 @@ class ArchiveSource:
         edits: folders with segments; empty if the edits are in a journal that is read over the network.
         base_txid: newest image here; a new archive of a journal begins after it.
         image: newest image that is confirmed to belong to the cluster's present past, None if none is.
-        confirmations: how often an image was confirmed; each one holds for the history that is archived at that time.
+        confirmations: how often an image was confirmed; each one applies to the history that is archived at that time.
         replay_rate: transactions that the daemon replays per second, 0 if not measured.
     """
 

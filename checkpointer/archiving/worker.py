@@ -56,7 +56,7 @@ _HINT = "Check that the archive can be reached and has space; the daemon retries
 
 
 class Inbox:
-    """The newest message of the daemon, read by a thread; `ended` is set when the daemon is gone or wants an end."""
+    """The newest message of the daemon, read by a thread; `ended` is set when the daemon ends or requests a stop."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream

@@ -94,7 +94,7 @@ def fetch_image(
 
     Raises:
         TransferError: no NameNode sent it.
-        StorageError: the folder holds images of another namespace, is full or cannot be written.
+        StorageError: the folder contains images of another namespace, is full or cannot be written.
         ImageFormatError: the image is damaged at the NameNode (with `deep`).
     """
     watching = steps or _SilentProgress()
@@ -212,7 +212,7 @@ def _namespace_of(path: Path) -> int:
 def _same_cluster(folder: ImageFolder, version: StorageInfo) -> None:
     held = folder.cluster_id()
     if held and held != version.cluster_id:
-        raise _foreign(f"{folder.root} holds images of cluster {held}, the NameNode belongs to {version.cluster_id}")
+        raise _foreign(f"{folder.root} contains images of cluster {held}, the NameNode belongs to {version.cluster_id}")
 
 
 def _same_namespace(folder: ImageFolder, staged: Path, version: StorageInfo | None, source: NameNodeAddress) -> None:
@@ -228,7 +228,7 @@ def _same_namespace(folder: ImageFolder, staged: Path, version: StorageInfo | No
         )
     held = folder.namespace_id()
     if held is not None and held != found:
-        raise _foreign(f"{folder.root} holds images of namespace {held}, the NameNode's image is of {found}")
+        raise _foreign(f"{folder.root} contains images of namespace {held}, the NameNode's image is of {found}")
 
 
 def _foreign(problem: str) -> StorageError:

@@ -93,7 +93,7 @@ class ImageFolder:
         return shutil.disk_usage(self.root).free
 
     def has(self, txid: int, md5: str) -> bool:
-        """Return whether the image is here and undamaged; reads all of it."""
+        """Return whether the folder has an undamaged copy of the image; reads all of it."""
         path = self.path(txid)
         try:
             return path.is_file() and read_md5_file(path).hex() == md5 == md5_of_file(path).hex()

@@ -12,7 +12,7 @@ from hadoop_common.names import SegmentName
 from hadoop_common.quantities import counted, duration
 from node_state.state import ALLOW_AGAIN_HINT, CheckpointBlock, CheckpointRecord, NodeState
 
-# the daemon's readiness alarms after three periods, too
+# the daemon stops being ready after three periods, too
 _WARNING_PERIODS, _CRITICAL_PERIODS = 2, 3
 _WARNING_TRANSACTIONS = 2
 _LISTED = 5
@@ -34,7 +34,7 @@ def check_age(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
 def _last_checkpoint(facts: Facts) -> tuple[float | None, list[str]]:
     """Return when the NameNode got its newest image, else when ours was written, in seconds since the epoch.
 
-    A NameNode caches its /jmx values for a while; the daemon knows at once that an upload was accepted.
+    A NameNode caches its /jmx values for a while; the daemon learns immediately that an upload was accepted.
     """
     details = []
     node = active_of(facts)

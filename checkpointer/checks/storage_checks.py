@@ -17,7 +17,7 @@ from hadoop_common.quantities import counted
 from image_format.codec_choice import advice_on_codec, class_of, codec_to_write
 
 _RIGHTS_HINT = (
-    "Let the daemon's user write the directory and `current` in it, and check that its disk is not read-only."
+    "Allow the daemon's user to write to the directory and its `current`, and check that its disk is not read-only."
 )
 
 _LOST_PAST_HINT = (
@@ -27,7 +27,7 @@ _LOST_PAST_HINT = (
 
 
 class _Problem(NamedTuple):
-    """A problem with its next step, "" for that of the check."""
+    """A problem and its next step; "" stands for the next step of the check."""
 
     state: State
     text: str
@@ -205,7 +205,7 @@ def check_space(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     details = (*(each.line for each in known), *errors)
     if not known:
         return CheckVerdict(State.UNKNOWN, "the free space is not known for any directory", details)
-    # the directory nearest to its limits stands for all
+    # the directory nearest to its limits represents all
     tightest = min(known, key=lambda each: (-each.metric.state(), each.metric.value - each.needed))
     state = worst([tightest.metric.state(), State.WARNING if errors else State.OK])
     return CheckVerdict(state, tightest.summary, details, (tightest.metric,))

@@ -84,5 +84,5 @@ def parse_thresholds(texts: Iterable[str]) -> dict[str, float]:
             if found[name] < 0:
                 raise ValueError("is negative")
         except ValueError as fault:
-            raise ValueError(f"{text!r}: {value!r} {fault}; {name} takes {what}") from fault
+            raise ValueError(f"{text!r}: {value!r} {fault}; {name} expects {what}") from fault
     return found

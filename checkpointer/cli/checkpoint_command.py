@@ -61,7 +61,7 @@ def command(
       0  nothing is left to do; with --force, a NameNode has the image
       7  the image did not reach a NameNode, or the daemon does not answer
       8  the image was made, but all NameNodes refused it, or none is active
-    Another code is that of the fault that the daemon met. If one NameNode has the image, the faults of the others are
+    Any other exit code is that of the daemon's error. If one NameNode has the image, the faults of the others are
     warnings.
 
     A NameNode of Hadoop 3.3 or newer refuses an image while its last one is younger than 3/4 of

@@ -37,7 +37,7 @@ _STATUS = 11
 def command(conf_dir: Path, role: Role | None, only_set: bool, as_json: bool) -> None:
     """List every key of Hadoop's checkpointing: supported, ignored (with the reason) or refused, its value and source.
 
-    Keys of the files that resemble one of these are listed as unknown. All faults are listed at once. Exit code 0: the
+    Keys of the files that resemble one of these are listed as unknown. All faults are listed together. Exit code 0: the
     role can start with this configuration; 2: it cannot.
 
     \b

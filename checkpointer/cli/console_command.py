@@ -34,9 +34,9 @@ _POLL_SECONDS = 60.0
 def command(conf_dirs: tuple[Path, ...], host: str, port: int, verbose: bool, log_config: Path | None) -> None:
     """Serve a read-only page over several clusters: NameNodes, JournalNodes, daemons and failover controllers.
 
-    The nodes are those that each configuration names, and of checkpointer.console.peers. The command queries them only
-    while a browser shows the page. There is no authentication: every client that reaches the address can read the page,
-    under an address or name of this host. SIGTERM and SIGINT stop the server.
+    The nodes are those that each configuration names, and those of checkpointer.console.peers. The command queries them
+    only while a browser shows the page. There is no authentication: every client that reaches the address can read the
+    page, under an address or name of this host. SIGTERM and SIGINT stop the server.
 
     \b
     Example: checkpointer console --conf /etc/hadoop/conf --conf /etc/hadoop/conf.backup

@@ -55,7 +55,7 @@ _TIME = "an age such as 90d (m, h, d, w), or a time such as 2026-11-28T14:03:00"
     type=click.Choice(["lines", "json", "parquet"]),
     default="lines",
     show_default=True,
-    help="Paths, a JSON object a line, or Parquet (needs --output and pyarrow).",
+    help="Paths, JSON Lines, or Parquet (needs --output and pyarrow).",
 )
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write (default: stdout).")
 @click.option("--force", is_flag=True, help="Replace the output file.")
@@ -83,7 +83,7 @@ def command(
     memory: int | None,
     spill_dir: Path | None,
 ) -> None:
-    """Print the inodes at each PATH and below that match all options, without a question to the NameNode.
+    """Print the inodes at each PATH and below that match all options, without asking the NameNode.
 
     --conf reads the newest image of this node, which is as old as its last checkpoint; standard error names it. The
     order is that of the image. Snapshots are not searched. JSON and Parquet have path, type, owner, group, mode,

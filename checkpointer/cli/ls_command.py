@@ -28,8 +28,8 @@ def command(
 ) -> None:
     """List the children of each PATH, as `hdfs dfs -ls`, in name order.
 
-    --json prints an object for each inode, a line each. A path may lead into a snapshot, as /a/.snapshot/s1. --conf
-    reads the newest image of this node; standard error names it.
+    --json prints one JSON object per inode, each on its own line. A path may lead into a snapshot, such as
+    /a/.snapshot/s1. --conf reads the newest image of this node; standard error names it.
 
     Exit code 1 if a PATH does not exist.
 

@@ -1,4 +1,4 @@
-"""`checkpointer silence`: silence a kind of alarm of the running daemon; parts of `checkpointer acknowledge` too."""
+"""`checkpointer silence`: silence a kind of alarm of the daemon; and parts shared with `checkpointer acknowledge`."""
 
 from __future__ import annotations
 

@@ -377,7 +377,7 @@ def describe_fault(fault: Exception) -> tuple[HdfsError, Exception | None]:
 
 def _begin_message(progress: Progress, reason: TriggerReason) -> str:
     begins = {
-        TriggerReason.URGENT: f"checkpoint at once: {progress.urgent}",
+        TriggerReason.URGENT: f"immediate checkpoint: {progress.urgent}",
         TriggerReason.FORCED: "forced checkpoint",
     }.get(reason, f"checkpoint by {reason.value}")
     return f"{begins}: {counted(progress.behind, 'transaction')} behind"

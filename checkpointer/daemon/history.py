@@ -84,7 +84,7 @@ class DaemonHistory:
     def _lost_past(self) -> tuple[float, str] | None:
         # every real role has it in details of its own
         lost: LostPast | None = getattr(self._role.details(), "lost_past", None)
-        # a node whose images are gone starts over too, and sets nothing aside
+        # a node whose images are missing starts over too, and sets nothing aside
         return None if lost is None or not lost.set_aside else (lost.at, lost.reason)
 
 

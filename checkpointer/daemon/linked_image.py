@@ -1,4 +1,4 @@
-"""A second name of an image for a process that reads it for long, so that no purge deletes its file."""
+"""A second name of an image for a process that reads it for a long time, so that a purge does not delete its file."""
 
 from __future__ import annotations
 

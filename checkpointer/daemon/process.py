@@ -240,7 +240,7 @@ class _Daemon:
             self._service.stop()
 
     def poll_now(self) -> None:
-        """Poll at once; a running poll checks itself whether another is needed."""
+        """Poll immediately; a running poll checks at its end whether another one is needed."""
         self._poll_in(0.0)
 
     def _poll(self) -> None:

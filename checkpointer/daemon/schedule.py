@@ -42,7 +42,7 @@ def decide(
     Args:
         now, last_checkpoint: seconds of one monotonic clock.
         transactions: those that no image has yet.
-        urgent: whether the role needs an image at once, such as the rollback image of a rolling upgrade.
+        urgent: whether the role needs an image immediately, such as the rollback image of a rolling upgrade.
     """
     if urgent:
         return TriggerReason.URGENT
@@ -59,7 +59,7 @@ class CheckpointSchedule:
     """Period and retries of one daemon; the thread that attempts a checkpoint changes them.
 
     The period begins with the newest image on disk, no matter which daemon wrote it or how often this process was
-    started. Without an image a checkpoint is due at once.
+    started. Without an image a checkpoint is due immediately.
 
     Args:
         clock: monotonic seconds.

@@ -245,7 +245,7 @@ class CheckpointService:
 
     def _refusal(self) -> TriggerResult | None:
         if self._cancellation.stopped:
-            return _refused("the daemon is stopping", "Start it again, then ask again.")
+            return _refused("the daemon is stopping", "Start the daemon again, then repeat the request.")
         if self.switched_off:
             return _refused(self.switched_off, f"Set {HA_STANDBY_CHECKPOINTS.name} to true and reload the daemon.")
         if (found := self._cancellation.state) is not None:

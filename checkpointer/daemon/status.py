@@ -109,7 +109,7 @@ def daemon_state(
         message=status.switched_off or "; ".join(problems) or _sentence(status),
         image_txid=None if progress is None else progress.image_txid,
         journal_txid=None if progress is None else progress.journal_txid,
-        # An old count of transactions behind is wrong by now.
+        # An old count of pending transactions is wrong by now.
         transactions_behind=None if progress is None or status.fault else progress.behind,
         error=None if status.fault is None else str(status.fault),
         alarms=tuple(map(str, all_alarms)),

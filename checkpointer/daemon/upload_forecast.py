@@ -54,7 +54,7 @@ class UploadForecast:
         self._refused_until: dict[str, float] = {}
 
     def update(self, addresses: Sequence[str], cancelled: Callable[[], bool]) -> None:
-        """Ask all NameNodes at once; forget the report of a NameNode that does not answer."""
+        """Ask all NameNodes in parallel; forget the report of a NameNode that does not answer."""
         if not addresses:
             return
 

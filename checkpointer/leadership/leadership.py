@@ -99,7 +99,7 @@ class Leadership:
             self._changed.wait_for(lambda: self._logged is not None, self._settings.session_timeout)
 
     def stop(self) -> None:
-        """Release the lock so that another daemon can acquire it at once."""
+        """Release the lock so that another daemon can acquire it immediately."""
         if self._backend is None:
             return
         self._stopping.set()

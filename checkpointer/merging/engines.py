@@ -53,14 +53,14 @@ class MergeTask:
 
 
 def load_ahead() -> None:
-    """Load the compiled code of the local engine, which takes seconds, so that the next merge begins at once."""
+    """Load the compiled code of the local engine, which takes seconds, so that the next merge need not wait."""
     # this import loads the compiler
     from engine.warm_up import warm_up
 
     try:
         _LOG.info("the merge code was loaded in %.1f s", warm_up(first=True))
     except (HdfsError, OSError) as fault:
-        _LOG.warning("the merge code could not be loaded ahead, the next merge loads it: %s", error_text(fault))
+        _LOG.warning("the merge code could not be loaded in advance, the next merge loads it: %s", error_text(fault))
 
 
 class MergeEngine(Protocol):

@@ -1,1 +1,1 @@
-"""Checks that what a checkpointer holds belongs to the NameNode's present past (docs/lost-past.md)."""
+"""Checks that a checkpointer's images and edits belong to the NameNode's present past (docs/lost-past.md)."""

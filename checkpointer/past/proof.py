@@ -68,7 +68,7 @@ class PastVerdict:
     def cause(self, namenode: str) -> str:
         """Return why a node of `namenode` starts over, as a sentence."""
         if self.finding is PastFinding.SILENT:
-            return f"what this node holds cannot be compared with {namenode} any longer: {self.reason}"
+            return f"this node's state cannot be compared with {namenode} any longer: {self.reason}"
         return f"{namenode} was set back: {self.reason}"
 
 

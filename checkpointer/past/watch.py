@@ -117,7 +117,7 @@ class PastWatch:
             self._lives, self._life = {}, None
 
     def check(self, *, deep: bool) -> PastVerdict:
-        """Compare what the namespace holds and was not compared before.
+        """Compare those parts of the namespace's past that were not compared before.
 
         Args:
             deep: compare also the contents that the last comparison relied on.

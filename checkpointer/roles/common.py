@@ -67,7 +67,7 @@ class CancellableObserver(SilentObserver):
 
 
 def report_result(result: MergeResult, drop: Callable[[Path, str], None]) -> None:
-    """Log a merge's warnings, and call `drop` for each directory that did not take the image."""
+    """Log a merge's warnings, and call `drop` for each directory that could not store the image."""
     for warning in result.warnings:
         _LOG.error("fsimage_%019d: %s", result.txid, warning, extra={"txid": result.txid, "phase": "save"})
     for failure in result.saved.failures:

@@ -35,7 +35,7 @@ class Progress:
 
     Attributes:
         image_at: when that image was written, in seconds since the epoch; None if missing or not a checkpoint.
-        urgent: why an image is due at once, regardless of period and transaction count; "" usually.
+        urgent: why an image is due immediately, regardless of period and transaction count; "" usually.
     """
 
     image_txid: int
@@ -197,7 +197,7 @@ def _without(txids: Mapping[ImageKind, int], kind: ImageKind) -> dict[ImageKind,
 class Job:
     """Work of a role next to its checkpoints: `run` every `seconds`, in one thread at a time.
 
-    A result of True asks for a poll at once. `run` handles its own errors.
+    A result of True asks for an immediate poll. `run` handles its own errors.
     """
 
     name: str
@@ -239,7 +239,7 @@ class CheckpointRole(Protocol):
     def reconfigure(self, config: CheckpointConfig) -> None:
         """Apply new settings; only those in `daemon.reload.RELOADABLE` differ from the old ones."""
 
-    # ---- what it holds -------------------------------------------------------------------------------------
+    # ---- contents -----------------------------------------------------------------------------------------
 
     def storage_info(self) -> StorageInfo:
         """Return the namespace of the storage; an HdfsError explains why there is none yet."""

@@ -11,7 +11,7 @@ A checkpointer whose image was refused in favour of another checkpointer's is no
 nothing to it for a while. What can never happen:
 
 - An image is sent that was not confirmed right before.
-- A settled txid is offered again, since Hadoop refuses forever an image that it once refused as too recent.
+- A settled txid is offered again, since Hadoop permanently refuses an image that it once refused as too recent.
 - One target's fault cuts a transfer to another target.
 - In shadow mode, anything is sent.
 """

@@ -4,8 +4,9 @@ A client that sends a state id waits until that transaction is applied, and each
 without a state id may be one of the cluster's applications, which expect the newest state: at the address of a NameNode
 such a client gets StandbyException, and asks the active NameNode.
 
-All other calls get StandbyException too: changes, what needs DataNodes, and the server's defaults. By these defaults
-clients decide how to write, and whether a deleted file goes to the trash. Only the renewal of no lease is answered.
+All other calls get StandbyException too: changes, calls that need DataNodes, and the server's defaults. By these
+defaults clients decide how to write, and whether a deleted file goes to the trash. Only renewals by clients without a
+lease are answered.
 """
 
 from __future__ import annotations

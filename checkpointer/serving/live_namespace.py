@@ -37,11 +37,11 @@ MAX_LONG = 4
 RPC address to short calls.
 """
 MAX_AHEAD = 10_000_000
-"""Transactions that can be applied while a request waits; it is refused at once if more are missing."""
+"""Transactions that can be applied while a request waits; it is refused immediately if more are missing."""
 _MAX_KNOWN = 1_000
 WAIT_SECONDS = 10.0
 SHORT_WAIT_SECONDS = 0.2
-"""Wait behind other readers and a few edits, which does not count as one of `MAX_WAITING`."""
+"""A wait for other readers and a few edits, which does not count as one of `MAX_WAITING`."""
 
 
 class LiveNamespace:

@@ -53,7 +53,7 @@ class UploadResult(Enum):
     NOT_ACTIVE_NAMENODE_FAILURE = 417
 
 
-# largest piece that is read and sent at once, in several chunks
+# largest piece that is read and sent at a time, in several chunks
 _MAX_PIECE = 1 << 20
 _MAX_CHUNKS = 16
 

@@ -60,7 +60,7 @@ def newest_with_names(diffs: Iterable[DirectoryDiff]) -> dict[bytes, int]:
 
 
 class _DefaultTypeQuotas:
-    """Storage type quotas that Hadoop's loader gives to copies of directories in an image of a layout."""
+    """Storage type quotas that Hadoop's loader, for an image's layout, gives to copies of directories."""
 
     def __init__(self, layout_version: int) -> None:
         self._types = [pb.SSD, pb.DISK, pb.ARCHIVE]
@@ -83,7 +83,7 @@ class DiffDecoder:
     Args:
         load: returns the rows of inode ids.
         place: notes the directory of a row.
-        references: references that deleted lists may hold.
+        references: references that deleted lists may contain.
         note_older: called when older diffs of a directory are decoded, with its row, these, and names in the newest.
 
     Attributes:
@@ -141,7 +141,7 @@ class DiffDecoder:
     def _directory_diffs(self, row: int, reader: MessageReader, count: int, offset: int) -> list[DirectoryDiff]:
         """Read `count` diffs and return them oldest first; in the image the newest comes first."""
         newest_first = [self._directory_diff(row, reader, offset) for _ in range(count)]
-        # All at once: there may be many.
+        # Decoded in one call: there may be many.
         gone = self._deleted_inodes(row, [i for _, message in newest_first for i in message.deletedINode], offset)
         for diff, message in newest_first:
             nodes = list(islice(gone, len(message.deletedINode)))

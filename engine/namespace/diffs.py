@@ -70,7 +70,8 @@ class FileDiff:
     detached: set[int] = field(default_factory=set)
 
     def set_blocks(self, blocks: Sequence[Block]) -> None:
-        """Keep the blocks that hold the file's bytes at that time, unless blocks are kept already (FileDiff.setBlocks).
+        """Keep the blocks that contain the file's bytes at that time, unless blocks are kept already
+        (FileDiff.setBlocks).
 
         An image may have blocks of length NO_ACK; Hadoop adds them up like others, in 64 bits.
         """
@@ -193,8 +194,8 @@ class DiffList(Generic[D]):
 
     Attributes:
         known: diffs that were read or made.
-        older: the diffs before them, which hold no references or symlinks (`kernels.history.older_diffs`); None if all
-            are known.
+        older: the diffs before them, which contain no references or symlinks (`kernels.history.older_diffs`); None if
+            all are known.
     """
 
     known: list[D] = field(default_factory=list)

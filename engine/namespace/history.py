@@ -1,4 +1,4 @@
-"""Recording of snapshot diffs: a change of what the latest snapshot has is kept in a diff."""
+"""Recording of snapshot diffs, which keep the previous state of what changes after the latest snapshot."""
 
 from __future__ import annotations
 

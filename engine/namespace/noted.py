@@ -1,8 +1,8 @@
 """Notes of kernels: changes of snapshot diffs that they leave to Python, in the order of the operations.
 
-A kernel changes rows and links at once, as if there were no snapshots, and notes what `History` would do to the diffs.
-Python does not read diffs while kernels run; `apply_notes` brings the diffs up to date afterwards. Kernels read their
-state from the rows: `newest`, `born` and the mark `COPIED` are always as if all notes were applied.
+A kernel changes rows and links immediately, as if there were no snapshots, and notes what `History` would do to the
+diffs. Python does not read diffs while kernels run; `apply_notes` brings the diffs up to date afterwards. Kernels read
+their state from the rows: `newest`, `born` and the mark `COPIED` are always as if all notes were applied.
 """
 
 from __future__ import annotations

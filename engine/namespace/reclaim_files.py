@@ -12,7 +12,7 @@ from engine.namespace.history import History
 from engine.namespace.tree import Tree
 from image_format.kernels.inode import DROPPED, UNDER_CONSTRUCTION
 
-# A path has at most a thousand components (MAX_PATH_DEPTH), each some calls deep.
+# A path has at most a thousand components (MAX_PATH_DEPTH), and each takes a few nested calls.
 _RECURSION_LIMIT = 20_000
 
 

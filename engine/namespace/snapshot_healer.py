@@ -238,7 +238,7 @@ class SnapshotHealer:
     def _drop_counted_copies(self) -> None:
         """Drop copies of links that a NameNode rejects when it computes the quota usage of a snapshot.
 
-        An image has a link and its copies as one inode, which must not be created and deleted at once.
+        An image has a link and its copies as one inode, which must not be both created and deleted.
         """
         counted: dict[int, set[int]] = {}
         for directory in self._directories():

@@ -1,4 +1,4 @@
-"""Queries about snapshots: which snapshots a path is in, and what a directory held at a snapshot."""
+"""Queries about snapshots: which snapshots a path is in, and what a directory contained at a snapshot."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ class SnapshotLookup:
             self._table.born[row] = born
 
     def node_in_latest(self, node: int | WithName, latest: int) -> bool:
-        """Return the same for an entry of a directory: an inode, or a reference to one."""
+        """Return whether the latest snapshot has an entry of a directory: an inode, or a reference to one."""
         if latest in (CURRENT_STATE, NO_SNAPSHOT):
             return False
         if isinstance(node, WithName):

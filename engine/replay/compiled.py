@@ -1,7 +1,7 @@
 """Replay of the frequent operations by kernels, which leave the others to the plain functions.
 
-`_enter` sets the counters of the state, `_point` the addresses of its arrays. `run` applies operations. `_leave` takes
-the counters over and reads the features of decoded rows. `_settle` and `_give_acls` apply the kernels' notes. The
+`_enter` sets the counters of the state, `_point` the addresses of its arrays. `run` applies operations. `_leave` copies
+the counters back and reads the features of decoded rows. `_settle` and `_give_acls` apply the kernels' notes. The
 namespace is then in the same state as if Python had applied the operations.
 
     a run ends with AGAIN   arrays grow, and the run continues. If it ends again at the same operation, the operation is

@@ -181,7 +181,7 @@ def truncate(namespace: Namespace, op: TruncateOp) -> None:
         copies = True
     length = last.num_bytes - (size - op.new_length)
     if copies:
-        # The new block replaces the last one at once; in the other case only CLOSE changes the last block.
+        # The new block replaces the last one immediately; in the other case only CLOSE changes the last block.
         table.truncate_blocks(row, kept - 1)
         table.extend_blocks(row, [(op.truncate_block.block_id, length, op.truncate_block.genstamp)])
     elif length == table.block_size[row]:
@@ -222,7 +222,8 @@ def concat_delete(namespace: Namespace, op: ConcatDeleteOp) -> None:
             hub = tree.references.hub(source)
             if history.lookup.in_latest(source, latest) or (hub is not None and hub.with_names):
                 history.leads_to_removed = True
-            # What snapshots keep of the source has no blocks. In two files, the deletion of one would remove them.
+            # The copies of the source that snapshots keep have no blocks. In two files, the deletion of one would
+            # remove them.
             table.truncate_blocks(source, 0)
             history.remove_child(directory, name, source, latest)
         else:

@@ -76,7 +76,7 @@ TABLE = (
         attributes.times,
         "attributes.times",
         keeps_paths=True,
-        ignored="it has neither time; before -64 also where the path does not exist",
+        ignored="it has neither time; before -64 also if the path does not exist",
     ),
     OpReplay(ops.SetQuotaOp, attributes.set_quota, ignored="the quotas already have these values"),
     OpReplay(ops.RenameOp, structure.rename, "structure.rename", keeps_paths=True),
@@ -95,7 +95,7 @@ TABLE = (
         ops.DeleteSnapshotOp,
         snapshots.delete,
         "snapshots.delete",
-        ignored="from -67 on: the snapshot is gone, and deletion is not ordered",
+        ignored="from -67 on: the snapshot does not exist, and deletion is not ordered",
     ),
     OpReplay(
         ops.RenameSnapshotOp, snapshots.rename, "snapshots.rename", keeps_paths=True, ignored="both names are the same"
@@ -114,7 +114,7 @@ TABLE = (
     OpReplay(ops.SetAclOp, attributes.set_acl, keeps_paths=True, ignored="it has no entries, and the inode no ACL"),
     OpReplay(ops.RollingUpgradeStartOp, managers.rolling_upgrade_start),
     OpReplay(
-        ops.RollingUpgradeFinalizeOp, managers.rolling_upgrade_finalize, ignored="no rolling upgrade is under way"
+        ops.RollingUpgradeFinalizeOp, managers.rolling_upgrade_finalize, ignored="no rolling upgrade is in progress"
     ),
     OpReplay(
         ops.SetXAttrOp, attributes.set_xattr, keeps_paths=True, ignored="it has no attributes, and the inode has none"

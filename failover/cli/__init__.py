@@ -34,7 +34,7 @@ class _HadoopArguments(LazyGroup):
         "check": "Test every fencing method without fencing.",
         "status": "Show the active NameNode, the lock and the breadcrumb.",
         "failover": "Make another NameNode active; the present one cedes the active state.",
-        "clear-breadcrumb": "Remove the name of a NameNode that is gone permanently.",
+        "clear-breadcrumb": "Remove the name of a NameNode that no longer exists.",
     },
 )
 def command() -> None:

@@ -1,4 +1,4 @@
-"""`checkpointer zkfc clear-breadcrumb`: enable a failover after a NameNode is gone and cannot be fenced."""
+"""`checkpointer zkfc clear-breadcrumb`: enable a failover after a NameNode was lost and cannot be fenced."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
 def command(conf_dir: Path, yes: bool, as_json: bool) -> None:
     """Remove the breadcrumb, so that the next NameNode becomes active without fencing the NameNode that it names.
 
-    Use this only for a NameNode that is gone permanently or has a new address, and so can neither be asked nor fenced.
+    Use this only for a NameNode that no longer exists or has a new address, and so can neither be asked nor fenced.
     Make sure that it does not run. The command refuses to work while a controller has the lock, or while the NameNode
     answers that it is active.
 

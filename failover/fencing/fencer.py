@@ -102,7 +102,7 @@ class Fencer:
         program = _program(method.command)
         if program and self._unknown(program):
             return FencingOutcome(str(method), False, f"bash finds no program {program}, or may not run it")
-        comma = "; Hadoop 3 takes a comma for the end of the command" if "," in method.command else ""
+        comma = "; Hadoop 3 treats a comma as the end of the command" if "," in method.command else ""
         return FencingOutcome(str(method), True, f"bash understands the command, but its effect was not tried{comma}")
 
     def _unknown(self, program: str) -> bool:

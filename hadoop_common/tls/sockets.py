@@ -48,7 +48,7 @@ class TlsSocket(ssl.SSLSocket):
 
     def farewell(self) -> None:
         """Send the closing alert if that does not block."""
-        # the peer is gone, or does not answer the alert at once
+        # the peer has closed the connection, or does not answer the alert immediately
         with contextlib.suppress(OSError, ValueError):
             self.unwrap()
 

@@ -1,4 +1,4 @@
-"""Predicates of a search; each is decided for a batch of inodes at once, except those that need a record."""
+"""Predicates of a search; each is decided for a whole batch of inodes, except those that need a record."""
 
 from __future__ import annotations
 

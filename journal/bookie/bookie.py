@@ -73,7 +73,7 @@ class Bookie:
         self._thread.start()
 
     def handle(self, request: BookieRequest, answer: Answer) -> None:
-        """Perform `request`; `answer` is called once, at once or by the writer, without the lock."""
+        """Perform `request`; `answer` is called once, immediately or later by the writer, without the lock."""
         with self._lock:
             if self.failure is not None:
                 return

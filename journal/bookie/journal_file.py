@@ -102,7 +102,7 @@ class JournalFile:
         """Append records; returns the places of their payloads. They are durable after `sync`.
 
         Raises:
-            OSError: a part of them may be written after `end`, where the next ones go.
+            OSError: a part of them may be written after `end`, where the next records are appended.
         """
         encoded = [encode_record(record) for record in records]
         places, offset = [], self._end

@@ -3,7 +3,7 @@
 A ledger is unknown, open, or fenced, which is final.
 
     ADD            unknown: it becomes open, with the key of the request. Fenced: refused, unless a recovery adds.
-    READ + FENCE   unknown or open: it becomes fenced at once; the answer waits until the fence is durable.
+    READ + FENCE   unknown or open: it becomes fenced immediately; the answer waits until the fence is durable.
 
 Every change is a record for the journal, and its answer waits until the record is durable. So does the answer to every
 fencing read, because the fence may be part of an earlier one. A read at that time may return an entry that is not
@@ -74,9 +74,9 @@ class BookieReply:
     """Result of a request.
 
     Attributes:
-        records: to be made durable, in this order after all earlier ones.
-        response: for a read without its body.
-        body: to be sent with it.
+        records: records to make durable, in this order and after all earlier ones.
+        response: the response; that of a read lacks its body.
+        body: the body to send with the response of a read.
         durable: whether the response waits until all records so far are durable.
     """
 

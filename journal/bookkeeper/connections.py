@@ -1,10 +1,10 @@
 """Connections to bookies: one thread for all of them, requests from any thread, one outcome for each.
 
-A link to a bookie is connecting, open, or gone. Requests wait in it from the beginning.
+A link to a bookie is connecting, open, or gone. A link queues requests from the beginning.
 
-    send      queues requests; the caller writes them at once if the link is open and nothing waits.
+    send      queues requests; the caller writes them immediately if the link is open and nothing waits.
     response  goes to the oldest request of its operation, ledger and entry.
-    gone      refused, broken, damaged, or a request timed out: all requests of the link fail. The next request makes a
+    gone      refused, broken, damaged, or a request timed out: all requests of the link fail. The next request opens a
               new link.
 
 What can never happen, and why: a late answer counts for a later request, because the first late answer ends the link.

@@ -27,8 +27,8 @@ def write_set(entry_id: int, metadata: LedgerMetadata) -> tuple[int, ...]:
 def is_covered(known: Collection[int], metadata: LedgerMetadata) -> bool:
     """Return whether an acknowledgement needs at least one of the bookies at the indexes `known`.
 
-    An entry is on a window of successive indexes. Of each window, enough bookies must be known that the others are too
-    few to acknowledge it.
+    An entry is on a window of successive indexes. In each window, so many bookies must be known that the others are too
+    few to acknowledge the entry.
     """
     return all(
         sum(index not in known for index in write_set(start, metadata)) < metadata.ack_quorum

@@ -15,7 +15,7 @@ from journal.bookkeeper.errors import EntryError
 from journal.primitives import Buffer
 
 LAST_ENTRY = -1
-"""As a request: the last entry of a ledger on a bookie. As a value: the last entry of an empty ledger."""
+"""In a request, the last entry of a ledger on a bookie; as a value, the last entry of an empty ledger."""
 
 _HEAD = Struct(">qqqq")
 _CASTAGNOLI = 0x82F63B78

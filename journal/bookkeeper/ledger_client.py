@@ -40,7 +40,7 @@ from journal.bookkeeper.slow_bookies import SlowBookies
 from journal.errors import JournalError
 
 _RETRY_SECONDS = 0.5  # between two attempts while too few bookies are writable
-_WINDOW = 64  # entries that are requested at once
+_WINDOW = 64  # entries that are requested in parallel
 _WINDOW_BYTES = 8 << 20
 
 T = TypeVar("T")

@@ -80,7 +80,7 @@ class LedgerMetadata:
         return self.segments[max(0, bisect_right(self.segments, entry_id, key=lambda each: each.first_entry) - 1)]
 
     def with_ensemble(self, first_entry: int, bookies: tuple[str, ...]) -> Self:
-        """Return the same with `bookies` from entry `first_entry` on, which no earlier segment may reach."""
+        """Return the metadata with `bookies` from entry `first_entry` on; no segment may begin later."""
         kept = self.segments if self.last_segment.first_entry < first_entry else self.segments[:-1]
         return replace(self, segments=(*kept, EnsembleSegment(first_entry, bookies)))
 

@@ -73,7 +73,7 @@ class FrameBuffer:
 
 
 def is_v2(packet: Buffer) -> bool:
-    """Return whether this can be a packet of protocol v2; packets of v3 have another first byte."""
+    """Return whether this can be a packet of protocol v2; packets of v3 have a different first byte."""
     return len(packet) >= _HEADER.size and packet[0] <= _VERSION
 
 

@@ -123,7 +123,7 @@ def read_entries(
 
 
 def answers_text(answers: RoundAnswers) -> str:
-    """Return the bookies' answers for an error."""
+    """Return the bookies' answers for an error message."""
     words = []
     for number, asked in enumerate(answers.asked):
         outcome = answers.outcomes.get(number)

@@ -75,7 +75,7 @@ class LedgerRecovery:
 
 
 class _RecoveryAttempt:
-    """One attempt, on metadata that are in recovery."""
+    """Make one attempt, on metadata that are in recovery."""
 
     def __init__(self, recovery: LedgerRecovery, ledger_id: int, metadata: LedgerMetadata, codec: EntryCodec) -> None:
         self._id = ledger_id
@@ -91,7 +91,7 @@ class _RecoveryAttempt:
         self._settled: int | None = None
 
     def find_end(self) -> Procedure[LedgerMetadata]:
-        """Return the metadata, closed."""
+        """Return the closed metadata."""
         base, known = yield from self._fence()
         last: LedgerEntry | None = None
         entry_id = base + 1

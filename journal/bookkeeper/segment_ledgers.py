@@ -45,7 +45,7 @@ class SegmentLedgers:
         self._client = client
 
     def listed(self) -> list[SegmentLedger]:
-        """Return all segments by first txid; one that ends or is purged at the same time may be missing."""
+        """Return all segments by first txid; a segment that ends or is purged during the call may be missing."""
         found = []
         try:
             names = self._znodes.children(self._paths.ledgers)
@@ -58,7 +58,7 @@ class SegmentLedgers:
             except MissingZnodeError:
                 continue
             found.append(parse_segment_znode(name, data, file=path))
-        # A writer that stopped between the two steps of the end leaves both names.
+        # A writer that stopped between the two steps of finalizing leaves both names.
         return sorted(found, key=lambda each: (each.first_txid, each.last_txid is None))
 
     def note(self, ledger_id: int) -> None:
@@ -128,7 +128,7 @@ class SegmentLedgers:
             if data != _DOOMED:
                 try:
                     if self._client.recover(ledger_id).last >= 0:
-                        _LOG.warning("%s: ledger %d has entries but no name, it is kept", self._location, ledger_id)
+                        _LOG.warning("%s: ledger %d has entries but no name; keeping it", self._location, ledger_id)
                         return
                 except NoLedgerError:
                     _LOG.debug("ledger %d was noted but not created", ledger_id)

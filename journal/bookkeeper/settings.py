@@ -21,7 +21,7 @@ OUTPUT_BUFFER = ConfigKey(
     f"{_PREFIX}.output-buffer-size",
     "1024",
     BYTES,
-    "A journal on BookKeeper: size of an entry, at most one flush.",
+    "Journal on BookKeeper: size of an entry, which contains at most one flush.",
     least=1,
 )
 ENSEMBLE = ConfigKey(f"{_PREFIX}.ensemble-size", "3", COUNT, "Number of bookies of a segment.", least=1)

@@ -35,7 +35,7 @@ class SlowBookies:
         """Record that a bookie did not answer in time, or not at all."""
         failures, until = self._failures.get(bookie, (0, 0.0))
         now = self._clock()
-        # Requests of one time fail together.
+        # Requests that were sent together fail together.
         if now >= until:
             self._failures[bookie] = failures + 1, now + _BACK_OFF.wait(failures + 1)
 

@@ -54,13 +54,13 @@ def command(
 
     file:///DIR is a storage directory as a NameNode has it, json:///DIR a directory of JSON files, one object per
     transaction. qjournal://HOST:PORT;HOST:PORT;HOST:PORT/ID and bookkeeper://HOST:PORT;HOST:PORT/PATH are journals that
-    NameNodes share. Converting to another kind and back gives the same bytes of each transaction. --conf is for
-    timeouts,
-    user, login and password. SRC is only read; a shared journal as DST must have no other writer.
+    NameNodes share. Converting to another kind and back gives the same bytes of each transaction. --conf names the
+    configuration with timeouts, user, login and password. SRC is only read; a shared journal as DST must have no other
+    writer.
 
-    DST gets the namespace of SRC. JSON that was written by hand, without journal.json, and quorums do not contain a
-    namespace: name a VERSION file with it. After a failure DST is incomplete: repeat the command with --resume, or with
-    --force to start over.
+    DST gets the namespace of SRC. Neither hand-written JSON without journal.json nor a quorum contains a namespace:
+    name a VERSION file with it. After a failure DST is incomplete: repeat the command with --resume, or with --force to
+    start over.
 
     \b
     Examples: checkpointer edits convert --from 101 file:///data/nn json:///tmp/edits

@@ -24,7 +24,8 @@ def command(edits: Path | str, conf_dir: Path | None, as_json: bool) -> None:
     r"""Print layout, transaction ids and the count of each operation; exit with 4 if the segment is damaged.
 
     EDITS is a segment, or a journal such as bookkeeper://HOST:PORT/PATH or qjournal://HOST:PORT;HOST:PORT/ID; --conf
-    is for its timeouts, user and password. A journal is read completely, without disturbing its writer.
+    names the configuration with its timeouts, user and password. A journal is read completely, without disturbing its
+    writer.
 
     A segment in progress may end within a transaction, as a crash leaves it: `tornBytes` counts the bytes after the
     last

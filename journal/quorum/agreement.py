@@ -1,4 +1,4 @@
-"""Durable part of copies with perhaps unacknowledged transactions: compares bytes, not counts.
+"""The durable part of copies that may have unacknowledged transactions: compares bytes, not counts.
 
 A node that was cut off from a writer may have, under the same txids, transactions that were never on a majority. So
 the number of transactions that a node reports does not identify them.
@@ -117,7 +117,7 @@ def _frames(view: memoryview, first_txid: int) -> Iterator[OpFrame]:
 
 
 def _decoded(view: memoryview, layout: int, first_txid: int) -> Iterator[OpFrame]:
-    """Yield the same for layouts whose operations have no length field."""
+    """Yield the complete operations of layouts without a length field."""
     start = HEADER_SIZE
     for expected in itertools.count(first_txid):
         if start >= len(view):

@@ -26,7 +26,7 @@ class TallyState(Enum):
 
 
 def majority(nodes: int) -> int:
-    """Return the size of the smallest groups of `nodes` of which any two share a node."""
+    """Return the smallest size at which any two groups of `nodes` share a node."""
     return nodes // 2 + 1
 
 
@@ -59,7 +59,7 @@ class Tally(Generic[T]):
 
     @property
     def verdict(self) -> TallyState:
-        """MISSED as soon as too many nodes have failed for the others to decide."""
+        """The conclusion; MISSED once so many nodes have failed that the others cannot decide."""
         if len(self.answers) >= self.need:
             return TallyState.REACHED
         if len(self.nodes) - len(self.faults) < self.need:

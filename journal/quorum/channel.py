@@ -82,7 +82,7 @@ class WriterChannel:
         self._committed = txid
 
     def offer(self, call: WriterCall[Any], tally: Tally[Any]) -> None:
-        """Queue `call`. A batch that exceeds the queue fails at once; from then on the node is out of sync."""
+        """Queue `call`. A batch that exceeds the queue fails immediately; from then on the node is out of sync."""
         entry = _QueuedCall(call, tally, self._epoch)
         if call.kind is CallKind.START:
             self._gap_queued = False

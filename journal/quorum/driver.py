@@ -10,8 +10,8 @@ One lock guards the ensemble, its lanes and tallies. It is free only while a cal
 
 What can never happen, and why:
 
-- Two calls of a lane at once, or out of order: a lane has one thread, and returns the next call only after that
-  thread has reported the end of the last one.
+- Two calls of a lane at the same time, or out of order: a lane has one thread, and returns the next call only after
+  that thread has reported the end of the last one.
 - A caller that waits forever for a node: `_wait` limits the time whatever the node does. A process that was stopped
   for minutes has not used up its time, because one wait counts for at most a slice.
 - A lost wake-up: a condition is changed and notified under the lock with which the waiter reads it.

@@ -110,7 +110,7 @@ class NodeQuery:
 
 
 def ask_nodes(question: NodeQuery) -> list[NodeAnswer]:
-    """Ask all nodes at once; returns the answers in the order of their addresses."""
+    """Ask all nodes in parallel; returns the answers in the order of their addresses."""
     nodes: Sequence[NodeAddress] = question.quorum.nodes
     with ThreadPoolExecutor(len(nodes), "ask-journalnodes") as pool:
         return list(pool.map(_asking(question), nodes))

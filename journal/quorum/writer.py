@@ -57,7 +57,7 @@ class WriterSegment:
 class QuorumWriter:
     """The life cycle of one writer: recovery, then segments; see `TRANSITIONS`. A failed call leaves it LOST or FENCED.
 
-    The procedures ask all nodes at once and continue when a majority has answered.
+    The procedures ask all nodes in parallel and continue when a majority has answered.
 
     Args:
         addresses: of the ensemble's nodes, in the same order.
@@ -122,7 +122,7 @@ class QuorumWriter:
         """Remove old segments; a majority is enough, the other nodes get little more time.
 
         Raises:
-            QuorumError: too few nodes did.
+            QuorumError: too few nodes removed them.
             WriterStateError: the journal was not recovered.
         """
         self._step(Event.PURGE)
@@ -184,7 +184,7 @@ class QuorumWriter:
         """Begin a segment on a majority.
 
         Raises:
-            QuorumError, WriterFencedError: too few nodes did.
+            QuorumError, WriterFencedError: too few nodes began it.
             JournalInUseError: a segment is open.
             WriterStateError: the journal has to be recovered first.
         """

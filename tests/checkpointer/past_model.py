@@ -1,7 +1,7 @@
 """A NameNode that is set back at random, and one of our nodes, both in memory: offered images are compared.
 
 The node uses the product's own `TxnRecorder`, `PastWatch` and `prove`; files, sockets and images are left out. An image
-is the digest of the history that it was made of, so that an image of a lost past is recognised at once.
+is the digest of the history that it was made of, so that an image of a lost past is recognised immediately.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def follow_rolling_upgrade(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -
     assert stub.administration.start_rolling_upgrade() is not None
     end = stub.namespace.log.segment_first_txid - 1
     write_edits(stub, "during", 3)
-    # the tail stops at the end of START's segment and asks for a checkpoint at once
+    # the tail stops at the end of START's segment and asks for an immediate checkpoint
     assert daemon.role.tail()
     status = daemon.service.status()
     assert (status["appliedTxid"], status["rollbackImageDue"], status["rollingUpgrade"]) == (end, True, True)

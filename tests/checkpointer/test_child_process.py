@@ -85,7 +85,7 @@ def test_a_bug_of_a_task_ends_no_queue() -> None:
 
 
 def test_children_get_time_to_end(tmp_path: Path) -> None:
-    # the process ends at once, its child a moment later
+    # the process ends immediately, its child a moment later
     slow = f"trap 'sleep 0.2; touch {tmp_path}/done; exit' TERM; touch {tmp_path}/ready; while :; do sleep 0.01; done"
     script = f"({slow}) & while :; do sleep 0.01; done"
     child = ChildCommand(("sh", "-c", script)).start()

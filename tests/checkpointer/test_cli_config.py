@@ -1,4 +1,4 @@
-"""`checkpointer config`: every key with its status, value and source; all faults at once."""
+"""`checkpointer config`: every key with its status, value and source, and all faults together."""
 
 from __future__ import annotations
 

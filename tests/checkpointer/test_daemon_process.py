@@ -133,7 +133,7 @@ def test_the_service_manager_is_told(role: JobRole, tmp_path: Path) -> None:
 
 
 def test_a_role_that_gives_up_ends_the_daemon(role: JobRole) -> None:
-    role.journal, role.urgent, role.fault = 1, "at once", RoleGaveUpError("4 merges failed")
+    role.journal, role.urgent, role.fault = 1, "urgent", RoleGaveUpError("4 merges failed")
     role.asks.set()
     with served(role) as (_, running), pytest.raises(RoleGaveUpError, match="4 merges"):
         running.result(60)

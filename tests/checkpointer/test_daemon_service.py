@@ -103,7 +103,7 @@ def test_the_age_is_that_of_the_namenodes_image(role: FakeRole, clock: Clock) ->
     alarm = "no checkpoint for 16 min 40 s, 1 transaction without an image; one is due every 1 min 40 s"
     assert service.ready().message == alarm
     assert service.status()["alarms"] == [alarm]
-    # an image that it accepts from us is newer at once, whatever its cached beans report
+    # an image that it accepts from us counts immediately, whatever its cached beans report
     assert service.request(force=True, wait=True).state is TriggerState.DONE
     job.run()
     assert service.status()["secondsSinceCheckpoint"] == 0.0

@@ -165,7 +165,7 @@ def test_edits_of_another_cluster_are_refused(daemon: Daemon, stub: NameNodeStub
     other = formatted(tmp_path / "other")
     assert other.shared_edits_directory is not None
     changed = config_for(tmp_path, stub, shared_edits=other.shared_edits_directory.as_uri())
-    with pytest.raises(StorageError, match="holds edits of"), Daemon(changed):
+    with pytest.raises(StorageError, match="contains edits of"), Daemon(changed):
         pass
 
 

@@ -255,7 +255,10 @@ def test_edits_of_another_cluster_are_refused(
     daemon.role.close()
     with Quorum(tmp_path / "others") as others:
         others.format(replace(stub.images.storage_info(), cluster_id="CID-other"))
-        with pytest.raises(StorageError, match="holds edits of another namespace"), daemon_of(others, stub, tmp_path):
+        with (
+            pytest.raises(StorageError, match="contains edits of another namespace"),
+            daemon_of(others, stub, tmp_path),
+        ):
             pass
         # if no node answers at the start, the namespace is checked later
         for node in others.nodes:

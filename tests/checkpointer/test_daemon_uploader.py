@@ -113,7 +113,7 @@ def offered(subject: Uploader, path: Path, **options: Any) -> Mapping[str, Uploa
     return {each.address: each for each in subject.offer(path, NEW_TXID, INFO, never, **options)}
 
 
-# ---- all at once -------------------------------------------------------------------------------------------
+# ---- in parallel -------------------------------------------------------------------------------------------
 
 
 def test_all_get_the_image_at_the_same_time(tmp_path: Path, image: Path) -> None:

@@ -369,7 +369,7 @@ def test_snapshots(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_what_a_checkpointer_cannot_do_is_left_to_the_active(ask: Ask, method: str, fields: dict[str, Any]) -> None:
     assert refusal(ask, method, **fields)[0] == STANDBY
-    # a client of observers asks the active NameNode at once
+    # a client of observers asks the active NameNode immediately
     assert refusal(ask, method, state_id=LAST, **fields)[0] == RETRY_ON_ACTIVE
 
 

@@ -1,4 +1,4 @@
-"""A daemon in virtual time that a test advances: its own loop, scheduler and jobs run one after the other, at once."""
+"""A daemon in virtual time that a test advances: its loop, scheduler and jobs run in turn, without waits."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class Snapshot:
 
 
 class SnapshotTwin:
-    """Translator of steps into operations that fit the tree, which are applied here at once. Without `hadoop3`,
+    """Translator of steps into operations that fit the tree, which are applied here immediately. Without `hadoop3`,
     operations that only Hadoop 3 handles correctly are left out; see `can_shorten` and `can_join`.
     """
 

@@ -366,7 +366,7 @@ def test_nothing_is_called_after_the_end(scene: Scene) -> None:
     assert going_on.wait(600)
     ending = threading.Thread(target=scene.elections[0].close)
     ending.start()
-    # the lock is released at once, though the callback still runs
+    # the lock is released immediately, although the callback still runs
     wait_until("the lock", lambda: scene.client.exists(f"{scene.parent}/{LOCK}") is None)
     may_end.set()
     ending.join()

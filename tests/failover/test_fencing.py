@@ -253,7 +253,7 @@ def test_without_ssh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ("command", "works", "reason"),
     [
         ("touch {}", True, "not tried"),
-        ("touch {}, then more", True, "Hadoop 3 takes a comma"),
+        ("touch {}, then more", True, "Hadoop 3 treats a comma"),
         ("$HOME/off", True, "not tried"),
         ("A=1 touch {}", True, "not tried"),
         ("/no/such/program $target_host", False, "no program /no/such/program"),

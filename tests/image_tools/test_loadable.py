@@ -356,7 +356,7 @@ def test_references_that_no_namenode_writes(reference: pb.INodeReference, odd: b
 
 @pytest.mark.recorded
 def test_directories_and_diffs_are_checked_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Temporary arrays for all directories at once would need much memory."""
+    """Temporary arrays for all directories together would need much memory."""
     sizes = []
     slots_of = IndexArrays.slots_of
 

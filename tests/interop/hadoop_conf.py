@@ -35,7 +35,7 @@ _COMMON = {
     "dfs.namenode.acls.enabled": "true",
     # DataNodes never report a block
     "dfs.namenode.safemode.threshold-pct": "0",
-    # report an unreachable server at once
+    # report an unreachable server immediately
     "ipc.client.connect.max.retries": "1",
     "ipc.client.connect.retry.interval": "200",
     # without an fsync per transaction: the tests kill processes, not machines

@@ -57,7 +57,7 @@ def storage_before(recording: Recording, folder: Path) -> tuple[Path, int]:
 
 
 class Recorder:
-    """A JVM that records; see tests/interop/java/RandomRecorder.java. Not for use by several threads at once.
+    """A JVM that records; see tests/interop/java/RandomRecorder.java. Not thread-safe.
 
     Args:
         folder: for the JVM's log and the recordings.

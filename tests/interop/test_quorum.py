@@ -1,4 +1,4 @@
-"""Our quorum client on JournalNodes of Hadoop, on ours, and on both at once."""
+"""Our quorum client on JournalNodes of Hadoop, on ours, and on a mixture of both."""
 
 from __future__ import annotations
 

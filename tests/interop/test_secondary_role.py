@@ -96,7 +96,7 @@ def test_the_daemon_goes_by_period_and_transactions(conf: HadoopConf, client_jvm
     conf.update({"dfs.namenode.checkpoint.txns": "100", "dfs.namenode.checkpoint.check.period": "1"})
     with NameNode(conf) as node, OurDaemon.secondary(conf) as daemon:
         client_jvm.of(conf).load(150)
-        # the first one was pending at once
+        # the first one was due immediately
         wait_until(lambda: daemon.status()["lastReason"] == "txns", "an image by transactions")
         # the reason is reported before the image exists
         wait_until(lambda: len(node.images) > 1, "it at the NameNode")

@@ -126,7 +126,7 @@ class Client:
         for running in list(self.running):
             while not running.ended and self._decided(running):
                 tally = running.tally
-                self._advance(running, lambda: running.procedure.send(tally))  # noqa: B023 - called at once
+                self._advance(running, lambda: running.procedure.send(tally))  # noqa: B023 - called immediately
         self._send()
 
     def next_deadline(self) -> float:
@@ -239,7 +239,7 @@ class Simulation:
             self._answer(message)
 
     def break_connection(self, message: Message) -> None:
-        """Lose a message; its client learns at once that the connection is gone."""
+        """Lose a message; its client learns immediately that the connection is closed."""
         self.wire.remove(message)
         self.trace.append(f"{self.now:8.3f} {message} is lost")
         if not message.doubled:
@@ -365,7 +365,7 @@ class SimulatedDriver:
 
 
 class InstantDriver:
-    """`Driver` that asks some nodes and gets their answers at once: a reader's view of the nodes at this moment."""
+    """`Driver` that asks some nodes and gets their answers immediately: a reader's view of the nodes at this moment."""
 
     def __init__(self, simulation: Simulation, ensemble: Ensemble, reached: list[str]) -> None:
         self._simulation = simulation

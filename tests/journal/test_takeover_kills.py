@@ -126,7 +126,7 @@ class Writing:
 
 
 def disturb(nodes: list[Node], chance: random.Random) -> None:
-    """Kill up to two nodes; most come back at once, the others when the writer has ended."""
+    """Kill up to two nodes; most restart immediately, the others when the writer has ended."""
     for node in chance.sample(nodes, chance.choice([0, 1, 1, 2])):
         time.sleep(chance.random() * 0.15)  # a random time of the kill
         node.kill()

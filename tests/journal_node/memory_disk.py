@@ -50,7 +50,7 @@ class MemoryOutput:
 
 
 class MemoryDisk:
-    """`JournalDisk` in memory; names are durable at once, content only when it was synced."""
+    """`JournalDisk` in memory; names are durable immediately, content only when it was synced."""
 
     def __init__(self, location: str = "memory") -> None:
         self.location = location

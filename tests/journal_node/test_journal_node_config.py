@@ -1,4 +1,4 @@
-"""The JournalNode's settings: Hadoop's keys and defaults, and every fault at once."""
+"""The JournalNode's settings: Hadoop's keys and defaults, and all faults together."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ TRANSACTIONS = 20_000
 INODES = 1 + FILES // 50 + FILES
 DRIVER_MEMORY = "1g"
 DRAWN = 1 << 18
-"""Number of files for which the generator draws sizes at once."""
+"""Number of files for which the generator draws sizes at a time."""
 
 pytestmark = pytest.mark.timeout(3600)
 

@@ -44,7 +44,7 @@ STREAMS = st.lists(REQUESTS | st.binary(max_size=60), max_size=4).map(b"".join)
 
 
 def served(pieces: list[bytes]) -> tuple[list[tuple[bytes, int | None]], list[str], bytes]:
-    """Return processed requests, refusals, and sent bytes; each request is answered at once."""
+    """Return processed requests, refusals, and sent bytes; each request is answered immediately."""
     requests: list[tuple[bytes, int | None]] = []
     refusals: list[str] = []
     gone: list[HttpChannel] = []

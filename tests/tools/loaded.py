@@ -1,7 +1,8 @@
 """Runs the quick tier or the demos next to busy processes: `make test-loaded`, `make demos-loaded`.
 
-A fault of speed (a short limit, an assumed order) appears on a busy machine. Several runs at once are load for each
-other. The log of a failed run is kept, and a table lists the results. Busy processes and runs end with this process.
+A fault of speed (a short limit, an assumed order) appears on a busy machine. Several runs at the same time are load for
+each other. The log of a failed run is kept, and a table lists the results. Busy processes and runs end with this
+process.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from statistics import median
 
 _ROOT = Path(__file__).parents[2]
 _DEMOS = ("demo", "demo-ha", "demo-bookkeeper")
-# limit of a run that hangs, for each of those at once
+# limit of a run that hangs, for each of the simultaneous runs
 _HANGS_SECONDS = 2 * 3600.0
 _END_SECONDS = 30.0
 # parts of the tree that a copy does not need, and files that other processes are writing

@@ -33,7 +33,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class _CheckpointEnd:
-    """What the last started checkpoint still owes the NameNode: the image, if it wants one, and endCheckpoint."""
+    """What the NameNode expects after the last started checkpoint: an image if it wants one, and endCheckpoint."""
 
     def __init__(self) -> None:
         self._command: CheckpointCommand | None = None
@@ -75,7 +75,7 @@ class BackupCheckpoints:
     """Makes one checkpoint at a time; the caller makes sure that no other thread uses namespace and storage.
 
     Args:
-        failed: collects directories that did not take an image.
+        failed: collects directories that could not store an image.
         streaming: False if no stream of edits arrives, so that all edits are fetched.
     """
 

@@ -39,7 +39,8 @@ _LOG = logging.getLogger(__name__)
 def missing_segments(
     local: Iterable[EditLogSegment], remote: Iterable[RemoteEditLog], first: int, last: int
 ) -> list[tuple[int, int]]:
-    """Return the first and last txids of the segments to fetch so that transactions `first` to `last` are all here.
+    """Return the first and last txids of the segments to fetch so that the storage has all transactions `first` to
+    `last`.
 
     Raises:
         TransactionGapError: both sides together lack some of them.

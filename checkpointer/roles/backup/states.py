@@ -40,7 +40,7 @@ class StreamEvent(Enum):
     SEGMENT_AFTER_GAP = "a segment began, and transactions before it are missing here"
     SEGMENT_FREEZES = "a segment began, and a checkpoint needs the namespace as of its start"
     CONVERGED = "every written transaction is applied"
-    STREAM_BROKEN = "the stream failed, or goes to another node"
+    STREAM_BROKEN = "the stream failed, or is sent to another node"
     NAMESPACE_LOST = "a transaction could not be applied"
 
 

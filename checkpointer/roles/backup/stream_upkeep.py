@@ -180,7 +180,7 @@ class StreamUpkeep:
             self._converge(CancellableObserver(self.closing))
 
     def resume(self) -> None:
-        """Give the namespace back to the stream at once, if there is one; otherwise the next check does."""
+        """Return the namespace to the stream immediately, if there is one; otherwise the next check does so."""
         if self.closing() or self.receiver.position().state is not BackupState.JOURNAL_ONLY:
             return
         try:
@@ -251,7 +251,7 @@ class StreamUpkeep:
             self.follower.forget_image()
 
     def reset_start_over_limit(self) -> None:
-        """Allow starting over at once again, after our state was proven."""
+        """Allow this node to start over without a wait again, after its state was proven."""
         self._start_over_limiter.reset()
 
     # ---- steps ---------------------------------------------------------------------------------------------

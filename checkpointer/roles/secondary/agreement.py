@@ -84,7 +84,7 @@ def needed_logs(manifest: EditLogManifest, signature: CheckpointSignature, namen
             raise _bad_manifest(namenode, f"{_range(each)} follows instead of txid {expected}", manifest)
         expected = each.last + 1
     if expected != signature.current_segment_txid:
-        problem = f"no segment holds txid {expected}; those up to {signature.current_segment_txid - 1} are needed"
+        problem = f"no segment contains txid {expected}; those up to {signature.current_segment_txid - 1} are needed"
         raise _bad_manifest(namenode, problem, manifest)
     return logs
 
@@ -95,7 +95,7 @@ def _bad_manifest(namenode: str, problem: str, manifest: EditLogManifest) -> Tra
         namenode,
         f"bad edit log manifest, {problem}; it names {counted(len(manifest.logs), 'segment')}: {logs}",
         hint="Look for the missing edits in all of the NameNode's dfs.namenode.edits.dir, and do not restart the "
-        'NameNode before they are there or it has a newer image: docs/operations.md, "Gap in the edits".',
+        'NameNode before they are restored or it has a newer image: docs/operations.md, "Gap in the edits".',
     )
 
 

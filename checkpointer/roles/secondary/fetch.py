@@ -1,7 +1,6 @@
-"""Fetches image and segments from a NameNode into the checkpoint directories, unless they are there already.
-
-Name and txids of a local file do not prove that, since the file may belong to a lost past. An image is used if the
-NameNode reports the same digest, a segment if the NameNode's begins with the same transactions.
+"""Fetches image and segments from a NameNode into the checkpoint directories, unless they exist there already. Name and
+txids of a local file do not prove that, since the file may belong to a lost past. An image is used if the NameNode
+reports the same digest, a segment if the NameNode's begins with the same transactions.
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ class Fetcher:
             StorageError: no directory is left.
         """
         if not refetch and (local := self._local_image(txid, info, witness)) is not None:
-            _LOG.info("the image at txid %d is here already", txid)
+            _LOG.info("the image at txid %d need not be fetched again", txid)
             return local, False
         folders = self._storage.image_folders()
         fetch = partial(
@@ -179,7 +178,7 @@ class Fetcher:
         return paths[0]
 
     def _drop_failed(self, folders: Sequence[Path], taken: Sequence[Path], name: str, reasons: Sequence[str]) -> None:
-        """Drop the directories that did not take a file."""
+        """Drop the directories that could not store a file."""
         holding = {path.parent for path in taken}
         for folder in folders:
             if folder not in holding:

@@ -68,7 +68,7 @@ def merge_checkpoint(
     failures: MergeFailures,
     observer: Observer,
 ) -> MergeResult:
-    """Merge `segments` into `image`, up to the roll of `signature`, and drop directories that do not take the result.
+    """Merge `segments` into `image`, up to the roll of `signature`, and drop directories that cannot store the result.
 
     Raises:
         HdfsError: nothing was written, or no directory is left.

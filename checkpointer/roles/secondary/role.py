@@ -88,7 +88,7 @@ class SecondaryRole:
 
     Args:
         config: from the cluster's own configuration files.
-        retry: when a failed download is retried at once.
+        retry: when a failed download is retried immediately.
         clock: monotonic seconds, for the validity of a roll and for when to offer an image again.
     """
 
@@ -186,7 +186,7 @@ class SecondaryRole:
             self._calls.close()
             self._probe.close()
 
-    # ---- what it holds -------------------------------------------------------------------------------------
+    # ---- contents -----------------------------------------------------------------------------------------
 
     def storage_info(self) -> StorageInfo:
         return self._storage.storage_info()

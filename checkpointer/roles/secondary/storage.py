@@ -80,7 +80,7 @@ class SecondaryStorage:
         for each in self._inspect():
             if each.version is None and (each.images or each.segments):
                 raise StorageError(
-                    f"{each.current} holds images or edits, but no VERSION names their namespace",
+                    f"{each.current} contains images or edits, but no VERSION names their namespace",
                     hint="Find out whose directory it is, and configure another one. Files of a SecondaryNameNode "
                     "that was stopped in its first checkpoint can be moved away.",
                 )
@@ -116,7 +116,7 @@ class SecondaryStorage:
         return self._folders(self._image_roots)
 
     def edits_folders(self) -> list[Path]:
-        """Return the same for edits."""
+        """Return the `current` folders of the formatted, working directories for edits."""
         return self._folders(self._edits_roots)
 
     def segments(self) -> list[EditLogSegment]:

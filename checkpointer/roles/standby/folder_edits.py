@@ -174,7 +174,7 @@ class FolderEdits:
             return
         if (theirs.namespace_id, theirs.cluster_id) != (namespace.namespace_id, namespace.cluster_id):
             raise StorageError(
-                f"{self._folder} holds edits of another namespace, {theirs.colon_string()}; our images are of "
+                f"{self._folder} contains edits of another namespace, {theirs.colon_string()}; our images are of "
                 f"{namespace.colon_string()}",
                 hint="Check dfs.namenode.shared.edits.dir. To begin with these edits, move the contents of this node's "
                 "dfs.namenode.name.dir away first: they may be all that is left of the other namespace. Leave an empty "

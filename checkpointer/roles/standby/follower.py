@@ -6,7 +6,7 @@ The namespace is not loaded, following, held at the start of a rolling upgrade, 
   VERSION, another past). The next tail loads the newest image.
 - Following: each tail checks that the past is still the cluster's, then applies new edits. A gap makes the past
   doubtful before it raises an alarm: the missing segments may have been purged in another past.
-- Held: a rolling upgrade started_over, and nothing is applied until its rollback image is saved.
+- Held: a rolling upgrade began, and nothing is applied until its rollback image is saved.
 - Lost: our state does not belong to the cluster's past. It is set aside, and the active's image replaces it. The same
   image is fetched again only after growing waits.
 
@@ -194,7 +194,7 @@ class JournalFollower:
     # ---- work ----------------------------------------------------------------------------------------------
 
     def tail(self, *, may_roll: Callable[[], bool]) -> bool:
-        """Apply new edits, and ask for a roll if none arrive; return True if a rollback image must be made at once.
+        """Apply new edits, and ask for a roll if none arrive; return True if a rollback image is due now.
 
         A fault is an alarm until a later tail succeeds. During a checkpoint nothing is done.
 

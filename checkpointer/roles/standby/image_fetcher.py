@@ -50,7 +50,7 @@ class ImageFetcher:
         """Fetch the image at `txid` (None: the newest) from the NameNode at `address`, `http://host:port`, of VERSION
         `info`.
 
-        A directory that does not take the image is dropped.
+        A directory that cannot store the image is dropped.
 
         Raises:
             TransferError: the image could not be fetched; nothing was changed.

@@ -40,7 +40,7 @@ class JournalNodeMonitor:
 
     @contextmanager
     def asking(self, node: str, *, may_refuse: bool = False) -> Iterator[Callable[[int], None]]:
-        """Ask a node within this context; the yielded function takes the newest txid of the answer.
+        """Ask a node within this context; the yielded function records the newest txid of the answer.
 
         Args:
             may_refuse: whether a refusal also shows that the node is well.

@@ -12,7 +12,7 @@ from hadoop_common.recurring_fault import RecurringFault
 from hadoop_rpc.errors import RpcError
 
 _LOG = logging.getLogger(__name__)
-# A new segment holds one transaction that nobody waits for, its START_LOG_SEGMENT.
+# A new segment contains one transaction that nobody waits for, its START_LOG_SEGMENT.
 _START_OF_SEGMENT = 1
 
 

@@ -121,7 +121,7 @@ def _belongs_to(address: QuorumAddress, answers: list[NodeAnswer], namespace: St
     others = [answer.address for answer in answers if answer.same_namespace is False]
     if len(others) >= majority(len(answers)):
         raise StorageError(
-            f"{address.uri} holds edits of another namespace, according to {', '.join(others)}; our images are of "
+            f"{address.uri} contains edits of another namespace, according to {', '.join(others)}; our images are of "
             f"{namespace.colon_string()}",
             hint="Check dfs.namenode.shared.edits.dir. To begin with these edits, move the contents of this node's "
             "dfs.namenode.name.dir away first: they may be all that is left of the other namespace. Leave an empty "

@@ -155,7 +155,7 @@ class StandbyRole(StoredRole):
         self._nodes.retries = config.roll_retries
         self._follower.reconfigure(config)
 
-    # ---- what it holds -------------------------------------------------------------------------------------
+    # ---- contents -----------------------------------------------------------------------------------------
 
     def segments(self) -> list[EditLogSegment]:
         """Return the segments of a shared directory; none if another journal serves the edits itself.
@@ -200,7 +200,7 @@ class StandbyRole(StoredRole):
     # ---- work ----------------------------------------------------------------------------------------------
 
     def tail(self) -> bool:
-        """Follow the edits (`JournalFollower.tail`); return True if a rollback image must be made at once."""
+        """Follow the edits (`JournalFollower.tail`); return True if a rollback image is due now."""
         if not self._config.standby_checkpoints:
             return False
         return self._follower.tail(may_roll=lambda: not self._uploader.busy)
