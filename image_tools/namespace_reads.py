@@ -82,7 +82,7 @@ def not_found(message: str, path: bytes) -> ReadRefusedError:
 
 
 def parse_long(text: str) -> int | None:
-    """Return a number that is not negative as Java's Long.parseLong; None if the text is not one, or too large."""
+    """Parse a non-negative number as Java's Long.parseLong does; return None for any other text."""
     digits = text.lstrip("0")
     if not text.isascii() or not text.isdigit() or len(digits) > len(str(_MAX_LONG)):
         return None
@@ -195,7 +195,7 @@ class NamespaceReads:
             self._permissions.check(place.inode, self._path, access, self._browser.names)
 
     def _enter(self) -> Enter | None:
-        """Return the check of each directory below a path, None without one."""
+        """Return the permission check of each directory below a path; None without permissions."""
         if self._permissions is None or self._permissions.unlimited:
             return None
         permissions = self._permissions

@@ -23,7 +23,7 @@ _GAUGES: tuple[tuple[str, str, Callable[[HostedJournalFacts], float | None]], ..
     ("segment_open", "1 while a segment is written.", lambda each: float(each.open_first is not None)),
     (
         "last_batch_timestamp_seconds",
-        "When the last batch came, in seconds since the epoch.",
+        "Time of the last batch, in seconds since the epoch.",
         lambda each: each.counters.last_journal_ms / 1000 or None,
     ),
 )

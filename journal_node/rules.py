@@ -2,8 +2,8 @@
 
 A node keeps three numbers about its writers, in `Epochs`.
 
-- `promised` only grows: calls of an older epoch are refused forever. It is on disk before the promise is reported. A
-  call of a newer epoch is a promise too, because a majority has granted that epoch.
+- `promised` only grows: calls of an older epoch are refused permanently. It is on disk before the promise is reported.
+  A call of a newer epoch is a promise too, because a majority has granted that epoch.
 - `serial` numbers the calls of an epoch, so that late and repeated calls are refused. It starts over with each promise,
   and with each start of the process.
 - `writer`: the epoch that began the last segment. Only this epoch may send transactions: a writer with a granted epoch
@@ -175,8 +175,8 @@ def check_end(first: int, last: int, found_last: int) -> None:
 def may_finalize(first: int, epoch: int, accepted_in: int | None, writer: int, newest: int) -> None:
     """Refuse to finalize a segment that is not open here, and may come from another writer.
 
-    Stricter than Hadoop, which only checks the length. Hadoop's NameNode tells every node to finalize the copy that a
-    majority accepted, also nodes that did not accept it, and needs only a majority of answers.
+    Stricter than Hadoop, which only checks the length. Hadoop's NameNode asks every node to finalize the copy that a
+    majority accepted, even nodes that did not accept it, and needs only a majority of answers.
 
     Args:
         epoch: of the request.

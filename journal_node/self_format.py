@@ -155,6 +155,6 @@ def _namespace(journal_id: str, peers: Sequence[PeerNode]) -> StorageInfo:
         problem = f"journal {journal_id}: its JournalNodes are of several namespaces: {listed}"
         raise SelfFormatError(
             problem,
-            hint="Check dfs.namenode.shared.edits.dir on each of them; move the journals that do not belong away.",
+            hint="Check dfs.namenode.shared.edits.dir on each of them; move away the journals of other clusters.",
         )
     return max(reported.values(), key=lambda info: info.c_time)

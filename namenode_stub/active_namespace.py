@@ -24,7 +24,7 @@ __all__ = ["ActiveNamespace", "OperationRefusedError"]
 class ActiveNamespace:
     """Thread-safe client operations on the namespace of an active NameNode.
 
-    The attributes hold the operations as in ClientProtocol; the methods are the short forms of the HTTP API.
+    The attributes contain the operations as in ClientProtocol; the methods are the short forms of the HTTP API.
 
     Args:
         loaded: the namespace, up to date, with its base image; only this object changes it from now on.

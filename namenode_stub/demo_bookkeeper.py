@@ -99,7 +99,7 @@ def run(demo: Demo) -> None:
         load = _ClientLoad(demo, "first")
         load.reach(_ENOUGH, stub)
         say("[bold]3. A bookie is killed[/] with SIGKILL under load")
-        # the bookie with most data holds the open ledger
+        # the bookie with most data has the open ledger
         busiest = max(ports, key=lambda port: (demo.scratch / f"bookie-{port}" / JOURNAL).stat().st_size)
         kill(bookies[busiest])
         load.reach(len(load.acknowledged) + _ENOUGH, stub)

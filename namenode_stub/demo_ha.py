@@ -368,7 +368,7 @@ def _listens(port: int) -> bool:
 
 def main() -> None:
     """Run the demo; exit with 1 on failure."""
-    run_demo(HaDemo, run, "four failovers by themselves, nothing acknowledged is lost")
+    run_demo(HaDemo, run, "four automatic failovers, no acknowledged directory was lost")
 
 
 if __name__ == "__main__":

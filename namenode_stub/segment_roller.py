@@ -54,7 +54,7 @@ class SegmentRoller:
         self._thread.join()
 
     def rolled(self) -> None:
-        """Record the begin of a segment, rolled by any caller."""
+        """Record the beginning of a segment, rolled by any caller."""
         self._rolled_at = self._clock()
 
     def _run(self) -> None:
@@ -83,4 +83,4 @@ class SegmentRoller:
         try:
             self._journals.copy_missing(self._stopping.is_set)
         except JournalError as error:
-            _LOG.error("restored edits directories still miss segments: %s", error)
+            _LOG.error("restored edits directories still lack segments: %s", error)

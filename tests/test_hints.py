@@ -56,7 +56,7 @@ SAFE = {
     "first: they may be all that is left": "moved, not removed, and told what it may be",
     "move its contents away first": "moved, not removed",
     "move a damaged folder away": "moved, not removed; what is whole comes from the peers",
-    "move the journals that do not belong away": "moved, not removed",
+    "move away the journals of other clusters": "moved, not removed",
     "compare the two files": "moved after a comparison",
     "compare the result with another edits directory": "moved after a comparison",
     "only if its transactions are not needed": "its precondition",

@@ -41,7 +41,7 @@ class NumberRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Criteria:
-    """What a search looks for; unset fields match every inode.
+    """The criteria of a search; unset fields match every inode.
 
     Attributes:
         name: glob for the local name; `*` matches any characters, `?` one, and `[...]` one of a set.

@@ -38,7 +38,7 @@ def checked_path(path: str) -> str:
     try:
         path.encode()
     except UnicodeEncodeError as error:
-        raise InvalidPathRefusalError(f"{path!a} has a lone surrogate, which a name cannot hold") from error
+        raise InvalidPathRefusalError(f"{path!a} has a lone surrogate, which a name cannot contain") from error
     return path
 
 

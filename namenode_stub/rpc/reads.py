@@ -73,7 +73,7 @@ class Reads:
 
         return read
 
-    # ---- blocks, which no DataNode holds here ------------------------------------------------------------------
+    # ---- blocks, which no DataNode stores here ------------------------------------------------------------------
 
     def _listing(self, read: ClientRead, request: pb.GetListingRequestProto) -> Message:
         answer = ANSWERS["getListing"](read, request)

@@ -84,7 +84,7 @@ def append(
     With --conf the command appends the newest image and all finalized segments of the configured directories to
     checkpointer.lake.dir. IMAGE and EDITS may be URIs of any file system that Spark knows, LAKE of any that the library
     deltalake knows, such as hdfs:// and s3://. For the address of an HDFS with high availability set HADOOP_CONF_DIR.
-    The next run repeats a run that was killed. Several processes may append at a time.
+    The next run repeats a run that was killed. Several processes may append at the same time.
 
     \b
     Examples:
@@ -315,7 +315,7 @@ def report(
     A directory counts everything below it. Rows are sorted by their change from the oldest to the newest image; --json
     has the totals at every image, and each user's operations of every day. Edits contain only the users who create;
     with --audit, users are those of the NameNode's audit logs, whose times are read in this host's time zone. Then
-    opens (files opened for reading) and lookups (listings, status and other questions) are counted, too.
+    opens (files opened for reading) and lookups (listings, status and other queries) are counted, too.
 
     The command runs without Spark. `checkpointer report LAKE` makes the full report of one image.
 

@@ -36,7 +36,7 @@ def check_edits(name: str, given: pa.Table, present: pa.Table) -> None:
     """Raise LakeError if transactions of a segment differ from those of the lake with the same txids.
 
     Args:
-        name: the segment's.
+        name: name of the segment, for errors.
         given, present: the columns COMPARED; only transactions in both are compared.
     """
     known = {row["txid"]: row for row in present.to_pylist()}

@@ -167,7 +167,7 @@ def test_thresholds() -> None:
 
 @pytest.mark.parametrize("text", ["age", "ages=1", "age=soon", "space=-", "=1", ""])
 def test_thresholds_that_are_none(text: str) -> None:
-    with pytest.raises(ValueError, match=r"threshold|takes"):
+    with pytest.raises(ValueError, match=r"threshold|expects"):
         parse_thresholds([text])
 
 

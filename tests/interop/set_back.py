@@ -180,7 +180,7 @@ class Row:
     """One way to lose a past.
 
     Attributes:
-        expected: `heals`: checkpoints of the NameNode's namespace continue by themselves; `alarms`: the daemon offers
+        expected: `heals`: checkpoints of the NameNode's namespace continue automatically; `alarms`: the daemon offers
             none and an alarm gives the reason; `ends`: the daemon exits with the reason.
         down: the daemon is stopped before the event and started after the NameNode continued.
         imaged: the daemon makes an image of the transactions to lose, which the NameNode accepts.
