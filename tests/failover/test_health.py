@@ -157,9 +157,10 @@ def test_a_monitor_goes_on_whatever_becomes_of_the_stacks(
             for unwell in ("no room", "", "no room"):
                 node.unwell = unwell
                 heard.until(lambda each: each.reason == node.unwell)
+            wait_until("the line of the thread for the stacks", lambda: "store of certificates" in caplog.text)
+            heard.until(lambda each: each.reason == node.unwell)
         finally:
             monitor.stop()
-    assert "store of certificates" in caplog.text
 
 
 @pytest.mark.parametrize("trouble", [NameNodeHealth.UNHEALTHY, NameNodeHealth.NOT_RESPONDING])
