@@ -92,7 +92,12 @@ class Tap:
                 here, _ = self._listener.accept()
             except OSError:
                 return
-            there = socket.create_connection(("127.0.0.1", self._target))
+            try:
+                there = socket.create_connection(("127.0.0.1", self._target))
+            except OSError:
+                # the server has stopped
+                here.close()
+                continue
             for end in (here, there):
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             for ends in ((here, there), (there, here)):
