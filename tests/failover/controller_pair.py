@@ -76,7 +76,6 @@ class Pair:
                 "ha.zookeeper.quorum": zookeeper.hosts,
                 "ha.zookeeper.parent-znode": f"/{parent}",
                 "ha.zookeeper.session-timeout.ms": LONG_SESSIONS["maxSessionTimeout"],
-                "ha.failover-controller.graceful-fence.rpc-timeout.ms": "60000",
             },
         )
         self.znode = f"/{parent}/{NAMESERVICE}"

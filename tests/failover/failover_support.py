@@ -18,6 +18,8 @@ from tests.interop.hadoop_conf import free_port
 
 HERE = "127.0.0.1"
 NAMESERVICE = "ns1"
+GRACEFUL_MILLISECONDS = 60_000
+"""How long a NameNode is asked to stand by, which also a busy machine does in time."""
 LONGEST_SESSION = 60.0
 """Seconds; a client of a busy machine may be silent for more than 20 of the servers' ticks, ZooKeeper's default."""
 LONG_SESSIONS = {"maxSessionTimeout": f"{LONGEST_SESSION * 1000:.0f}"}
@@ -106,6 +108,7 @@ def properties(ports: Mapping[str, int], own: str, more: Mapping[str, str] | Non
         "ha.health-monitor.connect-retry-interval.ms": "50",
         "ha.health-monitor.sleep-after-disconnect.ms": "50",
         "dfs.ha.zkfc.nn.http.timeout.ms": "0",
+        "ha.failover-controller.graceful-fence.rpc-timeout.ms": str(GRACEFUL_MILLISECONDS),
     }
     for name, port in ports.items():
         found[f"dfs.namenode.rpc-address.{NAMESERVICE}.{name}"] = f"{HERE}:{port}"

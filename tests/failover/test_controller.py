@@ -25,8 +25,10 @@ from hadoop_rpc.ha_protocol import HAState, ServiceStatus
 from hadoop_rpc.server import RpcServer
 from hadoop_rpc.zkfc_protocol import zkfc_service
 from tests.clock import Clock
-from tests.failover.failover_support import HERE, FakeNameNode, namenode, settings
+from tests.failover.failover_support import GRACEFUL_MILLISECONDS, HERE, FakeNameNode, namenode, settings
 
+# twice as long as a NameNode is asked to stand by
+CEDED_FOR = 2 * GRACEFUL_MILLISECONDS
 ACTIVE, STANDBY, OBSERVER = HAState.ACTIVE, HAState.STANDBY, HAState.OBSERVER
 IMPATIENT = {
     "ha.failover-controller.new-active.rpc-timeout.ms": "100",
@@ -401,7 +403,7 @@ def test_a_graceful_failover(scene: Scene) -> None:
     with serving(scene, theirs):
         scene.controller.graceful_failover()
     assert scene.node.state is ACTIVE
-    assert theirs.asked == [10_000, -1]
+    assert theirs.asked == [CEDED_FOR, -1]
 
 
 def _try_in_vain(scene: Scene) -> None:
@@ -427,7 +429,7 @@ def test_a_graceful_failover_that_fails(scene: Scene) -> None:
     theirs = Theirs(lambda: scene.controller.heard(HealthReport(NameNodeHealth.NOT_RESPONDING, "it went away")))
     with serving(scene, theirs), pytest.raises(ServiceFailedError, match="it went away"):
         scene.controller.graceful_failover()
-    assert theirs.asked == [10_000, -1]
+    assert theirs.asked == [CEDED_FOR, -1]
 
 
 def test_a_graceful_failover_asks_all_others_and_the_active_one_last(scene: Scene) -> None:
@@ -440,7 +442,7 @@ def test_a_graceful_failover_asks_all_others_and_the_active_one_last(scene: Scen
     order = active.asked = standby.asked
     with serving(scene, active), RpcServer([zkfc_service(standby)], HERE, scene.settings.others[1].zkfc_port):
         scene.controller.graceful_failover()
-    assert order == [10_000, 10_000, -1, -1]
+    assert order == [CEDED_FOR, CEDED_FOR, -1, -1]
     assert scene.node.state is ACTIVE
 
 
