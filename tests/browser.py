@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
 from tests.apt import apt_command, apt_install
 from tests.required import required, skip
 
+PATIENCE = 280_000
+"""Limit in milliseconds for steps that take one on an idle machine, such as a click, and for the browser's start."""
+expect.set_options(timeout=PATIENCE)
 _PROGRAMS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 _PACKAGE = "chromium"
 
@@ -46,7 +49,7 @@ def browser() -> Iterator[Browser]:
     """
     program = installed()
     with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=program, args=_sandbox())
+        running = playwright.chromium.launch(executable_path=program, args=_sandbox(), timeout=PATIENCE)
         try:
             yield running
         finally:
@@ -63,8 +66,9 @@ def profile(folder: Path, *switches: str, **options: Any) -> Iterator[BrowserCon
     program = installed()
     with sync_playwright() as playwright:
         context = playwright.chromium.launch_persistent_context(
-            folder, executable_path=program, args=[*_sandbox(), *switches], **options
+            folder, executable_path=program, args=[*_sandbox(), *switches], timeout=PATIENCE, **options
         )
+        context.set_default_timeout(PATIENCE)
         try:
             yield context
         finally:

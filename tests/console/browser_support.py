@@ -29,6 +29,7 @@ from servlets.http_server import HttpServer
 from servlets.image_transfer import ServingLimits
 from site_config.checkpoint_config import CheckpointConfig
 from site_config.kerberos import open_security
+from tests.browser import PATIENCE
 from tests.checkpointer.service_support import TRANSACTIONS, StoredRole, standby_config
 from tests.engine.image_builder import ImageBuilder
 
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 
 DESKTOP = {"width": 1280, "height": 900}
 PHONE = {"width": 390, "height": 844}
-PATIENCE = 280_000
-"""Limit in milliseconds for steps that take one on an idle machine."""
 NODES = ("jn1:8485", "jn2:8485", "jn3:8485")
 
 
@@ -156,7 +155,6 @@ class Opened:
 
 def open_page(context: BrowserContext, url: str) -> Opened:
     """Open `url` and keep all requests and messages."""
-    context.set_default_timeout(PATIENCE)
     opened = Opened(context.new_page())
     opened.page.on("request", lambda request: opened.requests.append(request.url))
     opened.page.on("console", lambda message: opened.logged.append(f"{message.type}: {message.text}"))
@@ -169,6 +167,7 @@ def open_page(context: BrowserContext, url: str) -> Opened:
 def context_of(chromium: Browser, **options: Any) -> Iterator[BrowserContext]:
     """Return a new context of the browser, closed at the end."""
     context = chromium.new_context(**{"viewport": DESKTOP, "reduced_motion": "reduce", **options})
+    context.set_default_timeout(PATIENCE)
     try:
         yield context
     finally:

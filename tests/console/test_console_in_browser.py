@@ -14,7 +14,7 @@ from site_config.keys import SHADOW
 from tests.axe import MissingAxeError, axe
 from tests.browser import chromium
 from tests.checkpointer.service_support import TRANSACTIONS, standby_config
-from tests.console.browser_support import DESKTOP, PATIENCE, PHONE, ShownDaemon, context_of, open_page, shown_daemon
+from tests.console.browser_support import DESKTOP, PHONE, ShownDaemon, context_of, open_page, shown_daemon
 from tests.required import skip
 
 __all__ = ["chromium"]
@@ -24,8 +24,6 @@ RUN_AXE = (
     "axe.run().then((found) => found.violations.map((each) => "
     "`${each.id}: ${each.nodes.map((node) => node.html.slice(0, 120)).join(' | ')}`))"
 )
-
-expect.set_options(timeout=PATIENCE)
 
 
 @pytest.fixture

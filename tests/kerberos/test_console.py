@@ -13,15 +13,13 @@ from hadoop_common.configuration import Configuration
 from hadoop_rpc.kerberos import log_in
 from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.browser import MissingBrowserError, profile
-from tests.console.browser_support import PATIENCE, ShownDaemon, open_page, shown_daemon
+from tests.console.browser_support import ShownDaemon, open_page, shown_daemon
 from tests.kerberos.callers import get, login, tickets
 from tests.kerberos.kdc import REALM, Kdc
 from tests.kerberos.secure_conf import HOST, secure_conf
 from tests.required import skip
 
 pytestmark = [pytest.mark.interop]
-
-expect.set_options(timeout=PATIENCE)
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from pipeline.reports.work import ReportOptions
 from pipeline.reports.writers import folder
 from pipeline.reports.writers.terminal import report_lines
 from pipeline.source_files import SourceFile
-from tests.browser import MissingBrowserError, browser
+from tests.browser import PATIENCE, MissingBrowserError, browser
 from tests.cli_runner import Outcome, run_cli
 from tests.depth import deep
 from tests.recorded_cases import RECORDED
@@ -409,6 +409,7 @@ def test_no_table_is_wider_than_a_small_screen(report: NamespaceReport, tmp_path
     try:
         with browser() as running:
             page = running.new_page(viewport={"width": 1280, "height": 900})
+            page.set_default_timeout(PATIENCE)
             page.goto(page_file.as_uri())
             assert page.locator(".table .scroll").evaluate_all(wide) == []
     except MissingBrowserError as error:

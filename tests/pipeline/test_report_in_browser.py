@@ -18,14 +18,12 @@ from playwright.sync_api import Browser, Page, expect
 from pipeline.reports.html import render
 from pipeline.reports.html.values import bytes_text, count_text
 from pipeline.reports.model import NamespaceReport, ReportColumn, ReportSection, ReportTable
-from tests.browser import chromium
+from tests.browser import PATIENCE, chromium
 from tests.depth import scaled
 from tests.pipeline.sample_report import GENERATED, hostile_report, sample_report
 
 __all__ = ["chromium"]
 
-_PATIENCE = 280_000
-"""Limit in milliseconds for steps that take one on an idle machine."""
 DESKTOP = {"width": 1440, "height": 1000}
 PHONE = {"width": 390, "height": 844}
 BOXES = "marks => marks.map(mark => mark.getBoundingClientRect()).map(box => [box.width, box.height])"
@@ -61,7 +59,7 @@ def open_report(chromium: Browser, tmp_path: Path) -> Iterator[Open]:
         path = tmp_path / "report.html"
         path.write_text(render(report), encoding="utf-8")
         context = chromium.new_context(**{"viewport": DESKTOP, "reduced_motion": "reduce", **options})
-        context.set_default_timeout(_PATIENCE)
+        context.set_default_timeout(PATIENCE)
         contexts.append(context)
         opened = Opened(context.new_page(), path.as_uri())
         page = opened.page
@@ -81,6 +79,7 @@ def open_report(chromium: Browser, tmp_path: Path) -> Iterator[Open]:
 def bare(chromium: Browser) -> Iterator[Page]:
     """An empty page with the functions of all scripts that draw nothing."""
     page = chromium.new_page()
+    page.set_default_timeout(PATIENCE)
     for name in ("format.js", "squarify.js"):
         page.add_script_tag(content=files("pipeline.reports.html").joinpath(name).read_text())
     yield page
