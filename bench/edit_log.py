@@ -81,7 +81,7 @@ def _mkdir(thread: int, number: int) -> MkdirOp:
 
 
 def _call(call: Caller, threads: int, seconds: float) -> tuple[int, float]:
-    """Call repeatedly from several threads; return the number of calls and the seconds they took."""
+    """Call repeatedly from several threads, at least once from each; return the number of calls and the seconds."""
     ready = threading.Barrier(threads + 1)
     counts = [0] * threads
     faults: list[BaseException] = []
@@ -90,7 +90,7 @@ def _call(call: Caller, threads: int, seconds: float) -> tuple[int, float]:
     def work(thread: int) -> None:
         ready.wait()
         try:
-            while time.perf_counter() < deadline:
+            while not counts[thread] or time.perf_counter() < deadline:
                 call(_mkdir(thread, counts[thread]))
                 counts[thread] += 1
         except BaseException as fault:
