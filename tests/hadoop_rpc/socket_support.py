@@ -29,7 +29,7 @@ def serving(handlers: int = 4, **methods: Handler) -> Iterator[RpcServer]:
     echo = Service(
         PROTOCOL, {name: Method(ha.GetServiceStatusResponseProto, handler) for name, handler in methods.items()}
     )
-    with RpcServer([echo], "127.0.0.1", 0, handlers=handlers) as server:
+    with RpcServer([echo], "127.0.0.1", 0, handlers=handlers, shutdown_timeout=WAIT) as server:
         yield server
 
 
