@@ -65,7 +65,7 @@ class ArchiveKey:
         return cls(secret)
 
     def check(self) -> str:
-        """Return a value by which an archive recognizes its key."""
+        """Return a value by which an archive recognises its key."""
         return hashlib.blake2b(b"check", key=self._secret, digest_size=16).hexdigest()
 
     def cipher(self, salt: bytes) -> AESGCM:

@@ -139,7 +139,7 @@ def _logged(journal: Journal, threads: int, seconds: float) -> Run:
             transactions, took = _call(lambda op: log.sync(log.write(op)), threads, seconds)
             syncs = log.metrics().syncs - before
         if journal.count(1) != transactions + _MARKERS:
-            raise BenchError(f"{journal.location} holds {journal.count(1)} of {transactions + _MARKERS} transactions")
+            raise BenchError(f"{journal.location} has {journal.count(1)} of {transactions + _MARKERS} transactions")
     finally:
         journal.close()
     return Run(transactions, took, syncs)

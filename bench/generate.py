@@ -40,7 +40,7 @@ class Shape:
     """Layout of the inodes: ids increase from the root on, and each directory precedes its files.
 
     Args:
-        varied: a few directories hold most of the files; otherwise all hold the same number.
+        varied: a few directories contain most of the files; otherwise all contain the same number.
     """
 
     def __init__(self, files: int, *, varied: bool = False) -> None:

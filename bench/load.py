@@ -188,7 +188,7 @@ def _collect(client: subprocess.Popen[str], result: LoadResult) -> list[str]:
 
 def _check(run: StubAndDaemon, names: list[str], result: LoadResult) -> None:
     if run.files() != names:
-        raise LoadError("the stub does not hold the files that were acknowledged")
+        raise LoadError("the stub does not have the files that were acknowledged")
     answer = requests.post(f"http://{LOOPBACK}:{run.daemon_http}/checkpoint?force=true", timeout=60)
     if not answer.ok:
         raise LoadError(f"the last checkpoint failed: {answer.text}")

@@ -19,7 +19,7 @@ _MOST_ITEMS = 1_000_000  # dfs.namenode.fs-limits.max-directory-items, about
 _MOST_OF_ALL = 0.02
 """Largest share of all files in one directory; with more, its style of names alone would set the image's size."""
 _MOST_AVERAGES = 200
-"""The same for few directories, as a multiple of the average number of files."""
+"""Largest number of files in one of few directories, as a multiple of the average."""
 _LEVELS = (0.0, 0.0, 0.0005, 0.01, 0.06, 0.17, 0.26, 0.22, 0.14, 0.08, 0.04, 0.015, 0.0045)
 _DIRECTORY_TAIL, _FILE_TAIL = 1.3, 1.1  # the smaller the value, the more files are in a few directories
 _CHILDLESS = 0.3

@@ -28,7 +28,7 @@ from image_tools.namespace_browser import ChildIds, ContentTotals, Enter, Locate
 _MAX_CHANGED = 20_000
 """Names of one directory changed since the base image that a reader reads at a time, in about 0.1 s."""
 _MAX_REFERENCES = 5_000
-"""The same for renamed inodes that snapshots have, too: reading one takes longer."""
+"""Renamed inodes of one directory that snapshots have, too, which a reader reads at a time: each takes longer."""
 _MAX_SCANNED = 5_000_000
 """Inodes of the base image for which a reader may find out the directory of each, in about 0.1 s."""
 

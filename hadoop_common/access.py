@@ -308,7 +308,8 @@ class AccessControl:
         """Log a warning if any host may call."""
         if ANYBODY in self._rules.hosts and not self.by_name:
             _LOG.warning(
-                "any host may call: the configuration names no NameNode, or checkpointer.access.hosts holds %s", ANYBODY
+                "any host may call: the configuration names no NameNode, or checkpointer.access.hosts contains %s",
+                ANYBODY,
             )
 
     @property

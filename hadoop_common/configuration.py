@@ -31,7 +31,7 @@ class Configuration:
     """Immutable settings. A later property overrides an earlier one unless the earlier one is final.
 
     Values are trimmed, with `${…}` replaced. Deprecated keys are stored and found under their current names. A property
-    without a text sets nothing. `warnings` holds one sentence for each deprecated key and each property that Hadoop
+    without a text sets nothing. `warnings` contains one sentence for each deprecated key and each property that Hadoop
     ignores. `folder` is the directory of the files, None for settings without files. `on_warning` receives each warning
     about a value when the value is first read.
     """
@@ -64,7 +64,9 @@ class Configuration:
         """
         paths = {name: directory / name for name in (*RESOURCES, _POLICY)}
         if not any(paths[name].exists() for name in RESOURCES):
-            raise ConfigurationError([ConfigurationFault(str(directory), f"holds neither {' nor '.join(RESOURCES)}")])
+            raise ConfigurationError(
+                [ConfigurationFault(str(directory), f"contains neither {' nor '.join(RESOURCES)}")]
+            )
         collector = FaultCollector()
         none: list[Property] = []
         read = {
@@ -238,7 +240,7 @@ def local_path(item: str) -> Path:
         ValueError: the text is not an absolute local path.
     """
     if has_variable(item):
-        raise ValueError("holds a variable that nothing sets")
+        raise ValueError("contains a variable that nothing sets")
     parts = urlsplit(item)
     if parts.scheme and (parts.scheme != "file" or parts.netloc not in ("", "localhost")):
         raise ValueError("is not a local directory: expected file:///path or /path")

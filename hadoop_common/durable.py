@@ -83,7 +83,7 @@ def remove_durably(path: Path) -> None:
 
 @contextmanager
 def removed_on_fault(path: Path) -> Iterator[None]:
-    """Remove the unfinished file `path` if an exception is raised inside."""
+    """Remove the unfinished file `path` if the context raises an exception."""
     try:
         yield
     except BaseException:

@@ -19,7 +19,7 @@ PEER_CONNECTIONS = ConfigKey(
     "checkpointer.port.peer-connections",
     "100",
     COUNT,
-    "The same for one address; a new connection replaces an idle or waiting one.",
+    "Maximum number of open connections of one address; a new connection replaces an idle or waiting one.",
     least=1,
 )
 PEER_TRANSFERS = ConfigKey(

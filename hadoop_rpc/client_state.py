@@ -199,7 +199,7 @@ class ClientConnection:
         return self._sasl.done and self._sasl.protection is not Protection.AUTHENTICATION
 
     def _unseal(self, body: bytes, events: list[Event]) -> None:
-        """Decode a token of the frame stream: a token may hold several frames, and a frame may span several tokens."""
+        """Decode a token of the frame stream: tokens may contain several frames, and frames may span tokens."""
         reader = DelimitedReader(body)
         header = reader.read(pb.RpcResponseHeaderProto)
         if signed_call_id(header.callId) != SASL_CALL_ID or header.status != pb.RpcResponseHeaderProto.SUCCESS:

@@ -232,7 +232,7 @@ class UnsupportedOperationRemoteError(RemoteError):
 
 @_java_exception("org.apache.hadoop.hdfs.qjournal.protocol.JournalNotFormattedException")
 class JournalNotFormattedError(RemoteError):
-    """The JournalNode does not hold this journal."""
+    """The JournalNode does not have this journal."""
 
     default_hint = (
         "Check that its disk is mounted. If the journal is really lost, `checkpointer journalnode format "
@@ -249,7 +249,7 @@ class JournalOutOfSyncError(RemoteError):
 
 @_java_exception("org.apache.hadoop.hdfs.qjournal.server.JournaledEditsCache$CacheMissException")
 class EditsCacheMissError(RemoteError):
-    """The JournalNode's cache does not hold the transactions.
+    """The JournalNode's cache does not contain the transactions.
 
     `missing` counts the transactions before the first cached one; 0 if unknown.
     """

@@ -85,7 +85,7 @@ class InterQJournalClient(_JournalNodeClient):
     protocol = INTER_QJOURNAL_PROTOCOL
 
     def get_edit_log_manifest(self, journal_id: str, since: int, *, in_progress_ok: bool) -> NodeManifest:
-        """Return the segments that the other node holds."""
+        """Return the segments that the other node has."""
         return self._manifest("getEditLogManifestFromJournal", journal_id, since, in_progress_ok=in_progress_ok)
 
     def get_storage_info(self, journal_id: str) -> StorageInfo:

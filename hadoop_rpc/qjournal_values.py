@@ -19,7 +19,7 @@ class RequestInfo:
         journal_id: name of the journal.
         epoch: of the writer.
         serial: increases by one with each call of an epoch.
-        committed_txid: newest transaction that a majority holds; None if the writer does not send it.
+        committed_txid: newest transaction that a majority has; None if the writer does not send it.
         nameservice: None in Hadoop 2.
     """
 
@@ -62,7 +62,7 @@ class PreparedRecovery:
     """A node's knowledge about a segment to be recovered (PrepareRecoveryResponseProto).
 
     Attributes:
-        segment: None if the node holds no transaction of it.
+        segment: None if the node has no transaction of it.
         accepted_in_epoch: epoch of an accepted recovery, None if there was none or the segment is finalized.
         last_writer_epoch: of the writer that last began a segment here.
         last_committed_txid: newest transaction that this node knows to be committed.

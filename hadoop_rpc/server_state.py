@@ -191,7 +191,7 @@ class ServerConnection:
         return events
 
     def _unseal(self, body: bytes, events: list[Call | HandshakeReply | ConnectionEnd]) -> None:
-        """Decode a token of the frame stream: a token may hold several frames, and a frame may span several tokens."""
+        """Decode a token of the frame stream: tokens may contain several frames, and frames may span tokens."""
         reader = DelimitedReader(body)
         if self._request_header(reader).callId != SASL_CALL_ID:
             raise RpcProtocolError("a frame arrived outside a token")

@@ -141,7 +141,7 @@ class HistoryIndex(HistorySections):
         return self._referred
 
     def on_the_way_to(self, inode_ids: Ids) -> Marks:
-        """Return, by slot, whether an inode is one of these, holds a reference, or is above such an inode."""
+        """Return, by slot, whether an inode is one of these, has a reference, or is above such an inode."""
         holders = self.holders()
         wanted = np.concatenate([inode_ids, holders[holders > 0]])
         slots = self._inodes.slots_of(wanted)

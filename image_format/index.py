@@ -87,8 +87,8 @@ class ImageIndex:
         history: the sections that snapshots leave.
 
     Raises:
-        RecordError: INODE or INODE_DIR holds a damaged record, two records of one id, or another number of
-            inodes than its header says.
+        RecordError: INODE or INODE_DIR contains a damaged record, two records of one id, or another number of inodes
+            than its header says.
     """
 
     def __init__(

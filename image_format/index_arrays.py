@@ -59,7 +59,7 @@ class IndexArrays:
 
         Raises:
             MissingSectionError: the INODE section is missing.
-            RecordError: INODE or INODE_DIR holds a damaged record, two records of one id, or another number of
+            RecordError: INODE or INODE_DIR contains a damaged record, two records of one id, or another number of
                 inodes than its header says.
             ImageStorageError: the arrays do not fit.
         """

@@ -183,7 +183,7 @@ def _install(wheelhouse: Path, home: Path, extras: list[str]) -> str:
 
 
 def _scripts(folder: Path, program: PathDistribution) -> None:
-    """Replace the scripts of pip, which hold the path of the build and depend on its length, by the program's own."""
+    """Replace the scripts of pip, which contain the path of the build, by the program's own."""
     for script in folder.iterdir():
         if not script.is_symlink():
             script.unlink()

@@ -94,7 +94,7 @@ def _raw_of(text: str) -> bytes:
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise OpEncodingError(f"a protobuf message cannot hold this string: {error}") from None
+        raise OpEncodingError(f"a protobuf message cannot contain this string: {error}") from None
 
 
 def _read_acl_edit_log(reader: PrimitiveReader) -> tuple[str, tuple[AclEntry, ...]]:

@@ -270,7 +270,7 @@ def write_text(out: bytearray, value: str) -> None:
     try:
         raw = value.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise OpEncodingError(f"a text field cannot hold this string: {error}") from None
+        raise OpEncodingError(f"a text field cannot contain this string: {error}") from None
     write_vint(out, len(raw))
     out += raw
 

@@ -3,7 +3,7 @@
 ZooKeeper, four bookies and the stub run as processes of this machine. Clients create directories and record which were
 acknowledged. During the load, first a bookie is killed, then the stub; a new stub recovers the journal. Every
 acknowledged directory must exist in the stub. It must also be in the journal itself, which is recovered and read after
-stub and bookies were stopped in order.
+stub and bookies were stopped gracefully.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A NameNode in one process: storage, servers and HA state; started, changed and stopped in order."""
+"""A NameNode in one process: storage, servers and HA state; started, changed and stopped gracefully."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ class ChunkedBody(_Body):
         return line
 
 
-# holds a few chunks of an upload; larger reads go directly into the reader's memory
+# enough for a few chunks of an upload; larger reads go directly into the reader's memory
 _BUFFER = 1 << 18
 
 

@@ -37,10 +37,16 @@ NAMENODE_SPNEGO = ConfigKey(
     "HTTP/_HOST in the realm of the process's principal.",
 )
 SECONDARY_SPNEGO = ConfigKey(
-    "dfs.secondary.namenode.kerberos.internal.spnego.principal", _WEB, text("principal"), "The same for a secondary."
+    "dfs.secondary.namenode.kerberos.internal.spnego.principal",
+    _WEB,
+    text("principal"),
+    "Principal of a secondary's web server, as for a standby.",
 )
 JOURNALNODE_SPNEGO = ConfigKey(
-    "dfs.journalnode.kerberos.internal.spnego.principal", _WEB, text("principal"), "The same for a JournalNode."
+    "dfs.journalnode.kerberos.internal.spnego.principal",
+    _WEB,
+    text("principal"),
+    "Principal of a JournalNode's web server, as for a standby.",
 )
 WEB_PRINCIPAL = ConfigKey(
     "dfs.web.authentication.kerberos.principal", "", text("principal"), "Default principal of web servers."

@@ -58,7 +58,8 @@ def browser() -> Iterator[Browser]:
 
 @contextmanager
 def profile(folder: Path, *switches: str, **options: Any) -> Iterator[BrowserContext]:
-    """Run a headless Chromium with a profile in `folder`, as a user has it: it logs in where `switches` allow it to.
+    """Run a headless Chromium with a profile in `folder`, as for a real user; the browser logs in if `switches` allow
+    that.
 
     Raises:
         MissingBrowserError: it is missing.
@@ -90,7 +91,7 @@ def _sandbox() -> list[str]:
 
 
 def main() -> int:
-    """Return 1 where a required browser is missing and cannot be installed, else 0."""
+    """Return 1 if a required browser is missing and cannot be installed, else 0."""
     try:
         print(f"browser: ready, {_ensure()}")
     except MissingBrowserError as error:

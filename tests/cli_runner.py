@@ -22,7 +22,7 @@ class Outcome(NamedTuple):
 
 
 def run_cli(*arguments: str | Path) -> Outcome:
-    # over bytes, as a program's own standard output
+    # text over bytes, like a program's own standard output
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8", "surrogateescape", newline=""), io.StringIO()
     code = 0
     # commands that write private files change the mask of their process
@@ -38,7 +38,7 @@ def run_cli(*arguments: str | Path) -> Outcome:
         except SystemExit as leave:
             code = int(leave.code or 0)
         finally:
-            # a service limits the time of its own end
+            # a service limits the time of its own stop
             faulthandler.cancel_dump_traceback_later()
             os.umask(mask)
     out.seek(0)

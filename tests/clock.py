@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Clock:
-    """Seconds, read by a call."""
+    """A clock in seconds, read by a call."""
 
     def __init__(self, now: float = 0.0) -> None:
         self.now = now

@@ -171,7 +171,7 @@ class ImageFolder:
             found = [f"current/{VERSION}"]
         if found:
             raise StorageError(
-                f"{self.root} holds {found[0]}: it is a storage directory, whose images this command must not remove",
+                f"{self.root} has {found[0]}: it is a storage directory, whose images this command must not remove",
                 hint="Name a separate directory for the fetched images.",
             )
 

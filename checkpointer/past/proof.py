@@ -219,7 +219,7 @@ def require_whole(image: Path, txid: int) -> None:
     if fault := content_fault(image):
         raise StorageError(
             f"the image at txid {txid} is not offered, it is damaged: {fault}",
-            hint="No action is needed: the next checkpoint makes another image. Check the disk that holds this one.",
+            hint="No action is needed: the next checkpoint makes another image. Check the disk that contains this one.",
         )
 
 

@@ -297,7 +297,7 @@ def _format_hint(directories: Sequence[StorageDirectory]) -> str:
         return (
             "Restore VERSION from another directory of the same NameNode; do not format: the directory contains data."
         )
-    return "Name the directory that holds current/VERSION, or bootstrap it from a NameNode."
+    return "Name the directory that contains current/VERSION, or bootstrap it from a NameNode."
 
 
 def directory_fault(root: Path, *, formatted: bool = True) -> str:

@@ -101,7 +101,7 @@ def open_secret(sealed: JavaObject, password: str) -> bytes:
         raise KeyStoreError(f"a secret is sealed by {sealed.fields.get('sealAlg')!a}, expected {_PBE}")
     found = read_object(ByteReader(open_pbe(content, parse_parameters(parameters), password))).fields.get("key")
     if not isinstance(found, bytes):
-        raise KeyStoreError("a sealed object holds no secret key")
+        raise KeyStoreError("a sealed object contains no secret key")
     return found
 
 

@@ -98,8 +98,8 @@ def stores_material(stores: ClientStores) -> TlsMaterial:
         name, password = f"{stores.keys}.keystore.password", stores.key_password
         found = _read_store(stores.key_store, lambda data: decode_key_store(data, password), where, name)
         if not found.keys:
-            hint = f"Name the store that holds it in {stores.keys}.keystore.location."
-            raise TlsSetupError(f"{stores.key_store} holds no private key", hint=hint)
+            hint = f"Name the store that contains it in {stores.keys}.keystore.location."
+            raise TlsSetupError(f"{stores.key_store} contains no private key", hint=hint)
         pair = found.keys[0]
     if stores.trust_store is not None:
         name, other = f"{stores.keys}.truststore.password", stores.trust_password
@@ -167,7 +167,7 @@ class _SslFile:
             path, lambda data: decode_key_store(data, password, own), "keystore.password and keypassword"
         )
         if not found.keys:
-            raise TlsSetupError(f"{path} holds no private key", hint=f"Name the store that holds it in {name}.")
+            raise TlsSetupError(f"{path} contains no private key", hint=f"Name the store that contains it in {name}.")
         return path, found.keys[0]
 
     def _anchors(self) -> tuple[Certificate, ...] | None:
@@ -182,7 +182,7 @@ class _SslFile:
         password = self._passwords.find(self._name("truststore.password"))
         found = self._read(path, lambda data: decode_anchors(data, password), "truststore.password")
         if not found:
-            raise TlsSetupError(f"{path} holds no certificate", hint="Put the issuers in: keytool -importcert.")
+            raise TlsSetupError(f"{path} contains no certificate", hint="Put the issuers in: keytool -importcert.")
         return found
 
     def _read(self, path: Path, decode: Callable[[bytes], T], keys: str) -> T:

@@ -66,7 +66,10 @@ SERVER_FILE = ConfigKey(
     "The file in the same directory that names the key store and the trust store of servers.",
 )
 CLIENT_FILE = ConfigKey(
-    "hadoop.ssl.client.conf", "ssl-client.xml", text("file"), "The same for connections to servers."
+    "hadoop.ssl.client.conf",
+    "ssl-client.xml",
+    text("file"),
+    "The file in the same directory that names the stores for connections to servers.",
 )
 NEED_CLIENT_CERTIFICATE = ConfigKey(
     "dfs.client.https.need-auth", "false", SWITCH, "Whether our HTTPS servers require a certificate of their clients."

@@ -17,7 +17,7 @@ VERSION = (
 
 
 def storage(folder: Path, builder: ImageBuilder | None = None) -> Path:
-    """Make a storage directory with an image of transaction `BASE_TXID`; return the directory."""
+    """Create a storage directory with an image of transaction `BASE_TXID`; return the directory."""
     current = folder / "current"
     (builder or ImageBuilder(HADOOP3)).save(current)
     (current / "VERSION").write_text(VERSION)

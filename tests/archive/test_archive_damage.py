@@ -212,7 +212,7 @@ def test_a_damaged_commit_is_repaired_from_the_objects(archive: Archive, tmp_pat
 
 
 class Killed(BaseException):
-    """The process ends here."""
+    """The simulated end of the process."""
 
 
 class KillingStore(FolderStore):

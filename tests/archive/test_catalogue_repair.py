@@ -19,7 +19,7 @@ from tests.archive.storage import segment
 
 
 class _KilledError(BaseException):
-    """Stands for the end of the process."""
+    """The simulated end of the process."""
 
 
 def follow_growth(archive: Archive, nn: Path, writer: Writer, rounds: int) -> int:
@@ -96,7 +96,7 @@ def test_a_damaged_part_does_not_stop_archiving(
     added = add_directory(archive, nn)
     assert (added.branch, added.last_txid) == (MAIN, last)
     assert damaged.name in caplog.text
-    # the finalized segment stands for its parts
+    # the finalized segment replaces its parts
     with mock.patch("archive.branch_choice.fetch_segment", side_effect=AssertionError("a part is read again")):
         assert add_directory(archive, nn).edits == ()
 

@@ -265,7 +265,7 @@ def test_an_image_that_the_open_segment_does_not_reach_waits(archive: Archive, n
 
 
 def test_an_idle_new_cluster_keeps_its_history(archive: Archive, tmp_path: Path) -> None:
-    """Only image 0 identifies its history."""
+    """Only image 0 identifies the history of a new cluster without edits."""
     builder = ImageBuilder(HADOOP3)
     builder.info.transactionId = 0
     nn = storage(tmp_path / "idle", builder)
@@ -307,7 +307,7 @@ def test_an_archive_that_disappears_is_not_begun_again(archive: Archive, nn: Pat
 
 
 class _KilledError(BaseException):
-    """Stands for the end of the process."""
+    """The simulated end of the process."""
 
 
 class KilledStore(FolderStore):

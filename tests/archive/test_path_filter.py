@@ -1,4 +1,4 @@
-"""Path filters: their matches, and that both ways to fill a filter give the same bytes."""
+"""Path filters: their matches, and the same bytes from both ways to fill a filter."""
 
 from __future__ import annotations
 
@@ -65,6 +65,6 @@ def test_a_filter_excludes_most_other_paths() -> None:
 
 
 def test_the_bytes_of_a_filter_do_not_change() -> None:
-    """Archives have them."""
+    """Archives have such filters."""
     found = filter_of_bytes([op_on("/data/warehouse/a", wide=True), op_on("/tmp/é", wide=False)])
     assert hashlib.sha256(found).hexdigest()[:16] == "bc2cdd37ca5fa341"

@@ -79,7 +79,7 @@ def test_each_deletion_can_be_undone(seed: int, tmp_path: Path) -> None:
 
 
 def places(path: str, later: Sequence[EditOp]) -> Iterator[str]:
-    """Yield a path, and where later renames move what is there; nothing for an empty path."""
+    """Yield a path, and the paths to which later renames move its inode; nothing for an empty path."""
     if not path:
         return
     yield path

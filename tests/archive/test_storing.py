@@ -62,7 +62,7 @@ def test_a_path_that_cannot_be_decoded_is_an_error_with_its_place(tmp_path: Path
 def test_operations_of_hadoop_3_in_a_log_of_hadoop_2_are_archived_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Their bytes are as the NameNode wrote them, but no restore can replay them."""
+    """The bytes of these operations are as the NameNode wrote them, but no restore can replay them."""
     ops = [StartLogSegmentOp(txid=0), add("/a", 16400), add("/b", 16401), EndLogSegmentOp(txid=0)]
     with caplog.at_level(logging.WARNING):
         assert part_of(written(tmp_path, ops)).last == len(ops)
@@ -98,7 +98,7 @@ def test_operations_without_paths_have_an_empty_filter(tmp_path: Path) -> None:
 @mock.patch.object(storing, "_STEP", 500)
 @pytest.mark.parametrize("before", [0, 7])
 def test_a_segment_is_compressed_while_it_is_read(archive: Archive, tmp_path: Path, before: int) -> None:
-    """Frames are cut behind the reader, also in a part that begins after the first transactions."""
+    """Frames are cut at positions that the reader has passed, also in a part that begins later."""
     archive.adopt(parse_version(VERSION.encode(), ""))
     ops = [TimesOp(txid=0, path=f"/{number}", mtime=1, atime=1) for number in range(50)]
     segment = written(tmp_path, ops)

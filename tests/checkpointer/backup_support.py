@@ -1,4 +1,4 @@
-"""A backup node in the test's own process, and the expected results."""
+"""A backup node in the process of the test, and the expected results."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def backup(folder: Path, case: str) -> None:
 
 
 def merged(folder: Path, case: str, *, layout: int | None = None) -> MergeResult:
-    """Make the merge of a secondary, from any recorded case."""
+    """Perform the merge of a secondary, from any recorded case."""
     before = RECORDED / case / "before"
     image = max(path for path in before.glob("fsimage_*") if path.suffix != ".md5")
     segments = [each for each in list_segments(before) if parse_segment(each.path.name) and not each.in_progress]

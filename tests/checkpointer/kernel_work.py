@@ -26,7 +26,7 @@ def work(case: Case, folder: Path) -> None:
     """Merge, verify, compare, convert and print images, and read their tables; write all results into `folder`."""
     storage = folder / "storage"
     current = case.copy_to(storage)
-    # its output contains times
+    # the output contains times
     (folder / "merged").write_text(str(run_cli("merge", storage).code))
     images = sorted(current.glob("fsimage_" + "?" * 19))
     for image in images:
@@ -35,7 +35,7 @@ def work(case: Case, folder: Path) -> None:
             _note(folder / f"dump-{form}-{image.name}", run_cli("image", "dump", image, "--format", form))
     _note(folder / "compared", run_cli("image", "diff", images[0], images[-1]))
     _note(folder / "converted", run_cli("image", "convert", images[-1], folder / "other-layout", "--layout", "-67"))
-    # its names depend on place and time
+    # the names depend on place and time
     with tempfile.TemporaryDirectory() as index:
         _read_tables(HostImage.open(images[-1], Path(index)), folder)
 

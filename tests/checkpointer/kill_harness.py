@@ -81,7 +81,7 @@ def kill(where: Kill, body: Callable[..., None], *arguments: object) -> None:
 
 def _run(target: Callable[..., None], body: Callable[..., None], arguments: tuple[object, ...], more: object) -> int:
     context = multiprocessing.get_context("forkserver")
-    # Applies only to the first child; afterwards the server runs.
+    # This applies only to the first child; afterwards the server runs.
     context.set_forkserver_preload(["__main__", WARM_MODULE, body.__module__])
     child = context.Process(target=target, args=(body, arguments, more))
     child.start()

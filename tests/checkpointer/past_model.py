@@ -53,8 +53,7 @@ class ModelNamenode:
     """Its segments, its images by txid, and copies of both that an operator may put back.
 
     Attributes:
-        telling: share of the transactions that contain a time.
-        silent: share of the questions that it does not answer.
+        telling: share of the transactions that contain a time. silent: share of the queries that it does not answer.
         extra: how many transactions before its oldest image it keeps; one of these is drawn at each purge.
         set_backs: how often it was set back and lost something.
         active: which of the two NameNodes of the cluster is active.
@@ -210,7 +209,7 @@ class ModelProvenances:
 
 
 class ModelWitness:
-    """The NameNode as a witness; sometimes it is set back during a question, or does not answer."""
+    """The NameNode as a witness; sometimes it is set back during a query, or does not answer."""
 
     def __init__(self, node: ModelNamenode, *, hasty: float) -> None:
         self._node = node

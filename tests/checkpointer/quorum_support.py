@@ -38,7 +38,7 @@ class ServedNode:
     """A JournalNode that may be stopped and started again, at the same addresses.
 
     Attributes:
-        node: behind the servers.
+        node: the JournalNode that the servers serve.
     """
 
     def __init__(self, root: Path, *, cache: bool = True) -> None:
@@ -120,7 +120,7 @@ class Quorum:
         return found
 
     def writer(self) -> QuorumJournal:
-        """Closed with the quorum."""
+        """Open a quorum journal; the resources close it with the quorum."""
         journal = open_quorum_journal(self.uri, user="hdfs")
         self._writers.append(journal)
         return journal

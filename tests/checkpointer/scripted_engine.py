@@ -1,4 +1,4 @@
-"""An engine named `spark` of another package, which does what the environment names; for `install`."""
+"""An engine named `spark` of another package, whose behaviour an environment variable selects; for `install`."""
 
 from __future__ import annotations
 

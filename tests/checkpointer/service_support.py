@@ -83,7 +83,7 @@ class FakeRole:
         return []
 
     def reconfigure(self, config: CheckpointConfig) -> None:
-        """It has no settings."""
+        """Do nothing: this role has no settings."""
 
     def storage_info(self) -> StorageInfo:
         return INFO
@@ -120,7 +120,7 @@ class FakeRole:
         return {"/name": "in use"}
 
     def prepare(self) -> None:
-        """Nothing fails here."""
+        """Do nothing: no directory fails here."""
 
     def progress(self) -> Progress:
         if self.read_fault is not None:
@@ -128,7 +128,7 @@ class FakeRole:
         return Progress(self.image, self.journal, self.written_at, self.urgent)
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
-        """It has all edits."""
+        """Do nothing: this role has all edits."""
 
     def checkpoint(self, observer: Observer, *, forced: bool = False) -> MergeResult:
         self.running += 1

@@ -409,7 +409,7 @@ def test_commands_show_the_history_and_silence_an_alarm(
 
 
 def test_the_page_runs_no_check_that_reads_whole_images(tmp_path: Path) -> None:
-    """Without its content, an image would be reported as damaged."""
+    """A check of the test's image, which has no content, would report damage."""
     write_site(tmp_path, {"fs.defaultFS": "hdfs://127.0.0.1:1", "dfs.namenode.http-address": "127.0.0.1:1"})
     names = [row.name for row in _checks(tmp_path, Role.SECONDARY)]
     assert "storage" not in names

@@ -1,4 +1,4 @@
-"""Decisions of the checks of edits and of the nodes that hold them."""
+"""Decisions of the checks of edits and of the nodes that store them."""
 
 from __future__ import annotations
 

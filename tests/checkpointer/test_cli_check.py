@@ -54,7 +54,7 @@ THRESHOLDS = ("--warning", "age=100000d", "--critical", "age=100000d")
 
 @dataclass
 class Site:
-    """A NameNode, a daemon, a formatted storage directory, and the configuration of all that."""
+    """A NameNode, a daemon, a formatted storage directory, and their common configuration."""
 
     root: Path
     namenode: Running
@@ -199,7 +199,7 @@ def test_an_old_checkpoint(site: Site) -> None:
 
 
 def test_the_namenode_says_how_old_its_image_is(site: Site) -> None:
-    """The shape of Hadoop's own /jmx."""
+    """The test data have the shape of Hadoop's own /jmx."""
     bean = {"name": "Hadoop:service=NameNode,name=FSNamesystem", "LastCheckpointTime": 1000}
     with json_server({"/jmx": (200, json.dumps({"beans": [bean]}))}) as jmx:
         site.values["dfs.namenode.http-address"] = jmx.url.removeprefix("http://")
@@ -229,7 +229,7 @@ def test_the_namenode_is_down(site: Site, closed_port: int) -> None:
 
 
 def test_a_namenode_that_never_answers(site: Site) -> None:
-    """It accepts the connection and stays silent until the time limit."""
+    """The NameNode accepts the connection and stays silent until the time limit."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         site.values["fs.defaultFS"] = f"hdfs://127.0.0.1:{silent.getsockname()[1]}"
         assert site.told("transactions", "--timeout", "0.5")["state"] == "UNKNOWN"

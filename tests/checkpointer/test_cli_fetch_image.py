@@ -245,7 +245,7 @@ def test_a_kill_between_two_steps_leaves_nothing_that_looks_whole(
     namenode: Running, shelf: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     class KilledError(BaseException):
-        """The process ends here."""
+        """The simulated end of the process."""
 
     done = [0]
 

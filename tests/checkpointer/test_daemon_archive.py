@@ -256,7 +256,7 @@ def test_an_archive_that_lags_or_lacks_edits_is_an_alarm(place: Path) -> None:
 
 
 def test_an_archive_that_lacks_what_the_role_has_read_is_not_complete(place: Path, nn: Path) -> None:
-    """For instance, the folder of edits is empty: later edits are still archived."""
+    """Later edits are still archived, for instance if the folder of edits was empty for a while."""
     clock, role = Clock(), FolderRole(nn)
     process = ArchiveProcess(config_of(place), clock=clock, wall=clock.wall)
     process._worker = threading.current_thread()

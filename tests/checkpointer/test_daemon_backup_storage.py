@@ -240,7 +240,7 @@ def test_new_settings_hold_from_the_next_checkpoint_on(namenode: StreamingNameno
 def test_new_rules_of_replay_hold_for_all_edits_after_the_newest_image(
     namenode: StreamingNamenode, daemon: Daemon
 ) -> None:
-    """As in a NameNode that starts with the new setting; streamed edits were replayed by the old one."""
+    """The result is that of a NameNode with the new setting, although streamed edits were replayed by the old one."""
     before = replications(daemon.role.latest_image())
     daemon.follow()
     play(namenode)

@@ -294,7 +294,7 @@ def test_a_day(day: Day) -> None:
             says("checkpoints are in time again"),
         ):
             day.disk(4096)
-            # until it was tried twice
+            # two failed attempts are needed first
             while day.get("/status").json()["failuresInRow"] < 2:
                 day.scheduler.run(POLL, day._after)
             day.failing = True

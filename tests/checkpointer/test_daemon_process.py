@@ -178,7 +178,7 @@ def test_checkpoints_continue_while_the_address_of_reads_is_taken(
 def test_a_new_bandwidth_holds_for_images_that_are_being_served(
     role: JobRole, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the old limit the transfer would take days."""
+    """The transfer would take days with the old limit."""
     caplog.set_level("INFO")
     image = tmp_path / "fsimage_0000000000000000007"
     image.write_bytes(bytes(1 << 20))
@@ -339,7 +339,7 @@ def test_reloading_names_the_keys_that_changed(
 
 
 def test_every_setting_is_told_by_its_key() -> None:
-    """For each role and each value:"""
+    """This is checked for each role and each value:"""
     for role in Role:
         running = replace(config(), role=role)
         names = [

@@ -60,7 +60,7 @@ def test_checkpoints_one_after_the_other(node: FakeNamenode, secondary: Secondar
 
 
 def test_new_rules_of_replay_hold_for_all_edits_after_the_newest_image(secondary: Secondary) -> None:
-    """As in a NameNode that starts with the new setting."""
+    """The result is that of a NameNode that starts with the new setting."""
     done(secondary)
     before = replications(secondary.folder / image_name(88))
     settings = replace(secondary.config.merge_settings, rules=ReplayRules(max_replication=1))

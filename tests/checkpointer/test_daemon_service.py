@@ -72,7 +72,7 @@ def test_by_period_but_not_for_nothing(service: CheckpointService, role: FakeRol
 
 
 def test_the_period_counts_from_the_image_on_disk(role: FakeRole, clock: Clock) -> None:
-    """Also in a process that has just started."""
+    """This holds in a process that has just started, too."""
     role.journal, role.written_at = 1, START - PERIOD + 1
     service = CheckpointService(role, standby_config(), clock=clock, wall=clock.wall)
     assert service.poll().state is TriggerState.SKIPPED
@@ -91,7 +91,7 @@ def test_without_an_image_one_is_due_and_none_is_told(service: CheckpointService
 
 
 def test_the_age_is_that_of_the_namenodes_image(role: FakeRole, clock: Clock) -> None:
-    """Ours may be newer if the NameNode did not accept it."""
+    """Our image may be newer if the NameNode did not accept it."""
     config = standby_config()
     known = ImageAcceptance(version="2.7.3", state="active", last_at=START - 1000.0, last_txid=0)
     forecast = UploadForecast(config, ask=lambda address, **_: known, wall=clock.wall)

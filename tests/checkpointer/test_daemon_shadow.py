@@ -127,7 +127,7 @@ def test_each_image_of_the_namenode_is_compared_and_a_damaged_one_is_an_alarm(
     assert image_txids(shadow.secondary.folder)[-1] == 47
     assert files(node.folder) == before
 
-    # ours was made at the transaction of theirs
+    # our image was made at the transaction of the NameNode's image
     node.save_namespace()
     assert shadow.compare() == ShadowState()
     made = shadow.secondary.checkpoint()
@@ -135,7 +135,7 @@ def test_each_image_of_the_namenode_is_compared_and_a_damaged_one_is_an_alarm(
     assert "shadow mode" in made.details["warnings"][0]
     assert str(shadow.compare()) == "1 of 1 equal"
 
-    # ours ends later than theirs, so the edits are merged up to it
+    # our image ends later than the NameNode's, so the edits are merged up to the NameNode's transaction
     node.save_namespace()
     theirs = node.image_txids()[-1]
     end_segments(node)

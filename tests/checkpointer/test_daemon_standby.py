@@ -90,7 +90,7 @@ def test_the_checkpoint_is_the_active_state(stub: NameNodeStub, daemon: Daemon, 
 def test_new_rules_of_replay_hold_for_all_edits_after_the_newest_image(
     stub: NameNodeStub, daemon: Daemon, tmp_path: Path
 ) -> None:
-    """As in a NameNode that starts with the new setting."""
+    """The result is that of a NameNode that starts with the new setting."""
     stub.namespace.create("/before")
     write_edits(stub, "a")
     assert daemon.service.poll().state is TriggerState.DONE

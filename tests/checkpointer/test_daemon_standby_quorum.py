@@ -59,7 +59,7 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 @pytest.mark.parametrize("kind", ["finalized", "cached", "streamed"])
 def test_the_image_is_the_one_hadoop_made(case: Case, kind: str, tmp_path: Path) -> None:
-    """From finalized segments, from the nodes' memory, and from an open segment that is fetched from them."""
+    """Edits come from finalized segments, from the nodes' memory, and from a fetched open segment."""
     current = case.copy_to(tmp_path / "nn2")
     info = read_storage_info(tmp_path / "nn2")
     rules = replay_rules(Configuration.load(case.write_configuration(tmp_path / "conf"), environment={}))
@@ -156,7 +156,7 @@ def test_more_than_the_nodes_give_at_once(quorum: Quorum, stub: NameNodeStub, tm
 def test_a_rolling_upgrade_from_start_to_finalize(
     quorum: Quorum, stub: NameNodeStub, tmp_path: Path, in_progress: bool
 ) -> None:
-    """Where the nodes' memory shows START in an open segment, too."""
+    """This holds if the nodes' memory shows START in an open segment, too."""
     with daemon_of(quorum, stub, tmp_path, tail_in_progress=in_progress) as daemon:
         follow_rolling_upgrade(stub, daemon, tmp_path)
         write_edits(stub, "after", 2 * TRANSACTIONS)
@@ -392,7 +392,7 @@ def test_missing_edits(quorum: Quorum, stub: NameNodeStub, tmp_path: Path, wante
 
 
 def test_an_upgrade_that_was_finalized(quorum: Quorum, stub: NameNodeStub, daemon: Daemon) -> None:
-    """With a release that does not report a rolling upgrade, and edits without a readable VERSION."""
+    """The release does not report a rolling upgrade, and the edits have no readable VERSION."""
     ours = daemon.role.storage_info()
     theirs = replace(ours, layout_version=ours.layout_version - 1)
     follower = daemon.role._follower

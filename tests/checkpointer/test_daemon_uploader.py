@@ -47,7 +47,7 @@ def image(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def big(tmp_path: Path) -> Path:
-    """Too large for any socket's buffers; what is in it nobody gets to check."""
+    """Content that is too large for any socket's buffers and is never checked."""
     path = tmp_path / image_name(NEW_TXID)
     with path.open("wb") as out:
         out.truncate(BIG)
@@ -117,7 +117,7 @@ def offered(subject: Uploader, path: Path, **options: Any) -> Mapping[str, Uploa
 
 
 def test_all_get_the_image_at_the_same_time(tmp_path: Path, image: Path) -> None:
-    """Each server waits until all uploads have come, which one after the other never would."""
+    """Each server waits until all uploads have begun, which would never happen if they ran one after the other."""
     with namenodes(tmp_path, 4) as servers:
         meeting = threading.Barrier(4)
         for served in servers:
@@ -369,7 +369,7 @@ def test_who_does_not_tell_its_state_is_offered_the_image(tmp_path: Path, image:
 def test_a_failover_in_the_middle_cuts_the_upload_and_the_new_active_gets_the_image(
     tmp_path: Path, image: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The old active takes bytes but never answers; only the change of roles ends that."""
+    """The old active accepts bytes but never answers; only the change of roles ends the transfer."""
     with namenodes(tmp_path, 1) as (new,), peer(b"", after=1 << 30, hold=threading.Event()) as old_url:
         takes = {old_url: True, new.url: False}
         asked: list[str] = []

@@ -1,4 +1,4 @@
-"""A merge in a process of its own: what its parent sees, and what is left of it."""
+"""A merge in a separate process: what its parent sees, and what remains after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A NameNode that was set back and went on: what is of its lost past is neither offered to it nor merged."""
+"""A NameNode that was set back and continued: images and edits of its lost past are neither offered to it nor
+merged.
+"""
 
 from __future__ import annotations
 

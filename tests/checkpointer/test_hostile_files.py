@@ -150,7 +150,7 @@ def test_a_storage_directory_with_a_fifo_in_it_is_refused(tmp_path: Path, name: 
 
 
 def tree_image(folder: Path, directories: Iterable[pb.INode], entries: Iterable[pb.DirEntry]) -> Path:
-    """Return an image of the root, of these directories, and of entries that need not match them."""
+    """Return an image with the root, these directories, and entries that need not match them."""
     (_, root) = split_records(dict(minimal_sections())["INODE"])
     inodes = list(directories)
     for inode in inodes:
@@ -193,7 +193,7 @@ def test_a_path_of_endless_length_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", [("verify", "{}"), ("dump", "{}"), ("convert", "{}", "{}.new")], ids=" ".join)
 @pytest.mark.parameters(1)
 def test_a_section_that_unpacks_without_end_is_an_error(tmp_path: Path, words: tuple[str, ...]) -> None:
-    """A tenth of a megabyte in the file, a hundred of them in memory."""
+    """The image takes 0.1 MB in the file and 100 MB in memory."""
     sections = dict(minimal_sections())
     sections["INODE"] += bytes(96 << 20)
     path = store(tmp_path, build_image(list(sections.items()), CODEC_SHORT_NAMES["default"]))

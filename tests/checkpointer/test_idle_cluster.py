@@ -21,7 +21,7 @@ from tests.checkpointer.secondary_support import Secondary
 from tests.depth import deep
 
 HOUR = 3600.0
-# duration, and how often something happens
+# duration, and the frequency of events
 HOURS, EVERY = (24 * 7, 4) if deep() else (6, 1)
 
 

@@ -46,7 +46,7 @@ class FakeBackend:
 
 
 class WarmRole(FakeRole):
-    """Counts its calls of `keep_up`. Each upload calls `sending`, and `cut` tells whether the upload was cancelled."""
+    """Counts its calls of `keep_up`. Each upload calls `sending`, and `cut` is whether the upload was cancelled."""
 
     kept_up = 0
     to_end = cut = False
@@ -177,7 +177,7 @@ def test_without_an_answer_the_upload_waits_and_then_goes_on() -> None:
 
 
 def test_an_upload_ends_with_the_answer_that_allowed_it() -> None:
-    """Another daemon may have the lock by then. Once it is known that nobody can tell, the image is sent again."""
+    """Another daemon may have the lock by then. Once the backend is known to be away, the image is sent again."""
     scene = Scene()
     scene.says((LockOutcome.ACQUIRED, None))
 
@@ -249,7 +249,7 @@ def test_who_takes_over_says_when_the_period_ends() -> None:
 
 
 def test_a_keeper_that_hangs_is_away() -> None:
-    """As a file on NFS does whose server is gone: no checkpoint is ever lost to politeness."""
+    """A file on NFS hangs if its server has failed: checkpoints continue nevertheless."""
     scene = Scene()
     scene.says((LockOutcome.ACQUIRED, None))
     scene.backend.asked.clear()
@@ -277,7 +277,7 @@ def test_a_keeper_that_hangs_is_away() -> None:
 
 
 def test_who_slept_amid_a_question_takes_no_keeper_for_away() -> None:
-    """Another one may lead by now: that the question failed in the end says nothing of the time before."""
+    """Another daemon may lead by now: the late failure of the request proves nothing about the time before."""
     scene = Scene()
     scene.says((LockOutcome.ACQUIRED, None))
 

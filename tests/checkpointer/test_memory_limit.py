@@ -1,4 +1,4 @@
-"""A limit on memory: the same image, one clear error where the files have no room, and nothing left behind."""
+"""A limit on memory: the same image, one clear error if there is no space for the files, and no leftovers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def merged(storage: Path, memory: MemoryLimit | None) -> MergeResult:
 
 
 def open_files(folder: Path) -> list[str]:
-    """Return what this process has open or mapped in a folder."""
+    """Return the files in a folder that this process has open or mapped."""
     gc.collect()
     found = [str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
     maps = Path("/proc/self/maps").read_text().splitlines()

@@ -158,14 +158,14 @@ def test_a_wrong_digest_is_found_in_the_content(tmp_path: Path) -> None:
     wrong_digest(path)
     assert frame_fault(path) == ""
     assert "its MD5 is" in content_fault(path)
-    # it is remembered
+    # the result is remembered
     assert "its MD5 is" in frame_fault(path)
     put_image(tmp_path, 9)
     assert content_fault(path) == frame_fault(path) == ""
 
 
 def test_an_image_without_permission_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As for a daemon that is not root."""
+    """The check of permissions is that of a daemon without root rights."""
     put_image(tmp_path, 5)
     newest = put_image(tmp_path, 9)
     real = os.open
@@ -214,7 +214,7 @@ def test_a_secondary_makes_its_checkpoints_beside_it(
         assert node.image_txids()[-1] == result.details["txid"]
         assert secondary.role.details().lost_past is None
         assert secondary.role.progress().image_txid == result.details["txid"]
-    # an old image whose frame is whole goes as others do
+    # an old image with an intact frame is removed like any other
     assert os.path.lexists(secondary.folder / image_name(txid)) or (damage is wrong_digest and txid == OLD)
 
 
@@ -306,7 +306,7 @@ def test_a_secondary_makes_its_checkpoints_beside_what_is_named_like_a_segment(
     with Secondary.of(tmp_path, node) as secondary:
         secondary.checkpoint()
         secondary.checkpoint()
-    # next to, and overlapping, those of the NameNode
+    # some segments are next to those of the NameNode, and some overlap them
     for name in (segment_name(100, 140), segment_name(FAR, FAR + 9)):
         path = secondary.folder / name
         if damage in ("directory", "pipe", "dangling"):

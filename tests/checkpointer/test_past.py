@@ -192,7 +192,7 @@ def test_an_image_of_quiet_edits_is_based_after_a_restart() -> None:
 
 
 def test_an_older_image_of_ours_shows_a_new_one_whose_edits_were_purged() -> None:
-    """As in an idle cluster that keeps no edits beyond its images, after a restart of this node."""
+    """This happens in an idle cluster that keeps no edits beyond its images, after a restart of this node."""
     telling, quiet = segment(1, delete(2)), segment(4)
     new, kept = ImageId(5, "bb"), ImageId(3, "aa")
     claims = Provenances(new.md5, Provenance(noted(telling, quiet).runs(), None))
@@ -270,7 +270,7 @@ def test_in_an_idle_cluster_an_image_stands_for_many_segments() -> None:
 
 
 def test_the_first_transaction_of_an_open_segment_needs_not_be_read() -> None:
-    """JournalNodes do not show it before the next transaction."""
+    """JournalNodes do not show START_LOG_SEGMENT before the next transaction."""
     first, opened = segment(1, delete(2)), segment(4, in_progress=True)
     ours = noted(first, opened).runs()
     assert [(each.first, each.last, each.ends) for each in ours] == [(1, 3, True), (4, 4, False)]

@@ -162,7 +162,7 @@ def test_what_a_standby_cannot_do_is_left_to_the_active(client: FlaskClient, met
 
 
 def test_requests_over_http_wait_for_an_image_and_none_is_refused(warm: WarmNamespace) -> None:
-    """More than threads, from three hosts: other requests are answered in the meantime, and these afterwards."""
+    """If requests from three hosts outnumber the threads, some wait; other requests are answered in the meantime."""
     live = LiveNamespace(FakeRole(), warm, standby_config(), owner="hdfs", authenticated=False)
     application = create_application(webhdfs_blueprint(live))
     target = "/webhdfs/v1/open?op=GETFILESTATUS&user.name=hdfs"
@@ -253,7 +253,7 @@ def test_numbers_that_are_too_large(client: FlaskClient, digits: int) -> None:
 
 @pytest.mark.parametrize(("user", "seen"), [("guest", ["user.a"]), ("hdfs", ["user.a", "trusted.b"])])
 def test_trusted_attributes_are_for_superusers(warm: WarmNamespace, user: str, seen: list[str]) -> None:
-    """Also with dfs.permissions.enabled=false, as in a NameNode."""
+    """This holds with dfs.permissions.enabled=false too, as in a NameNode."""
     attributes = (
         ops.XAttr(XATTR_NAMESPACES.index("USER"), "a", b"1"),
         ops.XAttr(XATTR_NAMESPACES.index("TRUSTED"), "b", b"2"),

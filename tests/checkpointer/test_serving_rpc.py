@@ -302,7 +302,7 @@ def test_few_requests_wait_for_a_transaction(warm: WarmNamespace, monkeypatch: p
 
 
 def test_all_clients_wait_for_an_image_and_none_is_refused(warm: WarmNamespace) -> None:
-    """More clients than threads: other calls are answered in the meantime, and reads once the image is saved."""
+    """More clients than threads wait; other calls are answered in the meantime, and reads once the image is saved."""
     live = LiveNamespace(FakeRole(), warm, standby_config(), owner="hdfs", authenticated=False)
     services = namespace_services(live, needs_state_id=False)
     with ExitStack() as ending, ThreadPoolExecutor(30) as pool:
@@ -333,7 +333,7 @@ def test_snapshots(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found.dirStatus.path, found.snapshot_number, found.parent_fullpath) == (b"s", 1, b"/")
     assert not ask("getSnapshottableDirListing", "erin").HasField("snapshottableDirList")
     with monkeypatch.context() as without_paths:
-        # to find a path may read the whole image, so only paths of directories that the caller owns are found
+        # finding a path may read the whole image, so only the paths of the caller's own directories are found
         without_paths.delattr(NamespaceBrowser, "chain")
         assert not ask("getSnapshottableDirListing", "erin").HasField("snapshottableDirList")
     paused: list[int] = []

@@ -1,4 +1,4 @@
-"""Questions to NameNodes over real RPC: which is active, which rolls, and when they are asked at all."""
+"""Requests to NameNodes over real RPC: which one is active, which one rolls, and when they are asked at all."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_a_roll_that_is_refused_is_an_alarm_and_asked_for_again(nodes: Nodes) ->
 
 
 def test_edits_come_again_only_when_some_were_applied(nodes: Nodes, caplog: pytest.LogCaptureFixture) -> None:
-    """The NameNode that was ahead is killed; the others have only what is here."""
+    """The NameNode that was ahead is killed; the others have only transactions that this node has too."""
     caplog.set_level("INFO")
     clock = Clock()
     roller = LogRoller(nodes, 120.0, clock=clock)
@@ -211,7 +211,7 @@ def test_edits_are_applied_again_only_when_some_were(caplog: pytest.LogCaptureFi
 
 
 def test_a_namenode_that_was_killed_does_not_report_again(caplog: pytest.LogCaptureFixture) -> None:
-    """Other questions to it fail in another way, or are answered."""
+    """Other requests to this NameNode fail in another way, or are answered."""
     caplog.set_level("INFO")
     fake = Double(state=HAState.ACTIVE)
     with asking(fake) as nodes:

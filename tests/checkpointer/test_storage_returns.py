@@ -1,4 +1,4 @@
-"""Storage directories that are dropped, return, or come back with other contents."""
+"""Storage directories that are dropped, and return with the same or other contents."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_directory_that_returns_with_files_of_a_newer_release_stays_dropped(tm
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_what_a_directory_brings_back_is_never_the_newest(tmp_path: Path, restarted: bool) -> None:
-    """While it was left out the NameNode was set back: its images are of a past that is lost, and higher."""
+    """The NameNode was set back in the meantime: images in the directory are of a lost past and have higher txids."""
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
     lost = NEW_TXID + 1000
     with OpenDirectories(roots) as storage:
@@ -65,7 +65,7 @@ def test_what_a_directory_brings_back_is_never_the_newest(tmp_path: Path, restar
     (aside,) = (roots[0] / "lost_past").iterdir()
     names = {path.name for path in aside.iterdir()}
     assert {image_name(lost), md5_name(image_name(lost)), segment_name(lost + 1, lost + 2)} <= names
-    # what both have stays
+    # files that both have stay
     assert (roots[0] / "current" / image_name(IMAGE_TXID)).is_file()
     assert not (roots[1] / "lost_past").exists()
 
@@ -101,7 +101,7 @@ def test_a_sound_copy_of_an_image_that_is_damaged_elsewhere_stays(tmp_path: Path
         assert storage.latest_image().txid == IMAGE_TXID
         assert storage.restore() == [roots[0]]
         assert storage.latest_image() == (copies[0], NEW_TXID)
-        # of another past: nothing proves it
+        # an image of another past, which nothing proves
         storage.drop(roots[0], "gone")
         copies[0].unlink()
         save_image([roots[0] / "current"], NEW_TXID, lambda sink: sink(recorded_image()))
@@ -145,7 +145,7 @@ def test_a_directory_that_cannot_be_written_or_is_full_does_not_come_back(
 def test_a_directory_that_cannot_be_used_for_a_while(
     tmp_path: Path, restore: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its permission is removed, and given back; the last one comes back regardless of the configuration."""
+    """A directory's permission is removed and restored; the last one is used again whatever the configuration says."""
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
     forbidden: set[Path] = set()
     monkeypatch.setattr("checkpointer.storage.inspector.os.access", lambda path, mode: path.parent not in forbidden)
@@ -258,7 +258,7 @@ def test_a_newest_image_that_cannot_be_read_is_asked_once(tmp_path: Path, monkey
     found=st.dictionaries(st.integers(1, 6), st.integers(0, 1), max_size=4),
 )
 def test_what_is_left_of_a_stale_directory_is_what_others_have(working: dict[int, int], found: dict[int, int]) -> None:
-    """Images by txid, each of one of two pasts."""
+    """Images by txid, each from one of two pasts."""
 
     def listed(name: str, images: dict[int, int]) -> StorageDirectory:
         root = Path("/", name)
@@ -291,7 +291,7 @@ def test_a_new_disk_in_place_of_a_dropped_one_is_formatted(tmp_path: Path) -> No
     with OpenDirectories(roots) as storage:
         storage.drop(roots[0], "gone")
         roots[0].rename(tmp_path / "away")
-        # as where it is not mounted
+        # as if it were not mounted
         assert storage.restore() == []
         assert f"is empty, but {roots[1]} contains images" in storage.dropped[roots[0]]
         assert not roots[0].exists()

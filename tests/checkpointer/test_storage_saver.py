@@ -86,7 +86,7 @@ def test_what_is_there_already_is_refused(folders: list[Path]) -> None:
 def test_only_folders_that_lack_the_image_get_it(folders: list[Path]) -> None:
     save_image(folders[:1], NEW_TXID, write)
     before = (folders[0] / image_name(NEW_TXID)).stat()
-    # Not its atime: the check that the image is complete reads it.
+    # The atime may differ: the check for completeness reads the image.
     written = (before.st_ino, before.st_mtime_ns)
     result = save_image(folders, NEW_TXID, write)
     assert result.paths == (folders[1] / image_name(NEW_TXID),)
@@ -200,7 +200,7 @@ def die() -> None:
 
 
 def run_and_die_at(step: int, folders: list[Path]) -> bool:
-    """Save in a child that is killed at the step; returns whether it got that far."""
+    """Save in a child that is killed at the step; returns whether it reached the step."""
     child = os.fork()
     if child == 0:
         status = 1

@@ -140,7 +140,7 @@ def test_wrong_digest(served):
 )
 @pytest.mark.parametrize("keeps_reading", [False, True])
 def test_early_answer_ends_the_upload(sparse, status, expected, keeps_reading):
-    """The server answers after the head; it then reads nothing until the client has stopped without being asked."""
+    """The server answers after the headers; it then reads nothing until the client has stopped on its own."""
     returned = threading.Event()
     received = []
 

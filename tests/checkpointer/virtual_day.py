@@ -39,7 +39,7 @@ class VirtualClock:
         return self.began + self.passed
 
     def patch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Have the scheduler's library go by it."""
+        """Make the scheduler's library use this clock."""
 
         class Virtual(datetime):
             @classmethod
@@ -73,7 +73,7 @@ class Scheduler(BaseScheduler):  # type: ignore[misc]
         super().shutdown(wait)
 
     def run(self, seconds: float, after: Callable[[], None]) -> None:
-        """Let the time pass, with each job at its moment; `after` is called behind each."""
+        """Let the time pass, with each job at its moment; `after` is called after each job."""
         end = self._clock.passed + seconds
         while True:
             due = min(job.next_run_time.timestamp() for job in self.get_jobs()) - self._clock.began
@@ -86,7 +86,7 @@ class Scheduler(BaseScheduler):  # type: ignore[misc]
 
 
 def stamp(folder: Path, clock: VirtualClock) -> None:
-    """Give files that were written since the last call the test's time."""
+    """Set the time of files written since the last call to the test's time."""
     if folder.is_dir():
         for path in folder.iterdir():
             if path.stat().st_mtime > clock.began + 50 * DAY:

@@ -90,7 +90,7 @@ class ShownDaemon:
         return thread
 
     def find_wrong_quota(self, folder: Path) -> None:
-        """Note the first difference of two images in `folder` that differ in a quota, as shadow mode does."""
+        """Record the first difference of two images in `folder` that differ in a quota, as shadow mode does."""
         images = []
         for name, quota in (("ours", 1000), ("theirs", 10)):
             (folder / name).mkdir()
@@ -106,7 +106,7 @@ class ShownDaemon:
         self.service.history.note(entry)
 
     def checkpoint(self) -> None:
-        """Make a checkpoint that does not wait."""
+        """Return a checkpoint without waiting."""
         self.role.journal += TRANSACTIONS
         self.role.gate.set()
         self.service.poll()

@@ -1,4 +1,4 @@
-"""The console in a headless browser: what happens before the reader, what it links to, and what it never does."""
+"""The console in a headless browser: what the reader sees, where the page links to, and what the page never does."""
 
 from __future__ import annotations
 

@@ -445,7 +445,7 @@ def test_page_of_counts_a_majority_that_is_lost() -> None:
 
 
 class CutBody(io.RawIOBase):
-    """The body of a request whose sender has left."""
+    """The body of a request whose sender has disconnected."""
 
     reads = 0
 

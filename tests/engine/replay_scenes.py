@@ -1,4 +1,4 @@
-"""Scenes for tests of replay kernels: a tree, operations of jobs on it, and operations that kernels leave to Python."""
+"""Scenes for tests of replay kernels: a tree, operations of jobs on it, and operations that kernels do not handle."""
 
 from __future__ import annotations
 

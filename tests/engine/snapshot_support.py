@@ -57,14 +57,14 @@ class Outcome:
         return Outcome(merge_bytes(source, given, rules=rules), self.ids)
 
     def id(self, path: str) -> int:
-        """Of an inode by its path now, or before the edits."""
+        """Return the id of an inode by its present path, or by its path before the edits."""
         return self.present().get(path) or self.ids[path]
 
     def present(self) -> dict[str, int]:
         return {path: seen.inode_id for path, seen in self.reader.tree().items()}
 
     def at(self, snapshot: str, root: str = "/s") -> dict[str, int]:
-        """Inode ids by path below a directory as it was at a snapshot."""
+        """Return inode ids by path below a directory as it was at a snapshot."""
         found = self.reader.snapshots[self.id(root), snapshot]
         return {path: seen.inode_id for path, seen in self.reader.tree(self.id(root), found.snapshotId).items()}
 
@@ -72,7 +72,7 @@ class Outcome:
         return self.reader.snapshots[self.id(root), snapshot].root
 
     def diffs(self, path: str) -> list[Diff]:
-        """Of an inode, oldest first."""
+        """Return the diffs of an inode, oldest first."""
         return self.reader.diffs.get(self.id(path), [])
 
     def diff_ids(self, path: str) -> list[int]:
@@ -97,7 +97,7 @@ class Outcome:
         return {name.decode(): holder for name, holder in self.reader.deleted(found).items()}
 
     def references(self) -> list[tuple[int, str, int]]:
-        """(inode id, name or "", snapshot id) of each record, in no order."""
+        """Return (inode id, name or "", snapshot id) of each record, in no order."""
         found = self.reader.references
         return sorted(
             (
@@ -132,7 +132,7 @@ class Setting:
         return {path: inode.id for path, inode in self.builder.inodes.items()}
 
     def merged(self, *given: EditOp, whole: bool = True) -> Outcome:
-        """Return what one merge makes."""
+        """Return the image of a single merge."""
         return Outcome(merge_bytes(self.builder.save(self.folder), given, rules=self.rules), self.ids, whole=whole)
 
 

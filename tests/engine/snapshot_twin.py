@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class NothingFitsError(Exception):
-    """A step has no candidates."""
+    """The error for a step without candidates."""
 
 
 def pick(found: Sequence[T], number: int) -> T:

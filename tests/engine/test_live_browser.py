@@ -311,7 +311,7 @@ def test_very_many_changes_since_a_snapshot_are_left_to_a_namenode(
 
 
 def test_a_renamed_inode_of_a_snapshot_has_its_new_path(warm: WarmNamespace, tmp_path: Path) -> None:
-    """Its row comes from the deleted list of the old directory, before an edit reads the new directory."""
+    """The row of the inode comes from the deleted list of the old directory, before an edit reads the new directory."""
     play(warm, mkdir("/a", 20001), AllowSnapshotOp(snapshot_root="/a"), mkdir("/a/f", 20002), mkdir("/b", 20003))
     play(warm, CreateSnapshotOp(snapshot_root="/a", snapshot_name="s"), mkdir("/a/f/in", 20004), rename("/a/f", "/b/g"))
     (folder := tmp_path / "saved").mkdir()
@@ -324,7 +324,7 @@ def test_a_renamed_inode_of_a_snapshot_has_its_new_path(warm: WarmNamespace, tmp
 
 
 def test_a_directory_that_only_a_snapshot_has_keeps_its_path(warm: WarmNamespace, tmp_path: Path) -> None:
-    """A NameNode names it in a refusal."""
+    """A NameNode names the directory in a refusal."""
     play(warm, mkdir("/a", 20001), AllowSnapshotOp(snapshot_root="/a"), mkdir("/a/d", 20002), mkdir("/a/d/e", 20003))
     play(warm, CreateSnapshotOp(snapshot_root="/a", snapshot_name="s"), delete("/a/d"))
     for number in range(2):
@@ -424,7 +424,7 @@ def test_a_pause_lets_waiting_readers_enter_that_are_ready() -> None:
 
 
 def test_readers_enter_in_the_order_in_which_they_came() -> None:
-    """One that waited too long has left the queue, and does not hold up the others."""
+    """A reader that waited too long has left the queue, and does not delay the others."""
     gate, order = ReadGate(), list[int | str]()
 
     def read(number: int, timeout: float) -> None:
@@ -465,7 +465,7 @@ def test_a_pause_that_fails_waits_no_longer() -> None:
         wait_until("the change waits", lambda: gate.changes_waiting == 1)
         gate.pause(lambda: ready[0], 0)
     inside.wait(60)
-    # its end has not opened the gate of the change
+    # the end of the reader has not opened the gate of the change
     with pytest.raises(NamespaceBusyError), gate.reading(lambda: True, 0):
         pass
     go_on.set()

@@ -141,7 +141,7 @@ def test_a_directory_above_a_snapshottable_one_is_left_alone(tmp_path: Path) -> 
 
 
 def symlink(path: str, inode_id: int) -> ops.SymlinkOp:
-    """Always for the plain function."""
+    """Return an operation that is always left to the plain function."""
     return ops.SymlinkOp(path=path, inode_id=inode_id, target="t", mtime=1, atime=1, permissions=OWNER)
 
 

@@ -307,7 +307,7 @@ def test_snapshottable_marks(tmp_path: Path, layout: int) -> None:
 @pytest.mark.parametrize("layout", [HADOOP2, HADOOP3])
 @pytest.mark.parametrize("touched", [False, True])
 def test_a_deleted_tree_takes_its_marks_and_empty_diff_lists_along(tmp_path: Path, layout: int, touched: bool) -> None:
-    """Otherwise empty directories and files far below are not read; dangling ids stop a NameNode."""
+    """Empty directories and files far below would otherwise not be read; dangling ids stop a NameNode."""
     builder = ImageBuilder(layout)
     for path in ("/t", "/t/mid", "/t/mid/empty", "/stays"):
         builder.directory(path)

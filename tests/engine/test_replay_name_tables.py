@@ -78,7 +78,7 @@ def crowded(layout: int) -> ImageBuilder:
 
 
 def questions() -> list[EditOp]:
-    """Of several files in turn, of new files, and of the new files again."""
+    """Return lookups of several files in turn, of new files, and of the new files again."""
     return [
         *(times(f"/old/big/f{number * 7919 % CROWD}", number) for number in range(3000)),
         *(add(f"/old/big/g{number}", 40_001 + number) for number in range(500)),

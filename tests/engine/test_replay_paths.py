@@ -43,7 +43,7 @@ def test_a_path_leads_where_a_namenode_finds_it(tmp_path: Path, case: Case, layo
 
 @pytest.mark.parametrize("op", [rename_old("/d/", "/d/sub/n"), rename("/d/", "/d/sub/n")])
 def test_a_directory_that_a_namenode_would_lose_is_kept(tmp_path: Path, op: EditOp) -> None:
-    """Hadoop 2.7 moves it below itself, where it cannot be reached."""
+    """Hadoop 2.7 moves the directory below itself, where no path leads to it."""
     with pytest.raises(UnsupportedOperationError, match="is below the renamed directory") as caught:
         merged(scene(tmp_path, HADOOP2), *SCENE, op)
     assert caught.value.exit_code == 5
@@ -76,7 +76,7 @@ def test_a_file_of_the_image_closed_by_another_spelling_is_not_listed_as_open(tm
 
 
 def test_a_removal_by_one_trailing_slash_searches_no_leases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It covers everything below the directory."""
+    """The path with one trailing slash covers everything below the directory."""
     source = scene(tmp_path, HADOOP2)
     given = [mkdir("/e", NEW), add("/e/f", NEW + 1), add("/open", NEW + 2)]
     monkeypatch.setattr(Namespace, "open_below", lambda *_: [])

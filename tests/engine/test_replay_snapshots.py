@@ -37,9 +37,9 @@ layouts = pytest.mark.parametrize("layout", LAYOUTS)
 def snapshots(layout: int = HADOOP2) -> ImageBuilder:
     """Return an image with a snapshot.
 
-    /top/s is the snapshot's root, with s/sub/f and s/open in it and the deleted file `lost`; /top/r holds the
-    directory c, renamed out of s, with c/f and the open file c/o; /top/e/empty is a second snapshot root that has
-    no children any more. /z with z/f and z/o (open) is unrelated.
+    /top/s is the snapshot's root, with s/sub/f and s/open in it and the deleted file `lost`; /top/r contains the
+    directory c, renamed out of s, with c/f and the open file c/o; /top/e/empty is a second snapshot root that has no
+    children any more. /z with z/f and z/o (open) is unrelated.
     """
     image = ImageBuilder(layout)
     for path in ("/top", "/top/s", "/top/s/sub", "/top/r", "/top/e", "/top/e/empty", "/z"):
@@ -203,7 +203,7 @@ def test_ids_that_only_snapshots_or_references_hold_are_taken(tmp_path: Path, na
 
 
 def misplaced(layout: int) -> ImageBuilder:
-    """/a holds the name `x` that an inode, now /z/y, has in snapshot 1: 2.7 leaves one when it undoes a rename."""
+    """/a has the name `x` that an inode, now /z/y, has in snapshot 1: 2.7 leaves one when it undoes a rename."""
     image = ImageBuilder(layout)
     for path in ("/a", "/a/k", "/z"):
         image.directory(path)

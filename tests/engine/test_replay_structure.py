@@ -30,7 +30,7 @@ layouts = pytest.mark.parametrize("layout", LAYOUTS)
 
 
 def tree(layout: int = HADOOP2) -> ImageBuilder:
-    """/a (dir) with /a/b (dir) holding /a/b/f and /a/g, and an empty directory /z."""
+    """Return an empty directory z and a directory a with g and with the directory b, which contains f."""
     image = ImageBuilder(layout)
     for path in ("/a", "/a/b"):
         image.directory(path)

@@ -192,7 +192,7 @@ def test_open_files_below_a_root_that_was_renamed_out_of_a_snapshot_are_not_reco
 
 @pytest.mark.parametrize("capture", [False, True])
 def test_an_open_file_whose_place_another_one_took_keeps_its_lease_in_hadoop_3(tmp_path: Path, capture: bool) -> None:
-    """It was renamed within the snapshot before, so only the reference is removed; then it is in no directory."""
+    """The file was renamed within the snapshot, so only the reference is removed; then no directory has the file."""
     found = Setting(tmp_path, HADOOP3, ReplayRules(capture_open_files=capture)).merged(
         *(allow(), *OPEN, add("/z/f", NEW + 2), close("/z/f"), create("s0")),
         *(rename("/s/d/o", "/s/d/p"), rename("/z/f", "/s/d/p", overwrite=True), create("s1")),
@@ -321,7 +321,7 @@ def test_ordered_deletion_marks_all_but_the_earliest(tmp_path: Path) -> None:
 
 @layouts
 def test_deleted_snapshots_take_no_memory(tmp_path: Path, layout: int) -> None:
-    """A backlog of any length needs memory for the snapshots that exist."""
+    """A backlog of any length needs memory only for the snapshots that exist."""
     given = [allow()]
     for number in range(20):
         given += [create(f"s{number}"), set_permissions("/s/f", 0o600 + number % 8), remove(f"s{number}")]

@@ -38,7 +38,7 @@ def test_disallow_takes_it_off_the_list(tmp_path: Path, layout: int) -> None:
 
 @layouts
 def test_disallow_keeps_diffs_of_a_snapshot_above(tmp_path: Path, layout: int) -> None:
-    """As in an image with nested snapshottable directories."""
+    """The image has nested snapshottable directories."""
     found = Setting(tmp_path, layout).merged(
         allow(), allow("/s/d"), create("s0"), mkdir("/s/d/n", NEW), disallow("/s/d")
     )

@@ -99,7 +99,7 @@ def test_lengths_of_deleted_blocks_in_an_image_count_as_in_hadoop(lengths: tuple
 
 @layouts
 def test_a_directory_out_of_a_snapshot(tmp_path: Path, layout: int) -> None:
-    """Later changes below it belong to the snapshot of its old place."""
+    """Later changes below the directory belong to the snapshot of its old place."""
     changes = [mkdir("/z/d/n", NEW), delete("/z/d/f"), set_permissions("/z/d/e/g", 0o600)]
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, rename("/s/d", "/z/d"), *changes)
     directory = found.ids["/s/d"]
@@ -121,7 +121,7 @@ def test_into_a_snapshot_is_as_if_it_were_new(tmp_path: Path, layout: int) -> No
 
 @layouts
 def test_within_a_snapshot(tmp_path: Path, layout: int) -> None:
-    """Its new place is newer than s0, so a change there does not belong to s0."""
+    """The new place of the directory is newer than s0, so a change there does not belong to s0."""
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, rename("/s/d/f", "/s/g"), set_permissions("/s/g", 0o600))
     file = found.ids["/s/d/f"]
     assert found.references() == [(file, "", 0), (file, "f", 0)]

@@ -98,7 +98,7 @@ class Pair:
             self._stack.callback(server.stop)
 
     def both(self) -> None:
-        """nn1 is active, nn2 stands by."""
+        """Wait until nn1 is active and nn2 is a standby."""
         self.start("nn1")
         self.becomes("nn1", ACTIVE)
         self.start("nn2")

@@ -151,7 +151,7 @@ def test_an_earlier_controllers_lock_is_waited_for(scene: Scene) -> None:
 
 
 def test_an_earlier_controllers_lock_may_have_other_words(scene: Scene) -> None:
-    """For example Hadoop's controller, or ours at another port."""
+    """The lock's content may be that of Hadoop's controller, or of ours at another port."""
     scene.node.state = ACTIVE
     scene.hear(healthy(ACTIVE))
     scene.election.lock = ActiveNodeInfo("ns1", "nn1", HERE, scene.node.port, 1).to_bytes()
@@ -164,7 +164,7 @@ def test_an_earlier_controllers_lock_may_have_other_words(scene: Scene) -> None:
 
 
 def test_whose_the_lock_is_is_looked_at_while_nothing_else_is_told_to_the_namenode(scene: Scene) -> None:
-    """Otherwise this controller may get the lock in between, and the newly active NameNode becomes a standby again."""
+    """Without this check, the controller may get the lock and make the newly active NameNode a standby again."""
     changing: list[bool] = []
     scene.election.on_look = lambda: changing.append(scene.controller._changing.locked())
     scene.election.lock = scene.crumb("nn2")
@@ -225,7 +225,7 @@ def test_a_slow_transition_is_asked_about(impatient: Scene, caplog: pytest.LogCa
 
 @pytest.mark.parametrize("stop", ["limit", "lock", "nobody", "silence", "health", "cede"])
 def test_a_slow_transition_does_not_go_on_for_ever(impatient: Scene, stop: str) -> None:
-    """In particular, not without the lock: its new owner has fenced the NameNode, which must not become active."""
+    """The transition ends when the lock is lost: the new owner fenced the NameNode, which must not become active."""
     impatient.node.pause = threading.Event()
     impatient.hear(healthy())
     impatient.election.lock = impatient.controller.data
@@ -343,7 +343,7 @@ def test_a_stay_ends_at_once_when_it_is_called_off(scene: Scene) -> None:
 
 @pytest.mark.parametrize("called_off", [False, True])
 def test_no_transition_begins_before_the_lock_is_given_up(scene: Scene, called_off: bool) -> None:
-    """Its breadcrumb would be removed, and no controller would fence the NameNode; this holds however long it takes."""
+    """The breadcrumb would be removed, and no controller would fence the NameNode during a long transition."""
     scene.hear(healthy())
     scene.controller.become_active()
     with ThreadPoolExecutor(1) as pool:
@@ -433,7 +433,7 @@ def test_a_graceful_failover_that_fails(scene: Scene) -> None:
 
 
 def test_a_graceful_failover_asks_all_others_and_the_active_one_last(scene: Scene) -> None:
-    """As in 3.x; a standby without its controller prevents nothing."""
+    """This is the order of Hadoop 3.x; a standby without its controller prevents nothing."""
     ports = {"nn1": scene.node.port, "nn2": scene.other.port, "nn3": 3, "nn4": 4}
     scene = Scene(scene.node, scene.other, settings(ports))
     scene.hear(healthy())

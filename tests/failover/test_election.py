@@ -416,7 +416,7 @@ REQUESTS = {"create": 1, "delete": 2, "exists": 3, "get": 4, "set": 5}
 @pytest.mark.parametrize("request_kind", ["create", "exists", "get", "set", "delete"])
 @pytest.mark.parameters(3)
 def test_a_request_that_is_cut_off_leaves_one_active(zookeeper: ZooKeeperServer, request_kind: str, when: str) -> None:
-    """For each of the elector's requests in turn, whether the server performed it or not."""
+    """Each of the elector's requests is cut off in turn, whether the server performed the request or not."""
     with ExitStack() as stack:
         proxy = stack.enter_context(CuttingProxy(zookeeper.port))
         scene = Scene(stack, zookeeper, f"/hadoop-ha/cut-{request_kind}-{when.rsplit(maxsplit=1)[-1]}", proxy.hosts)

@@ -16,7 +16,7 @@ ROUNDS, STEPS = 10, 500
 
 
 def test_sessions_that_end_before_any_answer_are_not_asked_for_without_a_pause() -> None:
-    """As if each login failed because of a local fault: every session causes a write on all servers."""
+    """Each login fails because of a local fault: every session causes a write on all servers."""
     elector, now, waits = Elector(10.0), 0.0, []
     (opened,) = elector.handle(Join(b"nn1"), now)
     for _ in range(8):

@@ -141,7 +141,7 @@ def test_a_command_that_hangs_and_talks_is_told_to_hang(
 
 @pytest.mark.parametrize("allowed", [False, True])
 def test_a_command_that_cannot_be_killed_is_left_behind(allowed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For example a process of root (sudo), or one that waits for an unresponsive disk: the election must not wait."""
+    """A process of root, or one that waits for an unresponsive disk, cannot be killed: the election must not wait."""
     left: list[int] = []
 
     def killpg(group: int, _: int) -> None:

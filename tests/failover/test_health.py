@@ -167,7 +167,7 @@ def test_a_monitor_goes_on_whatever_becomes_of_the_stacks(
 def test_what_a_namenode_that_is_not_well_does_goes_to_the_log(
     trouble: NameNodeHealth, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """In particular of a NameNode that hangs."""
+    """The stacks of a NameNode that hangs are logged too."""
 
     class Web(QuietHandler):
         def get(self) -> None:

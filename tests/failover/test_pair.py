@@ -116,7 +116,7 @@ def test_a_namenode_that_is_gone_is_fenced_by_the_methods(pair: Pair) -> None:
 
 
 def test_a_controller_that_is_started_anew_lets_its_namenode_be(pair: Pair) -> None:
-    """Within the session timeout of the previous process, the NameNode stays active."""
+    """The NameNode stays active if its controller restarts within the session timeout."""
     own = pair.settings("nn1").own
     before = KazooClient(pair.settings("nn1").zookeeper.hosts, timeout=LONGEST_SESSION)
     before.start(timeout=600)

@@ -101,7 +101,7 @@ def crumb(namenode: str, hostname: str, port: int, nameservice: str = "ns1") -> 
 
 
 def alike(one: str, other: str) -> bool:
-    """As if there were a name server."""
+    """Resolve names as a name server would."""
     return {one, other} <= {"localhost", HERE}
 
 

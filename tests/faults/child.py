@@ -29,7 +29,7 @@ class Outcome:
     """The result of an operation.
 
     Attributes:
-        code: exit status of a command, or what stands for it.
+        code: exit status of a command, or its equivalent.
         text: what an operator reads: standard error, results, alarms, warnings.
         tracebacks: exceptions that nobody caught, or that were logged as faults of the program.
         facts: further results of the operation.

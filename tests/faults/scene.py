@@ -28,7 +28,7 @@ class Scene(ABC):
     """One operation below `root`, where calls are traced; `folder` is for files of other processes.
 
     Attributes:
-        codes: exit codes that an error of the system may lead to, in addition to 0 for one that does not matter.
+        codes: permitted exit codes after a system error, in addition to 0 for an error without consequences.
     """
 
     codes: ClassVar[frozenset[int]] = frozenset({EXIT_STORAGE})

@@ -28,11 +28,11 @@ class MissingStraceError(Exception):
 
 @dataclass(frozen=True)
 class Call:
-    """A system call of a process: number `number` (from 1) of its name that uses `path` in its thread.
+    """A system call of a process: in its thread, the call number `number` (from 1) of this name that uses `path`.
 
     strace counts per thread: another thread that makes the same call gets the fault too.
 
-    `path` may hold "{pid}" for the id of the process.
+    `path` may contain "{pid}" for the id of the process.
     """
 
     name: str

@@ -75,7 +75,7 @@ def _edits(loaded: LoadedImage) -> list[EditOp]:
     namespace = loaded.namespace
     first, inode_id = namespace.last_txid + 1, namespace.last_inode_id + 1
     if first >> 62 or inode_id >> 62:
-        # No edit log holds numbers beyond a Java long, so nothing is merged onto an image that is close to that.
+        # No edit log contains numbers beyond a Java long, so images with numbers close to that limit are not merged.
         return []
     edits = [
         *_below(loaded, inode_id + 3),

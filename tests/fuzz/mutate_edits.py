@@ -18,7 +18,7 @@ _KEEP_CHECKSUM = 0.05
 
 
 class Op:
-    """An operation without its derived parts."""
+    """An operation without length and checksum, which are derived from its other parts."""
 
     def __init__(self, opcode: int, txid: int, body: bytes) -> None:
         self.opcode = opcode

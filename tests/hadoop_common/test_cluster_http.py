@@ -20,7 +20,7 @@ from tests.socket_peer import scripted_web
 
 @contextmanager
 def server(head: bytes, chunk: bytes, asked: list[bytes] | None = None) -> Iterator[str]:
-    """Serve `head`, then `chunk` repeatedly until the caller disconnects; keep the request in `asked`."""
+    """Serve `head`, then `chunk` repeatedly until the caller disconnects; store the request in `asked`."""
 
     hung_up = threading.Event()
 

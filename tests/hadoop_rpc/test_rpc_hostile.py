@@ -194,7 +194,7 @@ def test_requests_without_end_take_no_more_memory_than_there_is() -> None:
 
 
 def test_tokens_without_end_of_many_addresses_leave_memory_to_others() -> None:
-    """Each stays below the limit of a login, and together they fill the memory; their login limit is long."""
+    """Each peer stays below the limit of a login, and together the peers fill the memory; their login limit is long."""
     limits = PortLimits(memory=MIB, stall=6.0, opening=3600)
     service = Service(PROTOCOL, {"echo": Method(Answer, lambda request, _: request)})
     part = connection_header(AuthProtocol.SASL) + MAX_HANDSHAKE_FRAME.to_bytes(4, "big")
@@ -211,7 +211,7 @@ def test_tokens_without_end_of_many_addresses_leave_memory_to_others() -> None:
         while not server.full:
             threading.Event().wait(0.01)
         with stranger(server) as good:
-            # it takes several receives
+            # the answer needs several receives
             good.sendall(connection_header(AuthProtocol.SASL) + sasl_request_frame(token))
             assert b"Client mechanism is malformed" in end_of(good)
         assert server.refusals.counts()["memory"] > 0

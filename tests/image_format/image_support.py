@@ -43,7 +43,7 @@ def image_id(path: Path) -> str:
 
 
 def minimal_sections(txid: int = 7) -> list[tuple[str, bytes]]:
-    """Return the required sections of an image that holds the root and nothing else."""
+    """Return the required sections of an image that contains the root and nothing else."""
     root = pb.INode(type=pb.INode.DIRECTORY, id=16385, name=b"")
     root.directory.permission = 0x0000010000020000 | 0o755
     header = pb.INodeSection(lastInodeId=16385, numInodes=1)

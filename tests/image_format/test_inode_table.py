@@ -91,7 +91,7 @@ def test_unknown_fields_are_noticed(message: pb.INode) -> None:
 
 @pytest.mark.parametrize("kind", [0, 2, 3, 4, 256 + 1, (1 << 64) - 255])
 def test_a_type_that_is_not_the_body_s_is_damage(kind: int) -> None:
-    """Also if only the lowest byte of the type would fit."""
+    """This is damage even if only the lowest byte of the type matches."""
     body = pb.INode(type=pb.INode.FILE, id=5, file=pb.INodeFile(permission=1)).SerializeToString()
     body = b"\x08" + encode_varint(kind) + body[2:]
     with pytest.raises(RecordError):

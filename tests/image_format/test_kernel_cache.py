@@ -107,7 +107,7 @@ def test_a_kernel_on_disk_is_loaded_without_the_compiler(tmp_path: Path) -> None
 
 @pytest.mark.deep
 def test_a_kernel_that_was_read_becomes_part_of_one_that_is_compiled(tmp_path: Path) -> None:
-    """Its arguments and result are arrays, too: their runtime support is available when the kernel is loaded."""
+    """The kernel's arguments and result are arrays: their runtime support is available when the kernel is loaded."""
     (tmp_path / "kept.py").write_text(LINKED)
     kept = "import numpy as np\nfrom kept import doubled, total\nassert doubled(np.arange(3)).tolist() == [0, 2, 4]\n"
     for program in (kept, f"{kept}assert total(np.arange(3)) == 6\nassert total(np.ones(2)) == 4", kept):
@@ -117,7 +117,7 @@ def test_a_kernel_that_was_read_becomes_part_of_one_that_is_compiled(tmp_path: P
 
 @pytest.mark.deep
 def test_a_bound_on_memory_is_not_one_on_the_compiler(tmp_path: Path) -> None:
-    """LLVM ends the process if it gets no memory."""
+    """LLVM ends the process if memory is exhausted."""
     (tmp_path / "kept.py").write_text(KERNEL)
     found = ran(tmp_path, BOUNDED)
     assert (found.returncode, found.stdout) == (0, "bounded\n"), found.stderr

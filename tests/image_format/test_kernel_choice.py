@@ -250,7 +250,7 @@ def test_the_compiler_ends_with_the_process_that_is_named() -> None:
 
 
 def test_what_cannot_be_compiled_is_asked_for_a_few_times_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each compiler that is asked ends without a result."""
+    """Each compiler that is started ends without a result."""
     started = []
 
     class Ended:

@@ -44,7 +44,7 @@ def test_a_tag_is_what_the_library_writes(name: str) -> None:
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_kernels_have_no_tags_of_their_own(folder: str) -> None:
-    """Neither of fields and values of enumerations, nor of bits of a permission, an ACL entry or an xattr's name."""
+    """Kernels define no tags, no enumerations, and no bits of a permission, an ACL entry or an xattr's name."""
     found = [
         f"{path.name}:{number}: {line.strip()}"
         for path in sorted((ROOT / folder).glob("*.py"))

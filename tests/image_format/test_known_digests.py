@@ -72,7 +72,7 @@ def damage(path: Path) -> None:
 
 
 def replace(path: Path) -> None:
-    """Another file of that size and modification time under the name."""
+    """Replace the file by another one of the same size and modification time."""
     times = path.stat()
     other = path.with_name("other")
     other.write_bytes(DATA)

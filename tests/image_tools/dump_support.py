@@ -37,12 +37,12 @@ class Viewed:
 
     @property
     def form(self) -> XmlForm:
-        """Of the release whose viewer it was, which for images before an upgrade is not the one that wrote them."""
+        """The form of the viewer's release, which for images before an upgrade is not the release that wrote them."""
         return XmlForm.RELEASE_2 if self.release.version.startswith("2.") else XmlForm.RELEASE_3
 
     @property
     def release(self) -> Release:
-        """Of the viewer."""
+        """The release of the viewer."""
         return RELEASES[self.xml.relative_to(RECORDED).parts[0].removeprefix("hadoop-")]
 
     @property

@@ -350,7 +350,7 @@ def test_one_change(tmp_path: Path, number: int) -> None:
     before, after = Made().build(tmp_path / "before"), changed.build(tmp_path / "after")
     assert compared(before, before) == compared(after, after) == []
     found = compared(before, after)
-    # one record may hold two attributes that go together
+    # one record may contain two attributes that belong together
     assert expected in [(d.topic, d.kind, d.subject, d.attribute, d.old, d.new) for d in found]
     assert len(found) <= 2
 

@@ -78,7 +78,7 @@ def test_rows_with_policies_are_those_of_hadoop_3(name: str, zone: Callable[[str
 @pytest.mark.parametrize("view", recorded_views(large=False), ids=lambda view: view.id)
 def test_rows_follow_from_the_viewers_xml(view: Viewed) -> None:
     expected = "".join(derived_rows(view.expected()))
-    # a name may hold a line end
+    # a name may contain a line end
     assert sorted(rows_of(view.image)) == sorted(expected.splitlines(keepends=True))
 
 

@@ -1,4 +1,4 @@
-"""One way to damage an image for every finding: tables, inodes, directories and what managers keep."""
+"""One way to damage an image for every finding: tables, inodes, directories and the managers' sections."""
 
 from __future__ import annotations
 

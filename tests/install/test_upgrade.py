@@ -67,7 +67,9 @@ class Writer(Beside):
                 return
 
     def reach_image(self, current: Path, attempt: Callable[[], object]) -> list[str]:
-        """Ask for checkpoints until the newest image in `current` has what is acknowledged by now; return that."""
+        """Request checkpoints until the newest image in `current` has all edits acknowledged by now; return the
+        directories.
+        """
         begun = len(self.acknowledged)
         wait_until(lambda: len(self.acknowledged) > begun, "the next acknowledged directories")
         wanted = self.acknowledged[:]
@@ -199,7 +201,7 @@ class Nameservice:
         ]
 
     def change_journal_nodes(self, program: Program) -> None:
-        """Restart the JournalNodes one after the other, each when the one before takes part again."""
+        """Restart the JournalNodes one after the other, each when the previous one takes part again."""
         for node in self.pair.trio.nodes:
             assert isinstance(node, OurJournalNode)
             node.program = program

@@ -30,7 +30,7 @@ def test_the_workflows_require_what_ci_requires() -> None:
 
 
 def test_every_checkout_has_the_tags_of_releases() -> None:
-    """Without them, the upgrade runs one version against itself, and nothing holds the record of the interface."""
+    """Without tags, the upgrade test runs one version against itself, and no release's interface can be compared."""
     texts = [path.read_text() for path in WORKFLOWS]
     assert sum(text.count("actions/checkout@") for text in texts) == sum(text.count("fetch-depth: 0") for text in texts)
 

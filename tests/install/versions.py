@@ -21,7 +21,7 @@ class Versions:
     """Commands that run the `old` and the `new` version; without a tag both are the same code under two numbers.
 
     Attributes:
-        folders: where the two versions lie, the older first.
+        folders: folders of the two versions, the older first.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -26,7 +26,7 @@ _SNAPSHOT = re.compile(r"/\.snapshot/[^/]+$")
 class ClientJvm:
     """A JVM that runs Hadoop's command line tools one after the other; see tests/interop/java/HadoopClient.java.
 
-    Serves any number of clusters. Threads take turns.
+    Serves any number of clusters. Only one thread at a time runs a command.
 
     Args:
         release: of the tools; CLIENT has FsShell but not DFSAdmin.
@@ -105,8 +105,8 @@ class HdfsClient:
     def namespace(self, path: str = "/") -> Namespace:
         """Return everything below `path` by path, including `path` and snapshots.
 
-        Each value holds type (directory, file, symlink), owner, group, mode (octal text), replication,
-        block_size, length, mtime and atime (ms), xattrs, acl, and of a live directory quota and space_quota.
+        Each value contains type (directory, file, symlink), owner, group, mode (octal text), replication, block_size,
+        length, mtime and atime (ms), xattrs, acl, and of a live directory quota and space_quota.
         """
         listed = self._jvm.ask(self._folder, self._user, "walk", path).checked().out
         found = map(json.loads, listed.splitlines())

@@ -239,7 +239,7 @@ class BackupNode(_Storing):
         super().__init__(name, _NAMENODE, own, own.web_url("dfs.namenode.backup.http-address"), own.name_dir)
 
     def start(self, *arguments: str) -> Self:
-        """Start it and wait until it holds an image and its HTTP server answers."""
+        """Start it and wait until it has an image and its HTTP server answers."""
         # a BackupNode of Hadoop 3 makes its first image only after the machine has been up for its period
         early = ("-D", f"{_PERIOD}=60") if self.conf.release.is_3 else ()
         return super().start(*early, "-backup", *arguments)
@@ -289,7 +289,7 @@ class HaPair:
         (other,) = nodes.keys() - {name}
         if nodes[other].process.running and nodes[other].state == "active":
             client.ha_admin("-transitionToStandby", other).checked()
-        # The client's JVM may hold a connection to an earlier process, which fails at its next use.
+        # The client's JVM may keep a connection to an earlier process, which fails at its next use.
         if client.ha_admin("-transitionToActive", "--forceactive", name).code:
             client.ha_admin("-transitionToActive", "--forceactive", name).checked()
         wait_until(lambda: nodes[name].state == "active", f"{name} active")

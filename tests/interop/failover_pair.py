@@ -212,7 +212,7 @@ class FailoverPair:
         }
 
     def _format(self) -> None:
-        """Ask the controller that this is about."""
+        """Send the request to the controller of this NameNode."""
         conf = self.nodes[self._ours[0] if self._ours else "nn1"].conf
         if self._ours:
             command = [*CHECKOUT, "zkfc", "-formatZK", "-nonInteractive"]

@@ -92,7 +92,7 @@ class HadoopRelease:
 
     @property
     def is_3(self) -> bool:
-        """Whether it is of Hadoop 3."""
+        """Whether the release belongs to Hadoop 3."""
         return self.numbers >= (3,)
 
     @property

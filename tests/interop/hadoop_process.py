@@ -28,7 +28,7 @@ OPENER = build_opener(ProxyHandler({}), HTTPSHandler(context=ssl._create_unverif
 
 
 class HadoopDiedError(Exception):
-    """A process ended or did not start in time; the message holds the end of its log."""
+    """A process ended or did not start in time; the message contains the end of its log."""
 
 
 class CommandResult:

@@ -122,7 +122,7 @@ class WatchedDaemon:
             entered.enter_context(self.proxy)
             entered.enter_context(self._relay)
             entered.enter_context(self.process)
-            # a frozen or cut off daemon cannot stop in order
+            # a frozen or cut off daemon cannot stop gracefully
             entered.callback(self.proxy.let_through)
             entered.callback(self.process.signal, signal.SIGCONT)
             self._closing = entered.pop_all()

@@ -93,7 +93,7 @@ class OurDaemon(OurProcess):
         return said
 
     def ask_for_checkpoint(self) -> CommandResult:
-        """Do the same without requiring success; errors include the end of the daemon's log."""
+        """Run the same command without requiring success; errors include the end of the daemon's log."""
         done = subprocess.run(self._command("checkpoint", "--force", "--json"), capture_output=True, check=False)
         out, err = (text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))
         return CommandResult("checkpoint --force", done.returncode, out, err + self.log.read_text()[-3000:])

@@ -184,8 +184,8 @@ class Row:
             none and an alarm gives the reason; `ends`: the daemon exits with the reason.
         down: the daemon is stopped before the event and started after the NameNode continued.
         imaged: the daemon makes an image of the transactions to lose, which the NameNode accepts.
-        periodic: checkpoints come by the period alone.
-        anew: number of transactions that the NameNode writes after it was set back.
+        periodic: only the period triggers checkpoints. anew: number of transactions that the NameNode writes after it
+            was set back.
         rolled: it begins a segment before those, as when a backup node registers, and one after the lost ones.
         purged: after those it saves an image and purges all earlier edits.
         alike: those repeat the lost transactions, with other times.

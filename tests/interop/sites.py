@@ -296,8 +296,8 @@ class Role:
 
     Attributes:
         command: the role's name.
-        reads_open: it reads transactions before their segment ends.
-        applied: the field of /status with its position; "" if it reads edits only for a checkpoint.
+        reads_open: whether it reads transactions before their segment ends. applied: the field of /status with its
+            position; "" if it reads edits only for a checkpoint.
     """
 
     name: str

@@ -6,8 +6,8 @@ These rules explain all permitted differences:
 
 1. Times that Hadoop takes from its clock at replay, lengths of blocks that it marks as deleted, and symlinks whose
    records it loses: see imgcmp.
-2. Where Hadoop makes no checkpoint, for it does not load its own image or replay its own edits, ours may name the
-   damage and stop; if it makes an image, a NameNode has to load that.
+2. Where Hadoop makes no checkpoint, because it does not load its own image or replay its own edits, our merge may name
+  the damage and stop; if it makes an image, a NameNode has to load that.
 3. Where no NameNode loads Hadoop's own image, ours may be the same.
 4. An error that `image verify` finds in our image is in Hadoop's own too, such as an inode that nothing leads to; in
    the one it started from, where it makes none.

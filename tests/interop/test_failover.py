@@ -102,7 +102,7 @@ class Rounds:
         """Fail over with Hadoop's haadmin, for controllers of either kind."""
         if deep() and self._choose.random() < 0.5:
             self.pair.zk.delete(f"{PARENT}/{BREADCRUMB}")
-        # its controller may not have noticed its return, and Hadoop's may hold a connection to the old process
+        # its controller may not have noticed its return, and Hadoop's may keep a connection to the old process
         wait_until(lambda: not self.pair.client.ha_admin("-failover", active, other).code, "a graceful failover")
         self.pair.wait_for_active(other, BOUND)
 

@@ -75,7 +75,7 @@ def test_hadoop_decodes_our_bytes_and_encodes_them_the_same(hadoop: Hadoop, case
 
 
 def test_a_damaged_segment_is_refused(hadoop: Hadoop, tmp_path: Path) -> None:
-    """The oracle can refuse."""
+    """The oracle refuses a wrong input."""
     (ops,) = segments_of(next(case for case in CASES if case.path.name == "renames"))
     content = bytearray(encode_header(LAYOUT) + b"".join(encode_op(op, LAYOUT) for op in ops))
     content[-1] ^= 0xFF

@@ -238,7 +238,7 @@ def test_sections_of_many_pieces_and_streams_are_read(hadoop: Hadoop, codec: str
 
 
 def test_a_refusal_is_told_from_a_reading(hadoop: Hadoop, tmp_path: Path) -> None:
-    """The oracle can refuse."""
+    """The oracle refuses a wrong input."""
     case = next(case for case in CASES if case.path.name == "renames")
     image = merged(case, tmp_path)
     content = bytearray(image.read_bytes())

@@ -310,8 +310,9 @@ def test_each_recovers_from_the_other(conf: HadoopConf, tmp_path: Path) -> None:
 
 
 def test_ours_is_stricter_with_copies_that_another_writer_left(conf: HadoopConf, tmp_path: Path) -> None:
-    """Of copies with the same length and other transactions Hadoop's finalizes its own, accepted or not; ours replaces
-    it or refuses."""
+    """If copies have the same length and different transactions, Hadoop's node finalizes its own copy, accepted or not;
+    ours replaces the copy or refuses.
+    """
     with hadoops(conf) as theirs, ours(tmp_path / "ours") as mine:
         for node, other in ((theirs, mine), (mine, theirs)):
             for served, records in ((node, other_batch(1, 4)), (other, batch(1, 4))):

@@ -1,4 +1,4 @@
-"""The lake on a real HDFS: appended, recognized, and read back without Java."""
+"""The lake on a real HDFS: appended, recognised, and read back without Java."""
 
 from __future__ import annotations
 

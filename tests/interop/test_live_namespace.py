@@ -210,7 +210,7 @@ def test_clients_get_the_same_lines_on_random_namespaces(
 
 
 def test_a_client_that_renews_without_a_lease_keeps_reading(clients: Clients, tmp_path: Path) -> None:
-    """The Go client renews each second, and avoids a node for 5 s that refuses."""
+    """The Go client renews its lease each second, and avoids a node that refuses for 5 s."""
     ask, ours, active = go_client(tmp_path), clients.served_address, clients.active_address
     theirs = ask(active, "", ("0s", "/t"))
     for addresses in (ours, f"{ours},{active}", f"{active},{ours}"):

@@ -119,7 +119,7 @@ def differences(ours: Path, theirs: Path, layout: int) -> list[Difference]:
     with ImageFile.open(ours) as mine, ImageFile.open(theirs) as own:
         assert (mine.layout_version, own.layout_version) == (layout, layout)
         found = list(ImageComparison(mine, own).differences())
-    # A standby's rollback image holds the start of the upgrade, which a NameNode reads only if that image exists.
+    # A standby's rollback image contains the start of the upgrade, which a NameNode reads only if that image exists.
     expected = {"transactionId", "rollingUpgradeStartTime"}
     if OLD.layout > SNAPSHOT_TIMES:
         expected.add("modificationTime")

@@ -36,7 +36,7 @@ PATIENT = BookKeeperSettings(read_timeout=60.0, add_timeout=60.0)
 
 
 class KilledError(BaseException):
-    """The process ends here; no code handles this error."""
+    """The simulated end of the process; no code handles this error."""
 
 
 @dataclass

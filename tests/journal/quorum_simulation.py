@@ -89,7 +89,7 @@ class Running:
 
 @dataclass
 class Host:
-    """A node's machine; `reachable` tells whether other nodes reach it."""
+    """A node's machine; `reachable` is whether other nodes reach it."""
 
     node: Any
     up: bool = True

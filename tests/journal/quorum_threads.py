@@ -20,7 +20,7 @@ DEADLINE = 600.0
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait until `condition` holds; a test that waits longer than DEADLINE has failed."""
+    """Wait until `condition` returns true; a test that waits longer than DEADLINE has failed."""
     end = time.monotonic() + DEADLINE
     while not condition():
         assert time.monotonic() < end, "it did not come about"

@@ -34,7 +34,7 @@ def _check(tmp_path: Path, *ways: str) -> None:
 
 def test_a_log_that_lost_something_ends_the_bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FileJournal, "count", lambda *_: 1)
-    with pytest.raises(BenchError, match="holds 1 of"):
+    with pytest.raises(BenchError, match="has 1 of"):
         measure(tmp_path, 1, 0.01, 1, ("file",))
 
 

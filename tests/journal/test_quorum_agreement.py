@@ -42,7 +42,7 @@ def test_one_copy_of_three_is_not_enough() -> None:
 
 
 def test_a_copy_of_a_writer_that_was_cut_off_does_not_count() -> None:
-    """By the number of transactions alone, 4 of them would seem durable."""
+    """Judged by the number of transactions alone, 4 transactions would seem durable."""
     assert durable(content(91, 92, 93, 94), content(1, 2, 3), content(1)) == 2
     assert durable(content(91, 92), content(1, 2)) is None
 
@@ -61,7 +61,7 @@ def test_what_a_node_knows_to_be_committed_is_durable() -> None:
 
 
 def test_a_node_that_was_cut_off_may_learn_what_is_committed_elsewhere() -> None:
-    """Heartbeats report it, although its own copy is a different one."""
+    """A node knows the committed txid from heartbeats, although its own copy is different."""
     assert durable(content(91, 92, 93), content(1, 2), committed=[3, None]) is None
 
 

@@ -1,4 +1,4 @@
-"""A quorum journal on nodes in memory: what `Journal` asks, and nodes that fail (TestQuorumJournalManager)."""
+"""A quorum journal on nodes in memory: the interface `Journal`, and failing nodes (TestQuorumJournalManager)."""
 
 from __future__ import annotations
 

@@ -100,7 +100,9 @@ def test_random_schedules_with_our_nodes(block: int) -> None:
 
 @pytest.mark.parametrize("block", range(scaled(3)))
 def test_random_schedules_of_hadoops_writer_with_our_nodes(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hadoop's writer compares no copies, and tells nodes to finalize that accepted nothing; Hadoop's nodes do."""
+    """Hadoop's writer does not compare copies, and asks even nodes that accepted nothing to finalize; Hadoop's nodes do
+    so.
+    """
     monkeypatch.setattr(writer, "SegmentRecovery", HadoopRecovery)
     test_random_schedules_with_our_nodes(block)
 

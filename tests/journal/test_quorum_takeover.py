@@ -79,7 +79,7 @@ def test_epochs_are_unique(simulation: Simulation) -> None:
 def test_a_writer_knows_all_its_proposals_that_came_to_a_minority(
     simulation: Simulation, journal: QuorumJournal, takers: tuple[str, ...]
 ) -> None:
-    """No promise is one to another writer."""
+    """None of these promises was made to another writer."""
     write_segment(journal, 1, 3)
     for taker in takers:
         failing(simulation, *((node, "newEpoch") for node in (A, B, C) if node != taker))
@@ -162,7 +162,7 @@ def test_a_writer_that_stops_right_after_a_start_leaves_nothing(simulation: Simu
 
 
 def test_a_copy_that_is_as_long_but_another_is_not_finalized(simulation: Simulation, journal: QuorumJournal) -> None:
-    """Hadoop's client lets such a node finalize its own copy."""
+    """Hadoop's client allows such a node to finalize its own copy."""
     write_on_one(simulation, journal)
     other = taken_over(simulation)
     other.start_segment(1, LAYOUT).append(batch_of(1, list(GOOD.values())))

@@ -121,7 +121,7 @@ class Writing:
 
     @property
     def begun(self) -> bool:
-        """Whether it has recovered: a writer that continues before that takes over in turn."""
+        """Whether the writer has recovered the journal: a writer that continues earlier takes over in turn."""
         return bool(self._lines)
 
 

@@ -158,7 +158,7 @@ def _moved(name: str, source: str, target: str) -> str:
 
 
 class Killed(BaseException):
-    """The process ends here: no later code runs."""
+    """The simulated end of the process: no later code runs."""
 
 
 class FaultyDisk:

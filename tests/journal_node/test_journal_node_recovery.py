@@ -120,7 +120,7 @@ def _memory(node: JournalNode) -> MemoryDisk:
 def test_a_copy_as_long_that_holds_other_transactions_is_replaced(
     node: JournalNode, writer: Writer, longer: Writer, disk: MemoryDisk
 ) -> None:
-    """Hadoop's node keeps and finalizes it."""
+    """Hadoop's node keeps and finalizes this copy."""
     _another(node, writer, other_batch(1, 8))
     assert node.get_journaled_edits(JOURNAL, 1, 9).count == 8
     writer.accept(1, 8, segment_at("b", 1))
@@ -205,7 +205,7 @@ def test_what_the_writer_wrote_before_a_restart_can_be_ended(
 
 
 def test_what_an_older_writer_left_is_not_ended_unseen(node: JournalNode, writer: Writer) -> None:
-    """Hadoop's NameNode tells all nodes to end the segment that a majority accepted."""
+    """Hadoop's NameNode asks all nodes to end the segment that a majority accepted."""
     writer.start(1)
     writer.write(1, 1, 8)
     writer.epoch = 2

@@ -191,7 +191,7 @@ def test_format_from_peers(formatted_pair: list[Place]) -> None:
 def test_a_damaged_journal_does_not_keep_others_from_being_served(
     formatted_pair: list[Place], damaged: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """State after a crash of the disk; the hint works while the node runs, and deletes nothing."""
+    """The files are those after a crash of the disk; the hint works while the node runs, and deletes nothing."""
     place = formatted_pair[2]
     federated = {"dfs.nameservices": "ns1,ns2"}
     values = properties(place, formatted_pair, **federated)
@@ -319,7 +319,7 @@ def process(conf: Path, log: Path, *, environment: dict[str, str] | None = None)
 
 
 def answers(place: Place) -> bool:
-    """Return whether both servers of the node take connections: that for RPC starts after that for HTTP."""
+    """Return whether both servers of the node accept connections: the RPC server starts after the HTTP server."""
     try:
         socket.create_connection(("127.0.0.1", place.rpc_port)).close()
         return requests.get(f"{place.url}/health/live", timeout=600).ok

@@ -1,4 +1,4 @@
-"""A realm of its own on loopback: MIT's KDC from Debian's packages, its database and keytabs in a scratch folder."""
+"""A separate realm on loopback: MIT's KDC from Debian's packages, with its database and keytabs in a scratch folder."""
 
 from __future__ import annotations
 

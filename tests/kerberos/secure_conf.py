@@ -16,7 +16,7 @@ _MODULES = "java.security.jgss/sun.security.jgss=ALL-UNNAMED"
 
 
 def java_options(kdc: Kdc) -> str:
-    """For JAVA_TOOL_OPTIONS of Hadoop's processes."""
+    """Return the value of JAVA_TOOL_OPTIONS for Hadoop's processes."""
     return f"-Djava.security.krb5.conf={kdc.krb5_conf} --add-exports={_MODULES}"
 
 

@@ -136,7 +136,7 @@ def test_a_refusal_is_no_silence(kdc: Kdc, confs: list[HadoopConf]) -> None:
 
 @pytest.mark.deep
 def test_next_to_journal_nodes_of_hadoop(kdc: Kdc, confs: list[HadoopConf], monkeypatch: pytest.MonkeyPatch) -> None:
-    """At first, their metrics still show no promise."""
+    """The metrics of Hadoop's JournalNodes show no promise at first."""
     skip_without(HADOOP)
     # two periods, 10 s by default, and a margin
     monkeypatch.setattr(peers, "METRICS_AGE", 25.0)

@@ -1,5 +1,4 @@
-"""A web server that takes no Kerberos logins, as Hadoop 3.3 with hadoop.http.authentication.type=simple: its answers,
-as a NameNode of 3.5.0 gave them."""
+"""A web server that accepts no Kerberos logins gives the answers of a NameNode of 3.5.0."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_a_writer_of_our_journal_node_is_served(realm: Kdc, tmp_path: Path) -> N
 
 @pytest.mark.deep
 def test_checkpoints_are_made(realm: Kdc, tmp_path: Path) -> None:
-    """Our secondary checkpoints a stub while hostile clients hold each port of both."""
+    """Our secondary checkpoints a stub while hostile clients occupy each port of both."""
     conf = private(realm, HadoopConf(tmp_path / "stub"), SHORT)
     own = {"dfs.namenode.checkpoint.dir": (tmp_path / "checkpoint").as_uri()}
     ours = private(realm, HadoopConf(tmp_path / "ours", {**conf.properties, **own}), SHORT)

@@ -195,7 +195,7 @@ def test_a_quorum_alone_is_enough(quorum: Quorum, tmp_path: Path) -> None:
         stub.roll()
         assert stub.rpc_address is not None
         with NamenodeClient(*stub.rpc_address, user=ME, retry=NO_RETRY) as client:
-            # as Hadoop's: what is in JournalNodes is fetched from them
+            # as in Hadoop, edits in JournalNodes are fetched from the JournalNodes
             assert client.edit_log_manifest(1).logs == ()
         assert json.dumps(status(stub)["segments"]) == "[]"
     assert not list((tmp_path / "nn1/name/current").glob("edits_*"))

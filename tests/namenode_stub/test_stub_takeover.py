@@ -40,7 +40,7 @@ def test_it_takes_over_and_the_other_one_stops_with_its_next_write(quorum: Quoru
         with ha(standby) as client:
             assert client.service_status() == ServiceStatus(HAState.STANDBY, True)
             client.transition_to_active()
-            client.transition_to_active()  # which it is already
+            client.transition_to_active()  # it is active already
             assert client.service_status() == ServiceStatus(HAState.ACTIVE, True)
         assert standby.namespace.walk() == before
         lost = mkdirs(active, "/lost")

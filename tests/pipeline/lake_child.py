@@ -11,7 +11,7 @@ from pipeline.lake import append_edits
 
 
 class InProcess:
-    """Stands for a Spark context: runs tasks in this process."""
+    """A substitute for a Spark context, which runs tasks in this process."""
 
     def __init__(self) -> None:
         self._items: list[Any] = []

@@ -78,7 +78,7 @@ def lake_rows(lake: str, txid: int, table: str = "inodes") -> list[dict[str, Any
 
 
 class KilledError(BaseException):
-    """Stands for SIGKILL: only work that ends with the process runs after it."""
+    """A simulated SIGKILL: only the work of other processes continues after it."""
 
 
 def segment(folder: Path, first: int, *times: int) -> Path:

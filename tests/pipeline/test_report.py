@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(3600)  # on a Java that has just started
+pytestmark = pytest.mark.timeout(3600)  # on a JVM that has just started
 
 CASE = RECORDED / "hadoop-3.4.1" / "snapshots-basic"
 OTHER = RECORDED / "hadoop-3.3.6" / "snapshots-basic" / "before"
@@ -78,7 +78,7 @@ def made_once() -> Callable[..., NamespaceReport]:
 
 @pytest.fixture
 def in_session(spark: SparkSession, made_once: Callable[..., NamespaceReport]) -> Iterator[None]:
-    """The command with the tests' Spark, which it must not stop; all but the first write a report that is there."""
+    """The command with the tests' Spark, which it must not stop; all runs but the first write the existing report."""
     with (
         mock.patch("pipeline.cli.spark_command.build_context", return_value=spark.sparkContext),
         mock.patch.object(spark.sparkContext, "stop"),

@@ -50,7 +50,7 @@ class Walk:
         self.files: View = {}
         """By inode: snapshots in which a file is visible, and `CURRENT`."""
         self.users: View = {}
-        """The same by block."""
+        """By block: snapshots in which a file with that block is visible, and `CURRENT`."""
         self._walk(16385, None)
         for snapshot in records.snapshots():
             self._walk(signed64(snapshot.root.id), snapshot.snapshotId)
@@ -193,7 +193,7 @@ def test_the_diffs_of_a_directory_are_read_once(tmp_path: Path) -> None:
         below = pb.INodeDirectory(permission=mode)
         inodes.append(pb.INode(type=pb.INode.DIRECTORY, id=each, name=b"d%d" % each, directory=below))
     for each in files:
-        # the first of unknown size
+        # the first block has an unknown size
         sizes = [(1 << 63) - 1, 10] if each % FILES else []
         blocks = [pb.BlockProto(blockId=each, genStamp=1, numBytes=size) for size in sizes]
         file = pb.INodeFile(replication=3, permission=mode, blocks=blocks)

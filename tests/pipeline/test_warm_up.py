@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_no_first_report_compiles_anything(tmp_path: Path) -> None:
-    """In a separate process, as this one may have compiled anything before."""
+    """The report runs in a separate process, since this process may have compiled kernels before."""
     ended = subprocess.run(
         [sys.executable, "-m", "tests.pipeline.first_report"],
         cwd=tmp_path,

@@ -159,7 +159,7 @@ def test_unread_body_closes_the_connection_after_the_answer():
 
 
 def test_who_sends_all_before_it_looks_sees_an_early_answer():
-    """As Hadoop's NameNodes upload images."""
+    """Hadoop's NameNodes upload images in this way."""
     with HttpServer(application(refuse=lambda: ("no", 417)), "127.0.0.1", 0, threads=2, linger=10.0) as server:
         size = 64 << 20
         with socket.create_connection(server.address, timeout=600) as client:

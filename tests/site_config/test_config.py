@@ -88,7 +88,7 @@ def test_a_checkpoint_directory_that_is_a_namenodes_own(tmp_path: Path) -> None:
 
 
 def test_directories_of_other_nodes_in_a_shared_configuration(tmp_path: Path) -> None:
-    """One configuration may be that of several hosts, and journals are in folders of a JournalNode's directory."""
+    """Several hosts may share one configuration, and journals are in folders of a JournalNode's directory."""
     shared = str(tmp_path / "shared")
     for role, own in ((Role.SECONDARY, "dfs.namenode.checkpoint.dir"), (Role.STANDBY, "dfs.namenode.name.dir")):
         values = {**SINGLE, own: shared, "dfs.journalnode.edits.dir": shared}

@@ -1,8 +1,8 @@
 """`python -m tests.tls.make_stores FOLDER`: the stores in tests/tls/stores, by keytool and Hadoop 2.7.3.
 
-`chain.jks` and `chain.p12` hold a key with two certificates above its own; `rsa.jks`, `ec.jks` and `ec.jceks` hold
-self-signed keys with a different password than the store; `trust.*` trust `rsa.jks`. The password of each store is
-`store-secret`, that of those keys `key-secret`; `credentials.jceks` has both by the names of ssl-server.xml.
+`chain.jks` and `chain.p12` contain a key with two certificates above its own; `rsa.jks`, `ec.jks` and `ec.jceks`
+contain self-signed keys with a different password than the store; `trust.*` trust `rsa.jks`. The password of each store
+is `store-secret`, that of those keys `key-secret`; `credentials.jceks` has both by the names of ssl-server.xml.
 """
 
 from __future__ import annotations

@@ -298,7 +298,7 @@ def _is_streamed(name: str, streamed_from: int | None) -> bool:
 
 
 def _remove_partial_segments(local: Iterable[EditLogSegment], folders: Sequence[Path], first: int, last: int) -> None:
-    """Remove our shorter copies of a segment from the folders that now hold it completely."""
+    """Remove our shorter copies of a segment from the folders that now have all of it."""
     for segment in local:
         if segment.first == first and segment.last is not None and segment.last < last:
             for folder in folders:

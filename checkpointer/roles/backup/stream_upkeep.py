@@ -238,7 +238,7 @@ class StreamUpkeep:
         """Adopt VERSION and image of a NameNode that was upgraded or rolled back since.
 
         Raises:
-            StorageError: the NameNode holds another namespace.
+            StorageError: the NameNode has another namespace.
             HdfsError: the NameNode does not answer.
         """
         theirs, ours = self.link.namespace().storage_info, self.storage.storage_info()

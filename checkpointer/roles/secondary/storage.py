@@ -278,7 +278,7 @@ def refuse_directory_of_namenode(found: StorageDirectory) -> None:
     open_segment = next((each.path.name for each in found.segments if each.last is None), "")
     if not open_segment and not found.seen_txid:
         return
-    evidence = f"it holds {open_segment}" if open_segment else f"its seen_txid is {found.seen_txid}"
+    evidence = f"it contains {open_segment}" if open_segment else f"its seen_txid is {found.seen_txid}"
     raise ForeignDirectoryError(
         f"{found.root} is not a checkpoint directory but that of a NameNode, a standby or a backup node: {evidence}",
         hint=f"Set {CHECKPOINT_DIR.name} to a separate directory. This one was not changed.",

@@ -41,7 +41,7 @@ class FinalizedFile:
         return read_ops(self.segment, from_txid=from_txid)
 
     def transactions(self, from_txid: int) -> SegmentTransactions:
-        """Return the same for replay of a complete segment."""
+        """Return operations `from_txid` to `last` for the replay of a complete segment."""
         return SegmentTransactions([self.segment], from_txid)
 
 

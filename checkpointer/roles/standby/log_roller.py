@@ -169,7 +169,7 @@ class LagWatch:
             # Nothing waits, or no limit is set; that does not mean that edits were applied.
             self._fault.forget()
             return
-        who = "the journal holds" if source >= active else "the active NameNode wrote"
+        who = "the journal contains" if source >= active else "the active NameNode wrote"
         newest = max(source, active)
         text = f"no edit was applied for {waited:.0f} s: txid {applied} is the last one here, {who} {newest}"
         self._fault.occurred(

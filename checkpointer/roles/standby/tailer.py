@@ -2,7 +2,7 @@
 
 The state is the namespace's last txid, and START or FINALIZE of a rolling upgrade in a segment that is not applied
 completely. Both take effect at the end of their segment. In an open segment they are not applied at all (`_held_at`):
-the rollback image ends with the segment that holds START, and the end of an open segment is not known.
+the rollback image ends with the segment that contains START, and the end of an open segment is not known.
 
 `rollback_due` stops the tail, and `rollback_made` lets it continue. After a kill in between, the same happens again:
 START is in the edits, and an image at its txid or later is searched first.

@@ -73,7 +73,7 @@ def add_up(values: Numbers, groups: Numbers, count: int) -> Numbers:
     np.add.at(sums, groups, values)
     if total >= MAX_LONG / 2:
         about = np.bincount(groups, values, count)
-        # A double differs from the sum by far less than a quarter of a long, so a wrapped sum is recognized.
+        # A double differs from the sum by far less than a quarter of a long, so a wrapped sum is recognised.
         sums[((sums < 0) & (about > 0.75 * MAX_LONG)) | (about > 1.5 * MAX_LONG)] = MAX_LONG
     return sums
 

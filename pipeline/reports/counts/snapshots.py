@@ -31,7 +31,7 @@ def needed(users: View, holders: View) -> tuple[View, ...]:
 
 
 def replica_views(factors: Iterable[tuple[View, int | None]], own: int, *, is_current: bool) -> list[tuple[int, View]]:
-    """Return (number of replicas, the snapshots that hold them) of a file, from the lowest factor to the highest.
+    """Return (number of replicas, the snapshots that have them) of a file, from the lowest factor to the highest.
 
     A NameNode keeps the highest factor in the diffs, and at least that of a current file
     (INodeFile.getPreferredBlockReplication).

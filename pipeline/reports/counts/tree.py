@@ -72,7 +72,7 @@ class DirectoryTree:
         for level in reversed(self._levels[1:]):
             np.add.at(total, self.above[level], total[level])
             np.add.at(about, self.above[level], about[level])
-        # A double differs from the sum by far less than a quarter of a long, so a wrapped sum is recognized.
+        # A double differs from the sum by far less than a quarter of a long, so a wrapped sum is recognised.
         total[((total < 0) & (about > 0.75 * MAX_LONG)) | (about > 1.5 * MAX_LONG)] = MAX_LONG
         return total
 
