@@ -61,8 +61,8 @@ class BranchView:
 def histories(catalogue: Catalogue) -> list[str]:
     """Return the branches with transactions that no other branch has, by name; `main` for an empty archive.
 
-    If there is one, it is the NameNode's present history. Of several, only an operator knows which one that is: clocks
-    differ between hosts, and a NameNode can return to an older history.
+    If there is one, it is the NameNode's present history. If there are several, only an operator knows which one is the
+    present history: clocks differ between hosts, and a NameNode can return to an older history.
     """
     parts = {}
     for name in sorted({each.branch for each in catalogue.records} & catalogue.branches.keys()):
@@ -185,7 +185,7 @@ def reach(pieces: Sequence[Piece], txid: int) -> int:
 
 
 def removed_edits(catalogue: Catalogue) -> set[tuple[int, int]]:
-    """Return first and last transaction of the finalized segments that were removed."""
+    """Return the first and last transaction of the finalized segments that were removed."""
     found = (_REMOVED_EDITS.search(name) for name in catalogue.removed)
     return {(int(each[1]), int(each[2])) for each in found if each is not None}
 

@@ -88,7 +88,7 @@ _MIN_FREE = 1 << 30
 
 
 class DirectFile:
-    """Writer of a new file, or of one that it replaces.
+    """Writer of a file; an existing file is replaced.
 
     The image is not read again soon, and other processes need the page cache more. So the page cache is used only where
     it is faster, and holds at most 32 MiB of the file. Either way fsync finds little left to do. File systems without

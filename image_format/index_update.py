@@ -69,7 +69,7 @@ def _pieces(column: Packed) -> Iterator[Ids]:
 
 
 class _Records(NamedTuple):
-    """Return ids and offsets of encoded inodes, and whether each is a directory with storage type quotas."""
+    """Return the ids and offsets of encoded inodes, and whether each is a directory with storage type quotas."""
 
     ids: Ids
     offsets: Ids

@@ -236,7 +236,7 @@ class Bzip2Format:
 
     def __init__(self) -> None:
         self._crc = 0
-        # Less than eight bits, which precede the next block.
+        # Fewer than eight bits, which precede the next block.
         self._held = self._held_count = 0
 
     def head(self) -> bytes:

@@ -37,7 +37,7 @@ class FileChange(NamedTuple):
 
     Attributes:
         length: in bytes.
-        attributes: as of `DirectoryChange`.
+        attributes: as in `DirectoryChange`.
         blocks: lengths of its blocks by id, if they are listed.
     """
 

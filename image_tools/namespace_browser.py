@@ -334,7 +334,7 @@ class NamespaceBrowser(ABC):
 
     @abstractmethod
     def _snapshots_of(self, directory_id: int) -> Iterable[tuple[int, pb.INode]]:
-        """Return id and directory of each snapshot of a directory, in name order; the directory has its name."""
+        """Return the id and root of each snapshot of a directory, in name order; the root has the snapshot's name."""
 
     # ---- sums ----------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """Group commit without I/O: written and durable transactions, and the turn to flush (FSEditLog.logSync).
 
-There is one turn: free, or claimed by one thread. The log has failed, or it has not.
+There is one turn, which is free or claimed by one thread. The log may have failed, which is final.
 
     claim    free -> claimed. A thread that needs durability or space claims a free turn; the others wait.
     take     returns the records written so far to the thread with the turn; `flushed` marks them as durable.

@@ -153,7 +153,7 @@ def _arrived(
 
     Raises:
         SegmentError: the target has other transactions.
-        JournalError: source or target cannot be read, or the target is of another namespace or has a writer.
+        JournalError: source or target cannot be read, or the target belongs to another namespace or has a writer.
     """
     if isinstance(target, FileJournal | JsonJournal):
         # This recovery does not fence a writer: it fails if another process holds the lock.

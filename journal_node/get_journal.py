@@ -48,7 +48,9 @@ def _check_namespace(source: JournalNode, asked: JournalRequest) -> None:
     if (own.namespace_id, own.cluster_id) != asked.namespace:
         namespace_id, cluster_id = asked.namespace
         theirs = f"{namespace_id} in cluster {cluster_id[:80]!a}"
-        raise JournalMismatchError(f"journal {asked.journal_id} here is of another namespace; the caller's is {theirs}")
+        raise JournalMismatchError(
+            f"journal {asked.journal_id} here belongs to another namespace; the caller's is {theirs}"
+        )
 
 
 def _answer_fault(fault: Exception) -> Response:

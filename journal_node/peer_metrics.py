@@ -54,7 +54,7 @@ _REFUSED_HINT = (
 
 
 def _get(url: str, timeout: float) -> tuple[int, bytes, str]:
-    """Return status, content and the hint for a failed login.
+    """Return the status, the content and the hint for a failed login.
 
     Most clusters leave /jmx open, and its server has no principal.
     """

@@ -102,7 +102,7 @@ def can_roll_back(previous: StorageInfo, asked: StorageInfo, target_layout_versi
     """Return whether the release of `target_layout_version` can use the state before the upgrade.
 
     Raises:
-        JavaIOError: it is of another layout.
+        JavaIOError: it has another layout.
         InconsistentStorageError: it belongs to a namespace other than `asked`.
     """
     check_same(previous, asked, location)

@@ -61,7 +61,7 @@ def load_newest(resources: NodeResources) -> LoadedImage:
         image = undone.enter_context(ImageFile.open(newest.path))
         if image.layout_version != resources.info.layout_version:
             raise StorageError(
-                f"{newest.path} is of layout {image.layout_version}, but VERSION has {resources.info.layout_version}",
+                f"{newest.path} has layout {image.layout_version}, but VERSION has {resources.info.layout_version}",
                 hint="Finish the upgrade with a NameNode of the cluster's release first.",
             )
         loaded = load_image(image)

@@ -61,7 +61,7 @@ class ProgressWatch:
 
 
 def _changes(folder: Path) -> dict[str, tuple[int, int]]:
-    """Return size and modification time of each file below `folder`."""
+    """Return the size and modification time of each file below `folder`."""
     found = {}
     for directory, _, names in os.walk(folder):
         for path in (Path(directory, name) for name in names):

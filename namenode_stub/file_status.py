@@ -33,7 +33,7 @@ class FileStatus:
 
 
 def permission_status(namespace: Namespace, row: int) -> PermissionStatus:
-    """Return owner, group and mode of the inode in `row`."""
+    """Return the owner, group and mode of the inode in `row`."""
     user, group, mode = unpack_permission(int(namespace.table.permission[row]))
     return PermissionStatus(
         namespace.strings.lookup(user, StringKind.USER) or "",

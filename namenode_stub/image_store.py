@@ -34,7 +34,7 @@ def local_segments(folders: Iterable[Path]) -> list[EditLogSegment]:
 
 
 def manifest(segments: Iterable[EditLogSegment], since: int) -> list[tuple[int, int]]:
-    """Return first and last transaction id of the finalized segments that begin at `since` or later.
+    """Return the first and last transaction id of the finalized segments that begin at `since` or later.
 
     A segment that only contains `since` is skipped. The list starts over at a gap, so the result is the last run
     without a gap.

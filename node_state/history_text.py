@@ -10,7 +10,7 @@ from node_state.history import CHECKPOINT, HistoryEntry
 
 
 def history_row(entry: HistoryEntry) -> tuple[str, str, str, str]:
-    """Return time, kind, transaction and detail of an entry."""
+    """Return the time, kind, transaction and detail of an entry."""
     txid = "" if entry.txid is None or entry.txid < 0 else str(entry.txid)
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at))
     return at, entry.kind, txid, entry_detail(entry)

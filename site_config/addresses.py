@@ -118,7 +118,7 @@ def scoped_key(configuration: Configuration, key: str, nameservice: str, namenod
 
 
 def parse_host_port(text: str, default_port: int) -> tuple[str, int]:
-    """Return host and port of `host:port`, `[v6]:port` or `host`, optionally after a scheme.
+    """Return the host and port of `host:port`, `[v6]:port` or `host`, optionally after a scheme.
 
     Raises:
         ValueError: the text is not an address.
@@ -162,7 +162,7 @@ def _port_of_server(configuration: Configuration, key: str, port: int) -> int:
 
 
 def namenode_rpc(configuration: Configuration, who: Identity) -> tuple[tuple[str, int], ...]:
-    """Return host and port of the RPC servers of the NameNodes that `namenode_urls` names, in the same order.
+    """Return the host and port of the RPC servers of the NameNodes that `namenode_urls` names, in the same order.
 
     Like Hadoop's checkpointers, this prefers the service RPC address (NameNode.getServiceAddress). Without HA, the
     address may come from fs.defaultFS.
@@ -208,7 +208,7 @@ def address(configuration: Configuration, key: str, default_port: int) -> tuple[
 
 
 def default_fs(configuration: Configuration) -> tuple[str, int]:
-    """Return host and RPC port of fs.defaultFS; a host of "" if it has no host or names another file system.
+    """Return the host and RPC port of fs.defaultFS; the host is "" if it has no host or names another file system.
 
     Raises:
         ConfigurationError: the value is not a URI with a host and a port.

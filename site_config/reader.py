@@ -57,7 +57,7 @@ class SettingsReader:
         return ConfigurationError([self.settings.fault(key, problem)])
 
     def address(self, server: AddressKeys) -> tuple[str, int]:
-        """Return host and port of a server of this node.
+        """Return the host and port of a server of this node.
 
         Raises:
             ConfigurationError: the value is not an address.

@@ -148,7 +148,7 @@ def _row(
 
 
 def _status(entry: ConfigKey[Any], *, faulty: bool) -> tuple[str, str]:
-    """Return status and reason; a key that accepts only its default is supported while it has that value."""
+    """Return the status and the reason; a key that accepts only its default is supported while it has that value."""
     if faulty and entry.reason:
         return KeyStatus.REFUSED.value, entry.reason
     ignored = entry.status is KeyStatus.IGNORED

@@ -18,7 +18,7 @@ _SHOWN = (
 
 
 def shown_settings(configuration: Configuration) -> list[tuple[str, str, str]]:
-    """Return name, value and file of each key that concerns HDFS; secrets are hidden."""
+    """Return the name, value and file of each key that concerns HDFS; secrets are hidden."""
     names = [name for name in configuration.keys() if name.startswith(_SHOWN)]  # noqa: SIM118
     return [(name, _value(configuration, name), configuration.source(name)) for name in names]
 

@@ -26,6 +26,7 @@ SOURCE = Path("checkpointer/x.py")
         ('def f():\n    """The number."""', [(2, "The")]),
         ('@property\ndef f(self):\n    """The number."""', []),
         ('def test_f():\n    """The number is 1."""', []),
+        ('"""Return first and last txid; less than two bits."""', [(1, "Return first and"), (1, "less than two bits")]),
         ('x = "another size than y, beside it"', [(1, "beside"), (1, "another size than")]),
     ],
 )

@@ -88,7 +88,7 @@ def compare_by_commands(ours: Path, theirs: Path, cancelled: Callable[[], bool])
 
 
 def _run(words: list[str], cancelled: Callable[[], bool]) -> tuple[int, str, str]:
-    """Return exit code, output and errors of `checkpointer image` with these arguments."""
+    """Return the exit code, output and errors of `checkpointer image` with these arguments."""
     command = ["nice", sys.executable, "-m", "checkpointer", "image", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
         while True:

@@ -115,7 +115,7 @@ def _has_twin(path: Path, others: Iterable[Path], same: Same) -> bool:
 
 
 def _same_image(path: Path, other: Path) -> bool:
-    """Compare digest files, since each copy is verified when it is read; without the other digest, compare images."""
+    """Compare the digest files, as each copy is verified when it is read; if the other is missing, the images."""
     try:
         digest = read_md5_file(path)
         try:

@@ -181,7 +181,7 @@ class Namespace:
     # ---- names ---------------------------------------------------------------------------------------------
 
     def permission(self, status: PermissionStatus) -> int:
-        """Return user, group and mode packed as the image stores them."""
+        """Return the user, group and mode, packed as the image stores them."""
         packed = self._permissions.get(status)
         if packed is None:
             user = self.strings.serial(encodable(status.user), StringKind.USER)

@@ -37,7 +37,7 @@ def command(conf_dir: Path, namenode: str, as_json: bool) -> None:
         target.host,
         target.zkfc_port,
         user=settings.user,
-        # includes the time in which the other NameNode cedes, as 2.7's and our controllers wait for it
+        # includes the time in which the other NameNode cedes, because 2.7's and our controllers wait for it
         timeout=2 * settings.transitions.graceful_timeout + settings.transitions.new_active_timeout,
         connect_timeout=settings.cli_timeout,
         retry=NO_RETRY,

@@ -144,7 +144,7 @@ class KazooZNodes:
         return at
 
     def sync(self, path: str) -> None:
-        """Wait until our server knows about `path` what the leader knows; a disconnected server may lag for long."""
+        """Wait until our server knows about `path` what the leader knows; a disconnected server may lag behind."""
         self._do(path, lambda client: client.sync_async(path))
 
     def commit(self, changes: list[Change]) -> None:

@@ -42,7 +42,7 @@ class ZNodes(Protocol):
     """
 
     def get(self, path: str) -> tuple[bytes | None, int]:
-        """Return value and version."""
+        """Return the value and the version."""
 
     def set(self, path: str, data: bytes | None, version: int) -> int:
         """Set the value; return the new version."""

@@ -24,7 +24,7 @@ _NO_STRIPED_BLOCK = -(1 << 63)
 
 
 def compare_counters(a: ComparedImage, b: ComparedImage) -> Iterator[Difference]:
-    """Compare layout version, NS_INFO and the numbers in the headers of sections."""
+    """Compare the layout version, NS_INFO and the numbers in the headers of sections."""
     yield from changed_attributes(ItemKind.COUNTER, "", _counters(a), _counters(b))
 
 

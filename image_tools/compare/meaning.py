@@ -19,7 +19,7 @@ def plain(value: str | bytes) -> str:
 
 
 def inode_meaning(inode: pb.INode, names: SerialNames) -> _Meaning:
-    """Return type, name and all attributes of a file, directory or symlink.
+    """Return the type, the name and all attributes of a file, directory or symlink.
 
     Raises:
         RecordError: the record refers to a string that is missing in the table.

@@ -111,7 +111,7 @@ class SerialNames:
         self._owners: dict[int, Owner] = {}
 
     def owner(self, permission: int) -> Owner:
-        """Return user, group and mode of a fixed64 permission."""
+        """Return the user, group and mode of a fixed64 permission."""
         known = self._owners.get(permission)
         if known is None:
             packed = unpack_permission(permission)
@@ -134,7 +134,7 @@ class SerialNames:
         return self._table.lookup(entry.name, StringKind.USER if entry.type is AclType.USER else StringKind.GROUP) or ""
 
     def xattr(self, packed: int) -> tuple[str, str | None]:
-        """Return namespace, such as USER, and name of an extended attribute."""
+        """Return the namespace, such as USER, and the name of an extended attribute."""
         entry = unpack_xattr_name(packed)
         return entry.namespace.name, self._table.lookup(entry.name, StringKind.XATTR)
 

@@ -287,7 +287,7 @@ class DirectoryCheck:
     # ---- repair --------------------------------------------------------------------------------------------
 
     def span(self, entry: int) -> tuple[int, int]:
-        """Return start and end offset of an entry."""
+        """Return the start and end offset of an entry."""
         end = int(self.offsets[entry + 1]) if entry + 1 < self.offsets.size else self.end
         return int(self.offsets[entry]), end
 

@@ -159,7 +159,7 @@ class InodeArrays:
         return slot >= 0 and self.kinds[slot] == DIRECTORY
 
     def span(self, slot: int) -> tuple[int, int]:
-        """Return start and end offset of a record."""
+        """Return the start and end offset of a record."""
         return int(self.offsets[slot]), int(self.offsets[slot + 1]) if slot + 1 < self.count else self.end
 
     def message(self, slot: int) -> pb.INode:

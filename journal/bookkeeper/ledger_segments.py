@@ -98,7 +98,7 @@ def last_txid(payload: bytes, layout_version: int) -> int | None:
 
 
 def operation_ends(records: Buffer, layout_version: int) -> Iterator[tuple[int, int]]:
-    """Yield txid and end of each operation.
+    """Yield the txid and the end of each operation.
 
     Raises:
         CorruptOpError: one is damaged, or truncated.

@@ -86,7 +86,7 @@ class LedgerStore:
             raise self._not_set_up() from fault
 
     def address(self, bookie: str) -> tuple[str, int]:
-        """Return host and port of a bookie.
+        """Return the host and port of a bookie.
 
         Raises:
             BookKeeperError: its address is unknown.
@@ -126,7 +126,7 @@ _PROTOCOL = "bookie-rpc"
 
 
 def address_of(bookie_id: str, registration: bytes | None = None) -> tuple[str, int]:
-    """Return host and port of a bookie.
+    """Return the host and port of a bookie.
 
     Args:
         registration: the value of its znode below `available`, if it exists.

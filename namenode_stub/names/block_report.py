@@ -35,7 +35,7 @@ def block_report(namespace: Namespace) -> str:
 
 
 def _blocks(namespace: Namespace) -> Iterator[str]:
-    """Yield path and name of every block of a file, in path order."""
+    """Yield the path and name of every block of a file, in path order."""
     rows = [ROOT_ROW]
     while rows:
         row = rows.pop()

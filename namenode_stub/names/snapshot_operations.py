@@ -24,7 +24,7 @@ def snapshot_path(root: str, name: str) -> str:
 
 
 def snapshot_names(namespace: Namespace, row: int) -> dict[bytes, int]:
-    """Return name and id of each snapshot of a directory, by name."""
+    """Return the name and id of each snapshot of a directory, by name."""
     return {each.name: each.id for each in namespace.snapshots.of_directory(int(namespace.table.id[row]))}
 
 

@@ -203,7 +203,7 @@ def _append(job: _LakeJob, *, as_json: bool) -> None:
 
 @contextmanager
 def _image_of(job: _LakeJob) -> Iterator[tuple[str | None, int | None]]:
-    """Yield path and time of the image; a past one is restored, and has the time of its last transaction with one."""
+    """Yield the path and time of the image; a past image is restored, and has the time of its last transaction."""
     if job.past is None:
         yield job.image, None
         return

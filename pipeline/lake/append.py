@@ -1,8 +1,8 @@
 """Appends images and transactions to the lake; existing rows never change.
 
 An image's files are written and committed table by table, then its row in `images`, which makes it complete. A killed
-append is repeated: it finds the tables that are already committed. Edits are committed in batches, each with all its
-days.
+append is repeated: it finds the tables that are already committed. Edits are committed in batches: one commit adds the
+files of all days of a batch.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class InodeLookups:
         self.ec_policies = {number: policy.name for number, policy in policies_of(section).items()}
 
     def owner(self, permission: int) -> tuple[str | None, str | None]:
-        """Return user and group of a fixed64 permission."""
+        """Return the user and group of a fixed64 permission."""
         found = self.names.owner(permission)
         return _text(found.user), _text(found.group)
 

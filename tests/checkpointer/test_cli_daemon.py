@@ -223,7 +223,7 @@ def test_sigterm_while_the_first_image_is_fetched(cluster: Cluster, tmp_path: Pa
     asked, released = threading.Event(), threading.Event()
 
     class Slow(QuietHandler):
-        """Sends images that never end."""
+        """A handler that sends images without an end."""
 
         def get(self) -> None:
             self.send_response(200)

@@ -75,7 +75,7 @@ def test_what_is_done_about_another_version(theirs: StorageInfo, rolling: bool, 
 @pytest.mark.parametrize("rolling", [False, True])
 @pytest.mark.parametrize("other", [{"namespace_id": 8}, {"cluster_id": "CID-b"}, {"blockpool_id": "BP-2"}])
 def test_another_namespace_is_never_taken_over(other: dict[str, object], rolling: bool) -> None:
-    with pytest.raises(StorageError, match="NameNode nn1:8020 is of another namespace"):
+    with pytest.raises(StorageError, match="NameNode nn1:8020 belongs to another namespace"):
         decide_version_action(OURS, changed(layout_version=-67, **other), rolling=rolling, namenode="NameNode nn1:8020")
 
 
@@ -176,7 +176,7 @@ def test_a_release_that_does_not_tell_of_a_rolling_upgrade(cluster: Cluster) -> 
 @pytest.mark.parametrize(
     ("says", "sentence"),
     [
-        (changed(cluster_id="CID-b"), "is of another namespace"),
+        (changed(cluster_id="CID-b"), "belongs to another namespace"),
         (changed(layout_version=-68), "-68 is newer than the newest known one"),
     ],
 )

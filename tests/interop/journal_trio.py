@@ -96,7 +96,7 @@ class JournalTrio:
             node.stop()
 
     def segments(self, number: int) -> list[tuple[int, int]]:
-        """Return first and last txid of a node's finalized segments, ascending."""
+        """Return the first and last txid of each finalized segment of a node, in ascending order."""
         names = (path.name for path in (self.nodes[number].edits_dir / NAMESERVICE / "current").iterdir())
         return sorted(
             (part.first, part.last) for part in map(parse_segment, names) if part is not None and part.last is not None

@@ -245,7 +245,7 @@ def play(row: Row, client_jvm: ClientJvm, root: Path) -> None:
             _go_on(row, site)
             if row.expected == "ends":
                 said = daemon.refuse_to_start()
-                assert "is of another namespace" in said or "contains edits of another namespace" in said, said
+                assert "belongs to another namespace" in said or "contains edits of another namespace" in said, said
                 _same_after_a_restart(site, site.namespace())
                 return
             if row.down:

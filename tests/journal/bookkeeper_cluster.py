@@ -31,7 +31,7 @@ from journal.bookkeeper.settings import BookKeeperAddress, BookKeeperSettings
 from tests.journal import bookkeeper_recordings as recorded
 
 PATH = "/hdfsjournal"
-# a busy machine may take long for an answer; stopped bookies refuse connections at once
+# a busy machine may take long for an answer; stopped bookies refuse connections immediately
 PATIENT = BookKeeperSettings(read_timeout=60.0, add_timeout=60.0)
 
 

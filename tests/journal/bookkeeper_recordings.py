@@ -73,7 +73,7 @@ def znode_files() -> list[Path]:
 
 
 def znodes(path: Path) -> dict[str, tuple[bytes | None, int]]:
-    """Return value and version by path."""
+    """Return the value and version of each path."""
     rows: dict[str, dict[str, Any]] = json.loads(path.read_text())
     return {
         name: (None if row["data"] is None else bytes.fromhex(row["data"]), row["version"])

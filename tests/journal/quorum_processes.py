@@ -22,7 +22,7 @@ from servlets.application import create_application
 from servlets.http_server import HttpServer
 from tests.interop.hadoop_conf import free_port
 
-# nodes that are killed refuse connections at once
+# nodes that are killed refuse connections immediately
 _SECONDS = 60.0
 SETTINGS = QuorumSettings(
     start_segment=_SECONDS,

@@ -40,7 +40,7 @@ pytestmark = [pytest.mark.skipif(bool(MISSING), reason=MISSING), pytest.mark.xdi
 ROUNDS = scaled(500, quick=2)
 ROUNDS_OF_ONE_JOURNAL = 25
 PATIENT = 60.0
-"""Seconds for calls of ZooKeeper and of bookies that work; those that were killed refuse connections at once."""
+"""Seconds for calls of ZooKeeper and of bookies that work; those that were killed refuse connections immediately."""
 SETTINGS = BookKeeperSettings(
     read_timeout=PATIENT, add_timeout=PATIENT, speculative_timeout=0.5, session_timeout=PATIENT
 )

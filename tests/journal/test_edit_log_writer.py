@@ -31,7 +31,7 @@ OpenSet = Callable[[list[Path]], tuple[JournalSet, Reports]]
 
 
 def paths_in(root: Path, from_txid: int = 1) -> dict[int, str]:
-    """Return txid to path of the deletes in the finalized segments."""
+    """Return the path of each delete in the finalized segments by txid."""
     chosen = select_segments(list_segments(root / "current"), from_txid)
     return {op.txid: op.path for op in read_transactions(chosen, from_txid) if isinstance(op, DeleteOp)}
 

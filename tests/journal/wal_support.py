@@ -67,12 +67,12 @@ def records(root: Path) -> dict[str, list[bytes]]:
 
 
 def paths_of(ops: Iterator[EditOp]) -> dict[int, str]:
-    """Return txid to path of the deletes."""
+    """Return the path of each delete by txid."""
     return {op.txid: op.path for op in ops if isinstance(op, DeleteOp)}
 
 
 def read_all(journal: Journal, from_txid: int = 1, *, in_progress: bool = False) -> dict[int, str]:
-    """Return txid to path of the deletes in a journal."""
+    """Return the path of each delete in a journal by txid."""
     expected = from_txid
     found: dict[int, str] = {}
     for segment in journal.segments(from_txid, in_progress=in_progress):

@@ -25,7 +25,7 @@ Operation = Callable[[Writer], Any]
 
 
 def _written(writer: Writer) -> None:
-    """Write segment 1 to 10, finalized, and 11 to 15 in progress; 1 to 12 are committed."""
+    """Write the finalized segment 1 to 10 and the open segment 11 to 15; transactions 1 to 12 are committed."""
     writer.segment(1, 10)
     writer.start(11)
     writer.write(11, 11, 12)

@@ -40,7 +40,7 @@ def login(kdc: Kdc, who: str, *protections: Protection) -> KerberosLogin:
 def get(
     kdc: Kdc, who: str, url: str, path: str, method: str = "GET", body: bytes | None = None
 ) -> tuple[int, str, dict[str, str]]:
-    """Return status, body and headers of a request of `who`; "" sends no token."""
+    """Return the status, body and headers of a request from `who`; "" sends no token."""
     headers = {}
     if who:
         log_in(login(kdc, who))

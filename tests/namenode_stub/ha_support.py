@@ -27,7 +27,7 @@ from tests.namenode_stub.stub_support import stub_config_for, uris, wait_until
 
 ME = getpass.getuser()
 QUICK = StandbySettings(tail_period=0.02, roll_period=0.0)
-# nodes that are stopped refuse connections at once
+# nodes that are stopped refuse connections immediately
 _SECONDS: dict[str, Any] = {
     each.name: 60.0 for each in dataclasses.fields(QuorumSettings) if isinstance(each.default, float)
 }

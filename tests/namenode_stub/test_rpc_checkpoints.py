@@ -161,7 +161,7 @@ class Backup:
         return "{}:{}".format(*self.server.address)
 
     def received(self) -> tuple[int, int]:
-        """Return first and last transaction id, checking for gaps."""
+        """Return the first and last transaction id, and check for gaps."""
         last = self.batches[0][0] - 1
         for first, count, _ in self.batches:
             assert first == last + 1

@@ -53,7 +53,7 @@ class Identity:
         return _made(common_name or names[0], names, begin, end, self, ca=ca)
 
     def pem(self, password: str = "") -> bytes:
-        """Return key and chain."""
+        """Return the key and the chain."""
         hidden = BestAvailableEncryption(password.encode()) if password else NoEncryption()
         key = self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, hidden)
         return key + b"".join(each.public_bytes(Encoding.PEM) for each in self.chain)

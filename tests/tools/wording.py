@@ -78,6 +78,15 @@ RULES = (
     _rule(r"in turns", "alternately, in turn"),
     _rule(r"processor (?:time|seconds)|leads? nowhere", "CPU time; does not exist"),
     _rule(r"is not such an?|quiet machine", "name the noun; idle machine"),
+    _rule(
+        r"(?:return|yield) (?:first|start|host|user|owner|name|path|type|status|value|key) and",
+        "return the first and …",
+    ),
+    _rule(
+        r"less than (?:two|three|four|five|six|seven|eight|nine|ten) (?:bits|nodes|files|blocks|edits)", "fewer than"
+    ),
+    _rule(r"(?:is|are) of another (?:namespace|layout)", "belongs to another namespace; has another layout"),
+    _rule(r"refuse[sd]? (?:[a-z]+ )?at once", "immediately, together, in parallel"),
 )
 
 _CLAUSE = r"(?:Who|What|Which|Whose|Where) (?:is|are|has|was|does|do|cannot|finds|gets|comes)\b"

@@ -245,7 +245,7 @@ def check_same_namespace(theirs: StorageInfo, ours: StorageInfo, where: str) -> 
         left, right = getattr(theirs, name), getattr(ours, name)
         if left != right:
             raise StorageError(
-                f"the NameNode at {where} is of another namespace: its {name} is {left}, ours is {right}",
+                f"the NameNode at {where} belongs to another namespace: its {name} is {left}, ours is {right}",
                 hint="Check dfs.namenode.name.dir and fs.defaultFS. To begin with this NameNode, move the contents of "
                 "this node's directories away first: they may be all that is left of the other namespace. Leave "
                 "an empty folder `current` there.",

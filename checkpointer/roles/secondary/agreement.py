@@ -34,7 +34,7 @@ def compare_versions(ours: Collection[StorageInfo], theirs: StorageInfo, namenod
     for each in ours:
         if _namespace(each) != _namespace(theirs):
             raise StorageError(
-                f"{namenode} is of another namespace: {_sentence(theirs)}; the checkpoint directories are of "
+                f"{namenode} belongs to another namespace: {_sentence(theirs)}; the checkpoint directories are of "
                 f"{_sentence(each)}",
                 hint="Check the NameNode's address. To begin with this NameNode, move the contents of the checkpoint "
                 "directories away first: they may be all that is left of the other namespace. Leave an empty folder "

@@ -122,7 +122,7 @@ class Fetcher:
         with ImageFile.open(path) as image:
             if image.layout_version == info.layout_version:
                 return True
-            _LOG.info("%s is of layout %d, the NameNode of %d", path, image.layout_version, info.layout_version)
+            _LOG.info("%s has layout %d, the NameNode has layout %d", path, image.layout_version, info.layout_version)
             return False
 
     # ---- segments ------------------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ def decide_version_action(ours: StorageInfo, theirs: StorageInfo, *, rolling: bo
     """
     if _namespace(ours) != _namespace(theirs):
         raise StorageError(
-            f"{namenode} is of another namespace: {_sentence(theirs)}, ours is {_sentence(ours)}",
+            f"{namenode} belongs to another namespace: {_sentence(theirs)}, ours is {_sentence(ours)}",
             hint="Check the NameNodes' addresses. To begin with this NameNode, move the contents of this node's "
             "dfs.namenode.name.dir away first: they may be all that is left of the other namespace. Leave an empty "
             "folder `current` there.",

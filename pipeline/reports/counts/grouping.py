@@ -32,7 +32,7 @@ def numbers(column: pa.Array | pa.ChunkedArray, missing: int = 0) -> Numbers:
 
 
 def codes_of(column: pa.Array | pa.ChunkedArray) -> tuple[Numbers, pa.Array]:
-    """Return (number of each row's value, the distinct values); null is a value."""
+    """Return the number of each row's value, and the distinct values; null is a value."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if isinstance(column, pa.DictionaryArray):
