@@ -81,7 +81,7 @@ def select_range(
     """Return the transactions to copy, by segments of the source.
 
     Args:
-        layout_version: to write; None for that of each segment.
+        layout_version: of the copy; None for that of each segment.
         default_layout: for segments without a layout version.
 
     Raises:

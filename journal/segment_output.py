@@ -37,7 +37,7 @@ class WrittenSegment(NamedTuple):
 def write_ops(output: Path, ops: Iterable[EditOp], layout_version: int, *, overwrite: bool = False) -> WrittenSegment:
     """Write `ops` as a finalized segment: into a directory under the segment's name, else as file `output`.
 
-    Nothing is left after any error.
+    No incomplete file remains after an error.
 
     Raises:
         TransactionGapError: the txids are not consecutive.

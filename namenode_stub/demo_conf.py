@@ -42,7 +42,7 @@ def free_numbers(count: int) -> list[int]:
 
 
 def _hold_port(held: ExitStack) -> int:
-    """Bind a free port until all are chosen."""
+    """Bind a free port, which stays bound until all ports are chosen."""
     while True:
         found = held.enter_context(socket.socket())
         port = random.choice(_PORTS)

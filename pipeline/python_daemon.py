@@ -29,7 +29,7 @@ _IMPORTED_EARLY = ("pipeline.reports.tasks",)
 _MODULE = "pipeline.python_daemon"
 _EARLY = "--early"
 _SOCKET = "HDFS_CHECKPOINTER_DAEMON_SOCKET"
-"""Variable of the environment with the socket of an early daemon, which Java passes on to the daemon it starts."""
+"""Environment variable with the socket of an early daemon; Java passes it on to the daemon that it starts."""
 _HASH_SEED = "PYTHONHASHSEED"
 """Spark sets it for its daemons: equal strings have equal hashes in all workers."""
 _STREAMS = (0, 1, 2)

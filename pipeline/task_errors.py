@@ -20,7 +20,7 @@ _PACKAGES = {"checkpointer", "hadoop_common", "hadoop_rpc", "image_format", "jou
 
 @contextlib.contextmanager
 def mark_typed_errors() -> Iterator[None]:
-    """Add a note to an `HdfsError` from which `typed_error` can rebuild the error in the text of Spark's error.
+    """Add a note to an `HdfsError`; `typed_error` finds it in the text of Spark's error and rebuilds the error.
 
     In a generator, this context must enclose the whole body.
     """

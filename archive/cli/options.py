@@ -41,7 +41,7 @@ def configured_archive_options(function: F) -> F:
 
 
 def configured_archive(location: str | None, key_file: Path | None, conf_dir: Path | None) -> tuple[str, Path | None]:
-    """Return the archive named on the command line, or else by the configuration.
+    """Return the archive that the command line names, or otherwise the configuration.
 
     Raises:
         click.UsageError: neither names one.

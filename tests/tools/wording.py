@@ -77,6 +77,7 @@ RULES = (
     _rule(r"without an effect", "without effect"),
     _rule(r"in turns", "alternately, in turn"),
     _rule(r"processor (?:time|seconds)|leads? nowhere", "CPU time; does not exist"),
+    _rule(r"variables? of the environment", "environment variable"),
     _rule(r"is not such an?|quiet machine", "name the noun; idle machine"),
     _rule(
         r"(?:return|yield) (?:first|start|host|user|owner|name|path|type|status|value|key) and",
