@@ -187,7 +187,7 @@ def run(demo: Demo) -> None:
     say(f"[bold]2. The daemon[/] fetches the image and checkpoints immediately: over {_TRANSACTIONS} transactions wait")
     # started now, so that even on a slow machine the first reason is not the period
     demo.roll()
-    demo.start_daemon()
+    daemon = demo.start_daemon()
     _report(demo, demo.wait_for_image("txns", lambda: demo.drive(_TRANSACTIONS)))
     say(f"[bold]3. Few more operations;[/] the daemon checkpoints after its period of {_PERIOD_SECONDS} s")
     demo.drive(400)
@@ -209,6 +209,8 @@ def run(demo: Demo) -> None:
         f"all {counted(len(after), 'inode')} are the same"
     )
     say("[bold]5. A directory is deleted by mistake;[/] the archive finds the transaction and undoes it")
+    # without further checkpoints, no edits are purged before they are archived
+    demo.stop(daemon)
     undo_deletion(demo, demo.ports.stub_url, "/user/round1-client0")
     # Spark reads the files after all writers have ended
     demo.stop_all()
