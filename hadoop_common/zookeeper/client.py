@@ -136,13 +136,17 @@ def acl_of(address: ZooKeeperAddress) -> list[Any]:
 
 
 def unavailable_error(
-    client: KazooClient | None, address: ZooKeeperAddress, seconds: float, path: str = ""
+    client: KazooClient | None, address: ZooKeeperAddress, seconds: float, path: str = "", *, died: str = ""
 ) -> errors.ZooKeeperError:
-    """Return the error for a caller whose wait for a connection of `client` timed out."""
+    """Return the error for a caller whose wait for a connection of `client` timed out.
+
+    Args:
+        died: the fault that ended the client before this one, "" if none did.
+    """
     if client is not None and was_refused(client):
         return refused_error(address, path)
     said = "" if client is None else client.handler.fault
-    died = "" if client is None else client.handler.died
+    died = died if client is None else client.handler.died or died
     problem = f"ZooKeeper at {address.hosts} did not answer within {seconds:g} s"
     hint = f"Check that a majority of the servers in {address.named_by} is up."
     if died:

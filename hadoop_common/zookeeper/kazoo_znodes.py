@@ -1,8 +1,8 @@
 """Access to ZooKeeper by kazoo; lost sessions are replaced while callers wait.
 
-The client is absent, connected or disconnected. The first call creates it; kazoo's own thread reconnects it after a
-lost connection or an expired session. A call is sent only while the client is connected: in kazoo's queue, it could be
-executed long after its caller has timed out.
+The client is absent, connected, disconnected or ended. The first call creates it; kazoo's own thread reconnects it
+after a lost connection or an expired session. An ended client is replaced, also while a call waits. A call is sent only
+while the client is connected: in kazoo's queue, it could be executed long after its caller has timed out.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ _LOG = logging.getLogger(__name__)
 
 _GRACE = 3.0  # seconds beyond the session's timeout, as Hadoop's journal waits
 _RETRY_SECONDS = 0.1
+# interval at which a waiting call looks for an ended client
+_ENDED_SECONDS = 1.0
 _LOST = ConnectionLoss, ConnectionClosedError, SessionExpiredError, OperationTimeoutError
 
 
@@ -69,6 +71,7 @@ class KazooZNodes:
         self._connected = threading.Event()
         self._closed = False
         self._refused = False
+        self._died = ""
 
     @property
     def session_timeout(self) -> float:
@@ -193,7 +196,7 @@ class KazooZNodes:
             try:
                 found = call(client).get(timeout=max(deadline - time.monotonic(), _RETRY_SECONDS))
                 self._session_timeout = granted_timeout(client)
-                self._refused = False
+                self._refused, self._died = False, ""
                 return found
             except (*_LOST, AuthFailedError) as fault:
                 if time.monotonic() + _RETRY_SECONDS > deadline:
@@ -211,21 +214,31 @@ class KazooZNodes:
         """Return the connected client.
 
         Raises:
-            ZooKeeperError: the client does not connect before the deadline.
+            ZooKeeperError: no client connects before the deadline.
         """
+        while True:
+            client = self._present(path)
+            if self._connected.wait(min(deadline - time.monotonic(), _ENDED_SECONDS)):
+                break
+            if time.monotonic() > deadline:
+                raise self._away(path)
+        if self._closed:
+            raise self._away(path)
+        return client
+
+    def _present(self, path: str) -> Any:
+        """Return the client; it is made if there is none, and replaced if it has ended."""
         with self._guard:
             if self._closed:
                 raise ZooKeeperError("the session is closed", path=path, hint="Open its owner again.")
             if self._client is not None and has_ended(self._client):
                 self._refused = was_refused(self._client)
+                self._died = self._client.handler.died
                 _end(self._client)
                 self._client = None
             if self._client is None:
                 self._client = self._made()
-            client = self._client
-        if not self._connected.wait(deadline - time.monotonic()) or self._closed:
-            raise self._away(path)
-        return client
+            return self._client
 
     def _made(self) -> Any:
         self._connected.clear()
@@ -246,7 +259,7 @@ class KazooZNodes:
     def _away(self, path: str) -> ZooKeeperError:
         if self._refused:
             return refused_error(self._address, path)
-        return unavailable_error(self._client, self._address, self._patience, path)
+        return unavailable_error(self._client, self._address, self._patience, path, died=self._died)
 
 
 def _acl_of_znode(client: Any, path: str) -> ZnodeAcl:

@@ -165,14 +165,22 @@ def faulty(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
     return faults
 
 
-def test_a_client_that_died_is_followed_by_another(secured: Secured, faulty: list[Exception]) -> None:
-    faulty.append(ValueError("there is no credential"))
+def test_a_client_that_died_is_followed_by_another_for_the_call_that_waits(
+    secured: Secured, faulty: list[Exception]
+) -> None:
+    faulty += [ValueError("there is no credential")] * 2
     with znodes(ZooKeeperAddress(secured.server.hosts, 20.0)) as found:
-        found._patience = 3.0
-        with pytest.raises(ZooKeeperError, match=r"did not answer .* \(ValueError: there is no credential\)"):
-            found.exists("/")
         found._patience = 600
         assert found.exists("/")
+    assert not faulty
+
+
+def test_what_clients_died_of_is_named(secured: Secured, faulty: list[Exception]) -> None:
+    faulty += [ValueError("there is no credential")] * 1000
+    with znodes(ZooKeeperAddress(secured.server.hosts, 20.0)) as found:
+        why = error_that_names(found, "(ValueError: there is no credential)")
+        assert "did not answer within" in why.message
+        assert why.hint == "The log has the cause; the connection is retried."
 
 
 def test_an_election_goes_on_where_a_client_died(secured: Secured, faulty: list[Exception]) -> None:
