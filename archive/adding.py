@@ -167,7 +167,8 @@ def add_files(
         ArchiveError: the archive belongs to another namespace or cannot be written.
         CrossingWritersError: another writer adds another history, or begins the archive too, at the same time.
         OtherHistoryError: the files begin a branch, which the options do not allow; nothing was added.
-        HdfsError: a file is damaged; what was published before stays.
+        HdfsError: a file is damaged; what was published before stays, except an image that began the archive and has no
+            edits yet.
     """
     archive.adopt(parse_version(found.version.encode(), VERSION))
     with ExitStack() as resources:
@@ -216,7 +217,13 @@ class _Addition:
             first = next(filter(None, (self._add_image(path, branch.name, segments) for path in allowed)), None)
             if first is not None:
                 self._verify(before, branch.name, segments)
-        edits = self._add_segments(segments, branch, forked)
+        try:
+            edits = self._add_segments(segments, branch, forked)
+        except (HdfsError, OSError):
+            if first is not None:
+                # an image without its edits would not show to which history later files belong
+                self._take_back()
+            raise
         images = [first, *(self._add_image(path, branch.name, segments) for path in allowed)]
         added = [each for each in images if each is not None]
         view = view_of(self._catalogue, branch.name)
@@ -286,6 +293,7 @@ class _Addition:
         if not self._archive.immutable:
             for name in self._own:
                 self._archive.store.remove(name)
+        self._own = []
 
     def _store_segment(self, segment: EditLogSegment, branch: str, reached: int) -> EditsRecord | None:
         """Store a segment, or its part after `reached`; None if there is none."""

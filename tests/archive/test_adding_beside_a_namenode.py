@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 from archive import adding
 from archive.adding import AddOptions, FoundFiles, add_directory
 from archive.archive import Archive
+from archive.catalogue import MAIN, EditsRecord
+from archive.storing import store_segment
 from hadoop_common.names import image_name, segment_name
 from image_format.md5_file import md5_path
 from tests.archive.open_segment import FIRST, Writer, op_of
@@ -34,6 +37,17 @@ def add_while(archive: Archive, nn: Path, change: Callable[[], object]) -> addin
         return add_directory(archive, nn, IN_PROGRESS)
 
 
+def get_image(nn: Path, last: int) -> None:
+    """Store an image at `last` as a NameNode does, which then purges the older image and its edits."""
+    current = nn / "current"
+    builder = ImageBuilder(HADOOP3)
+    builder.info.transactionId = last
+    builder.save(current)
+    (current / image_name(BASE_TXID)).unlink()
+    md5_path(current / image_name(BASE_TXID)).unlink()
+    (current / segment_name(FIRST, last)).unlink()
+
+
 def test_a_finalized_segment_is_found_under_its_new_name(archive: Archive, nn: Path) -> None:
     writer = Writer(nn)
     writer.write(op_of(1))
@@ -45,19 +59,27 @@ def test_what_was_purged_is_left_out(archive: Archive, nn: Path) -> None:
     """The NameNode purges the older image and its edits when it gets a newer image."""
     last = segment(nn, BASE_TXID, op_of(1))
     newest = segment(nn, last, op_of(2))
-    current = nn / "current"
-
-    def purge() -> None:
-        builder = ImageBuilder(HADOOP3)
-        builder.info.transactionId = last
-        builder.save(current)
-        (current / image_name(BASE_TXID)).unlink()
-        md5_path(current / image_name(BASE_TXID)).unlink()
-        (current / segment_name(FIRST, last)).unlink()
-
-    added = add_while(archive, nn, purge)
+    added = add_while(archive, nn, lambda: get_image(nn, last))
     assert (added.last_txid, added.restorable) == (newest, newest)
     assert {each.first for each in added.edits} == {last + 1}
+
+
+def test_an_archive_that_was_begun_with_a_purged_image_has_one_history(archive: Archive, nn: Path) -> None:
+    """The older image is archived, but not its edits; nothing would prove to what history it belongs."""
+    last = segment(nn, BASE_TXID, op_of(1))
+    newest = segment(nn, last, op_of(2))
+    pending = [get_image]
+
+    def stored(*arguments: Any) -> EditsRecord | None:
+        if pending:
+            pending.pop()(nn, last)
+            raise FileNotFoundError(2, "No such file or directory")
+        return store_segment(*arguments)
+
+    with mock.patch.object(adding, "store_segment", stored):
+        added = add_directory(archive, nn, IN_PROGRESS)
+    assert (added.branch, added.forked, added.restorable) == (MAIN, False, newest)
+    assert [(each.branch, each.txid) for each in archive.catalogue().images] == [(MAIN, last)]
 
 
 def test_a_fault_of_files_that_exist_is_not_repeated(archive: Archive, nn: Path) -> None:
