@@ -292,8 +292,8 @@ class _Daemon:
             changed += self._security.reconfigure(config.access, None if kerberos is None else kerberos.server)
         except (HdfsError, OSError) as error:
             fault = f"the configuration on disk is invalid, the previous one still applies: {error_text(error)}"
-            _LOG.error("%s", with_next(fault, CONFIGURATION_HINT))
             self._service.configuration_fault = fault
+            _LOG.error("%s", with_next(fault, CONFIGURATION_HINT))
             return
         reload_changed_stores()
         self._service.configuration_fault = ""

@@ -106,9 +106,14 @@ def test_a_bad_configuration_changes_nothing(role: JobRole, caplog: pytest.LogCa
     def bad() -> CheckpointConfig:
         raise StorageError("dfs.namenode.name.dir names no directory")
 
+    caplog.set_level("INFO")
     with served(role, reload=bad) as (control, _):
         control.reload()
         wait_until("the complaint", lambda: "names no directory" in caplog.text)
+        url = next(m for m in caplog.messages if "checkpointer on http" in m).split(" on ")[1].split(": ")[0]
+        # who has read the log finds the alarm, too
+        (alarm,) = requests.get(f"{url}/status", timeout=600).json()["alarms"]
+        assert "names no directory" in alarm
     assert role.configs == []
 
 
@@ -116,7 +121,7 @@ def test_the_service_manager_is_told(role: JobRole, tmp_path: Path) -> None:
     address = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(address))
-        manager.settimeout(60)
+        manager.settimeout(600)
         with served(role, notifier=Notifier(str(address)), heartbeat=0.01, reload=config) as (control, _):
             assert b"READY=1" in manager.recv(4096)
             seen: list[bytes] = []
@@ -136,7 +141,7 @@ def test_a_role_that_gives_up_ends_the_daemon(role: JobRole) -> None:
     role.journal, role.urgent, role.fault = 1, "urgent", RoleGaveUpError("4 merges failed")
     role.asks.set()
     with served(role) as (_, running), pytest.raises(RoleGaveUpError, match="4 merges"):
-        running.result(60)
+        running.result(600)
 
 
 def test_what_it_serves(role: JobRole, caplog: pytest.LogCaptureFixture) -> None:
@@ -194,7 +199,7 @@ def test_a_new_bandwidth_holds_for_images_that_are_being_served(
             running = [pool.submit(requests.get, query + more, timeout=600) for more in ("", "&bootstrapstandby=true")]
             wait_until("a first piece of both", lambda: role.counter.sent >= 2 * slow.transfer_chunk_size)
             control.reload()
-            assert [len(each.result(60).content) for each in running] == [1 << 20, 1 << 20]
+            assert [len(each.result(600).content) for each in running] == [1 << 20, 1 << 20]
     assert (
         "configuration reloaded: dfs.image.transfer.bandwidthPerSec 1 → 0, "
         "dfs.image.transfer-bootstrap-standby.bandwidthPerSec 1 → 0"
