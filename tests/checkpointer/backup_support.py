@@ -20,7 +20,7 @@ from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.checkpointer.streaming_namenode import StreamingNamenode
 
 
-def backup_config(folder: Path, rpc_port: int, http_port: int) -> CheckpointConfig:
+def backup_config(folder: Path, rpc_port: int, http_port: int, **changes: str) -> CheckpointConfig:
     given = {
         "fs.defaultFS": f"hdfs://127.0.0.1:{rpc_port}",
         "dfs.namenode.http-address": f"127.0.0.1:{http_port}",
@@ -28,6 +28,10 @@ def backup_config(folder: Path, rpc_port: int, http_port: int) -> CheckpointConf
         "dfs.namenode.backup.address": "127.0.0.1:0",
         "dfs.namenode.backup.http-address": "127.0.0.1:0",
         "hadoop.user.name": "hdfs",
+        # a busy machine is not a fault
+        "ipc.client.rpc-timeout.ms": "600000",
+        "dfs.image.transfer.timeout": "600000",
+        **changes,
     }
     return CheckpointConfig.from_configuration(Configuration.from_mapping(given, {}), Role.BACKUP)
 

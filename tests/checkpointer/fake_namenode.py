@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
+from google.protobuf.message import Message
+
 from engine.merge import merge
 from hadoop_common.names import image_name, md5_name, parse_image, parse_segment, segment_name
 from hadoop_common.storage_info import StorageInfo, parse_version
@@ -29,13 +31,14 @@ from hadoop_rpc.namenode_protocol import (
     namenode_service,
 )
 from hadoop_rpc.server import RpcServer
-from hadoop_rpc.service import CallContext, Service
+from hadoop_rpc.service import CallContext, Handler
 from journal.binary_codec import encode_op
 from journal.operation import EditOp
 from journal.segment import encode_header
 from journal.segment_file import EditLogSegment, read_ops
 from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp, UpdateMasterKeyOp
 from journal.values import DelegationKey
+from tests.interop.hadoop_conf import free_port
 from tests.web_server import QuietHandler
 
 _RECORDED = Path(__file__).parents[1] / "recorded"
@@ -80,6 +83,7 @@ class FakeNamenode:
         self.per_roll = per_roll
         self._lock = threading.Lock()
         self._waiting = threading.Event()
+        self._settled, self._calls = threading.Condition(), 0
         self._pending = sorted(
             name.first for path in folder.iterdir() if (name := parse_segment(path.name)) and name.last is not None
         )
@@ -87,7 +91,8 @@ class FakeNamenode:
         self.recorded_end = max(
             name.last or 0 for path in folder.iterdir() if (name := parse_segment(path.name)) is not None
         )
-        self.rpc_port = self.http_port = 0
+        # it may be restarted
+        self.rpc_port, self.http_port = free_port(), free_port()
 
     # ---- life ----------------------------------------------------------------------------------------------
 
@@ -102,14 +107,15 @@ class FakeNamenode:
         """Listen, on the previous ports after a restart."""
         self._waiting.clear()
         service = namenode_service(self)
-        if self._release == 2:
-            methods = {name: each for name, each in service.methods.items() if name != "isRollingUpgrade"}
-            service = Service(service.protocol, methods)
+        methods = {
+            name: replace(each, handler=self._counted(each.handler))
+            for name, each in service.methods.items()
+            if name != "isRollingUpgrade" or self._release != 2
+        }
+        service = replace(service, methods=methods)
         self._rpc = RpcServer([service], "127.0.0.1", self.rpc_port, shutdown_timeout=0.5)
         self._rpc.start()
-        self.rpc_port = self._rpc.address[1]
         self._http = _HttpServer(("127.0.0.1", self.http_port), self)
-        self.http_port = self._http.server_address[1]
         threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
     def stop(self) -> None:
@@ -124,6 +130,24 @@ class FakeNamenode:
 
     def hang(self) -> None:
         self._waiting.wait(600)
+
+    def _counted(self, handler: Handler) -> Handler:
+        def counted(request: Any, caller: CallContext) -> Message:
+            with self._settled:
+                self._calls += 1
+            try:
+                return handler(request, caller)
+            finally:
+                with self._settled:
+                    self._calls -= 1
+                    self._settled.notify_all()
+
+        return counted
+
+    def await_calls(self) -> None:
+        """Wait until no call is being performed: one whose caller has left may still change the state."""
+        with self._settled:
+            assert self._settled.wait_for(lambda: self._calls == 0, 600)
 
     @property
     def url(self) -> str:
@@ -290,10 +314,12 @@ class FakeNamenode:
         ops: list[EditOp] = [StartLogSegmentOp(txid=first)]
         if self.busy:
             ops.append(UpdateMasterKeyOp(txid=first + 1, key=DelegationKey(first, 1 << 40, b"something new")))
-        self._last = first + len(ops)
-        ops.append(EndLogSegmentOp(txid=self._last))
+        last = first + len(ops)
+        ops.append(EndLogSegmentOp(txid=last))
         content = encode_header(layout) + b"".join(encode_op(op, layout) for op in ops)
-        (self.folder / segment_name(first, self._last)).write_bytes(content)
+        (self.folder / segment_name(first, last)).write_bytes(content)
+        # from now on listed, so its content must be complete
+        self._last = last
 
     def version_request(self, caller: CallContext) -> NamespaceInfo:
         self._step("versionRequest")

@@ -30,8 +30,9 @@ def secondary_config(folder: Path, rpc_port: int, http_port: int, **changes: str
         "dfs.namenode.checkpoint.dir": str(folder / "secondary"),
         "dfs.namenode.secondary.http-address": "127.0.0.1:0",
         "dfs.namenode.checkpoint.period": "3600",
-        "ipc.client.rpc-timeout.ms": "20000",
-        "dfs.image.transfer.timeout": "20000",
+        # a busy machine is not a fault
+        "ipc.client.rpc-timeout.ms": "600000",
+        "dfs.image.transfer.timeout": "600000",
         "hadoop.user.name": "hdfs",
         **{key.replace("__", "."): value for key, value in changes.items()},
     }

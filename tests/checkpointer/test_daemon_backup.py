@@ -304,6 +304,7 @@ def test_a_checkpoint_that_fails_at_the_namenode_is_made_at_the_next_attempt(
     daemon.follow()
     namenode.faults[step] = 500 if step == "upload" else "cut"
     daemon.service.request(force=True, wait=True)
+    namenode.await_calls()
     daemon.follow(2)
     assert in_sync(daemon)
     namenode.faults.clear()

@@ -232,7 +232,7 @@ def test_images_have_the_layout_of_a_finalized_rolling_upgrade(namenode: Streami
 def test_new_settings_hold_from_the_next_checkpoint_on(namenode: StreamingNamenode, daemon: Daemon) -> None:
     daemon.follow()
     codec = "org.apache.hadoop.io.compress.GzipCodec"
-    daemon.role.reconfigure(replace(daemon.config, merge_settings=MergeSettings(codec=codec), transfer_timeout=7.0))
+    daemon.role.reconfigure(replace(daemon.config, merge_settings=MergeSettings(codec=codec), transfer_timeout=700.0))
     with ImageFile.open(daemon.checkpoint()) as image:
         assert image.codec == codec
 
@@ -253,14 +253,15 @@ def test_new_rules_of_replay_hold_for_all_edits_after_the_newest_image(
 
 def test_a_new_timeout_holds_for_the_next_call(namenode: StreamingNamenode, daemon: Daemon) -> None:
     daemon.follow()
-    daemon.role.reconfigure(replace(daemon.config, rpc_timeout=3.0))
-    daemon.follow()
     assert in_sync(daemon)
     namenode.faults["startCheckpoint"] = "hang"
+    daemon.role.reconfigure(replace(daemon.config, rpc_timeout=3.0))
     with pytest.raises(RpcError, match=r"within 3 s"):
         daemon.role.checkpoint(SilentObserver())
+    daemon.role.reconfigure(daemon.config)
     namenode.faults.clear()
     namenode.release()
+    namenode.await_calls()
     daemon.follow(3)
     assert in_sync(daemon)
 

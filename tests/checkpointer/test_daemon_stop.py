@@ -18,7 +18,8 @@ from tests.checkpointer.secondary_support import secondary_config
 from tests.checkpointer.streaming_namenode import StreamingNamenode
 from tests.namenode_stub.stub_support import wait_until
 
-LONG_ENOUGH = 20.0
+FOREVER = {"ipc.client.rpc-timeout.ms": "3600000", "dfs.image.transfer.timeout": "3600000"}
+LONG_ENOUGH = 300.0
 
 
 def assert_stops(role: CheckpointRole, service: CheckpointService, node: FakeNamenode, step: str) -> None:
@@ -49,9 +50,8 @@ def assert_stops(role: CheckpointRole, service: CheckpointService, node: FakeNam
 
 @pytest.mark.parametrize("step", ["getTransactionId", "rollEditLog", "image", "segment-33"])
 def test_a_secondary(tmp_path: Path, step: str) -> None:
-    changes = {"ipc.client.rpc-timeout.ms": "120000", "dfs.image.transfer.timeout": "60000"}
     with FakeNamenode(tmp_path / "name") as node:
-        config = secondary_config(tmp_path, node.rpc_port, node.http_port, **changes)
+        config = secondary_config(tmp_path, node.rpc_port, node.http_port, **FOREVER)
         role = SecondaryRole(config)
         assert_stops(role, CheckpointService(role, config), node, step)
         node.release()
@@ -60,7 +60,7 @@ def test_a_secondary(tmp_path: Path, step: str) -> None:
 @pytest.mark.parametrize("step", ["registerSubordinateNamenode", "startCheckpoint", "getEditLogManifest", "segment-33"])
 def test_a_backup(tmp_path: Path, step: str) -> None:
     with StreamingNamenode(tmp_path / "name") as node:
-        config = backup_config(tmp_path / "backup", node.rpc_port, node.http_port)
+        config = backup_config(tmp_path / "backup", node.rpc_port, node.http_port, **FOREVER)
         role = BackupRole(config)
         node.roll()
         assert_stops(role, CheckpointService(role, config), node, step)
@@ -70,7 +70,7 @@ def test_a_backup(tmp_path: Path, step: str) -> None:
 def test_a_backup_that_looks_at_a_namenode_that_hangs(tmp_path: Path) -> None:
     stopping = threading.Event()
     with StreamingNamenode(tmp_path / "name") as node:
-        role = BackupRole(backup_config(tmp_path / "backup", node.rpc_port, node.http_port))
+        role = BackupRole(backup_config(tmp_path / "backup", node.rpc_port, node.http_port, **FOREVER))
         role.open(stopping.is_set)
         node.faults["getTransactionId"] = "hang"
         look = threading.Thread(target=role.follow, daemon=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import socket
 from pathlib import Path
 
 import pytest
@@ -34,6 +33,7 @@ from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
 from tests.checkpointer.standby_support import PERIOD, TRANSACTIONS, Daemon, daemon_of, images, stub, write_edits
+from tests.interop.hadoop_conf import free_port
 from tests.namenode_stub.stub_support import formatted
 from tests.recorded_cases import imgcmp
 
@@ -225,20 +225,10 @@ def stub_config(tmp_path: Path) -> StubConfig:
         -63,
         checkpoint_transactions=TRANSACTIONS,
         checkpoint_period=PERIOD,
-        web=WebAddresses(free_address()),
-        rpc_address=("127.0.0.1", 0),
+        # it is restarted
+        web=WebAddresses(("127.0.0.1", free_port())),
+        rpc_address=("127.0.0.1", free_port()),
     )
-
-
-def free_address() -> tuple[str, int]:
-    """Return an address to which a server can bind again as soon as it has ended; an ephemeral port may be taken."""
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        host, port = found.getsockname()
-        return host, port
-
-
-def same_ports(config: StubConfig, stub: NameNodeStub) -> StubConfig:
-    return dataclasses.replace(config, rpc_address=stub.rpc_address)
 
 
 def upgrade(config: StubConfig, **changes: object) -> StorageInfo:
@@ -278,7 +268,6 @@ def in_step(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
 @pytest.mark.parametrize("found_by", ["a refused upload", "a start"])
 def test_a_rolling_upgrade_that_was_finalized(stub_config: StubConfig, tmp_path: Path, found_by: str) -> None:
     with NameNodeStub(stub_config) as stub:
-        config = same_ports(stub_config, stub)
         daemon = daemon_of(stub, tmp_path)
         daemon.role.open()
         try:
@@ -294,8 +283,8 @@ def test_a_rolling_upgrade_that_was_finalized(stub_config: StubConfig, tmp_path:
         finally:
             if found_by == "a start":
                 daemon.role.close()
-    upgrade(config, layout_version=-67)
-    with NameNodeStub(config) as stub:
+    upgrade(stub_config, layout_version=-67)
+    with NameNodeStub(stub_config) as stub:
         try:
             if found_by == "a start":
                 daemon = daemon_of(stub, tmp_path)
@@ -318,14 +307,13 @@ def test_a_rolling_upgrade_that_was_finalized(stub_config: StubConfig, tmp_path:
 
 def test_a_plain_upgrade_is_followed_with_the_image_of_the_active(stub_config: StubConfig, tmp_path: Path) -> None:
     with NameNodeStub(stub_config) as stub:
-        config = same_ports(stub_config, stub)
         daemon = daemon_of(stub, tmp_path)
         daemon.role.open()
         write_edits(stub, "before")
         daemon.role.tail()
         write_edits(stub, "more", 3)
-    info = upgrade(config, layout_version=-67, c_time=12345)
-    with NameNodeStub(config) as stub:
+    info = upgrade(stub_config, layout_version=-67, c_time=12345)
+    with NameNodeStub(stub_config) as stub:
         daemon.role._follower.doubt_version("a test")
         daemon.role.tail()
         assert daemon.role.storage_info() == info
