@@ -1,4 +1,4 @@
-"""A NameNode for secondaries, and a port without a server."""
+"""A NameNode for secondaries, patience with JournalNodes, and a port without a server."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ from tests.checkpointer.fake_namenode import FakeNamenode
 def node(tmp_path: Path) -> Iterator[FakeNamenode]:
     with FakeNamenode(tmp_path / "name") as running:
         yield running
+
+
+@pytest.fixture(autouse=True)
+def all_journal_nodes_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let readers of JournalNodes wait for all of them: on a busy machine the last one may take long."""
+    monkeypatch.setattr("journal.quorum.reader.LINGER", 600.0)
 
 
 @pytest.fixture

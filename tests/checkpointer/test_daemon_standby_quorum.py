@@ -407,7 +407,8 @@ def test_an_upgrade_that_was_finalized(quorum: Quorum, stub: NameNodeStub, daemo
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Treat a node that is briefly silent as unavailable."""
+    """Treat a node that is briefly silent as unavailable, and do not wait for it."""
+    monkeypatch.setattr("journal.quorum.reader.LINGER", 0.25)
     monkeypatch.setattr("checkpointer.roles.standby.journal_node_monitor._PATIENCE", 0.2)
 
 
@@ -419,7 +420,8 @@ def test_closing_ends_a_look_that_waits(quorum: Quorum, stub: NameNodeStub, tmp_
         ports = [quorum.nodes[0].rpc_port, *(each.getsockname()[1] for each in listeners)]
         uri = f"qjournal://{';'.join(f'127.0.0.1:{port}' for port in ports)}/ns1"
         config = replace(config_of(quorum, tmp_path, stub.server.url), shared_edits=uri)
-        config = replace(config, namenode_rpc_addresses=(stub.rpc_address,), quorum=QuorumSettings())
+        config = replace(config, namenode_rpc_addresses=(stub.rpc_address,))
+        config = replace(config, quorum=QuorumSettings(select_input_streams=600.0))
         with Daemon(config) as daemon:
             looking = threading.Thread(target=daemon.role.tail)
             looking.start()
