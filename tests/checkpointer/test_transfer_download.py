@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import socket
 
 import pytest
 
@@ -214,11 +213,9 @@ def test_latest_image_needs_a_name(directories, name):
     assert names(directories[0]) == []
 
 
-def test_nobody_listens(directories):
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+def test_nobody_listens(directories, closed_port):
     with pytest.raises(TransferError, match="could not be requested") as caught:
-        download_image(f"http://127.0.0.1:{port}", 1, INFO, directories)
+        download_image(f"http://127.0.0.1:{closed_port}", 1, INFO, directories)
     assert caught.value.hint
 
 

@@ -170,7 +170,7 @@ def test_a_refusal_says_why(url: str, query: str, problem: str) -> None:
 
 def test_who_cannot_be_reached_is_named() -> None:
     with pytest.raises(JavaIOError, match=r"http://127\.0\.0\.1:9/getJournal cannot be fetched"):
-        fetched("http://127.0.0.1:9/getJournal", timeout=5.0)
+        fetched("http://127.0.0.1:9/getJournal", timeout=600.0)
     with pytest.raises(JavaIOError, match="expected http:"):
         fetched("file:///etc/passwd")
     with pytest.raises(JavaIOError, match="not one of the JournalNodes"):
@@ -188,7 +188,7 @@ def test_who_cannot_be_reached_is_named() -> None:
 def test_what_does_not_come_whole_is_an_error(headers: bytes, body: bytes, problem: str) -> None:
     answer = b"HTTP/1.1 200 OK\r\n" + headers + b"Connection: close\r\n\r\n" + body
     with scripted_web(saying(answer)) as url, pytest.raises(JavaIOError, match=problem):
-        fetched(f"{url}/getJournal", timeout=10.0)
+        fetched(f"{url}/getJournal", timeout=600.0)
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo"])

@@ -113,21 +113,23 @@ def test_who_asks_nothing_holds_no_thread(sent):
 
 
 @pytest.mark.parametrize(
-    ("sent", "reason"),
+    ("sent", "limit", "reason"),
     [
-        (b"", "slow headers"),
-        (b"GET /health/live HTTP/1.1\r\n", "slow headers"),
-        (b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n", "idle"),
-        (b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\nGET", "slow headers"),
-        (b"GET /status HTTP/1.1\r\nHost: x\r\n\r\n", "too slow"),
-        (GET_BIG, "too slow"),
-        (b"PUT /imagetransfer HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1234", "too slow"),
-        (b"PUT /imagetransfer HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n1234", "too slow"),
-        (b"PUT /health/live HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1234", "did not end its request"),
+        (b"", "opening", "slow headers"),
+        (b"GET /health/live HTTP/1.1\r\n", "opening", "slow headers"),
+        (b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n", "idle", "idle"),
+        (b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\nGET", "opening", "slow headers"),
+        (b"GET /status HTTP/1.1\r\nHost: x\r\n\r\n", "stall", "too slow"),
+        (GET_BIG, "stall", "too slow"),
+        (b"PUT /imagetransfer HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1234", "stall", "too slow"),
+        (b"PUT /imagetransfer HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n1234", "stall", "too slow"),
+        (b"PUT /health/live HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1234", "linger", "did not end its request"),
     ],
 )
-def test_who_says_nothing_more_is_let_go(sent, reason):
-    with serving(opening=0.2, idle=0.2, stall=0.2) as server, stranger(server, sent) as peer:
+def test_who_says_nothing_more_is_let_go(sent, limit, reason):
+    # `serving` has a short linger; the other limits are far away, since on a slow machine the peer may send late
+    limits = {"opening": WAIT, "idle": WAIT, "stall": WAIT} | ({} if limit == "linger" else {limit: 0.2})
+    with serving(**limits) as server, stranger(server, sent) as peer:
         while not (counts := server.refusals.counts()):
             threading.Event().wait(0.01)
         assert counts[reason] == 1
@@ -158,9 +160,10 @@ def test_who_does_not_read_an_image_leaves_threads_to_others():
         assert get(server, "/health/live", "127.0.0.2") == b"alive"
 
 
-def test_who_does_not_read_has_less_time_while_others_wait():
+def test_who_does_not_read_has_less_time_while_others_wait(monkeypatch):
     """All of them come from one address, which gets one thread at a time."""
-    with serving(threads=2, peer_transfers=1, stall=1.0) as server, ExitStack() as closing:
+    monkeypatch.setattr("hadoop_common.paced_socket._PRESSED", 0.2 / WAIT)
+    with serving(threads=2, peer_transfers=1, stall=WAIT) as server, ExitStack() as closing:
         for _ in range(3):
             closing.enter_context(stranger(server, GET_BIG))
         assert len(get(server, "/imagetransfer")) == BIG

@@ -160,7 +160,7 @@ def test_unread_body_closes_the_connection_after_the_answer():
 
 def test_who_sends_all_before_it_looks_sees_an_early_answer():
     """Hadoop's NameNodes upload images in this way."""
-    with HttpServer(application(refuse=lambda: ("no", 417)), "127.0.0.1", 0, threads=2, linger=10.0) as server:
+    with HttpServer(application(refuse=lambda: ("no", 417)), "127.0.0.1", 0, threads=2, linger=600.0) as server:
         size = 64 << 20
         with socket.create_connection(server.address, timeout=600) as client:
             client.sendall(b"PUT /refuse HTTP/1.1\r\nHost: here\r\nContent-Length: %d\r\n\r\n" % size)
@@ -228,7 +228,7 @@ def test_stop_waits_for_what_ends():
         return "done"
 
     answers = []
-    server = HttpServer(application(slow=slow), "127.0.0.1", 0, threads=2, shutdown_timeout=20)
+    server = HttpServer(application(slow=slow), "127.0.0.1", 0, threads=2, shutdown_timeout=600)
     server.start()
     client = threading.Thread(target=lambda: answers.append(ask(server, "/slow")))
     client.start()

@@ -4,16 +4,17 @@ import hashlib
 import shutil
 import socket
 import threading
+from dataclasses import replace
 from urllib.parse import urlencode
 
 import pytest
 
 from hadoop_common.errors import HdfsError
 from hadoop_common.names import image_name
-from hadoop_common.port_limits import PortLimits
 from image_format.md5_file import read_md5_file
 from servlets.errors import AlreadyHaveImageError
 from servlets.image_admission import UploadReservations
+from tests.namenode_stub.stub_support import wait_until
 from tests.servlets.support import (
     INFO,
     NEW_IMAGE,
@@ -21,6 +22,7 @@ from tests.servlets.support import (
     OLD_IMAGE,
     OLD_TXID,
     OTHER_INFO,
+    PATIENT,
     Served,
     leftovers,
     make_store,
@@ -295,15 +297,13 @@ def test_client_that_disappears_releases_everything(served, chunked, half_close)
         assert b"after 3000 bytes" in answer
     connection.close()
     # the server notices after a while; a leaked reservation would be refused forever
-    for _ in range(1000):
-        if put(served.url, IMAGE).status == 200:
-            break
+    wait_until("the end of the first upload", lambda: put(served.url, IMAGE).status == 200)
     assert served.store.received == [(NEW_TXID, "IMAGE", MD5, len(IMAGE))]
     assert leftovers(served.store) == []
 
 
 def test_stalled_client_is_given_up(tmp_path):
-    with serve(make_store(tmp_path), limits=PortLimits(stall=0.2)) as served:
+    with serve(make_store(tmp_path), limits=replace(PATIENT, stall=0.2)) as served:
         connection = open_upload(served, len(IMAGE))
         connection.sendall(IMAGE[:100])
         answer = connection.makefile("rb").read()
