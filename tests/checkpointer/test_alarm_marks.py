@@ -259,7 +259,7 @@ def test_a_disk_that_does_not_answer_delays_no_reader(
     def write(path: Path, content: bytes) -> None:
         thread = threading.Thread(target=lambda: seen.append(service.silences.current()))
         thread.start()
-        thread.join(30)
+        thread.join(600)
         assert not thread.is_alive()
 
     monkeypatch.setattr(alarm_marks, "write_atomically", write)
@@ -378,7 +378,8 @@ def test_the_newest_image_is_verified_on_request(role: StoredRole, service: Chec
     assert answer["state"] == "started"
     for thread in threading.enumerate():
         if thread.name == "console-verify":
-            thread.join(60)
+            thread.join(600)
+            assert not thread.is_alive()
     assert "storage Good: OK intact" in text_of(client.get("/?").text)
 
 

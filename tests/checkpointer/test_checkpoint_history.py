@@ -170,7 +170,7 @@ def test_an_append_does_not_wait_for_a_reader(tmp_path: Path, monkeypatch: pytes
     def read(line: bytes) -> HistoryEntry | None:
         thread = threading.Thread(target=file.append, args=[replace(ENTRY, txid=8)])
         thread.start()
-        thread.join(30)
+        thread.join(600)
         assert not thread.is_alive()
         return read_line(line)
 

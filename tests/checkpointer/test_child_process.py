@@ -84,7 +84,8 @@ def test_a_bug_of_a_task_ends_no_queue() -> None:
     assert ended == ["a bug", "a bug"]
 
 
-def test_children_get_time_to_end(tmp_path: Path) -> None:
+def test_children_get_time_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hadoop_common.process_group._GRACE_SECONDS", 600.0)
     # the process ends immediately, its child a moment later
     slow = f"trap 'sleep 0.2; touch {tmp_path}/done; exit' TERM; touch {tmp_path}/ready; while :; do sleep 0.01; done"
     script = f"({slow}) & while :; do sleep 0.01; done"

@@ -214,7 +214,7 @@ def test_a_folder_that_hangs_delays_no_upload_and_no_page(
     def hang(folder: Path) -> list[KeptReport]:
         uploads_before.append(len(role.forced))
         hangs.set()
-        released.wait(10)
+        released.wait(600)
         return []
 
     monkeypatch.setattr("checkpointer.daemon.daily_report.list_reports", hang)
@@ -223,7 +223,7 @@ def test_a_folder_that_hangs_delays_no_upload_and_no_page(
         for _ in range(2):
             role.journal += TRANSACTIONS
             assert service.poll().state is TriggerState.DONE
-            assert hangs.wait(10)
+            assert hangs.wait(600)
         assert service.reports() == []
     finally:
         released.set()

@@ -74,7 +74,7 @@ def peer(answer: bytes, *, after: int = 0, hold: threading.Event | None = None) 
             while not done.is_set():
                 connection, _ = listener.accept()
                 with connection:
-                    connection.settimeout(20)
+                    connection.settimeout(600)
                     data = b""
                     while b"\r\n\r\n" not in data and (piece := connection.recv(4096)):
                         data += piece

@@ -27,8 +27,9 @@ with Control(0.2):
     print("begun", flush=True)
     hang.acquire()
 """
+# a slow machine needs a while for the traceback
 FAILED = """
-with Control(0.2):
+with Control(3.0):
     threading.Thread(target=hang.acquire).start()
     raise HdfsError("the start failed")
 """

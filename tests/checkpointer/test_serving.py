@@ -161,8 +161,13 @@ def test_what_a_standby_cannot_do_is_left_to_the_active(client: FlaskClient, met
     assert answer.json["RemoteException"]["javaClassName"] == STANDBY
 
 
-def test_requests_over_http_wait_for_an_image_and_none_is_refused(warm: WarmNamespace) -> None:
+def test_requests_over_http_wait_for_an_image_and_none_is_refused(
+    warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If requests from three hosts outnumber the threads, some wait; other requests are answered in the meantime."""
+    # a busy machine is not a fault
+    monkeypatch.setattr(live_namespace, "WAIT_SECONDS", 600)
+    monkeypatch.setattr(live_namespace, "SHORT_WAIT_SECONDS", 600)
     live = LiveNamespace(FakeRole(), warm, standby_config(), owner="hdfs", authenticated=False)
     application = create_application(webhdfs_blueprint(live))
     target = "/webhdfs/v1/open?op=GETFILESTATUS&user.name=hdfs"
@@ -173,11 +178,11 @@ def test_requests_over_http_wait_for_an_image_and_none_is_refused(warm: WarmName
             wait_until("reads wait for a thread", lambda: len(server._reads) == 30 - READ_THREADS)
             assert get_from(server.address, "/none", "127.0.0.1") == 404
             assert not any(answer.done() for answer in answers)
-        assert {answer.result(60) for answer in answers} == {200}
+        assert {answer.result(600) for answer in answers} == {200}
 
 
 def get_from(address: tuple[str, int], target: str, host: str) -> int:
-    connection = HTTPConnection(*address, timeout=60, source_address=(host, 0))
+    connection = HTTPConnection(*address, timeout=600, source_address=(host, 0))
     with closing(connection):
         connection.request("GET", target)
         return connection.getresponse().status
@@ -225,6 +230,7 @@ def test_long_answers_leave_threads_to_short_ones(warm: WarmNamespace, monkeypat
 def test_a_pause_waits_for_edits(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     """A short wait at the beginning leaves threads to others; few requests have a pause."""
     monkeypatch.setattr(live_namespace, "SHORT_WAIT_SECONDS", 0)
+    monkeypatch.setattr(live_namespace, "WAIT_SECONDS", 600)
     live = LiveNamespace(FakeRole(), warm, standby_config(), owner="hdfs", authenticated=False)
     edits = list(numbered([mkdir("/more", 20500)], warm.last_txid))
     editor = threading.Thread(target=warm.apply, args=(edits,))
@@ -234,7 +240,7 @@ def test_a_pause_waits_for_edits(warm: WarmNamespace, monkeypatch: pytest.Monkey
         browser.pause()
         assert isinstance(browser, LiveBrowser)
         assert browser.txid == edits[-1].txid
-    editor.join(60)
+    editor.join()
 
 
 def test_a_transaction_far_ahead_is_not_waited_for(client: FlaskClient, warm: WarmNamespace) -> None:

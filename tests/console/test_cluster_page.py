@@ -52,7 +52,7 @@ def page_with(answers: Sequence[PeerAnswer]) -> ClusterPage:
     page.page()
     for thread in threading.enumerate():
         if thread.name == "console-ns1":
-            thread.join(60)
+            thread.join()
     return page
 
 
@@ -149,7 +149,9 @@ def test_an_odd_answer_spoils_only_its_own_row(odd: dict[str, Any]) -> None:
     assert "ns1: Daemon odd:9868 cannot be read" in [each.title for each in found.attention]
 
 
-def test_peers_are_asked_at_once_and_silence_is_told() -> None:
+def test_peers_are_asked_at_once_and_silence_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    # a busy machine is not a fault
+    monkeypatch.setattr("checkpointer.checks.ask_peers._SECONDS", 300.0)
     jmx = Blueprint("jmx", __name__)
 
     @jmx.get("/jmx")

@@ -186,13 +186,13 @@ def test_a_reader_waits_for_its_transaction(warm: WarmNamespace) -> None:
     found: list[int] = []
 
     def read() -> None:
-        with warm.reading(BASE_TXID + 1, 60) as browser:
+        with warm.reading(BASE_TXID + 1, 600) as browser:
             found.append(browser.txid)
 
     reader = threading.Thread(target=read)
     reader.start()
     play(warm, mkdir("/new", 20001))
-    reader.join(60)
+    reader.join(600)
     assert found == [BASE_TXID + 1]
 
 
@@ -379,25 +379,25 @@ def test_a_change_enters_before_waiting_readers() -> None:
             order.append("change")
 
     def read() -> None:
-        with gate.reading(lambda: True, 60):
+        with gate.reading(lambda: True, 600):
             order.append("read")
 
     def first() -> None:
-        with gate.reading(lambda: True, 60):
+        with gate.reading(lambda: True, 600):
             inside.set()
-            go_on.wait(60)
-            gate.pause(lambda: True, 60)
+            go_on.wait(600)
+            gate.pause(lambda: True, 600)
             order.append("first")
 
     threads = [threading.Thread(target=target) for target in (first, change, read)]
     threads[0].start()
-    inside.wait(60)
+    inside.wait(600)
     threads[1].start()
     wait_until("the change waits", lambda: gate.changes_waiting == 1)
     threads[2].start()
     go_on.set()
     for thread in threads:
-        thread.join(60)
+        thread.join(600)
     assert order[0] == "change"
     assert set(order) == {"change", "read", "first"}
 
@@ -406,20 +406,20 @@ def test_a_pause_lets_waiting_readers_enter_that_are_ready() -> None:
     gate, order, applied = ReadGate(), list[str](), [False]
 
     def read(name: str, is_ready: Callable[[], bool]) -> None:
-        with gate.reading(is_ready, 60):
+        with gate.reading(is_ready, 600):
             order.append(name)
 
     waiting = ("later", lambda: applied[0]), ("now", lambda: True)
     threads = [threading.Thread(target=read, args=each) for each in waiting]
-    with gate.reading(lambda: True, 60):
+    with gate.reading(lambda: True, 600):
         for number, thread in enumerate(threads, 1):
             thread.start()
             wait_until("the reader waits", lambda number=number: len(gate._readers) == number)
-        gate.pause(lambda: True, 60)
+        gate.pause(lambda: True, 600)
         order.append("first")
         applied[0] = True
     for thread in threads:
-        thread.join(60)
+        thread.join(600)
     assert order == ["now", "first", "later"]
 
 
@@ -434,7 +434,7 @@ def test_readers_enter_in_the_order_in_which_they_came() -> None:
         except NamespaceBusyError:
             order.append("refused")
 
-    threads = [threading.Thread(target=read, args=(number, 60)) for number in range(6)]
+    threads = [threading.Thread(target=read, args=(number, 600)) for number in range(6)]
     with gate.changing():
         for number, thread in enumerate(threads):
             thread.start()
@@ -442,9 +442,9 @@ def test_readers_enter_in_the_order_in_which_they_came() -> None:
             if number == 3:
                 late = threading.Thread(target=read, args=(number, 0))
                 late.start()
-                late.join(60)
+                late.join(600)
     for thread in threads:
-        thread.join(60)
+        thread.join(600)
     assert order == ["refused", *range(6)]
 
 
@@ -457,18 +457,18 @@ def test_a_pause_that_fails_waits_no_longer() -> None:
         with gate.changing():
             ready[0] = False
             inside.set()
-            go_on.wait(60)
+            go_on.wait(600)
 
     thread = threading.Thread(target=change)
-    with pytest.raises(NamespaceBusyError), gate.reading(lambda: ready[0], 60):
+    with pytest.raises(NamespaceBusyError), gate.reading(lambda: ready[0], 600):
         thread.start()
         wait_until("the change waits", lambda: gate.changes_waiting == 1)
         gate.pause(lambda: ready[0], 0)
-    inside.wait(60)
+    inside.wait(600)
     # the end of the reader has not opened the gate of the change
     with pytest.raises(NamespaceBusyError), gate.reading(lambda: True, 0):
         pass
     go_on.set()
-    thread.join(60)
-    with gate.reading(lambda: True, 60):
+    thread.join(600)
+    with gate.reading(lambda: True, 600):
         pass
