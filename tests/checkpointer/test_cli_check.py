@@ -183,7 +183,7 @@ def test_who_leads_by_the_lock_in_zookeeper(site: Site, tmp_path: Path) -> None:
             assert site.told("leader")["summary"].startswith(f"{leader} leads, for ")
         assert site.told("leader")["state"] == "WARNING"
     site.values[SESSION_TIMEOUT] = "3000"
-    away = site.run("--only", "leader")
+    away = site.run("--only", "leader", "--timeout", "10")
     assert (away.code, away.err) == (2, "")
     assert "checkpoints stop without it" in away.out
 
