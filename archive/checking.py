@@ -20,7 +20,7 @@ from hadoop_common.names import VERSION
 from hadoop_common.storage_info import parse_version
 from image_format.md5_file import read_md5_file
 from image_format.reader import ImageFile
-from image_tools.compare.images import ImageComparison
+from image_tools.compare.comparison import ImageComparison
 
 _SOUND = ("equal", "same meaning", "no edits lead to it")
 

@@ -12,7 +12,7 @@ import numpy as np
 from engine.compaction import IndexMerger, write_image
 from engine.live_sums import LiveSums
 from engine.namespace import Namespace
-from engine.namespace.paths import RESERVED_NAME
+from engine.namespace.op_paths import RESERVED_NAME
 from engine.replay import compiled_replay
 from engine.settings import ReplayRules
 from hadoop_common.errors import HdfsError
@@ -23,7 +23,7 @@ from image_format.index import ImageIndex
 from image_format.index_arrays import IndexArrays
 from image_format.layout import newer_layout
 from image_format.reader import ImageFile
-from image_format.sub_sections import SubSectionRule
+from image_format.sub_section_rules import SubSectionRule
 from image_format.writer import ImageWriter, Sink
 from image_tools.directory_sums import directory_sums
 

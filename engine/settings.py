@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from engine.healing import HealingMode
 from image_format.memory_limit import MemoryLimit
-from image_format.sub_sections import SubSectionRule
+from image_format.sub_section_rules import SubSectionRule
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from image_format.permission import pack_permission
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.string_table import StringKind, StringTable
-from image_format.sub_sections import SubSectionRule
+from image_format.sub_section_rules import SubSectionRule
 from image_format.varint import encode_delimited
 from image_format.writer import ImageWriter
 from image_tools.dump.corruption import dump_corruption

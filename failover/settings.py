@@ -9,7 +9,7 @@ from typing import Any
 
 from failover.fencing.environment import fencing_environment
 from failover.fencing.fencer import Fencer, SshSettings
-from failover.fencing.methods import FencingMethod, parse_methods
+from failover.fencing.method_lines import FencingMethod, parse_methods
 from failover.target import Target, java_host_name
 from hadoop_common.access import ANYBODY, AccessControlList, AccessRules
 from hadoop_common.addresses import is_local

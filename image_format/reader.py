@@ -37,7 +37,7 @@ from image_format.md5_file import read_md5_file
 from image_format.proto.fsimage_pb2 import FileSummary, NameSystemSection
 from image_format.spool import SPOOL_LIMIT, Spool, read_ahead
 from image_format.string_table import StringTable
-from image_format.sub_sections import compressed_streams, sub_section_faults
+from image_format.sub_section_rules import compressed_streams, sub_section_faults
 from image_format.summary import Section, is_sub_section, parse_file
 from image_format.varint import Record, iter_records, parse_message, read_record
 

@@ -20,7 +20,7 @@ class SectionCutter:
     `step` children have passed, both as by a NameNode; SNAPSHOT_DIFF is cut after the lists of `step` inodes.
 
     Args:
-        section: one of `sub_sections.CUTTABLE`.
+        section: one of `sub_section_rules.CUTTABLE`.
         target: intended number of sub-sections, positive.
     """
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from engine.settings import MergeSettings, ReplayRules
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from image_format.memory_limit import MIN_MEMORY, TOO_LITTLE, MemoryLimit
-from image_format.sub_sections import SubSectionRule
+from image_format.sub_section_rules import SubSectionRule
 from site_config import keys, merge_keys
 
 

@@ -54,7 +54,7 @@ def command(
     """
     from image_format.reader import ImageFile
     from image_tools.cli.diff_command import difference_content, difference_line
-    from image_tools.compare.images import ImageComparison
+    from image_tools.compare.comparison import ImageComparison
 
     settings = configured_settings(conf_dir)
     with opened(location, key_file) as archive, scratch_folder(scratch_dir) as folder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.errors import NamespaceError
-from engine.namespace.paths import encodable, java_path
+from engine.namespace.op_paths import encodable, java_path
 from image_format.index import ImageIndex
 from image_format.messages import MessageReader
 from image_format.permission import MODE_BITS

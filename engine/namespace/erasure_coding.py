@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.errors import NamespaceError, UnsupportedNamespaceError
-from engine.namespace.paths import encodable
+from engine.namespace.op_paths import encodable
 from image_format.index import ImageIndex
 from image_format.messages import MessageReader
 from image_format.policies import BUILT_IN, LAST_SYSTEM_ID, ErasurePolicy, described_policy

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from engine.errors import NamespaceError
 from engine.namespace.history import History
-from engine.namespace.paths import has_odd_slashes
+from engine.namespace.op_paths import has_odd_slashes
 from engine.namespace.tree import Tree
 from image_format.index import ImageIndex
 from image_format.inode_table import NO_ROW

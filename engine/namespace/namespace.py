@@ -16,7 +16,7 @@ from engine.namespace.erasure_coding import ErasureCodingPolicies
 from engine.namespace.history import History
 from engine.namespace.leases import Leases, OpenFileFinder
 from engine.namespace.noted import KernelNotes, apply_notes
-from engine.namespace.paths import encodable, resolve_reserved, split_path
+from engine.namespace.op_paths import encodable, resolve_reserved, split_path
 from engine.namespace.reclaim import Reclaimer
 from engine.namespace.secrets import SecretManager
 from engine.namespace.snapshot_healer import SnapshotHealer

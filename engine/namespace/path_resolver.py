@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from engine.errors import NamespaceError
-from engine.namespace.paths import SNAPSHOT_NAME, check_new_name, encode_name, is_plain, join_names, split_path
+from engine.namespace.op_paths import SNAPSHOT_NAME, check_new_name, encode_name, is_plain, join_names, split_path
 from image_format.inode_table import NO_ROW, InodeTable
 from image_format.kernels.inode import DIRECTORY, SYMLINK
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from engine.errors import NamespaceError, UnsupportedNamespaceError
 from engine.healing import HealingLog
 from engine.namespace.links import ChildLinks
+from engine.namespace.op_paths import join_names
 from engine.namespace.path_resolver import ROOT_ROW, PathResolver
-from engine.namespace.paths import join_names
 from engine.namespace.references import Hub, InodeReferences, WithName
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.errors import ImageFormatError, RecordError

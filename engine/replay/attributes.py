@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.errors import NamespaceError
 from engine.namespace import ROOT_ROW, Namespace
-from engine.namespace.paths import encodable
+from engine.namespace.op_paths import encodable
 from engine.replay.features import check_distinct, has_xattrs, put_xattrs, remove_acl, remove_xattrs, replace_acl
 from engine.replay.files import MAX_POLICY, require_policy
 from image_format.inode_table import NO_ROW

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from engine.errors import NamespaceError
 from engine.namespace import Namespace
-from engine.namespace.paths import encodable
+from engine.namespace.op_paths import encodable
 from image_format.kernels.inode import DIRECTORY
 from image_format.permission import (
     AclBits,

@@ -10,7 +10,7 @@ import numpy as np
 from engine.errors import NamespaceError
 from engine.namespace import Namespace
 from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff
-from engine.namespace.paths import encode_name
+from engine.namespace.op_paths import encode_name
 from engine.namespace.snapshots import Snapshot
 from image_format.inode_features import RowCopy
 from image_format.inode_table import InodeTable

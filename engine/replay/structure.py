@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from engine.errors import NamespaceError, UnsupportedNamespaceError
 from engine.namespace import ROOT_ROW, Namespace
+from engine.namespace.op_paths import join_names, lies_below, name_for_rename, split_path
 from engine.namespace.path_resolver import ResolvedPath
-from engine.namespace.paths import join_names, lies_below, name_for_rename, split_path
 from engine.replay.features import inherit_default_acl, replace_acl
 from image_format.inode_features import Features
 from image_format.inode_table import NO_ROW

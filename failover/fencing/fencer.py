@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from failover.fencing.command import run_command
-from failover.fencing.methods import FencingMethod, ShellFencing, SshFencing
+from failover.fencing.method_lines import FencingMethod, ShellFencing, SshFencing
 from failover.target import Target
 
 _LOG = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.quantities import counted
 from image_format.reader import ImageFile
 from image_tools.cli.memory_options import memory_bound
+from image_tools.compare.comparison import ImageComparison
 from image_tools.compare.difference import ChangeKind, Difference
-from image_tools.compare.images import ImageComparison
 
 _DIFFERENT = 1
 _MAX_VALUE_CHARS = 200

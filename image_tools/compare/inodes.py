@@ -12,7 +12,7 @@ from image_format.kernels.compare import same_records
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringKind
 from image_tools.compare.difference import ChangeKind, Difference, ItemKind, changed_attributes
-from image_tools.compare.meaning import inode_meaning
+from image_tools.compare.record_attributes import inode_meaning
 from image_tools.compare.side import ComparedImage
 
 _STEP = 1 << 16

@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from image_tools.compare.difference import Difference, ItemKind, changed_attributes, compare_tables
-from image_tools.compare.meaning import (
+from image_tools.compare.record_attributes import (
     cache_directive_meaning,
     cache_pool_meaning,
     erasure_coding_meaning,

@@ -10,7 +10,7 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.string_table import StringKind
 from image_format.varint import parse_message
-from image_tools.compare.meaning import plain
+from image_tools.compare.record_attributes import plain
 from image_tools.dump.records import ImageRecords
 from image_tools.dump.tree import ImageTree
 from image_tools.dump.values import SerialNames, signed32, signed64

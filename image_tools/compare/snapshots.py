@@ -14,7 +14,7 @@ from image_format.errors import RecordError
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.compare.difference import ChangeKind, Difference, ItemKind, changed_attributes, compare_tables
 from image_tools.compare.inodes import strings_agree
-from image_tools.compare.meaning import blocks_meaning, directory_meaning, file_meaning, inode_meaning, plain
+from image_tools.compare.record_attributes import blocks_meaning, directory_meaning, file_meaning, inode_meaning, plain
 from image_tools.compare.side import ComparedImage
 from image_tools.dump.records import DirectoryDiffRecords, FileDiffRecords
 from image_tools.dump.values import signed32, signed64

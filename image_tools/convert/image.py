@@ -17,7 +17,7 @@ from image_format.messages import MessageReader
 from image_format.proto.fsimage_pb2 import INodeSection
 from image_format.reader import ImageFile
 from image_format.section_cutter import SectionCutter
-from image_format.sub_sections import CUTTABLE, can_have_sub_sections, sub_section_target, sub_sections_of, tiles
+from image_format.sub_section_rules import CUTTABLE, can_have_sub_sections, sub_section_target, sub_sections_of, tiles
 from image_format.summary import Section, is_sub_section
 from image_format.writer import ImageWriter, Sink
 from image_tools.convert.records import CONVERTED, Findings, check_losses, convert_records, empty_findings, may_lose

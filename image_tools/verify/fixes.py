@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from image_format.sub_sections import compressed_streams
+from image_format.sub_section_rules import compressed_streams
 from image_format.summary import is_sub_section
 from image_format.writer import ImageWriter, Sink
 from image_tools.verify.frame import ImageFrame

@@ -30,7 +30,7 @@ from image_format.md5_file import md5_of_file, read_md5_file
 from image_format.proto.fsimage_pb2 import FileSummary
 from image_format.reader import REQUIRED_SECTIONS
 from image_format.spool import SPOOL_LIMIT, Spool
-from image_format.sub_sections import compressed_streams
+from image_format.sub_section_rules import compressed_streams
 from image_format.summary import (
     MAGIC,
     TRAILER_LENGTH,

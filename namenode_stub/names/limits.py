@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.namespace import ROOT_ROW, Namespace
-from engine.namespace.paths import encode_name
+from engine.namespace.op_paths import encode_name
 from engine.namespace.tree import MAX_QUOTA
 from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import DIRECTORY

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.errors import NamespaceError
 from engine.namespace import ROOT_ROW, Namespace
-from engine.namespace.paths import encode_name, join_names, split_path
+from engine.namespace.op_paths import encode_name, join_names, split_path
 from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import DIRECTORY, SYMLINK
 from namenode_stub.refusals import (

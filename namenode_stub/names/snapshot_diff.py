@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from engine.namespace import ROOT_ROW, Namespace
 from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff, DirectoryDiffs, FileDiff, FileDiffs, Node, row_of
-from engine.namespace.paths import encode_name
+from engine.namespace.op_paths import encode_name
 from engine.namespace.references import WithName
 from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import DIRECTORY, FILE

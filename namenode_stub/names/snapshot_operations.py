@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from engine.namespace import Namespace
-from engine.namespace.paths import encode_name
+from engine.namespace.op_paths import encode_name
 from journal import ops
 from namenode_stub.names.caller import LOCAL_CALL, ClientCall
 from namenode_stub.names.limits import check_name

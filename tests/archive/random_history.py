@@ -10,7 +10,7 @@ from pathlib import Path
 from engine.merge import merge
 from hadoop_common.names import image_name
 from image_format.reader import ImageFile
-from image_tools.compare.images import ImageComparison
+from image_tools.compare.comparison import ImageComparison
 from journal.ops import AddBlockOp, AllowSnapshotOp, Block, CreateSnapshotOp, EditOp, SetOwnerOp
 from journal.segment_file import EditLogSegment, list_segments, read_transactions
 from tests.archive.storage import segment

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from image_format.reader import ImageFile
+from image_tools.compare.comparison import ImageComparison
 from image_tools.compare.difference import Difference
-from image_tools.compare.images import ImageComparison
 
 
 def differences(a: Path, b: Path) -> list[Difference]:

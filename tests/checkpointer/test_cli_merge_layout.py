@@ -15,7 +15,7 @@ from hadoop_common.storage_info import parse_version
 from image_format.codecs import CODECS, codec_class_name
 from image_format.md5_file import format_md5, md5_path
 from image_format.reader import ImageFile
-from image_format.sub_sections import SubSectionRule, sub_section_faults, sub_sections_of
+from image_format.sub_section_rules import SubSectionRule, sub_section_faults, sub_sections_of
 from image_format.summary import is_sub_section
 from image_tools.convert import convert_image
 from image_tools.convert.small_sections import erasure_coding_section

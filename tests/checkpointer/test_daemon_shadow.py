@@ -19,7 +19,7 @@ from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.names import image_name, md5_name
 from image_format.reader import ImageFile
 from image_tools.cli.diff_command import difference_line
-from image_tools.compare.images import ImageComparison
+from image_tools.compare.comparison import ImageComparison
 from node_state.alarm_kinds import kind_named
 from node_state.comparisons import shadow_state, weekly_summary
 from node_state.history import COMPARISON, DIFFERENT, EQUAL, HistoryEntry

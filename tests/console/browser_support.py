@@ -20,7 +20,7 @@ from engine.merge import Observer
 from hadoop_common.recurring_fault import Alarm
 from image_format.reader import ImageFile
 from image_tools.cli.diff_command import difference_line
-from image_tools.compare.images import ImageComparison
+from image_tools.compare.comparison import ImageComparison
 from node_state.history import COMPARISON, DIFFERENT, HistoryEntry
 from node_state.state import JournalNodeState, RoleDetails
 from servlets.application import create_application

@@ -19,7 +19,7 @@ from hadoop_common.errors import HdfsError
 from image_format.array_allocator import ArrayAllocator
 from image_format.index_arrays import IndexArrays
 from image_format.reader import ImageFile
-from image_tools.compare.images import ImageComparison
+from image_tools.compare.comparison import ImageComparison
 from journal.binary_codec import decode_op, encode_op
 from journal.errors import JournalError
 from journal.ops import OPERATIONS, CreateSnapshotOp, DeleteSnapshotOp, EditOp, RenameSnapshotOp

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.loaded_image import load_image
-from engine.namespace.paths import has_odd_slashes
+from engine.namespace.op_paths import has_odd_slashes
 from engine.replay.replayer import PLAIN
 from image_format.inode_table import NO_ROW
 from image_format.proto import fsimage_pb2 as pb

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from engine.errors import NamespaceError
 from engine.namespace.leases import LeasePaths, is_covered
-from engine.namespace.paths import (
+from engine.namespace.op_paths import (
     check_new_name,
     is_plain,
     java_path,

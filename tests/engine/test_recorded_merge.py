@@ -25,7 +25,7 @@ from image_format.index_arrays import IndexArrays
 from image_format.md5_file import md5_of_file, read_md5_file
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
-from image_tools.compare.images import ImageComparison
+from image_tools.compare.comparison import ImageComparison
 from image_tools.verify.checker import verify_image
 from journal import ops
 from journal.segment_file import read_transactions

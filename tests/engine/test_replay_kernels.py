@@ -15,7 +15,7 @@ from engine.loaded_image import load_image
 from engine.replay import replay
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
-from image_tools.compare.images import ImageComparison
+from image_tools.compare.comparison import ImageComparison
 from journal import ops
 from journal.ops import EditOp
 from tests.depth import examples

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from image_format.reader import ImageFile
-from image_tools.compare.images import ImageComparison
+from image_tools.compare.comparison import ImageComparison
 from journal.ops import EditOp
 from tests.depth import examples
 from tests.engine.image_builder import BASE_TXID, LAYOUTS, merge_bytes, store

@@ -16,7 +16,7 @@ import pytest
 from failover.fencing import command
 from failover.fencing.environment import fencing_environment
 from failover.fencing.fencer import Fencer, FencingOutcome
-from failover.fencing.methods import ShellFencing, SshFencing, parse_methods
+from failover.fencing.method_lines import ShellFencing, SshFencing, parse_methods
 from failover.settings import FailoverSettings
 from failover.target import java_address, java_host_name
 from tests.failover.failover_support import HERE, free_port, settings

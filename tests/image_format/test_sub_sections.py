@@ -16,7 +16,7 @@ from image_format.index import ImageIndex
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.section_cutter import SectionCutter
-from image_format.sub_sections import (
+from image_format.sub_section_rules import (
     SubSectionRule,
     can_have_sub_sections,
     sub_section_faults,

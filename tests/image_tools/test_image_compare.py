@@ -22,8 +22,8 @@ from image_format.permission import (
 )
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringKind, StringTable
+from image_tools.compare.comparison import ImageComparison
 from image_tools.compare.difference import ChangeKind, Difference, ItemKind
-from image_tools.compare.images import ImageComparison
 from image_tools.dump.records import FileDiffRecords, ImageRecords
 from tests.image_format.image_support import RECORDED, build_image, delimited, store
 from tests.image_tools.dump_support import open_image

@@ -10,7 +10,7 @@ from image_format.codecs import CODECS, find_codec
 from image_format.errors import UnsupportedCodecError, UnsupportedConversionError, UnsupportedLayoutError
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
-from image_format.sub_sections import sub_section_faults
+from image_format.sub_section_rules import sub_section_faults
 from image_format.summary import is_sub_section
 from image_tools.convert import at_layout, convert_image, plan_conversion
 from image_tools.verify.checker import verify_image

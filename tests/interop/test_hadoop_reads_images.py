@@ -20,8 +20,8 @@ from image_format.codecs import find_codec
 from image_format.publish import publish_image
 from image_format.reader import ImageFile
 from image_format.writer import ImageWriter, Sink
+from image_tools.compare.comparison import ImageComparison
 from image_tools.compare.difference import ItemKind
-from image_tools.compare.images import ImageComparison
 from image_tools.verify.catalogue import Severity
 from image_tools.verify.checker import verify_image
 from site_config.merge_settings import replay_rules

@@ -15,8 +15,8 @@ import pytest
 from checkpointer.checks.verdict import State
 from hadoop_common.names import image_name
 from image_format.reader import ImageFile
+from image_tools.compare.comparison import ImageComparison
 from image_tools.compare.difference import Difference
-from image_tools.compare.images import ImageComparison
 from tests.interop.clients import ClientJvm, Namespace
 from tests.interop.hadoop_home import HADOOP_RELEASES, OLDEST, SERVER, HadoopRelease, skip_without
 from tests.interop.hadoop_process import run_once
