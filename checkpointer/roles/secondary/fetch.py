@@ -89,7 +89,7 @@ class Fetcher:
             StorageError: no directory is left.
         """
         if not refetch and (local := self._local_image(txid, info, witness)) is not None:
-            _LOG.info("the image at txid %d need not be fetched again", txid)
+            _LOG.info("the image at txid %d is stored here already and is not fetched", txid)
             return local, False
         folders = self._storage.image_folders()
         fetch = partial(
