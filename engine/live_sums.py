@@ -34,7 +34,7 @@ _MAX_CHANGES = 1 << 18
 class LiveSums:
     """Sums below the directories of a namespace, for the thread that holds its gate.
 
-    They take 40 bytes for each directory with children, 4 for each inode of the image and 32 for each touched inode.
+    They take 40 bytes for each directory with children and 32 for each touched inode.
 
     Args:
         base: sums of the image; this object changes them.
@@ -45,7 +45,7 @@ class LiveSums:
         self, base: DirectorySums, index: ImageIndex, namespace: Namespace, marked: Ids, allocator: ArrayAllocator
     ) -> None:
         self._index, self._namespace, self._marked, self._allocator = index, namespace, marked, allocator
-        self._ids, self._parents = base.ids, base.parents
+        self._ids = base.ids
         self._totals, self._marks, self._above = base.totals, base.marks, base.above
         self._used = base.ids.size
         self._held = np.zeros(0, HELD_DTYPE)
@@ -102,7 +102,7 @@ class LiveSums:
         offsets = self._index.arrays.offsets
         used, damaged = settle(
             *(table.rows, table.blocks, known, table.count, table.changed, table.changes),
-            *(offsets, self._index.inode_buffer, self._policy_units(), self._ids, self._parents, self._marked),
+            *(offsets, self._index.inode_buffer, self._policy_units(), self._ids, self._marked),
             *(self._held, self._used, self._above, self._totals, self._marks, np.empty(to_read, np.int64)),
         )
         if damaged >= 0:

@@ -127,6 +127,7 @@ class InodeTable:
         self.replication = rows["replication"]
         self.newest = rows["newest"]
         self.born = rows["born"]
+        self.base_parent = rows["base_parent"]
         self.client_name = rows["client_name"]
         self.client_machine = rows["client_machine"]
         self.ec_policy = rows["ec_policy"]

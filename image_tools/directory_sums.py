@@ -30,21 +30,19 @@ Numbers = npt.NDArray[np.int64]
 
 
 class DirectorySums(NamedTuple):
-    """Sums below the directories with children, one row each: 40 bytes per directory, and 4 per inode.
+    """Sums below the directories with children, one row each: 40 bytes per directory.
 
     Attributes:
         ids: of these directories, ascending.
         totals: `SubtreeTotals` of the descendants, without the directory itself.
         marks: number of marked inodes below the directory, itself included.
         above: row of the directory that contains it, -1 for none.
-        parents: the number of each inode's directory, by slot.
     """
 
     ids: Ids
     totals: Numbers
     marks: npt.NDArray[np.int32]
     above: Rows
-    parents: Rows
 
 
 def directory_sums(
@@ -84,7 +82,7 @@ def directory_sums(
         add_upwards(chain.parents, chain.order, marks)
     above: Rows = allocator.zeros(arrays.directory_ids.size, parents.dtype)
     above[:] = chain.parents
-    return DirectorySums(arrays.directory_ids, totals, marks[:, 0], above, parents)
+    return DirectorySums(arrays.directory_ids, totals, marks[:, 0], above)
 
 
 def policy_units(policies: Mapping[int, ErasurePolicy]) -> Numbers:

@@ -12,13 +12,16 @@ from bench.generate import generate_edits, generate_image
 from bench.memory import run_measured
 from bench.scene import make_edits, make_image
 from checkpointer.merging.offline import plan_directory
+from engine.merge import load_image
 from engine.namespace import Namespace
 from engine.replay.compiled import CompiledReplay
 from engine.warm_namespace import WarmNamespace
+from image_format.array_allocator import ArrayAllocator
 from image_format.index import ImageIndex
 from image_format.kernels.inode import INODE_DTYPE
 from image_format.kernels.tables import LINK_DTYPE
 from image_format.reader import ImageFile
+from image_tools.kernels.subtree_sums import HELD_DTYPE
 from journal.segment_file import read_transactions
 from tests.image_format.image_support import recorded_images
 
@@ -29,6 +32,8 @@ LIMIT = 600_000_000
 BYTES_AN_INODE = 24
 BYTES_OF_COLUMNS = 4.5  # bytes per inode, of which:
 BYTES_A_TOUCHED_INODE = 400
+BYTES_OF_SUMS = 40  # per directory
+SPARE_SUMS = 4096
 MARKS = 1  # per inode: whether it was dropped
 PARENT = 4  # per inode: its place, only with snapshots
 
@@ -75,6 +80,18 @@ def test_bytes_that_an_inode_and_a_touched_inode_take(tmp_path: Path, mix: str) 
         assert arrays.ids.nbytes + arrays.offsets.nbytes + arrays.slots.nbytes <= inodes * BYTES_OF_COLUMNS
         assert index_bytes(namespace.base) + inodes * (MARKS + PARENT) <= inodes * BYTES_AN_INODE
         assert delta_bytes(namespace) <= touched * BYTES_A_TOUCHED_INODE
+
+
+def test_sums_take_40_bytes_for_each_directory(tmp_path: Path) -> None:
+    with ImageFile.open(make_image(tmp_path, 50_000, snapshots=True, seed=1).path) as image:
+        loaded = load_image(image, allocator=ArrayAllocator(smallest=1))
+        before, directories = loaded.allocator.in_memory, loaded.index.arrays.directory_ids.size
+        assert directories > 1000
+        with_sums = loaded.with_sums()
+        # rows without a directory are never written
+        rows = directories + 1 + SPARE_SUMS
+        held = loaded.namespace.table.rows.size * HELD_DTYPE.itemsize
+        assert with_sums.allocator.in_memory - before <= rows * BYTES_OF_SUMS + held
 
 
 def test_an_image_that_is_not_sorted_by_id_takes_four_bytes_more() -> None:

@@ -167,6 +167,7 @@ class Tree:
                 if inode_id:
                     row = self.load(inode_id)
                     self.place(row, directory)
+                    self.table.base_parent[row] = directory
             self.links.set(directory, name, row)
         return row
 
@@ -197,6 +198,7 @@ class Tree:
         for number in self.base.reference_children(int(self.table.id[directory])).tolist():
             node = self.references.resolve(number, directory)
             if isinstance(node, int):
+                self.table.base_parent[node] = directory
                 self.links.set(directory, self.table.name(node), node)
             else:
                 self._misplaced.setdefault(directory, {})[node.name] = node
@@ -267,7 +269,7 @@ class Tree:
                 row = self.load(inode_id)
                 if not known and row != NO_ROW and above != NO_ROW:
                     # It is untouched, so it is still where the image has it.
-                    self.table.parent[row] = above
+                    self.table.parent[row] = self.table.base_parent[row] = above
                     self.open_directory(above)
                     self.links.set(above, self.table.name(row), row)
                 above = row
@@ -278,7 +280,7 @@ class Tree:
         if self.table.slot[directory] >= 0:
             for child in self._untouched_children(directory, marks).tolist():
                 row = self.load(child)
-                self.table.parent[row] = directory
+                self.table.parent[row] = self.table.base_parent[row] = directory
                 self.links.set(directory, self.table.name(row), row)
         yield from [(name, row) for name, row in self.links.items(directory) if row != NO_ROW]
 

@@ -70,6 +70,7 @@ INODE_DTYPE = np.dtype(
         ("entry", "i4"),  # of a directory: see `ImageIndex`; 0 while unknown
         ("newest", "i4"),  # id of the newest snapshot diff, plus one; -1 for none, 0 while unknown
         ("born", "i4"),  # id of the diff that lists the name as created, plus one; -1 for none, 0 while unknown
+        ("base_parent", "i4"),  # row of its directory in the base image, -1 while unknown or for none; if it has a slot
         ("ec_policy", "i2"),  # -1: field absent
         ("kind", "u1"),
         ("policy", "u1"),
@@ -175,6 +176,7 @@ def _clear(row):
     row["ec_policy"] = -1
     row["slot"] = -1
     row["parent"] = -1
+    row["base_parent"] = -1
     row["first_link"] = 0
     row["growth"] = 0
     row["entry"] = 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.kernels.inode import DIRECTORY, DROPPED, FILE, SPECIAL
 from image_format.kernels.jit import lean_kernel
 from image_format.kernels.packed import find_slot_near, packed_at
@@ -36,6 +37,8 @@ HELD_DTYPE = np.dtype(
 
 _LEFT = -2
 """Row above an inode that was removed from its old place and not yet added to its new one."""
+_UNPLACED = -3
+"""Row above an inode of the image whose place is unknown: nothing changed it, and the sums of the image count it."""
 
 
 @lean_kernel
@@ -273,13 +276,13 @@ def _place(entry, held, of_row):
     if entry["flags"] & DROPPED:
         return np.int64(-1)
     if entry["parent"] < 0:
-        # nothing moved an inode of the image whose directory was not looked up
+        # a child by reference that nothing moved
         return np.int64(held["above"])
     return np.int64(of_row[entry["parent"]]["sums"])
 
 
 @lean_kernel
-def _hold(entry, own, offsets, inodes, policies, ids, parents, marked, used, above, totals, marks):
+def _hold(entry, own, offsets, inodes, policies, ids, marked, used, above, totals, marks):
     """Fill `own` for a new row of the table with what the sums of the image count of its inode.
 
     Returns:
@@ -293,7 +296,7 @@ def _hold(entry, own, offsets, inodes, policies, ids, parents, marked, used, abo
     slot = np.int64(entry["slot"])
     number = np.int64(-1)
     if slot >= 0:
-        own["above"] = parents[slot]
+        own["above"] = -1 if entry["id"] == ROOT_INODE_ID else _UNPLACED
         own["marked"] = marked.size > 0 and find_id(marked, entry["id"]) >= 0
         if entry["kind"] == FILE:
             kind, length, space = read_leaf(inodes, packed_at(offsets, slot), policies)
@@ -309,14 +312,31 @@ def _hold(entry, own, offsets, inodes, policies, ids, parents, marked, used, abo
             used += 1
             totals[number] = 0
             marks[number] = own["marked"]
-            above[number] = own["above"]
+            above[number] = -1
         own["sums"] = number
     return used, True
 
 
 @lean_kernel
+def _find_place(entry, own, held, above):
+    """Set the row above an unplaced inode, if its place in the image is known now; return whether it is known."""
+    if entry["base_parent"] >= 0:
+        own["above"] = held[entry["base_parent"]]["sums"]
+    elif entry["parent"] >= 0:
+        # only snapshots had it
+        own["above"] = -1
+    else:
+        return False
+    if own["sums"] >= 0:
+        above[own["sums"]] = own["above"]
+    return True
+
+
+@lean_kernel
 def _settle(entry, own, blocks, policies, held, above, totals, marks):
     """Bring sums up to date with an inode; return whether it left its place, from which it is removed."""
+    if own["above"] == _UNPLACED and not _find_place(entry, own, held, above):
+        return False
     leaves = own["above"] != _LEFT and _place(entry, own, held) != own["above"]
     if leaves:
         _move(own, np.int64(own["above"]), -1, above, totals, marks)
@@ -349,7 +369,6 @@ def settle(
     inodes,
     policies,
     ids,
-    parents,
     marked,
     held,
     used,
@@ -366,7 +385,7 @@ def settle(
     Args:
         rows, blocks, count, changed, changes: of `InodeTable`; the first `known` rows are in `held`, and others follow.
         offsets, inodes: of `IndexArrays`, and INODE.
-        ids, parents: of `DirectorySums`; marked: ascending ids of the marked inodes of the image.
+        ids: of `DirectorySums`; marked: ascending ids of the marked inodes of the image.
         held: what the sums count of each inode.
         used, above, totals, marks: used rows of the sums, with space for the new rows; row of the directory above,
             totals, and number of marked inodes, in each row.
@@ -376,9 +395,7 @@ def settle(
         (used rows of the sums; new row whose record is damaged, -1 for none). No sum is changed if one is damaged.
     """
     for row in range(known, count):
-        used, whole = _hold(
-            rows[row], held[row], offsets, inodes, policies, ids, parents, marked, used, above, totals, marks
-        )
+        used, whole = _hold(rows[row], held[row], offsets, inodes, policies, ids, marked, used, above, totals, marks)
         if not whole:
             return used, row
     waiting = 0

@@ -224,6 +224,7 @@ def any_child(state, directory, buf, start, size, hashed):
     ):
         return np.int64(UNUSUAL)
     found["parent"] = directory
+    found["base_parent"] = directory
     add_link(state, directory, row, found["name_offset"], size, hashed)
     return row
 

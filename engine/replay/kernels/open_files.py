@@ -142,6 +142,7 @@ def load_open_files(states, files, number):
         if row >= 0:
             entry, directory = rows_of(state)[row], np.int64(file["directory"])
             entry["parent"] = directory
+            entry["base_parent"] = directory
             start, size = entry["name_offset"], np.int64(entry["name_length"])
             add_link(state, directory, row, start, size, hash_name(directory, names_of(state), start, size))
         number += 1
