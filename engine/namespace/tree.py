@@ -199,6 +199,8 @@ class Tree:
             node = self.references.resolve(number, directory)
             if isinstance(node, int):
                 self.table.base_parent[node] = directory
+                # its row may exist since its name in a snapshot was read
+                self.table.note_change(node)
                 self.links.set(directory, self.table.name(node), node)
             else:
                 self._misplaced.setdefault(directory, {})[node.name] = node

@@ -271,14 +271,11 @@ def _move(held, place, sign, above, totals, marks):
 
 
 @lean_kernel
-def _place(entry, held, of_row):
+def _place(entry, held):
     """Return the row in the sums of the directory that has an inode now, -1 for none."""
-    if entry["flags"] & DROPPED:
+    if entry["flags"] & DROPPED or entry["parent"] < 0:
         return np.int64(-1)
-    if entry["parent"] < 0:
-        # a child by reference that nothing moved
-        return np.int64(held["above"])
-    return np.int64(of_row[entry["parent"]]["sums"])
+    return np.int64(held[entry["parent"]]["sums"])
 
 
 @lean_kernel
@@ -319,7 +316,9 @@ def _hold(entry, own, offsets, inodes, policies, ids, marked, used, above, total
 
 @lean_kernel
 def _find_place(entry, own, held, above):
-    """Set the row above an unplaced inode, if its place in the image is known now; return whether it is known."""
+    """Set the row above an inode of the image, if its place there is known now; return whether it is known."""
+    if own["above"] != _UNPLACED:
+        return True
     if entry["base_parent"] >= 0:
         own["above"] = held[entry["base_parent"]]["sums"]
     elif entry["parent"] >= 0:
@@ -335,9 +334,9 @@ def _find_place(entry, own, held, above):
 @lean_kernel
 def _settle(entry, own, blocks, policies, held, above, totals, marks):
     """Bring sums up to date with an inode; return whether it left its place, from which it is removed."""
-    if own["above"] == _UNPLACED and not _find_place(entry, own, held, above):
+    if not _find_place(entry, own, held, above):
         return False
-    leaves = own["above"] != _LEFT and _place(entry, own, held) != own["above"]
+    leaves = own["above"] != _LEFT and _place(entry, held) != own["above"]
     if leaves:
         _move(own, np.int64(own["above"]), -1, above, totals, marks)
         own["above"] = _LEFT
@@ -416,7 +415,7 @@ def settle(
     directory = np.int64(-1)
     for mover in moved[:waiting]:
         own = held[mover]
-        place = _place(rows[mover], own, held)
+        place = _place(rows[mover], held)
         own["above"] = place
         if own["sums"] >= 0:
             above[own["sums"]] = place

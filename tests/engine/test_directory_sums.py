@@ -153,6 +153,24 @@ def test_directories_may_change_their_places(warm: WarmNamespace) -> None:
     check(warm)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_an_empty_directory_that_was_found_by_its_name_in_a_snapshot(
+    warm: WarmNamespace, tmp_path: Path, compiled: bool
+) -> None:
+    """Its row exists before the directory that refers to it is opened."""
+    made = [mkdir("/s", 20010), AllowSnapshotOp(snapshot_root="/s"), mkdir("/s/d", 20011), mkdir("/c", 20012)]
+    renamed = [CreateSnapshotOp(snapshot_root="/s", snapshot_name="s"), rename("/s/d", "/c/d")]
+    play(warm, [*made, *renamed], compiled=False)
+    warm.save([tmp_path])
+    play(warm, [mkdir("/s/n", 20020)], compiled=compiled)
+    check(warm)
+    play(warm, [mkdir("/c/d/n", 20021)], compiled=compiled)
+    check(warm)
+    play(warm, [rename("/c/d", "/d")], compiled=compiled)
+    assert totals(warm, 20012) == SubtreeTotals(0, 1, 0, 0)
+    check(warm)
+
+
 def test_kernels_do_the_same_uncompiled(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for place in (directory_sums, live_content, live_sums):
         for name in ("add_leaves", "read_leaves", "settle", "sum_below"):
