@@ -87,7 +87,10 @@ def _has(table, value):
 
 @lean_kernel
 def _put_reference(table, number, references, inodes):
-    """Add the name of a reference to a table, a DstReference's is its inode's; return whether it leads to an inode."""
+    """Add the name of a reference to a table; return whether the reference leads to an inode.
+
+    The name of a DstReference is that of its inode.
+    """
     if number < 0 or number >= references.offsets.size:
         return False
     slot = find_slot(inodes.ids, inodes.slots, references.referred[number])

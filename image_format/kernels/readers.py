@@ -1,4 +1,4 @@
-"""Kernels that read a whole message at once, generated from the declarations of `fsimage.proto`.
+"""Kernels that read a whole message in one call, generated from the declarations of `fsimage.proto`.
 
 A reader is a kernel of (buf, pos, end): the message in `buf[pos:end]`. It returns the values of the fields that it was
 made for, in their order, and then a status. A number that occurs twice has its last value. A number of fixed width is

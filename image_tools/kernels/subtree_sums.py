@@ -21,7 +21,7 @@ from image_tools.kernels.leaves import DIRECTORIES, FILES, LENGTH, SPACE, read_l
 
 _LINE = 64
 MAX_ENTRY = 1 << 19
-"""Bytes of a directory's entry that `sum_below` reads at once."""
+"""Maximum bytes of a directory entry that `sum_below` reads."""
 
 HELD_DTYPE = np.dtype(
     [
