@@ -279,7 +279,7 @@ NAMESPACE_SUMS = ConfigKey(
     "false",
     SWITCH,
     "Whether a daemon that answers reads keeps the sums of every directory in memory for counts without a walk: 40 "
-    "bytes each, 4 for each inode, and 32 for each inode that edits touched. Specific to the checkpointer.",
+    "bytes each, and 32 for each inode that edits touched. Specific to the checkpointer.",
 )
 NAMESPACE_RPC_ADDRESS = ConfigKey(
     "checkpointer.namespace.rpc-address",
