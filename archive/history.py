@@ -80,7 +80,8 @@ def only_history(catalogue: Catalogue) -> str:
     first, *others = histories(catalogue)
     if others:
         raise NoSuchMomentError(
-            f"the archive has several histories, since the NameNode was set back: {', '.join([first, *others])}",
+            "the archive has several histories, because the NameNode was set back or purged edits before they were "
+            f"archived: {', '.join([first, *others])}",
             hint="Name one with --branch; `checkpointer archive list` shows what each of them has.",
         )
     return first

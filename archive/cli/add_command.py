@@ -47,8 +47,8 @@ def command(
     """Archive the edits of a storage directory, and an image if one is needed.
 
     STORAGE_DIR is the directory of a NameNode, standby or checkpointer (with `current` in it); it is only read, also
-    while its owner runs. Segments that are archived already are skipped. If the NameNode was set back, the new history
-    goes to a branch, and the old one stays.
+    while its owner runs. Segments that are archived already are skipped. If the NameNode was set back, or purged edits
+    before they were archived, the new history goes to a branch, and the old one stays.
 
     \b
     Example: checkpointer archive add /data/nn --archive /backup/hdfs
@@ -72,7 +72,11 @@ def command(
         )
         return
     if added.forked:
-        echo(f"the NameNode was set back: this history is branch {added.branch}; what was archived before stays")
+        echo(
+            "these files differ from what was archived, or nothing proves that they continue it: the NameNode was set "
+            "back, or it purged edits before they were archived"
+        )
+        echo(f"their history is branch {added.branch}; what was archived before stays")
     for image in added.images:
         echo(f"image of transaction {image.txid}: {image.size:,} bytes, stored in {image.stored:,}")
     for each in added.edits:

@@ -56,7 +56,7 @@ def configured_archive(location: str | None, key_file: Path | None, conf_dir: Pa
     return found, key_file or (Path(key) if key else None)
 
 
-branch_option = click.option("--branch", metavar="NAME", help="History; needed if the NameNode was set back.")
+branch_option = click.option("--branch", metavar="NAME", help="History; needed if the archive has several.")
 scratch_option = click.option(
     "--scratch-dir",
     type=click.Path(exists=True, file_okay=False, path_type=Path),

@@ -111,7 +111,7 @@ def test_a_branch_shares_what_lies_before_its_fork() -> None:
         image(10), edits(11, 30), image(25), edits(21, 40, "b", added=5), branches=(Branch("b", MAIN, 20),)
     )
     assert histories(found) == ["b", MAIN]
-    with pytest.raises(NoSuchMomentError, match="several histories, since the NameNode was set back: b, main"):
+    with pytest.raises(NoSuchMomentError, match=r"several histories, because .* before they were archived: b, main"):
         only_history(found)
     # main has no objects after the fork
     assert only_history(catalogue(edits(11, 20), edits(21, 40, "b"), branches=(Branch("b", MAIN, 20),))) == "b"
