@@ -1,4 +1,4 @@
-"""The SASL negotiation of Hadoop RPC (SaslRpcClient, RpcSaslProto; GSSAPI of RFC 4752); no I/O.
+"""The SASL negotiation of Hadoop RPC (SaslRpcClient, RpcSaslProto; GSSAPI of RFC 4752, DIGEST-MD5 of RFC 2831); no I/O.
 
 The client's stages:
 
@@ -12,17 +12,23 @@ The server's stages are the same, each with a step of the client:
 
     OFFERS → DONE                     no security: NEGOTIATE is answered with SUCCESS, INITIATE of SIMPLE is not
     OFFERS → TOKENS → LAYER → DONE    Kerberos: tokens until the client is authenticated, an empty RESPONSE, its layer
+    OFFERS → DONE                     a delegation token: INITIATE has the response to the challenge in the offer
+    OFFERS → TOKENS → DONE            a delegation token whose owner saw no challenge yet: RESPONSE has the response
 
 A client that knows the offers may begin with INITIATE. A step out of order is refused and ends the connection.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import struct
 from collections.abc import Iterator
 from enum import Enum
 from typing import Final
 
+from hadoop_rpc import digest_md5
+from hadoop_rpc.digest_md5 import DigestServer
 from hadoop_rpc.errors import (
     AccessControlError,
     AuthenticationRequiredError,
@@ -32,7 +38,14 @@ from hadoop_rpc.errors import (
     StandbyError,
 )
 from hadoop_rpc.proto import rpc_pb2 as pb
-from hadoop_rpc.security import ClientSecurity, Protection, RpcServerSecurity, SecurityContext
+from hadoop_rpc.security import (
+    ClientSecurity,
+    KnownTokens,
+    MessageLayer,
+    Protection,
+    RpcServerSecurity,
+    SecurityContext,
+)
 
 _SIMPLE = "SIMPLE"
 _KERBEROS = ("KERBEROS", "GSSAPI")
@@ -160,22 +173,31 @@ class SaslServer:
 
     Args:
         security: None accepts only SIMPLE.
-        as_standby: whether delegation tokens are offered and then refused as by a standby NameNode, which does not
-            know them: clients that have nothing else ask the active NameNode.
+        tokens: accepts delegation tokens, if their mechanism has all offered protections.
+        as_standby: whether delegation tokens that are not accepted are offered and then refused as by a standby
+            NameNode, which does not know them: clients that have nothing else ask the active NameNode.
 
     Attributes:
-        context: of the Kerberos login, None without one.
+        layer: protects the frames after the negotiation; None without a login.
         protection: of the frames after the negotiation.
-        principal, user: the authenticated client and its short name; "" without Kerberos.
+        by_token: whether the client logged in with a delegation token.
+        principal, user: the authenticated client and its short name; "" without Kerberos. With a delegation token,
+            they are those of the token's owner.
     """
 
-    def __init__(self, security: RpcServerSecurity | None, *, as_standby: bool = False) -> None:
+    def __init__(
+        self, security: RpcServerSecurity | None, *, tokens: KnownTokens | None = None, as_standby: bool = False
+    ) -> None:
         self._security = security
+        self._tokens = tokens if security is not None and digest_md5.supports(security.protections) else None
         self._as_standby = as_standby
         self._stage = _SaslStage.OFFERS
         self._offered = False
-        self.context: SecurityContext | None = None
+        self._context: SecurityContext | None = None
+        self._digest: DigestServer | None = None
+        self.layer: MessageLayer | None = None
         self.protection = Protection.AUTHENTICATION
+        self.by_token = False
         self.principal = ""
         self.user = ""
 
@@ -188,8 +210,9 @@ class SaslServer:
 
         Raises:
             AccessControlError: the client insists on another authentication method, or has no short name.
-            StandbyError: it uses a delegation token.
+            StandbyError: it uses a delegation token, and this server accepts none.
             SaslError: its tokens prove nothing, or the step is invalid at this stage.
+            RemoteError: see `KnownTokens`.
         """
         if self._stage is _SaslStage.OFFERS and step.state == pb.RpcSaslProto.NEGOTIATE and not self._offered:
             self._offered = True
@@ -197,11 +220,13 @@ class SaslServer:
         if self._stage is _SaslStage.OFFERS and step.state == pb.RpcSaslProto.INITIATE:
             return self._initiate(step)
         try:
-            if step.state == pb.RpcSaslProto.RESPONSE and self.context is not None and step.HasField("token"):
-                if self._stage is _SaslStage.TOKENS:
-                    return self._token(self.context, step.token)
-                if self._stage is _SaslStage.LAYER:
-                    return self._layer(self.context, step.token)
+            if step.state == pb.RpcSaslProto.RESPONSE and step.HasField("token"):
+                if self._stage is _SaslStage.TOKENS and self._context is not None:
+                    return self._token(self._context, step.token)
+                if self._stage is _SaslStage.TOKENS and self._digest is not None:
+                    return self._delegation_token(self._digest, step.token)
+                if self._stage is _SaslStage.LAYER and self._context is not None:
+                    return self._layer(self._context, step.token)
         except KerberosError as fault:
             raise SaslError(f"GSS initiate failed: {fault.message}") from fault
         name = pb.RpcSaslProto.SaslState.Name(step.state)
@@ -212,8 +237,15 @@ class SaslServer:
             # Hadoop's clients interpret SUCCESS at this point as "continue without authentication"
             self._stage = _SaslStage.DONE
             return pb.RpcSaslProto(version=0, state=pb.RpcSaslProto.SUCCESS)
-        tokens = [_TOKEN] if self._as_standby else []
-        return _step(pb.RpcSaslProto.NEGOTIATE, None, self._own_offer(self._security), *tokens)
+        # a client that has a ticket and a token uses the first offer
+        auths = [self._own_offer(self._security)]
+        if self._tokens is not None or self._as_standby:
+            auths.append(pb.RpcSaslProto.SaslAuth())
+            auths[-1].CopyFrom(_TOKEN)
+        if self._tokens is not None:
+            self._digest = _digest_of(self._security)
+            auths[-1].challenge = self._digest.challenge
+        return _step(pb.RpcSaslProto.NEGOTIATE, None, *auths)
 
     def _own_offer(self, security: RpcServerSecurity) -> pb.RpcSaslProto.SaslAuth:
         method, mechanism = _KERBEROS
@@ -230,18 +262,41 @@ class SaslServer:
             return None
         if len(step.auths) != 1:
             raise SaslError("Client mechanism is malformed")
+        if self._tokens is not None and step.auths[0] == _TOKEN:
+            return self._initiate_token(self._security, step.token)
         if self._as_standby and methods == [_TOKEN.method]:
-            raise StandbyError("this node knows no delegation tokens: ask the active NameNode")
+            raise StandbyError("this node accepts no delegation tokens: ask the active NameNode")
         if step.auths[0] != self._own_offer(self._security):
             if self._offered or methods == [_SIMPLE]:
                 raise AccessControlError(not_enabled(methods[0], _KERBEROS[0]))
             self._offered = True
             return self._offers()
         try:
-            self.context = self._security.context()
-            return self._token(self.context, step.token)
+            self._context = self._security.context()
+            return self._token(self._context, step.token)
         except KerberosError as fault:
             raise SaslError(f"GSS initiate failed: {fault.message}") from fault
+
+    def _initiate_token(self, security: RpcServerSecurity, response: bytes) -> pb.RpcSaslProto:
+        self._digest = self._digest or _digest_of(security)
+        if response:
+            return self._delegation_token(self._digest, response)
+        self._stage = _SaslStage.TOKENS
+        return _step(pb.RpcSaslProto.CHALLENGE, self._digest.challenge)
+
+    def _delegation_token(self, digest: DigestServer, data: bytes) -> pb.RpcSaslProto:
+        assert self._tokens is not None
+        response = digest.read(data)
+        try:
+            identifier = base64.b64decode(response.user, validate=True)
+        except binascii.Error as fault:
+            raise SaslError("the user name is not the identifier of a delegation token") from fault
+        token = self._tokens.known_token(identifier)
+        proof, self.layer = digest.verify(response, base64.b64encode(token.password))
+        self.principal, self.user, self.by_token = token.owner, token.user, True
+        self.protection = response.protection
+        self._stage = _SaslStage.DONE
+        return _step(pb.RpcSaslProto.SUCCESS, proof)
 
     def _token(self, context: SecurityContext, token: bytes) -> pb.RpcSaslProto:
         self._stage = _SaslStage.TOKENS
@@ -269,9 +324,13 @@ class SaslServer:
         except ValueError as fault:
             raise AccessControlError(f"Illegal principal name {principal}: {fault}") from fault
         self.principal = principal
-        self.protection = wanted
+        self.layer, self.protection = context, wanted
         self._stage = _SaslStage.DONE
         return _step(pb.RpcSaslProto.SUCCESS, None)
+
+
+def _digest_of(security: RpcServerSecurity) -> DigestServer:
+    return DigestServer(_TOKEN.serverId, f"{_TOKEN.protocol}/{_TOKEN.serverId}", security.protections)
 
 
 def not_enabled(asked: str, available: str) -> str:
@@ -279,7 +338,7 @@ def not_enabled(asked: str, available: str) -> str:
     return f"{asked} authentication is not enabled.  Available:[{available}]"
 
 
-def unwrap_frames(context: SecurityContext, protection: Protection, step: pb.RpcSaslProto) -> bytes:
+def unwrap_frames(layer: MessageLayer, protection: Protection, step: pb.RpcSaslProto) -> bytes:
     """Return the part of the frame stream in a WRAP token.
 
     Raises:
@@ -289,17 +348,17 @@ def unwrap_frames(context: SecurityContext, protection: Protection, step: pb.Rpc
     if step.state != pb.RpcSaslProto.WRAP:
         name = pb.RpcSaslProto.SaslState.Name(step.state)
         raise RpcProtocolError(f"the SASL step {name} arrived where frames must be wrapped")
-    data, encrypted = context.unwrap(step.token)
+    data, encrypted = layer.unwrap(step.token)
     if protection is Protection.PRIVACY and not encrypted:
         raise KerberosError("a token is not encrypted although privacy was agreed")
     return data
 
 
-def wrap_steps(context: SecurityContext, protection: Protection, data: bytes) -> Iterator[pb.RpcSaslProto]:
+def wrap_steps(layer: MessageLayer, protection: Protection, data: bytes) -> Iterator[pb.RpcSaslProto]:
     """Yield `data`, a part of the frame stream, as WRAP steps."""
     for start in range(0, len(data), _TOKEN_PIECE):
         piece = data[start : start + _TOKEN_PIECE]
-        yield _step(pb.RpcSaslProto.WRAP, context.wrap(piece, encrypt=protection is Protection.PRIVACY))
+        yield _step(pb.RpcSaslProto.WRAP, layer.wrap(piece, encrypt=protection is Protection.PRIVACY))
 
 
 def _step(state: pb.RpcSaslProto.SaslState, token: bytes | None, *auths: pb.RpcSaslProto.SaslAuth) -> pb.RpcSaslProto:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -42,7 +43,15 @@ class Unwrapped(NamedTuple):
     encrypted: bool
 
 
-class SecurityContext(Protocol):
+class MessageLayer(Protocol):
+    """Protection of messages after a login; every method raises `KerberosError`."""
+
+    def wrap(self, data: bytes, *, encrypt: bool) -> bytes: ...
+
+    def unwrap(self, token: bytes) -> Unwrapped: ...
+
+
+class SecurityContext(MessageLayer, Protocol):
     """One side of a GSSAPI exchange; every method raises `KerberosError`."""
 
     @property
@@ -55,10 +64,6 @@ class SecurityContext(Protocol):
 
     def step(self, token: bytes | None) -> bytes:
         """Return the token to send after `token` (None at the beginning); empty for none."""
-
-    def wrap(self, data: bytes, *, encrypt: bool) -> bytes: ...
-
-    def unwrap(self, token: bytes) -> Unwrapped: ...
 
 
 class ClientSecurity(Protocol):
@@ -119,3 +124,27 @@ class RpcServerSecurity(Protocol):
 
     def refusal(self, caller: Caller, protocol: str) -> str:
         """Return why a client may not use a protocol, "" if it may; may wait for DNS."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownToken:
+    """A delegation token that is valid now.
+
+    Attributes:
+        owner: the principal for whom the token was issued, and its short name `user`.
+    """
+
+    owner: str
+    user: str
+    password: bytes = field(repr=False)
+
+
+class KnownTokens(Protocol):
+    """The delegation tokens that a server knows."""
+
+    def known_token(self, identifier: bytes) -> KnownToken:
+        """Return a token by its identifier (AbstractDelegationTokenIdentifier); may wait briefly.
+
+        Raises:
+            RemoteError: the token is unknown, expired, or has no user here.
+        """

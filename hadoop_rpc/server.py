@@ -17,7 +17,7 @@ from hadoop_common.process_memory import return_large_blocks
 from hadoop_common.socket_loop import SocketLoop
 from hadoop_rpc.errors import RetriableError, RpcError
 from hadoop_rpc.framing import MAX_FRAME
-from hadoop_rpc.security import RpcServerSecurity
+from hadoop_rpc.security import KnownTokens, RpcServerSecurity
 from hadoop_rpc.server_connection import RpcChannel
 from hadoop_rpc.server_counts import LOGINS, LoginCounts, RpcActivity
 from hadoop_rpc.server_state import Call
@@ -51,7 +51,7 @@ class RpcServer:
         max_frame: maximum request size in bytes (`ipc.maximum.data.length`).
         security: accepts only Kerberos logins, which the handlers process.
         logins: counts logins; None uses the counts of the process.
-        state_id, as_standby: see `ServerConnection`.
+        tokens, state_id, as_standby: see `ServerConnection`.
 
     Attributes:
         activity: statistics of the server.
@@ -69,12 +69,14 @@ class RpcServer:
         shutdown_timeout: float = 5.0,
         max_frame: int = MAX_FRAME,
         security: RpcServerSecurity | None = None,
+        tokens: KnownTokens | None = None,
         logins: LoginCounts | None = None,
         state_id: Callable[[], int | None] | None = None,
         as_standby: bool = False,
     ) -> None:
         self._requested = (host, port)
         self.security = security
+        self.tokens = tokens
         self.logins = logins or LOGINS
         self.activity = RpcActivity()
         self.state_id = state_id

@@ -24,7 +24,7 @@ from google.protobuf.message import EncodeError, Message
 from hadoop_common.port_limits import PortLimits, Refusals
 from hadoop_common.socket_loop import BUSY, IDLE, UNPROVEN, Channel, SocketLoop
 from hadoop_rpc.errors import KerberosError, RemoteError
-from hadoop_rpc.security import RpcServerSecurity
+from hadoop_rpc.security import KnownTokens, RpcServerSecurity
 from hadoop_rpc.server_counts import ACCEPTED, FAILED, REFUSED, LoginCounts, RpcActivity
 from hadoop_rpc.server_state import Call, ConnectionEnd, HandshakeReply, ServerConnection, ServerState
 from hadoop_rpc.service import CallContext, Dispatcher
@@ -50,6 +50,7 @@ class ChannelServer(Protocol):
     logins: LoginCounts
     activity: RpcActivity
     security: RpcServerSecurity | None
+    tokens: KnownTokens | None
     max_frame: int
     state_id: Callable[[], int | None] | None
     as_standby: bool
@@ -77,6 +78,7 @@ class RpcChannel(Channel):
         self._limits = server.limits
         self._state = ServerConnection(
             security=server.security,
+            tokens=server.tokens,
             peer=peer,
             max_frame=server.max_frame,
             state_id=server.state_id,

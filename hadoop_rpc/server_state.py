@@ -4,9 +4,10 @@ The states are listed in `ServerState`. No call is performed before the context 
 accepted once, so the user of a connection cannot change. A message that is out of order or malformed is answered once
 and ends the connection, since the start of the next request is unknown. A failed call only has its own answer.
 
-With security, only clients with a Kerberos login are accepted (`hadoop_rpc.sasl.SaslServer`), and their principal is
-the caller. With integrity or privacy, all frames after SUCCESS travel in tokens. A frame outside a token is refused,
-although Hadoop would perform it. A call must be of the protocol for which the connection was accepted.
+With security, only clients with a login are accepted (`hadoop_rpc.sasl.SaslServer`). The caller is their principal, or
+the owner of their delegation token. With integrity or privacy, all frames after SUCCESS travel in tokens. A frame
+outside a token is refused, although Hadoop would perform it. A call must be of the protocol for which the connection
+was accepted.
 """
 
 from __future__ import annotations
@@ -25,14 +26,12 @@ from hadoop_rpc.errors import (
     RemoteError,
     RpcProtocolError,
     RpcServerError,
-    SaslError,
-    StandbyError,
     VersionMismatchError,
 )
 from hadoop_rpc.framing import MAX_FRAME, DelimitedReader, RpcFrameBuffer, delimited, frame
 from hadoop_rpc.proto import rpc_pb2 as pb
 from hadoop_rpc.sasl import MAX_HANDSHAKE_FRAME, MAX_TOKEN_FRAME, SaslServer, not_enabled, unwrap_frames, wrap_steps
-from hadoop_rpc.security import Protection, RpcServerSecurity
+from hadoop_rpc.security import KnownTokens, Protection, RpcServerSecurity
 from hadoop_rpc.wire import (
     CONTEXT_CALL_ID,
     FATAL_CALL_ID,
@@ -122,12 +121,14 @@ class ServerConnection:
     """One connection of a client.
 
     Args:
-        security: accepts only Kerberos logins; its methods may wait for DNS or a disk.
+        security: accepts only logins; its methods may wait for DNS or a disk.
+        tokens: accepts delegation tokens, too (`SaslServer`); it may wait briefly.
         peer: address of the client.
         state_id: returns the newest transaction of the server's state for the header of each answer (AlignmentContext).
-        as_standby: whether the server answers in place of a NameNode that is not active. Then delegation tokens are
-            refused with StandbyException (`SaslServer`), and with Kerberos, impersonation is left to the handlers: an
-            exception of another class, or none that fits the call, keeps a client from asking the active NameNode.
+        as_standby: whether the server answers in place of a NameNode that is not active. Then delegation tokens that
+            are not accepted are refused with StandbyException (`SaslServer`), and with Kerberos, impersonation is left
+            to the handlers: an exception of another class, or none that fits the call, keeps a client from asking the
+            active NameNode.
 
     Attributes:
         user, real_user: names that the client claims, "" before its context; `real_user` acts as `user`. With security,
@@ -140,6 +141,7 @@ class ServerConnection:
         self,
         *,
         security: RpcServerSecurity | None = None,
+        tokens: KnownTokens | None = None,
         peer: str = "",
         max_frame: int = MAX_FRAME,
         state_id: Callable[[], int | None] | None = None,
@@ -153,7 +155,7 @@ class ServerConnection:
         self._frames = RpcFrameBuffer(first)
         self._inner = RpcFrameBuffer(first)
         self._max_frame = max_frame
-        self.sasl = SaslServer(security, as_standby=as_standby)
+        self.sasl = SaslServer(security, tokens=tokens, as_standby=as_standby)
         self.state = ServerState.HEADER
         self.user = ""
         self.real_user = ""
@@ -195,9 +197,9 @@ class ServerConnection:
         reader = DelimitedReader(body)
         if self._request_header(reader).callId != SASL_CALL_ID:
             raise RpcProtocolError("a frame arrived outside a token")
-        context = self.sasl.context
-        assert context is not None
-        self._inner.feed(unwrap_frames(context, self.sasl.protection, reader.read(pb.RpcSaslProto)))
+        layer = self.sasl.layer
+        assert layer is not None
+        self._inner.feed(unwrap_frames(layer, self.sasl.protection, reader.read(pb.RpcSaslProto)))
         while self.state is not ServerState.CLOSED and (inner := self._inner.next_frame()) is not None:
             if (event := self._understand(inner)) is not None:
                 events.append(event)
@@ -211,13 +213,13 @@ class ServerConnection:
         Raises:
             KerberosError: a token cannot be made.
         """
-        context = self.sasl.context
-        if not self._sealed or context is None:
+        layer = self.sasl.layer
+        if not self._sealed or layer is None:
             return data
         header = delimited(
             pb.RpcResponseHeaderProto(callId=SASL_CALL_ID & 0xFFFFFFFF, status=pb.RpcResponseHeaderProto.SUCCESS)
         )
-        steps = wrap_steps(context, self.sasl.protection, data)
+        steps = wrap_steps(layer, self.sasl.protection, data)
         return b"".join(frame(header, delimited(step)) for step in steps)
 
     def respond(self, call: Call, response: Message) -> bytes:
@@ -313,7 +315,7 @@ class ServerConnection:
             )
         try:
             answer = self.sasl.answer(reader.read(pb.RpcSaslProto))
-        except (AccessControlError, SaslError, StandbyError) as error:
+        except RemoteError as error:
             raise _RefusedError(error, RpcErrorCode.FATAL_UNAUTHORIZED, SASL_CALL_ID) from error
         if self.sasl.done:
             self.state = ServerState.CONTEXT
@@ -346,7 +348,7 @@ class ServerConnection:
         """Accept the principal; a client that names another user wants to impersonate that user."""
         principal, self.real_user = self.sasl.principal, ""
         impersonates = self.user not in ("", principal)
-        if impersonates and not self._as_standby:
+        if impersonates and (self.sasl.by_token or not self._as_standby):
             problem = f"User: {principal} is not allowed to impersonate {self.user}"
         else:
             problem = security.refusal(Caller(self._peer, (self.sasl.user,), principal), self.protocol)

@@ -1,7 +1,8 @@
 """SPNEGO authentication of HTTP requests (RFC 4559, Hadoop's AuthenticationFilter).
 
 Java's clients first send OPTIONS, which no servlet handles, and then send the cookie of the answer with the request.
-Other clients send their token with the request. Paths open to everybody are listed one by one.
+Other clients send their token with the request. Paths open to everybody are listed one by one. WebHDFS itself verifies
+the callers of requests with a delegation token (AuthFilter).
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ _LOG = logging.getLogger(__name__)
 HEALTH: Final = "/health/"
 MAX_HEADER_BYTES: Final = 128 << 10
 """Maximum size of headers with a token: the groups of a large directory take 64 KiB, more in base64."""
+TOKEN_PARAMETER: Final = "delegation"
+TOKEN_BLUEPRINT: Final = "webhdfs"
+"""The blueprint whose handlers verify delegation tokens; nobody is known to all others without a login."""
 _SCHEME = "negotiate"
 _NO_COOKIE = f"{NAME}=; Path=/; Expires=Thu, 01-Jan-1970 00:00:00 GMT; HttpOnly"
 _ALLOW = "GET, HEAD, PUT, POST, OPTIONS"
@@ -84,6 +88,8 @@ class HttpAuthenticator:
         login = self.login
         if request.path in login.open_paths or request.path.startswith(HEALTH):
             g.open = True
+            return None
+        if request.blueprint == TOKEN_BLUEPRINT and TOKEN_PARAMETER in request.args and request.method == "GET":
             return None
         known = read_cookie(request.headers.get("Cookie", ""), login.secret, self._wall())
         if known is None:

@@ -17,6 +17,7 @@ from hadoop_common.errors import HdfsError
 from image_tools.namespace_browser import NamespaceBrowser
 from image_tools.namespace_reads import FILE_NOT_FOUND, parse_long
 from image_tools.permission_checker import PermissionChecker, ReadRefusedError
+from servlets.http_authenticator import TOKEN_BLUEPRINT
 from servlets.http_request import WAITED
 from servlets.webhdfs_view import JsonObject, ListedPage, WebHdfsRefusedError, WebHdfsView, bad_parameter
 
@@ -89,7 +90,7 @@ def webhdfs_blueprint(source: WebHdfsSource) -> Blueprint:
     RemoteException as JSON, with Hadoop's status. With `min_txid`, the answer waits until the namespace has applied
     that transaction.
     """
-    blueprint = Blueprint("webhdfs", __name__)
+    blueprint = Blueprint(TOKEN_BLUEPRINT, __name__)
     blueprint.record_once(_register_converter)
 
     @blueprint.route(_PREFIX, methods=_METHODS)

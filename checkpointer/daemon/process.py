@@ -116,7 +116,7 @@ def serve(
     notifier = notifier or Notifier("")
     guard = ChangeGuard(config.control_hosts, role.refusals)
     security = open_security(config.access, config.kerberos, role.refusals)
-    live = _live(role, config, security)
+    live = _live(role, config, security, clocks.wall)
     reads = ReadServers(_rpc_servers(role, config, security, live))
     service = CheckpointService(
         role,
@@ -162,13 +162,24 @@ def serve(
         raise service.fault
 
 
-def _live(role: CheckpointRole, config: CheckpointConfig, security: ServerSecurity) -> LiveNamespace | None:
+def _live(
+    role: CheckpointRole, config: CheckpointConfig, security: ServerSecurity, wall: Callable[[], float]
+) -> LiveNamespace | None:
     """Return the role's namespace if it answers reads."""
     namespace = role.warm_namespace
     if not config.serve_namespace or namespace is None:
         return None
     owner = security.own_user or config.rpc_user
-    return LiveNamespace(role, namespace, config, owner=owner, authenticated=security.access.by_name)
+    rpc = security.rpc_security
+    return LiveNamespace(
+        role,
+        namespace,
+        config,
+        owner=owner,
+        authenticated=security.access.by_name,
+        user_of=None if rpc is None else rpc.user_of,
+        wall=wall,
+    )
 
 
 def _rpc_servers(
@@ -185,6 +196,7 @@ def _rpc_servers(
             limits=config.port_limits,
             refusals=role.refusals,
             security=security.rpc_security,
+            tokens=live.tokens,
             state_id=lambda: live.applied_txid,
             max_frame=MAX_FRAME_OF_NAMENODE if each.is_namenode else MAX_FRAME,
             as_standby=each.is_namenode,

@@ -8,13 +8,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from http import HTTPStatus
 
 from flask import request
 
 from checkpointer.roles.role import CheckpointRole
 from checkpointer.serving.group_cache import GroupCache
+from checkpointer.serving.token_logins import TokenLogins
 from engine.errors import NamespaceBusyError
 from engine.live_browser import LiveBrowser
 from engine.read_refusals import STANDBY, standby_refusal
@@ -22,7 +23,8 @@ from engine.warm_namespace import WarmNamespace
 from hadoop_common.access import system_groups
 from image_tools.namespace_browser import NamespaceBrowser
 from image_tools.permission_checker import ACCESS_CONTROL, PermissionChecker, ReadRefusedError
-from servlets.http_authenticator import request_caller
+from servlets.http_authenticator import TOKEN_PARAMETER, request_caller
+from servlets.http_request import WAITED
 from servlets.webhdfs import WebHdfsCaller
 from servlets.webhdfs_view import WebHdfsRefusedError
 from site_config.checkpoint_config import CheckpointConfig
@@ -51,7 +53,12 @@ class LiveNamespace:
         role: reports how far its namespace lags.
         owner: short name of this process, which is a superuser as the NameNode's own user is.
         authenticated: whether callers prove their names.
+        user_of: returns the short name of a principal, and raises ValueError; None without Kerberos.
         groups_of: returns the groups of a user.
+        wall: returns seconds since the epoch.
+
+    Attributes:
+        tokens: logins with delegation tokens; None without Kerberos.
     """
 
     def __init__(
@@ -62,13 +69,16 @@ class LiveNamespace:
         *,
         owner: str,
         authenticated: bool,
+        user_of: Callable[[str], str] | None = None,
         groups_of: Callable[[str], frozenset[str]] = system_groups,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._role = role
         self._namespace = namespace
         self._config = config
         self._owner = owner
         self._authenticated = authenticated
+        self.tokens = None if user_of is None else TokenLogins(self._reading_for, user_of, wall)
         self._groups = GroupCache(groups_of, config.group_cache_seconds)
         # clients without an open file in an image, and the transaction of that image
         self._without_files: tuple[int, set[str]] = 0, set()
@@ -96,6 +106,9 @@ class LiveNamespace:
                 yield self._enter_when_free(inside, min_txid, time.monotonic() + WAIT_SECONDS - waited)
         except NamespaceBusyError as error:
             raise _retriable(str(error)) from error
+
+    def _reading_for(self, timeout: float) -> AbstractContextManager[NamespaceBrowser]:
+        return self.reading(0, WAIT_SECONDS - timeout)
 
     def _enter_when_free(self, inside: ExitStack, min_txid: int, deadline: float) -> LiveBrowser:
         gate = self._namespace.gate
@@ -188,10 +201,13 @@ class LiveNamespace:
         return PermissionChecker(user, groups, superuser, self._config.permissions)
 
     def caller(self) -> WebHdfsCaller:
-        for name in ("doas", "delegation"):
-            if name in request.args:
-                raise WebHdfsRefusedError(HTTPStatus.FORBIDDEN, ACCESS_CONTROL, f"this node does not accept {name}=")
-        if self._authenticated:
+        refused = {"doas"} if self.tokens is not None else {"doas", TOKEN_PARAMETER}
+        for name in sorted(refused & request.args.keys()):
+            raise WebHdfsRefusedError(HTTPStatus.FORBIDDEN, ACCESS_CONTROL, f"this node does not accept {name}=")
+        token = request.args.get(TOKEN_PARAMETER)
+        if self.tokens is not None and token is not None:
+            user = self.tokens.user_of_text(token, WAIT_SECONDS - request.environ.get(WAITED, 0.0))
+        elif self._authenticated:
             known = request_caller()
             if known is None or not known.principal:
                 what = "this node answers reads of the namespace only after a Kerberos login"

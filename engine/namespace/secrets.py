@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from engine.errors import NamespaceError
 from image_format.index import ImageIndex
 from image_format.messages import MessageReader
@@ -13,6 +15,13 @@ _SECTION = "SECRET_MANAGER"
 _UINT64 = (1 << 64) - 1
 _UINT32 = (1 << 32) - 1
 _SIGN = 1 << 31
+
+
+class TokenSecret(NamedTuple):
+    """The master key that signed a token, and when the token expires (ms since the epoch)."""
+
+    key: bytes
+    expiry_date: int
 
 
 class SecretManager:
@@ -86,6 +95,14 @@ class SecretManager:
         self.changed = True
         return True
 
+    def secret_of(self, ident: DelegationTokenIdent) -> TokenSecret | None:
+        """Return the secret of a token; None if the token or the material of its key is unknown."""
+        token = self._tokens.get(_identity(_token(ident, 0)))
+        key = self._keys.get(ident.master_key_id & _UINT32)
+        if token is None or key is None or not key.key:
+            return None
+        return TokenSecret(key.key, min(_signed(token.expiryDate), ident.max_date))
+
     def encode(self) -> bytes:
         self._header.numKeys = len(self._keys)
         self._header.numTokens = len(self._tokens)
@@ -96,6 +113,11 @@ class SecretManager:
 def _larger(one: int, other: int) -> int:
     """Return the larger of two numbers, which a NameNode reads as signed although the image has them unsigned."""
     return max(one, other, key=lambda number: number - ((number & _SIGN) << 1))
+
+
+def _signed(number: int) -> int:
+    """Return a 64-bit number as a NameNode reads it."""
+    return number - ((number >> 63) << 64)
 
 
 def _identity(token: pb.PersistToken) -> tuple[object, ...]:

@@ -30,7 +30,7 @@ from servlets.auth_cookie import read_cookie, signed_cookie
 from servlets.http_authenticator import HttpAuthenticator, HttpLogin, restrict
 from servlets.jmx import jmx_blueprint
 from tests.fuzz.verdict import check_error
-from tests.hadoop_rpc.fake_security import PRINCIPAL, PROTOCOL, FakeAcceptor, FakeDoor, FakeSecurity
+from tests.hadoop_rpc.fake_security import PRINCIPAL, PROTOCOL, FakeAcceptor, FakeDoor, FakeSecurity, FakeTokens
 
 SECRET = b"of no worth"
 NOW = 1_700_000_000.0
@@ -54,7 +54,10 @@ def check_security(data: bytes) -> bool:
 
 
 def _check_server(body: bytes) -> bool:
-    server, slow = (ServerConnection(security=FakeDoor(), peer="10.0.0.9", max_frame=_MAX_FRAME) for _ in range(2))
+    server, slow = (
+        ServerConnection(security=FakeDoor(), tokens=FakeTokens(), peer="10.0.0.9", max_frame=_MAX_FRAME)
+        for _ in range(2)
+    )
     events = server.receive(body)
     pieces = [event for at in range(len(body)) for event in slow.receive(body[at : at + 1])]
     assert [type(event) for event in pieces] == [type(event) for event in events]

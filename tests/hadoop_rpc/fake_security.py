@@ -6,10 +6,10 @@ import struct
 from dataclasses import dataclass, field
 
 from hadoop_common.access import Caller
-from hadoop_rpc.errors import KerberosError
+from hadoop_rpc.errors import KerberosError, StandbyError
 from hadoop_rpc.framing import DelimitedReader, RpcFrameBuffer, delimited, frame
 from hadoop_rpc.proto import rpc_pb2 as pb
-from hadoop_rpc.security import Protection, Unwrapped
+from hadoop_rpc.security import KnownToken, Protection, Unwrapped
 from hadoop_rpc.wire import SASL_CALL_ID
 
 PRINCIPAL = "sn/here@TEST.REALM"
@@ -96,6 +96,15 @@ class FakeDoor:
     def refusal(self, caller: Caller, protocol: str) -> str:
         self.asked.append((caller, protocol))
         return "" if protocol == PROTOCOL else f"Unknown protocol: {protocol}"
+
+
+class FakeTokens:
+    """`KnownTokens` with one token, whose password no client knows."""
+
+    def known_token(self, identifier: bytes) -> KnownToken:
+        if identifier != b"token":
+            raise StandbyError("the token is unknown")
+        return KnownToken(PRINCIPAL, "sn", b"of no client")
 
 
 class FakeServer:

@@ -24,7 +24,7 @@ from hadoop_rpc.security import Protection
 from hadoop_rpc.server_state import Call, ConnectionEnd, HandshakeReply, ServerConnection, ServerState
 from hadoop_rpc.wire import CONTEXT_CALL_ID, AuthProtocol, connection_header, request_frame, sasl_request_frame
 from tests.depth import examples
-from tests.hadoop_rpc.fake_security import PRINCIPAL, PROTOCOL, FakeContext, FakeDoor, FakeSecurity
+from tests.hadoop_rpc.fake_security import PRINCIPAL, PROTOCOL, FakeContext, FakeDoor, FakeSecurity, FakeTokens
 
 CLIENT_ID = bytes(range(16))
 REQUEST = ha.GetServiceStatusResponseProto(state=ha.STANDBY, notReadyReason="x" * 100)
@@ -241,7 +241,7 @@ def steps() -> st.SearchStrategy[bytes]:
 @given(st.lists(steps(), max_size=8), st.lists(st.integers(1, 60), max_size=4))
 @examples(600)
 def test_any_order_ends_in_a_refusal_or_a_login_that_proved_itself(frames: list[bytes], cuts: list[int]) -> None:
-    server = ServerConnection(security=FakeDoor())
+    server = ServerConnection(security=FakeDoor(), tokens=FakeTokens())
     stream = connection_header(AuthProtocol.SASL) + b"".join(frames)
     events: Events = []
     for cut in (*cuts, len(stream)):
