@@ -289,7 +289,7 @@ def test_a_walk_ends_when_a_snapshot_is_deleted(warm: WarmNamespace, monkeypatch
     changes = [lambda: None, lambda: play(warm, DeleteSnapshotOp(snapshot_root="/t", snapshot_name="s"))]
     with warm.reading(0, 0) as browser:
         monkeypatch.setattr(browser, "_pause", lambda: changes.pop(0)() if changes else None)
-        with pytest.raises(ReadRefusedError, match="while one is deleted"):
+        with pytest.raises(ReadRefusedError, match="while a snapshot is deleted"):
             browser.content(browser.chain(20001)[-1])
 
 

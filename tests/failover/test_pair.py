@@ -155,7 +155,7 @@ def test_znodes_that_are_wiped_are_one_clear_error(pair: Pair) -> None:
     pair.start("nn1")
     pair.becomes("nn1", ACTIVE)
     pair.until(partial(_wiped, pair), "the znodes to be gone")
-    pair.until(lambda: "gone from ZooKeeper" in pair.servers["nn1"].ready().message, "the error")
+    pair.until(lambda: "does not exist in ZooKeeper any more" in pair.servers["nn1"].ready().message, "the error")
     assert pair.nodes["nn1"].state is ACTIVE
     # it retries every second, and does not count as failed in between
     metrics = f"{pair.servers['nn1'].url}/metrics"
