@@ -167,8 +167,7 @@ def add_files(
         ArchiveError: the archive belongs to another namespace or cannot be written.
         CrossingWritersError: another writer adds another history, or begins the archive too, at the same time.
         OtherHistoryError: the files begin a branch, which the options do not allow; nothing was added.
-        HdfsError: a file is damaged; what was published before stays, except an image that began the archive and has no
-            edits yet.
+        HdfsError: a file is damaged; what was published before stays, except an image that is alone in the archive.
     """
     archive.adopt(parse_version(found.version.encode(), VERSION))
     with ExitStack() as resources:
@@ -220,8 +219,8 @@ class _Addition:
         try:
             edits = self._add_segments(segments, branch, forked)
         except (HdfsError, OSError):
-            if first is not None:
-                # an image without its edits would not show to which history later files belong
+            # an image without edits does not show to which history later files belong
+            if first is not None and self._archive.catalogue().names == {first.name}:
                 self._take_back()
             raise
         images = [first, *(self._add_image(path, branch.name, segments) for path in allowed)]

@@ -13,6 +13,7 @@ from archive import adding
 from archive.adding import AddOptions, FoundFiles, add_directory
 from archive.archive import Archive
 from archive.catalogue import MAIN, EditsRecord
+from archive.history import newest_moment, view_of
 from archive.storing import store_segment
 from hadoop_common.names import image_name, segment_name
 from image_format.md5_file import md5_path
@@ -80,6 +81,23 @@ def test_an_archive_that_was_begun_with_a_purged_image_has_one_history(archive: 
         added = add_directory(archive, nn, IN_PROGRESS)
     assert (added.branch, added.forked, added.restorable) == (MAIN, False, newest)
     assert [(each.branch, each.txid) for each in archive.catalogue().images] == [(MAIN, last)]
+
+
+def test_an_image_that_another_writer_needs_stays_after_a_fault(archive: Archive, nn: Path) -> None:
+    last = segment(nn, BASE_TXID, op_of(1))
+    pending = [lambda: add_directory(archive, nn)]
+
+    def stored(*arguments: Any) -> EditsRecord | None:
+        if pending:
+            other = pending.pop()()
+            assert (other.last_txid, other.restorable, other.images) == (last, last, ())
+            raise OSError(28, "No space left on device")
+        return store_segment(*arguments)
+
+    with mock.patch.object(adding, "store_segment", stored), pytest.raises(OSError, match="No space left"):
+        add_directory(archive, nn)
+    assert [each.txid for each in archive.catalogue().images] == [BASE_TXID]
+    assert newest_moment(view_of(archive.catalogue(), MAIN)) == last
 
 
 def test_a_fault_of_files_that_exist_is_not_repeated(archive: Archive, nn: Path) -> None:
