@@ -107,12 +107,12 @@ def _tls_families(families: MetricFamilies, now: float) -> Iterator[Metric]:
 
 
 def _login_families(families: MetricFamilies) -> Iterator[Metric]:
-    """Return Kerberos logins at the process's servers, and the end of its own ticket; no samples without Kerberos."""
+    """Return the logins at the process's servers, and the end of its own ticket; no samples without Kerberos."""
     logins = LOGINS.now()
-    text = "Logins by Kerberos at our servers, by server and result."
+    text = "Logins by Kerberos, over RPC also by delegation token, at our servers, by server and result."
     yield families.counter("logins", text, sorted(logins.results.items()), ("server", "result"))
     connections = [((protection,), count) for protection, count in sorted(logins.connections.items())]
-    text = "RPC connections with a Kerberos login, by protection."
+    text = "RPC connections with a login, by protection."
     yield families.gauge("rpc_connections", text, connections, ("protection",))
     text = "End of the latest used ticket, in seconds since the epoch; it is replaced at half of its lifetime."
     yield families.gauge("ticket_end_timestamp_seconds", text, ticket_end())
