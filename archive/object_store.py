@@ -28,6 +28,7 @@ _PRIVATE = 0o700
 _OBJECT_STORES = frozenset({"abfs", "abfss", "az", "gcs", "gs", "memory", "oci", "oss", "s3", "s3a"})
 """Protocols of fsspec whose uploads appear whole or not at all; elsewhere, an upload is renamed at its end."""
 _HINT = "Check that it can be reached, is writable and has space; nothing that is listed was changed."
+_NO_FOLDER = "Check --archive: an archive is a directory or the URL of one."
 
 
 class ObjectStore(Protocol):
@@ -293,5 +294,7 @@ def _faults(place: Path | str, what: str) -> Iterator[None]:
         raise
     except Exception as fault:
         # file systems of fsspec raise errors of their own
-        text = error_text(fault) if isinstance(fault, OSError) else f"{type(fault).__name__}: {fault}"
-        raise ArchiveError(without_password(f"{place} {what}: {text}"), hint=_HINT) from fault
+        path = place if isinstance(place, Path) else None
+        text = error_text(fault, path) if isinstance(fault, OSError) else f"{type(fault).__name__}: {fault}"
+        hint = _NO_FOLDER if isinstance(fault, NotADirectoryError) else _HINT
+        raise ArchiveError(without_password(f"{place} {what}: {text}"), hint=hint) from fault

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedWriter
 from pathlib import Path
 from typing import IO
 
-from hadoop_common.file_faults import file_faults
+from hadoop_common.file_faults import FileFaultError, file_faults
 
 TEMPORARY_SUFFIX = ".tmp"
+_DEVICES = Path("/dev")
 
 
 def fsync_file(path: Path) -> None:
@@ -58,12 +61,30 @@ def sync_output(out: IO[bytes]) -> None:
     os.fsync(out.fileno())
 
 
+def refuse_special(path: Path) -> None:
+    """Refuse the name of a device, FIFO or socket, such as /dev/null, which a rename over it would remove.
+
+    Raises:
+        FileFaultError: `path` is one, or in the folder of devices.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        mode = stat.S_IFREG
+    if path.absolute().parent == _DEVICES or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        fault = OSError(errno.EINVAL, "a file does not replace a device, FIFO or socket")
+        refusal = FileFaultError(fault, path, "cannot be written")
+        refusal.hint = "Name a regular file."
+        raise refusal
+
+
 def rename_durably(source: Path, target: Path) -> None:
     """Rename `source` over `target`, and sync the directories of both.
 
     Raises:
-        FileFaultError: the rename or the sync failed.
+        FileFaultError: the rename or the sync failed, or `target` is a device, FIFO or socket.
     """
+    refuse_special(target)
     with file_faults(source, f"cannot be renamed to {target.name}"):
         source.replace(target)
     fsync_directory(target.parent)
@@ -103,6 +124,7 @@ def written_atomically(path: Path) -> Iterator[BufferedWriter]:
     Raises:
         FileFaultError: the file could not be written.
     """
+    refuse_special(path)
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     with removed_on_fault(temporary):
         with file_faults(path, "cannot be written"), temporary.open("wb") as out:

@@ -29,6 +29,8 @@ _HINTS = {
     errno.ENFILE: _OPEN_FILES,
     errno.ENOENT: _GONE,
     errno.ENOTDIR: _GONE,
+    errno.ELOOP: "Check the path: its symbolic links lead back to themselves.",
+    errno.ENAMETOOLONG: "Check the path.",
     errno.EEXIST: "Move away what is there, or name another file.",
 }
 _NO_THREADS = "can't start new thread"

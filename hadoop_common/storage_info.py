@@ -107,7 +107,7 @@ def format_version(info: StorageInfo, now: datetime) -> bytes:
 def _accepted(values: dict[str, str], source: str, of: Collection[str]) -> str:
     """Return the storage type, which decides whether anything else in the file, or a repair, concerns us."""
     found = values.get("storageType")
-    if found is None:
+    if not found:
         raise VersionFileError(
             f"{source}: storageType is missing",
             hint=f"Find out which node uses the directory. Only for one of these types: {', '.join(sorted(of))}, copy "

@@ -11,13 +11,16 @@ _ENVIRONMENT = re.compile(r"env\.(.*?)(?:(:?-)(.*))?")
 
 
 def substitute(text: str, environment: Mapping[str, str], look_up: Callable[[str], str | None]) -> str:
-    """Return `text` with its variables replaced; an unknown variable stays and ends the replacement, as in Hadoop.
+    """Return `text` with its variables replaced.
 
-    `${env.NAME}`, `${env.NAME-default}` and `${env.NAME:-default}` read `environment`, others `look_up`.
+    As in Hadoop, an unknown variable stays and ends the replacement, and nothing is replaced if the value of a variable
+    contains the variable itself. `${env.NAME}`, `${env.NAME-default}` and `${env.NAME:-default}` read `environment`,
+    others `look_up`.
 
     Raises:
         ValueError: variables are left after 20 replacements, so the values refer to each other in a circle.
     """
+    given = text
     for _ in range(MAX_SUBSTITUTIONS):
         match = _VARIABLE.search(text)
         if match is None:
@@ -25,6 +28,8 @@ def substitute(text: str, environment: Mapping[str, str], look_up: Callable[[str
         value = _variable(match[1], environment, look_up)
         if value is None:
             return text
+        if match[0] in value:
+            return given
         text = text[: match.start()] + value + text[match.end() :]
     if has_variable(text):
         raise ValueError(f"variables are nested deeper than {MAX_SUBSTITUTIONS} or refer to each other")

@@ -88,6 +88,23 @@ class RemoteError(RpcError):
         super().__init__(f"{self.class_name.rpartition('.')[2]}: {text}", hint=hint or self.default_hint)
 
 
+_OLDER_STATE_HINT = (
+    "The NameNode was started with older images or edits than its DataNodes know, and would have their newer blocks "
+    "deleted. Do not force it out of safe mode: give it the newest image and edits, from its other directories, from "
+    "the shared edits or from this daemon."
+)
+_LOW_RESOURCES_HINT = (
+    "Free space on the disks of the NameNode's directories (dfs.namenode.resource.du.reserved). Safe mode then stays "
+    "on until an operator ends it."
+)
+_MANUAL_HINT = "An operator turned safe mode on, and it stays on until an operator ends it: ask who did, and why."
+# by words of the NameNode's message; for these reasons it does not leave safe mode on its own
+_SAFE_MODE_HINTS = {
+    "generation stamps in future": _OLDER_STATE_HINT,
+    "Resources are low": _LOW_RESOURCES_HINT,
+    "turned on manually": _MANUAL_HINT,
+}
+
 E = TypeVar("E", bound=type[RemoteError])
 _BY_JAVA_CLASS: dict[str, type[RemoteError]] = {}
 
@@ -144,6 +161,10 @@ class SafeModeError(RemoteError):
         "missing, find the DataNodes that have them: a NameNode that is forced out of safe mode may have "
         "them deleted."
     )
+
+    def __init__(self, text: str, *, class_name: str = "", hint: str = "") -> None:
+        known = (advice for words, advice in _SAFE_MODE_HINTS.items() if words in text)
+        super().__init__(text, class_name=class_name, hint=hint or next(known, ""))
 
 
 @_java_exception("org.apache.hadoop.security.AccessControlException")

@@ -15,6 +15,7 @@ from hadoop_common.regular_file import open_regular, read_regular, refuse_holes
 from image_format.errors import ImageStorageError, MissingDigestError, UnusableDigestError
 
 _LINE = re.compile(rb"([0-9a-f]{32}) [ *](.+)")
+_LINE_END = re.compile(rb"[\r\n]")
 # A line has a digest and a file name; a longer file is of another kind.
 _MAX_SIZE = 64 * 1024
 _HINT = "Restore the .md5 file, or write it again with md5sum --binary if the image itself is known to be good."
@@ -26,17 +27,17 @@ def format_md5(digest: bytes, image: str) -> bytes:
 
 
 def parse_md5(content: bytes, image: str, file: str = "") -> bytes:
-    """Return the digest (16 bytes) for `image` in the first line of a digest file.
+    """Return the digest (16 bytes) for `image` in the first line of a digest file, which may name it with a path.
 
     Raises:
         UnusableDigestError: the line is malformed, or names another file.
     """
-    line = content.split(b"\n", 1)[0].strip()
+    line = _LINE_END.split(content, maxsplit=1)[0].strip()
     match = _LINE.fullmatch(line)
     if match is None:
         shown = line[:80].decode("utf-8", "backslashreplace")
         raise UnusableDigestError(f'"{shown}" is not a line of an MD5 file', file=file, hint=_HINT)
-    name = match[2].decode("utf-8", "backslashreplace")
+    name = match[2].rpartition(b"/")[2].decode("utf-8", "backslashreplace")
     if name != image:
         raise UnusableDigestError(f"it names the file {name} instead of {image}", file=file, hint=_HINT)
     return bytes.fromhex(match[1].decode("ascii"))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from hadoop_common.durable import TEMPORARY_SUFFIX, rename_durably, write_atomically
+from hadoop_common.durable import TEMPORARY_SUFFIX, refuse_special, rename_durably, write_atomically
 from hadoop_common.file_faults import error_text
 from image_format.errors import ImageStorageError
 from image_format.md5_file import format_md5, md5_path
@@ -60,6 +60,7 @@ def publish_image(path: Path, write: Callable[[Sink], None], confirm: Callable[[
         ImageStorageError: the file cannot be written.
         Exception: raised by `write` or `confirm`; nothing is left of the new image.
     """
+    refuse_special(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
     with DigestingFileSet([temporary]) as files:
         write(files.write)

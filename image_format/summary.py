@@ -5,8 +5,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from hadoop_common.file_kind import HEAD_BYTES, IMAGE_MAGIC, file_kind
+from hadoop_common.names import parse_image
 from image_format.errors import (
     BadMagicError,
     BufferOrigin,
@@ -95,7 +97,9 @@ def _not_an_image(head: bytes, file: str) -> BadMagicError:
     kind = file_kind(head)
     if kind is None:
         return BadMagicError(problem, file=file, offset=0)
-    return BadMagicError(f"{problem}: it is {kind.name}", file=file, offset=0, hint=kind.hint)
+    # with the name of an image, the operator needs another copy, not another use of this file
+    hint = "" if parse_image(Path(file).name) else kind.hint
+    return BadMagicError(f"{problem}: it is {kind.name}", file=file, offset=0, hint=hint)
 
 
 def summary_length(trailer: bytes, file_size: int, file: str = "") -> int:

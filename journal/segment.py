@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
 from hadoop_common.file_kind import HEAD_BYTES, file_kind
+from hadoop_common.names import parse_segment
 from hadoop_common.quantities import counted
 from journal.binary_codec import MAX_OP_SIZE, TERMINATOR, check_layout, decode_op
 from journal.errors import (
@@ -97,7 +99,9 @@ def _check_kind(buffer: Buffer, layout_version: int, file: str) -> None:
         raise CorruptHeaderError(problem, file=file, offset=0)
     if not head.strip(b"\x00"):
         raise CorruptHeaderError(f"the segment is {kind.name}", file=file, offset=0, hint=kind.hint)
-    raise CorruptHeaderError(f"the file is {kind.name}, not an edit log segment", file=file, offset=0, hint=kind.hint)
+    # with the name of a segment, the operator needs another copy, not another use of this file
+    hint = "" if parse_segment(Path(file).name) else kind.hint
+    raise CorruptHeaderError(f"the file is {kind.name}, not an edit log segment", file=file, offset=0, hint=hint)
 
 
 class SegmentCursor:

@@ -12,7 +12,14 @@ from io import BufferedWriter
 from pathlib import Path
 from typing import NamedTuple
 
-from hadoop_common.durable import TEMPORARY_SUFFIX, remove_durably, removed_on_fault, rename_durably, sync_output
+from hadoop_common.durable import (
+    TEMPORARY_SUFFIX,
+    refuse_special,
+    remove_durably,
+    removed_on_fault,
+    rename_durably,
+    sync_output,
+)
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import segment_name
 from journal.binary_codec import encode_op
@@ -110,6 +117,7 @@ def write_new_file(output: Path, fill: Callable[[BufferedWriter], Path], *, over
         removed.
         Exception: errors of `fill`; the temporary file is removed.
     """
+    refuse_special(output)
     into_directory = output.is_dir()
     if not overwrite and not into_directory:
         _check_free(output)

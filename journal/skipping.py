@@ -179,8 +179,9 @@ class _Planner:
         wanted = [txid for txid in range(first, last + 1) if txid not in self._request.txids]
         if wanted:
             named = f"{first}-{last}" if last > first else f"{first}"
+            what = f"transactions {first} to {last}" if last > first else f"transaction {first}"
             raise SegmentError(
-                f"transactions {first} to {last} cannot be read ({fault.problem})",
+                f"{what} cannot be read ({fault.problem})",
                 file=self._request.file,
                 offset=self._position,
                 txid=first,

@@ -128,7 +128,7 @@ def parse_host_port(text: str, default_port: int) -> tuple[str, int]:
         port = parts.port
     except ValueError as fault:
         raise ValueError(f"is not host:port ({fault})") from fault
-    if not parts.hostname or parts.username or parts.path.strip("/"):
+    if not parts.hostname or parts.username or parts.path.strip("/") or any(map(str.isspace, parts.hostname)):
         raise ValueError("is not host:port")
     return parts.hostname, default_port if port is None else port
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
+from checkpointer.cli import cli
 from tests.tools.interface import (
     COMMAND,
     RECORDED,
@@ -84,3 +87,17 @@ def test_every_function_of_python_is_documented() -> None:
     pages = "".join(path.read_text() for path in (ROOT / "docs").glob("pipeline*.md"))
     functions = {line.split()[1].rpartition(".")[2] for line in LINES if line.startswith("python ")}
     assert [name for name in functions if name not in pages] == []
+
+
+def _helps(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
+    yield context.command_path, command.get_help(context)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from _helps(below, click.Context(below, parent=context, info_name=name))
+
+
+def test_no_help_shows_a_mark_of_its_source() -> None:
+    helps = dict(_helps(cli, click.Context(cli, info_name="checkpointer")))
+    assert [path for path, text in helps.items() if "\b" in text or "\\b" in text] == []

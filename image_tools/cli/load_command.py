@@ -45,8 +45,10 @@ def command(source: Path, target: Path, codec: str, force: bool, as_json: bool) 
     upgrade and names that are not UTF-8, and the last allocated block group becomes the highest one in use. Use the
     image for tests and for reading, never in place of a NameNode's own image.
 
-    \b Example: checkpointer image load fsimage.xml /tmp/fsimage_0000000000000000042 Exit codes: 0 done, 2 usage error,
-    3 XML is not an image, 6 FSIMAGE exists or cannot be written
+    \b
+    Example: checkpointer image load fsimage.xml /tmp/fsimage_0000000000000000042
+
+    Exit codes: 0 done, 2 usage error, 3 XML is not an image, 6 FSIMAGE exists or cannot be written
     """
     codec_class = codec_class_name(codec)
     if not force:

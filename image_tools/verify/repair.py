@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hadoop_common.durable import TEMPORARY_SUFFIX, write_atomically
+from hadoop_common.durable import TEMPORARY_SUFFIX, refuse_special, write_atomically
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import image_name, parse_image
 from image_format.errors import ImageStorageError, RecordError, TransactionIdError
@@ -110,6 +110,7 @@ def repair_image(
         TransactionIdError: the output's name has another txid.
         ImageStorageError: a file cannot be read or written.
     """
+    refuse_special(output)
     changes: list[Finding] = []
     with _scratch(output) as scratch:
         source, written = path, None

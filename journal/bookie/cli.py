@@ -38,7 +38,7 @@ def command() -> None:
 def run(
     directory: Path, hosts: str, host: str, port: int, root: str, layout: str, session_timeout: float, reserve: int
 ) -> None:
-    r"""Run a bookie for clients of BookKeeper 4.2 to 4.17, with protocols v2 and v3.
+    """Run a bookie for clients of BookKeeper 4.2 to 4.17, with protocols v2 and v3.
 
     It is for development and tests, not for data: its one journal only grows, and lost entries are not replicated
     again.

@@ -50,7 +50,7 @@ def command(
     conf_dir: Path | None,
     as_json: bool,
 ) -> None:
-    r"""Copy transactions from journal SRC to a new journal DST, segment by segment, and compare the result.
+    """Copy transactions from journal SRC to a new journal DST, segment by segment, and compare the result.
 
     file:///DIR is a storage directory as a NameNode has it, json:///DIR a directory of JSON files, one object per
     transaction. qjournal://HOST:PORT;HOST:PORT;HOST:PORT/ID and bookkeeper://HOST:PORT;HOST:PORT/PATH are journals that
@@ -73,8 +73,10 @@ def command(
         raise click.UsageError("--force and --resume exclude each other: --force starts over, --resume continues.")
     given = None if version_file is None else read_version(version_file, of=(JOURNAL_NODE, NAME_NODE))
     with closing(opened(_uri(source_uri), conf_dir, given)) as source:
+        _refuse_file(source)
         namespace = given or _namespace_of(source)
         with closing(opened(_uri(target_uri), conf_dir, namespace)) as target:
+            _refuse_file(target)
             _check_target(source, target)
             parts = select_range(
                 source,
@@ -88,6 +90,15 @@ def command(
 
 def _uri(text: str) -> str:
     return text if uri_scheme(text) else Path(text).absolute().as_uri()
+
+
+def _refuse_file(journal: Journal) -> None:
+    if not isinstance(journal, FileJournal | JsonJournal):
+        return
+    directory = journal.folder.parent if isinstance(journal, FileJournal) else journal.folder
+    if directory.exists() and not directory.is_dir():
+        hint = "Name the directory of a journal. `checkpointer edits info` and `edits dump` read a single segment."
+        raise JournalError("it is not a directory", file=str(directory), hint=hint)
 
 
 def _check_target(source: Journal, target: Journal) -> None:

@@ -37,7 +37,7 @@ def command(
     fix_txids: bool,
     conf_dir: Path | None,
 ) -> None:
-    r"""Print every operation as XML, as Hadoop's OfflineEditsViewer does, or as JSON Lines.
+    """Print every operation as XML, as Hadoop's OfflineEditsViewer does, or as JSON Lines.
 
     XML leaves out xattrs and storage policy of OP_ADD, as Hadoop's does; JSON is complete. `edits load` reads both. An
     output file appears only when the whole segment is intact. EDITS may be the URI of a journal, see `edits info`: all

@@ -21,7 +21,7 @@ from journal.segment_file import map_file, segment_ops
 @conf_option(required=False)
 @json_option
 def command(edits: Path | str, conf_dir: Path | None, as_json: bool) -> None:
-    r"""Print layout, transaction ids and the count of each operation; exit with 4 if the segment is damaged.
+    """Print layout, transaction ids and the count of each operation; exit with 4 if the segment is damaged.
 
     EDITS is a segment, or a journal such as bookkeeper://HOST:PORT/PATH or qjournal://HOST:PORT;HOST:PORT/ID; --conf
     names the configuration with its timeouts, user and password. A journal is read completely, without disturbing its

@@ -10,9 +10,11 @@ from typing import BinaryIO
 import click
 
 from hadoop_common.cli.output import EXISTING_FILE, echo, echo_json, json_option
+from hadoop_common.file_kind import HEAD_BYTES, file_kind
 from hadoop_common.quantities import counted
 from hadoop_common.regular_file import open_regular
 from journal.edits_text import EditsDocument, fields_without_xml, fitting
+from journal.errors import EditsTextError
 from journal.json_codec import parse_json
 from journal.operation import EditOp
 from journal.segment import renumbered
@@ -36,7 +38,7 @@ _BLANK = b"\xef\xbb\xbf \t\r\n"
 def command(
     source: Path, output: Path, form: str | None, layout: int | None, force: bool, fix_txids: bool, as_json: bool
 ) -> None:
-    r"""Create a finalized segment from the output of `edits dump` or `hdfs oev`.
+    """Create a finalized segment from the output of `edits dump` or `hdfs oev`.
 
     OUTPUT is a file, or an existing directory, in which the segment gets its name edits_FIRST-LAST. Transaction ids
     must
@@ -49,7 +51,7 @@ def command(
     Exit codes: 0 done, 4 INPUT is not an edit log, 5 unknown layout, 6 OUTPUT exists or cannot be written
     """
     with open_regular(source) as stream:
-        chosen = form or _format_of(stream)
+        chosen = form or _format_of(stream, str(source))
         document = _parse(stream, chosen, str(source))
         layout_version = document.layout_version if layout is None else layout
         counts: Counter[str] = Counter()
@@ -60,12 +62,15 @@ def command(
     _report(written, layout_version, lost, as_json=as_json)
 
 
-def _format_of(stream: BinaryIO) -> str:
+def _format_of(stream: BinaryIO, name: str) -> str:
     """Return `xml` or `json`, by the first character, and rewind the stream."""
-    head = stream.read(_CHUNK).lstrip(_BLANK)
+    head = stream.read(_CHUNK)
     stream.seek(0)
-    if head[:1] in (b"<", b"{"):
-        return "xml" if head[:1] == b"<" else "json"
+    first = head.lstrip(_BLANK)[:1]
+    if first in (b"<", b"{"):
+        return "xml" if first == b"<" else "json"
+    if (kind := file_kind(head[:HEAD_BYTES])) is not None:
+        raise EditsTextError(f"the file is {kind.name}, not the XML or JSON of edits", file=name, hint=kind.hint)
     raise click.UsageError("INPUT does not begin as XML or JSON; name its format with --format.")
 
 

@@ -35,7 +35,7 @@ from journal.skipping import SkipRequest, plan_skips
 @click.option("--force", is_flag=True, help="Replace a segment of the same name in DIR.")
 @json_option
 def command(path: Path, directory: Path, skips: tuple[range, ...], dry_run: bool, force: bool, as_json: bool) -> None:
-    r"""Write the operations up to the last intact one as edits_FIRST-LAST into DIR; SEGMENT is never changed.
+    """Write the operations up to the last intact one as edits_FIRST-LAST into DIR; SEGMENT is never changed.
 
     SEGMENT is finalized or in progress, damaged or not. The report names the place of the damage, the number of bytes
     that are cut, and the intact transactions after the damage, which are lost. Try another edits directory or a
@@ -129,7 +129,8 @@ def _print(report: dict[str, Any]) -> None:
         echo("not damaged")
     else:
         echo(f"damaged at offset {damage['offset']}: {damage['problem']}")
-    echo(f"cut: {report['cutBytes']} bytes after offset {report['end']}, and {report['paddingBytes']} of padding")
+    cut, padding = counted(report["cutBytes"], "byte"), report["paddingBytes"]
+    echo(f"cut: {cut} after offset {report['end']}, and {padding} of padding")
     for run in report["lost"]:
         echo(
             f"lost: intact transactions {run['firstTxid']} to {run['lastTxid']} after the damage, "

@@ -179,7 +179,7 @@ def command(
 ) -> None:
     """Report on IMAGE: an fsimage, a storage directory (its newest image), or a lake (its newest image, or LAKE@TXID).
 
-    \b Sections: space, owners, files, small-files, cold, cleanup (empty and temporary), permissions (world-writable),
+    Sections: space, owners, files, small-files, cold, cleanup (empty and temporary), permissions (world-writable),
     attributes (ACLs, encryption zones), open-files, snapshots, findings (of `image verify`). --before and --since-last
     add growth, --edits adds operations and the causes of growth and small files, --paths adds paths.
 

@@ -131,6 +131,14 @@ def test_a_flipped_bit_costs_only_what_needs_it(part: str, scene: Scene, tmp_pat
         assert check_archive(archive).sound
 
 
+def test_a_file_is_no_archive(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("x")
+    answer = run_cli("archive", "list", "--archive", file)
+    assert (answer.code, f"{file}/{IDENTITY} cannot be read: Not a directory\n" in answer.err) == (6, True), answer.err
+    assert "an archive is a directory" in answer.err
+
+
 def damage_and_repair(path: Path, scene: Scene) -> None:
     root, whole = path.parent if path.name == IDENTITY else path.parents[1], path.read_bytes()
     content = bytearray(whole)

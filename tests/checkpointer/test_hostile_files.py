@@ -138,6 +138,33 @@ def test_a_digest_file_or_a_segment_that_is_a_fifo_is_refused(tmp_path: Path, im
     assert (outcome.code, "is a FIFO" in outcome.err) == (6, True)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("image", "dump", "{image}", "--output", "{fifo}"),
+        ("image", "convert", "{image}", "{fifo}"),
+        ("image", "verify", "{bare}", "--repair", "{fifo}"),
+        ("edits", "dump", "{segment}", "--output", "{fifo}"),
+        ("edits", "load", "{json}", "{fifo}"),
+        ("find", "--image", "{image}", "/", "--output", "{fifo}"),
+    ],
+    ids=" ".join,
+)
+def test_force_does_not_replace_a_device_or_fifo(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """As root, a file in place of /dev/null harms every program of the host."""
+    case = Case(RECORDED / "hadoop-2.7.3" / "basic-files")
+    places = {name: tmp_path / name for name in ("fifo", "bare", "json")}
+    os.mkfifo(places["fifo"])
+    shutil.copy(case.image("before"), places["bare"])
+    places["json"].write_text('{"layoutVersion":-63}\n{"opcode":"OP_START_LOG_SEGMENT","txid":1}\n')
+    places |= {"image": case.image("before"), "segment": next((case.path / "before").glob("edits_*"))}
+    before = sorted(tmp_path.iterdir())
+    outcome = run_cli(*(word.format(**places) for word in words), "--force")
+    assert (outcome.code, "does not replace a device, FIFO or socket" in outcome.err) == (6, True), outcome.err
+    assert sorted(tmp_path.iterdir()) == before
+    assert places["fifo"].is_fifo()
+
+
 @pytest.mark.parametrize("name", ["VERSION", "seen_txid"])
 def test_a_storage_directory_with_a_fifo_in_it_is_refused(tmp_path: Path, name: str) -> None:
     current = CASE.copy_to(tmp_path)

@@ -11,7 +11,8 @@ import pytest
 
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.configuration_xml import read_properties
-from hadoop_common.hadoop_keys import SET_BY_HDFS_DEFAULT
+from hadoop_common.hadoop_keys import DEPRECATED_KEYS, SET_BY_HDFS_DEFAULT
+from site_config.catalogue import CATALOGUE
 from tests.web_server import QuietHandler, web_server
 
 _XI = 'xmlns:xi="http://www.w3.org/2001/XInclude"'
@@ -277,3 +278,53 @@ def test_a_key_of_one_namenode_counts_in_core_site(tmp_path: Path) -> None:
     key = "dfs.namenode.http-address.ns1.nn1"
     assert _load(tmp_path, _p(key, "host:1"), "").get(key) == "host:1"
     assert key.removesuffix(".ns1.nn1") in SET_BY_HDFS_DEFAULT
+
+
+# ---- deprecated names --------------------------------------------------------------------------------------
+
+_DEPRECATED_IN_HADOOP = """
+    dfs.access.time.precision dfs.namenode.accesstime.precision
+    dfs.backup.address dfs.namenode.backup.address
+    dfs.backup.http.address dfs.namenode.backup.http-address
+    dfs.balance.bandwidthPerSec dfs.datanode.balance.bandwidthPerSec
+    dfs.block.size dfs.blocksize
+    dfs.data.dir dfs.datanode.data.dir
+    dfs.datanode.max.xcievers dfs.datanode.max.transfer.threads
+    dfs.df.interval fs.df.interval
+    dfs.encryption.key.provider.uri hadoop.security.key.provider.path
+    dfs.federation.nameservice.id dfs.nameservice.id
+    dfs.federation.nameservices dfs.nameservices
+    dfs.http.address dfs.namenode.http-address
+    dfs.https.address dfs.namenode.https-address
+    dfs.https.client.keystore.resource dfs.client.https.keystore.resource
+    dfs.https.need.client.auth dfs.client.https.need-auth
+    dfs.max-repl-streams dfs.namenode.replication.max-streams
+    dfs.max.objects dfs.namenode.max.objects
+    dfs.name.dir dfs.namenode.name.dir
+    dfs.name.dir.restore dfs.namenode.name.dir.restore
+    dfs.name.edits.dir dfs.namenode.edits.dir
+    dfs.permissions dfs.permissions.enabled
+    dfs.permissions.supergroup dfs.permissions.superusergroup
+    dfs.read.prefetch.size dfs.client.read.prefetch.size
+    dfs.replication.min dfs.namenode.replication.min
+    dfs.safemode.extension dfs.namenode.safemode.extension
+    dfs.safemode.threshold.pct dfs.namenode.safemode.threshold-pct
+    dfs.secondary.http.address dfs.namenode.secondary.http-address
+    dfs.socket.timeout dfs.client.socket-timeout
+    dfs.umaskmode fs.permissions.umask-mode
+    dfs.write.packet.size dfs.client-write-packet-size
+    fs.checkpoint.dir dfs.namenode.checkpoint.dir
+    fs.checkpoint.edits.dir dfs.namenode.checkpoint.edits.dir
+    fs.checkpoint.period dfs.namenode.checkpoint.period
+    fs.default.name fs.defaultFS
+    heartbeat.recheck.interval dfs.namenode.heartbeat.recheck-interval
+    io.bytes.per.checksum dfs.bytes-per-checksum
+    session.id dfs.metrics.session-id
+    slave.host.name dfs.datanode.hostname
+"""
+
+
+def test_every_deprecated_name_of_a_key_is_known() -> None:
+    known = {key.name for key in CATALOGUE} | {"dfs.datanode.data.dir"}
+    pairs = (line.split() for line in _DEPRECATED_IN_HADOOP.strip().splitlines())
+    assert {old: new for old, new in pairs if new in known} == DEPRECATED_KEYS

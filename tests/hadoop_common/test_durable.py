@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hadoop_common.durable import rename_durably, write_atomically
+from hadoop_common.durable import refuse_special, rename_durably, write_atomically
+from hadoop_common.file_faults import FileFaultError
 
 
 def test_content_replaces_the_old_one(tmp_path: Path) -> None:
@@ -41,3 +42,32 @@ def test_the_directory_is_synced_after_a_rename(tmp_path: Path, monkeypatch: pyt
     rename_durably(source, target)
     assert synced == [True]
     assert not source.exists()
+
+
+def test_a_device_or_fifo_is_not_replaced(tmp_path: Path) -> None:
+    fifo, link = tmp_path / "fifo", tmp_path / "link"
+    os.mkfifo(fifo)
+    link.symlink_to(fifo)
+    for path in (fifo, link):
+        with pytest.raises(FileFaultError, match="does not replace a device, FIFO or socket") as caught:
+            write_atomically(path, b"x")
+        assert caught.value.hint == "Name a regular file."
+    (tmp_path / "new").write_bytes(b"x")
+    with pytest.raises(FileFaultError, match="does not replace"):
+        rename_durably(tmp_path / "new", fifo)
+    assert fifo.is_fifo()
+    assert link.is_symlink()
+
+
+@pytest.mark.parametrize("name", ["null", "stdout", "tty", "a-name-that-is-free"])
+def test_nothing_is_written_to_the_folder_of_devices(name: str) -> None:
+    with pytest.raises(FileFaultError, match="does not replace"):
+        refuse_special(Path("/dev") / name)
+
+
+def test_what_may_be_replaced(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "dangling").symlink_to("missing")
+    for name in ("file", "link", "dangling", "missing", "."):
+        refuse_special(tmp_path / name)

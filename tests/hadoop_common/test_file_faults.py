@@ -50,6 +50,7 @@ def test_that_a_file_is_there_or_not_is_an_answer(kind: type[OSError]) -> None:
     [
         (fault(errno.EIO, "/a"), "/a cannot be used: Input/output error", "dmesg"),
         (fault(errno.ENOSPC, "/a", "/b"), "/a cannot be given the name /b: No space left on device", "Free space"),
+        (fault(errno.ELOOP, "/a"), "/a cannot be used: Too many levels of symbolic links", "Check the path"),
         (fault(errno.EROFS, "/a"), "/a cannot be used: Read-only file system", "read-only"),
         (fault(errno.EMFILE, "/a"), "/a cannot be used: Too many open files", "ulimit"),
         (fault(errno.EACCES, "/a"), "/a cannot be used: Permission denied", "right"),

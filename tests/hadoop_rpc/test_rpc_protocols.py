@@ -259,4 +259,19 @@ def test_a_message_of_several_lines_is_one_line() -> None:
     error = remote_error("org.apache.hadoop.hdfs.server.namenode.SafeModeException", text)
     assert "safe mode. The reported blocks 0 needs additional 9 blocks." in error.message
     assert "\n" not in error.message
-    assert "on its own" in error.hint
+    assert "leaves safe mode on its own" in error.hint
+
+
+@pytest.mark.parametrize(
+    ("tip", "hint"),
+    [
+        ("It was turned on manually. Use ...", "stays on until an operator ends it: ask who did"),
+        ("Resources are low on NN. Please add or free up more resources ...", "Free space on the disks"),
+        ("Name node detected blocks with generation stamps in future. This ...", "Do not force it out of safe mode"),
+    ],
+)
+def test_a_safe_mode_that_does_not_end_on_its_own_has_its_own_hint(tip: str, hint: str) -> None:
+    text = f"Log not rolled. Name node is in safe mode.\n{tip} NamenodeHostName:nn1"
+    error = remote_error("org.apache.hadoop.hdfs.server.namenode.SafeModeException", text)
+    assert hint in error.hint
+    assert "on its own" not in error.hint

@@ -23,7 +23,18 @@ def test_format_is_that_of_md5sum() -> None:
     assert format_md5(DIGEST, NAME) == f"{DIGEST.hex()} *{NAME}\n".encode()
 
 
-@pytest.mark.parametrize("line", ["{} *{}", "{}  {}", "  {} *{}  \r\n", "{} *{}\nanything else"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{} *{}",
+        "{}  {}",
+        "  {} *{}  \r\n",
+        "{} *{}\nanything else",
+        "{} *{}\ranything else",
+        "{} */data/nn/current/{}\n",
+        "{}  ./{}\n",
+    ],
+)
 def test_accepted_forms(line: str) -> None:
     assert parse_md5(line.format(DIGEST.hex(), NAME).encode(), NAME) == DIGEST
 
@@ -37,9 +48,10 @@ def test_malformed(content: str) -> None:
         parse_md5(data, NAME, "side.md5")
 
 
-def test_another_name() -> None:
+@pytest.mark.parametrize("named", ["fsimage_1", f"/data/{NAME}/fsimage_1"])
+def test_another_name(named: str) -> None:
     with pytest.raises(DigestMismatchError, match=f"names the file fsimage_1 instead of {NAME}"):
-        parse_md5(format_md5(DIGEST, "fsimage_1"), NAME)
+        parse_md5(format_md5(DIGEST, named), NAME)
 
 
 @given(st.binary(max_size=100))

@@ -80,6 +80,15 @@ def test_wrong_magic() -> None:
         parse_file(memoryview(b"HDFSIMG9" + bytes(40)))
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"), [("some-file", "edits info"), ("fsimage_0000000000000000009", "intact copy")]
+)
+def test_a_segment_instead_of_an_image(name: str, hint: str) -> None:
+    with pytest.raises(BadMagicError, match="it is an edit log segment of layout -63") as caught:
+        check_magic(b"\xff\xff\xff\xc1" + bytes(4), file=f"/data/{name}")
+    assert hint in caught.value.hint
+
+
 @pytest.mark.parametrize("length", [0, -1, -(2**31)])
 def test_length_must_be_positive(length: int) -> None:
     with pytest.raises(SummaryError, match=f"length is {length}"):

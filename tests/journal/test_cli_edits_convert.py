@@ -190,12 +190,16 @@ def _oldest(source: Path) -> int:
         (("SOURCE", "TARGET", "--from", "-1"), 2, "-1"),
         (("SOURCE", "TARGET", "--layout", "-12"), 5, "-12"),
         (("TARGET", "SOURCE", "--force"), 4, "the journal does not exist"),
+        (("SEGMENT", "TARGET"), 4, "it is not a directory"),
+        (("json://SEGMENT", "TARGET"), 4, "it is not a directory"),
+        (("SOURCE", "SEGMENT", "--force"), 4, "it is not a directory"),
     ],
 )
 def test_what_cannot_be_copied(source: Path, tmp_path: Path, arguments: tuple[str, ...], code: int, words: str) -> None:
     before = fingerprint(tmp_path)
-    places = {"SOURCE": str(source), "TARGET": f"{tmp_path}/target"}
-    outcome = run_cli("edits", "convert", *(places.get(each, each) for each in arguments))
+    segment = str(next((source / "current").glob("edits_*-*")))
+    places = {"SOURCE": str(source), "TARGET": f"{tmp_path}/target", "SEGMENT": segment}
+    outcome = run_cli("edits", "convert", *(places.get(each, each.replace("SEGMENT", segment)) for each in arguments))
     assert (outcome.code, words in outcome.err) == (code, True), outcome.err
     assert fingerprint(tmp_path) == before
 

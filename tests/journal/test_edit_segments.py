@@ -122,7 +122,7 @@ def test_headers_of_other_layouts_are_refused(layout_version):
         (b"\xff\xff\xff", "the header is truncated after 3 bytes"),
         (b"\xff\xff\x12", "begins with ff ff 12"),
         (b"\xff\xff\xff\xff", "allocated, but no header was written"),
-        (b"", "the file is empty"),
+        (b"", "the segment is empty"),
         (b"\x12\x34\x56\x78\x9a\xbc\xde\xf0", "begins with 12 34 56 78 9a bc de f0"),
     ],
 )
@@ -131,6 +131,16 @@ def test_a_file_that_is_no_segment_is_named(content, said):
         decode_header(content, file="edits")
     assert said in caught.value.message
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "name", ["edits_0000000000000000001-0000000000000000009", "edits_inprogress_0000000000000000001"]
+)
+def test_in_place_of_a_segment_another_copy_is_needed(name):
+    """The operator of a merge did not name this file."""
+    with pytest.raises(CorruptHeaderError, match="is an fsimage") as caught:
+        decode_header(b"HDFSIMG1" + bytes(99), file=f"/data/nn/current/{name}")
+    assert caught.value.hint == CorruptHeaderError.default_hint
 
 
 @pytest.mark.parametrize("in_progress", [False, True])

@@ -99,8 +99,8 @@ def test_a_missing_transaction_is_filled_in() -> None:
         ((), {1}, "OP_START_LOG_SEGMENT, which has no effect", "its txid"),
         ((), {8}, "OP_END_LOG_SEGMENT, which has no effect", "its txid"),
         ((2, 3), {3}, "transactions 3 to 4 cannot be read", "--skip 3-4"),
-        ((2,), {4}, "transactions 3 to 3 cannot be read", "--skip 3 "),
-        ((2, 5), {3}, "transactions 6 to 6 cannot be read", "--skip 6 "),
+        ((2,), {4}, "transaction 3 cannot be read", "--skip 3 "),
+        ((2, 5), {3}, "transaction 6 cannot be read", "--skip 6 "),
         ((6, 7), {7}, "transactions 7 to 8 cannot be read", "--skip 7-8"),
     ],
 )

@@ -300,6 +300,11 @@ def test_all_faults_are_reported_at_once() -> None:
             "set dfs.namenode.http-address.mycluster.nn2 or dfs.namenode.rpc-address.mycluster.nn2",
         ),
         ({"dfs.namenode.http-address.mycluster.nn1": "host1:0"}, "dfs.namenode.http-address.mycluster.nn1", "port 0"),
+        (
+            {"dfs.namenode.http-address.mycluster.nn1": "host 1:9870"},
+            "dfs.namenode.http-address.mycluster.nn1",
+            "is not host:port",
+        ),
         ({"dfs.namenode.rpc-address.mycluster.nn1": "host1:0"}, "dfs.namenode.rpc-address.mycluster.nn1", "port 0"),
         ({"dfs.namenode.shared.edits.dir": "qjournal://a:0/ns"}, "dfs.namenode.shared.edits.dir", "port 0"),
         ({"dfs.namenode.name.dir": " , "}, "dfs.namenode.name.dir", "names no directory"),
