@@ -95,7 +95,7 @@ class Elector:
 
     Attributes:
         timeout: timeout of the session in seconds; the requested one before there is a session.
-        problem: why the lock was released or the election failed last, "" after a recovery.
+        problem: why the lock was released or the election failed last, "" once that has ended.
         connected: whether a server answers.
         owner: ZooKeeper's id of the session, None without one.
         heard_at: when the last answered request was sent.
@@ -106,6 +106,8 @@ class Elector:
         self._retries = retries
         self.state = ElectorState.INIT
         self.problem = ""
+        # why the last fencing failed
+        self._fencing_problem = ""
         self.connected = False
         self.owner: int | None = None
         self.heard_at = float("-inf")
@@ -410,6 +412,9 @@ class Elector:
     def _fenced(self, problem: str, now: float) -> None:
         if self._step is not _Step.FENCING:
             return
+        if self.problem == self._fencing_problem:
+            self.problem = ""
+        self._fencing_problem = problem
         if problem:
             self._yield_lock(problem, now)
         else:

@@ -65,12 +65,13 @@ def readiness(facts: ControllerFacts) -> ProbeResult:
         return ProbeResult(True, f"{state['namenode']} is an observer, which takes no part in the election", details)
     if not state["takesPart"]:
         return ProbeResult(False, f"{state['namenode']} {state['decision']}", details)
-    doing = str(facts.election.get("doing", ""))
-    if doing:
+    # a retry each second does not hide why the last attempt failed
+    if problem := str(facts.election.get("problem", "")):
+        return ProbeResult(False, problem, details)
+    if doing := str(facts.election.get("doing", "")):
         return ProbeResult(False, f"{state['namenode']} has the lock, and {doing}", details)
-    problem = str(facts.election.get("problem", ""))
-    if problem or election not in ("active", "standby"):
-        return ProbeResult(False, problem or "the owner of the lock in ZooKeeper is not known yet", details)
+    if election not in ("active", "standby"):
+        return ProbeResult(False, "the owner of the lock in ZooKeeper is not known yet", details)
     return ProbeResult(True, f"{state['namenode']} is {state['state']}, and takes part in the election", details)
 
 
