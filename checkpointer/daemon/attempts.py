@@ -44,6 +44,7 @@ _LOG = logging.getLogger(__name__)
 _REPORT = "Report this with the daemon's log."
 _LEADER_HINT = "Request the checkpoint on the leader's host; `checkpointer check --only leader` names the leader."
 _LOCK_HINT = "Restore the service that keeps the lock; `checkpointer check --only leader` shows its fault."
+_UPLOAD = "upload"
 _HEALED = "Make sure that the NameNode has this image before it is restarted."
 
 
@@ -129,6 +130,10 @@ class CheckpointAttempts:
 
     def _upload_cancelled(self) -> bool:
         return self.cancellation.requested or self.leadership.must_abort(self._basis, sending=True)
+
+    def _upload_began(self) -> None:
+        if self.record.now.phase != _UPLOAD:
+            self.record.phase(_UPLOAD)
 
     # ---- attempt -------------------------------------------------------------------------------------------
 
@@ -239,12 +244,13 @@ class CheckpointAttempts:
         if force and not self.schedule.config.shadow:
             self.update_forecast()
             for sentence in self.forecast.expected_refusals(progress.journal_txid):
-                _LOG.warning("%s", sentence, extra={"txid": progress.journal_txid, "phase": "upload"})
+                _LOG.warning("%s", sentence, extra={"txid": progress.journal_txid, "phase": _UPLOAD})
         if not self.faults.checkpoint.count:
             fields = {"txid": progress.journal_txid, "reason": reason.value, "transactions": progress.behind}
             _LOG.info("%s", _begin_message(progress, reason), extra=fields)
         triggered, self._renamed_at = self.clock(), None
         result = self.role.checkpoint(self, forced=force)
+        self.record.phase("idle")
         self.schedule.saved(None if result.rollback else result.txid)
         latency = (self.clock() if self._renamed_at is None else self._renamed_at) - triggered
         self.record.saved(result, reason.value, latency)
@@ -297,12 +303,11 @@ class CheckpointAttempts:
 
     def _upload(self, *, force: bool) -> list[Upload]:
         """Offer the image; return the result of each offer."""
-        self.record.phase("upload")
         self.leadership.await_certainty(self._basis, lambda: self.cancellation.requested)
         if self.leadership.must_abort(self._basis):
             raise CheckpointCancelledError("another checkpointer leads now, which makes the next one")
         made = []
-        for upload in self.role.upload(self._upload_cancelled, force=force):
+        for upload in self.role.upload(self._upload_cancelled, self._upload_began, force=force):
             made.append(upload)
             self.record.offered(upload)
             self.forecast.note_upload(upload)
@@ -318,7 +323,7 @@ class CheckpointAttempts:
         fault = self.faults.transfer(upload.address)
         fields: dict[str, Any] = {
             "txid": upload.txid,
-            "phase": "upload",
+            "phase": _UPLOAD,
             "target": upload.address,
             "kind": upload.kind.value,
             "result": upload.result,
@@ -338,7 +343,8 @@ class CheckpointAttempts:
         self, error: HdfsError, operation: RecurringFault, *, force: bool, bug: BaseException | None
     ) -> TriggerResult:
         faults = self.faults
-        fields = {"phase": self.record.now.phase, "exitCode": error.exit_code}
+        phase = _UPLOAD if operation is self.faults.offer else self.record.now.phase
+        fields = {"phase": phase, "exitCode": error.exit_code}
         unread = operation in (faults.namenode, faults.reading, faults.fetch)
         due = force or not unread or self.schedule.period_left <= 0
         what = "checkpoint failed" if operation is faults.checkpoint else "the offer of the image failed"

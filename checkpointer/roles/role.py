@@ -318,8 +318,8 @@ class CheckpointRole(Protocol):
             HdfsError: nothing was written.
         """
 
-    def upload(self, cancelled: Callable[[], bool], *, force: bool) -> Iterator[Upload]:
-        """Offer the newest image to the targets that are due.
+    def upload(self, cancelled: Callable[[], bool], began: Callable[[], None], *, force: bool) -> Iterator[Upload]:
+        """Offer the newest image to the targets that are due; a thread of each transfer calls `began` at its start.
 
         Raises:
             CheckpointCancelledError: `cancelled()` became true.

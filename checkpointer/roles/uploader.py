@@ -99,11 +99,12 @@ class _OfferedImage:
 
 @dataclass(slots=True)
 class _Transfer:
-    """An image on its way to one NameNode; `lost` is set when that NameNode is no longer active."""
+    """An image for one NameNode, `begun` when it is sent; `lost` is set when that NameNode is no longer active."""
 
     number: int
     target: UploadTarget
     total: int = 0
+    begun: bool = False
     lost: threading.Event = field(default_factory=threading.Event)
     size: int = 0
 
@@ -167,7 +168,8 @@ class Uploader:
         """The NameNodes in their present state."""
         found = list(self._targets)
         for each in self._sending:
-            found[each.number] = replace(found[each.number], sent=each.size, total=each.total)
+            if each.begun:
+                found[each.number] = replace(found[each.number], sent=each.size, total=each.total)
         return tuple(found)
 
     @property
@@ -203,12 +205,16 @@ class Uploader:
         *,
         kind: ImageKind = ImageKind.IMAGE,
         force: bool = False,
+        began: Callable[[], None] = lambda: None,
     ) -> Iterator[Upload]:
         """Offer an image to every NameNode that is due, and yield each result as it arrives.
 
         A failed transfer is repeated at a later call, after waits of `UploadPolicy.back_off`. When a transfer is cut
         because its NameNode ceased to be active, NameNodes that have become active since get an offer. Leaving the
         iterator early cancels running transfers.
+
+        Args:
+            began: called by the thread of each transfer when it begins.
 
         Raises:
             CheckpointCancelledError: `cancelled()` became true; running transfers have ended.
@@ -227,14 +233,14 @@ class Uploader:
         offered = _OfferedImage(image, txid, kind, read_md5_file(image).hex(), info)
         for _ in range(_MAX_ROUNDS):
             transfers = [_Transfer(number, self._targets[number], total=image.stat().st_size) for number in due]
-            yield from self._round(offered, transfers, cancelled)
+            yield from self._round(offered, transfers, cancelled, began)
             if not any(each.lost.is_set() for each in transfers):
                 return
             # Another NameNode has become active, perhaps one that was skipped.
             due = [number for number in due if self._targets[number].result == STANDBY]
 
     def _round(
-        self, image: _OfferedImage, transfers: list[_Transfer], cancelled: Callable[[], bool]
+        self, image: _OfferedImage, transfers: list[_Transfer], cancelled: Callable[[], bool], began: Callable[[], None]
     ) -> Iterator[Upload]:
         ended = threading.Event()
         faults: list[Exception] = []
@@ -243,7 +249,7 @@ class Uploader:
                 self._busy = True
                 self._sending = tuple(transfers)
                 running = {
-                    pool.submit(self._send, image, each, lambda: cancelled() or ended.is_set()): each
+                    pool.submit(self._send, image, each, lambda: cancelled() or ended.is_set(), began): each
                     for each in transfers
                 }
                 # A daemon thread, since it may be asking a NameNode that does not answer.
@@ -263,7 +269,9 @@ class Uploader:
         if faults:
             raise next((fault for fault in faults if isinstance(fault, CheckpointCancelledError)), faults[0])
 
-    def _send(self, image: _OfferedImage, transfer: _Transfer, stopped: Callable[[], bool]) -> _TransferOutcome:
+    def _send(
+        self, image: _OfferedImage, transfer: _Transfer, stopped: Callable[[], bool], began: Callable[[], None]
+    ) -> _TransferOutcome:
         address = transfer.target.address
         if stopped():
             raise CheckpointCancelledError("cancelled before the upload")
@@ -273,6 +281,8 @@ class Uploader:
         refusals: list[str] = []
         try:
             self._confirm(image.path, image.txid)
+            transfer.begun = True
+            began()
             result = upload_image(
                 address,
                 image.path,

@@ -67,7 +67,7 @@ class Daemon:
 
     def checkpoint(self) -> Path:
         result = self.role.checkpoint(SilentObserver())
-        assert [each.result for each in self.role.upload(lambda: False, force=False)] == ["SUCCESS"]
+        assert [each.result for each in self.role.upload(lambda: False, lambda: None, force=False)] == ["SUCCESS"]
         return result.saved.paths[0]
 
 

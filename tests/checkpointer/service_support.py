@@ -146,11 +146,13 @@ class FakeRole:
         made = MergeResult(base, self.image, self.image - base, 1, saved, Timings(1.0, 2.0, 3.0), -63)
         return replace(made, healed=self.healed, ignored=self.ignored)
 
-    def upload(self, cancelled: Callable[[], bool], *, force: bool) -> Iterator[Upload]:
+    def upload(self, cancelled: Callable[[], bool], began: Callable[[], None], *, force: bool) -> Iterator[Upload]:
         self.forced.append(force)
         if self.upload_fault is not None:
             raise self.upload_fault
-        yield from self.uploads
+        for upload in self.uploads:
+            began()
+            yield upload
 
 
 class Clock(tests.clock.Clock):

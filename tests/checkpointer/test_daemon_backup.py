@@ -320,5 +320,5 @@ def test_no_image_is_returned_that_is_not_wanted(namenode: StreamingNamenode, da
     namenode.need_to_return_image = False
     daemon.follow()
     daemon.role.checkpoint(SilentObserver())
-    assert list(daemon.role.upload(lambda: False, force=False)) == []
+    assert list(daemon.role.upload(lambda: False, lambda: None, force=False)) == []
     assert len(namenode.ended) == 1

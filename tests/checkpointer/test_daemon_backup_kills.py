@@ -30,7 +30,7 @@ def one_life(folder: str, rpc_port: int, http_port: int) -> None:
         daemon.follow()
         assert in_sync(daemon), daemon.role.alarms()
         daemon.role.checkpoint(SilentObserver())
-        assert [each.result for each in daemon.role.upload(lambda: False, force=False)] == ["SUCCESS"]
+        assert [each.result for each in daemon.role.upload(lambda: False, lambda: None, force=False)] == ["SUCCESS"]
 
 
 class Place:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -24,6 +25,7 @@ from tests.checkpointer.service_support import (
     clock,
     role,
     service,
+    service_of,
     standby_config,
 )
 from tests.namenode_stub.stub_support import wait_until
@@ -43,6 +45,33 @@ def test_by_transactions(service: CheckpointService, role: FakeRole) -> None:
     assert status["lastSeconds"] == {"load": 1.0, "replay": 2.0, "save": 3.0, "upload": 0.5}
     assert (status["imageTxid"], status["journalTxid"], status["transactionsBehind"]) == (50, 50, 0)
     assert (status["phase"], status["lastError"]) == ("idle", "")
+
+
+class WatchedRole(FakeRole):
+    """Records the phase of the daemon before an offer and after each upload."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.phases: list[object] = []
+        self.phase: Callable[[], object] = lambda: None
+
+    def upload(self, cancelled: Callable[[], bool], began: Callable[[], None], *, force: bool) -> Iterator[Upload]:
+        self.phases.append(self.phase())
+        for upload in super().upload(cancelled, began, force=force):
+            self.phases.append(self.phase())
+            yield upload
+
+
+def test_only_an_upload_is_an_upload(clock: Clock) -> None:
+    role = WatchedRole()
+    service = service_of(role, clock)
+    role.phase = lambda: service.status()["phase"]
+    role.journal = TRANSACTIONS
+    assert service.poll().state is TriggerState.DONE
+    assert role.phases == ["idle", "upload"]
+    role.uploads = []
+    assert service.poll().state is TriggerState.SKIPPED
+    assert role.phases[2:] == ["idle"]
 
 
 def test_the_time_from_the_trigger_to_the_image_is_told(

@@ -351,13 +351,21 @@ def test_who_is_due(target: UploadTarget, kind: ImageKind, now: float, force: bo
 def test_a_standby_gets_nothing_and_is_asked_again(tmp_path: Path, image: Path) -> None:
     with namenodes(tmp_path, 2) as (active, other):
         takes = {active.url: True, other.url: False}
+        sending: list[bool] = []
+
+        def began() -> None:
+            sending.append(subject.targets[1].sent is not None)
+
         subject = uploader(active.url, other.url, takes_images=lambda address: takes[address])
-        assert offered(subject, image).keys() == {active.url}
+        assert offered(subject, image, began=began).keys() == {active.url}
         assert other.store.received == []
         assert [target.result for target in subject.targets] == ["SUCCESS", STANDBY]
-        assert offered(subject, image) == {}
+        assert offered(subject, image, began=began) == {}
+        # nothing is sent to a standby
+        assert sending == [False]
         takes[other.url] = True
-        assert offered(subject, image)[other.url].result == "SUCCESS"
+        assert offered(subject, image, began=began)[other.url].result == "SUCCESS"
+        assert sending == [False, True]
 
 
 def test_who_does_not_tell_its_state_is_offered_the_image(tmp_path: Path, image: Path) -> None:

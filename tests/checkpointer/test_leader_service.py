@@ -54,12 +54,12 @@ class WarmRole(FakeRole):
     def sending(self) -> None:
         """Do nothing."""
 
-    def upload(self, cancelled: Callable[[], bool], *, force: bool) -> Iterator[Upload]:
+    def upload(self, cancelled: Callable[[], bool], began: Callable[[], None], *, force: bool) -> Iterator[Upload]:
         self.sending()
         self.cut = cancelled()
         if self.cut:
             raise CheckpointCancelledError("cancelled during the upload")
-        return super().upload(cancelled, force=force)
+        return super().upload(cancelled, began, force=force)
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
         self.kept_up += 1

@@ -350,7 +350,7 @@ class BackupRole(StoredRole):
             require_space(self._storage.roots, self._storage.latest_image().path)
             return self._checkpoints.make(observer, self._config)
 
-    def upload(self, cancelled: Callable[[], bool], *, force: bool) -> Iterator[Upload]:
+    def upload(self, cancelled: Callable[[], bool], began: Callable[[], None], *, force: bool) -> Iterator[Upload]:
         """Offer the newest image to the NameNode if it wants one, and end the checkpoint there.
 
         Raises:
@@ -360,7 +360,9 @@ class BackupRole(StoredRole):
         image = self._storage.latest_image()
         holds = partial(self._uploader.holds, self._http_address)
         self._checkpoints.settle_if_unneeded(image, self._settled_txid, holds)
-        yield from self._uploader.offer(image.path, image.txid, self.storage_info(), cancelled, force=force)
+        yield from self._uploader.offer(
+            image.path, image.txid, self.storage_info(), cancelled, force=force, began=began
+        )
         self._checkpoints.end(self._settled_txid)
 
     def _confirm(self, image: Path, txid: int) -> None:

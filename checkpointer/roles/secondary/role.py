@@ -441,7 +441,7 @@ class SecondaryRole:
     def _retain(self) -> None:
         purge(self._storage.image_folders(), self._storage.edits_folders(), self._config)
 
-    def upload(self, cancelled: Callable[[], bool], *, force: bool) -> Iterator[Upload]:
+    def upload(self, cancelled: Callable[[], bool], began: Callable[[], None], *, force: bool) -> Iterator[Upload]:
         """Offer our newest image to the NameNode unless it has that image or a newer one.
 
         Raises:
@@ -462,7 +462,7 @@ class SecondaryRole:
                 if theirs >= newest.txid:
                     self._uploader.holds(self._address, newest.txid)
         info = self._namespace or self._storage.storage_info()
-        yield from self._uploader.offer(newest.path, newest.txid, info, cancelled, force=force)
+        yield from self._uploader.offer(newest.path, newest.txid, info, cancelled, force=force, began=began)
 
 
 @contextmanager

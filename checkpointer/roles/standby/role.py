@@ -244,7 +244,7 @@ class StandbyRole(StoredRole):
         purge(self.image_folders(), [], self._config, rollback=result.rollback)
         return result
 
-    def upload(self, cancelled: Callable[[], bool], *, force: bool) -> Iterator[Upload]:
+    def upload(self, cancelled: Callable[[], bool], began: Callable[[], None], *, force: bool) -> Iterator[Upload]:
         """Offer the rollback image that a rolling upgrade waits for, then the newest image, to every NameNode due.
 
         Raises:
@@ -263,13 +263,15 @@ class StandbyRole(StoredRole):
         if rollback is not None and self._is_awaited(rollback):
             kind = ImageKind.ROLLBACK
             try:
-                offers = self._uploader.offer(rollback.path, rollback.txid, info, stopped, kind=kind, force=force)
-                yield from self._watched(offers)
+                path, txid = rollback.path, rollback.txid
+                yield from self._watched(
+                    self._uploader.offer(path, txid, info, stopped, kind=kind, force=force, began=began)
+                )
             except StorageError as error:
                 # The newest image is offered in any case.
                 refused = error
         image = self._storage.latest_image()
-        yield from self._watched(self._uploader.offer(image.path, image.txid, info, stopped, force=force))
+        yield from self._watched(self._uploader.offer(image.path, image.txid, info, stopped, force=force, began=began))
         if refused is not None:
             raise refused
 
