@@ -1,4 +1,4 @@
-"""Counts of a server: calls, bytes and Kerberos logins (RpcMetrics)."""
+"""Counts of a server: calls, bytes and logins (RpcMetrics)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Logins:
     """Logins by server (`rpc`, `http`) and result, and the RPC connections that are open now.
 
     Attributes:
-        results: `accepted`; `failed` if Kerberos proved nothing; `refused` if the caller may not connect.
+        results: `accepted`; `failed` if Kerberos or a token proved nothing; `refused` if the caller may not connect.
         connections: by their protection.
     """
 

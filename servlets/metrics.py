@@ -1,4 +1,4 @@
-"""GET /metrics for Prometheus, and the metrics that all servers share: TLS, Kerberos logins, refusals."""
+"""GET /metrics for Prometheus, and the metrics that all servers share: TLS, logins, refusals."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _tls_families(families: MetricFamilies, now: float) -> Iterator[Metric]:
 def _login_families(families: MetricFamilies) -> Iterator[Metric]:
     """Return the logins at the process's servers, and the end of its own ticket; no samples without Kerberos."""
     logins = LOGINS.now()
-    text = "Logins by Kerberos, over RPC also by delegation token, at our servers, by server and result."
+    text = "Logins by Kerberos and by delegation token at our servers, by server and result."
     yield families.counter("logins", text, sorted(logins.results.items()), ("server", "result"))
     connections = [((protection,), count) for protection, count in sorted(logins.connections.items())]
     text = "RPC connections with a login, by protection."

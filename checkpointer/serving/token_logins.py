@@ -16,6 +16,7 @@ from engine.live_browser import LiveBrowser
 from engine.read_refusals import STANDBY
 from hadoop_rpc.errors import remote_error
 from hadoop_rpc.security import KnownToken
+from hadoop_rpc.server_counts import ACCEPTED, FAILED, LOGINS
 from image_tools.namespace_browser import NamespaceBrowser
 from image_tools.permission_checker import ACCESS_CONTROL, ReadRefusedError
 from journal.errors import CorruptOpError
@@ -54,11 +55,20 @@ class TokenLogins:
             raise remote_error(refused.java_class, str(refused)) from refused
 
     def user_of_text(self, text: str, timeout: float) -> str:
-        """Return the owner's short name of a token as in a URL (Token.encodeToUrlString).
+        """Return the owner's short name of a token as in a URL (Token.encodeToUrlString), and count the login.
 
         Raises:
             ReadRefusedError: the token or its password is not valid, or the namespace is not available in time.
         """
+        try:
+            user = self._user_of_text(text, timeout)
+        except ReadRefusedError:
+            LOGINS.count("http", FAILED)
+            raise
+        LOGINS.count("http", ACCEPTED)
+        return user
+
+    def _user_of_text(self, text: str, timeout: float) -> str:
         identifier, password = _parts(text)
         known = self._find(identifier, timeout)
         if not hmac.compare_digest(known.password, password):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from hadoop_rpc.errors import RemoteError
 from hadoop_rpc.framing import DelimitedReader, RpcFrameBuffer, delimited
 from hadoop_rpc.proto import rpc_pb2 as pb
 from hadoop_rpc.security import Protection
-from hadoop_rpc.server_counts import LoginCounts
+from hadoop_rpc.server_counts import ACCEPTED, FAILED, LOGINS, LoginCounts
 from hadoop_rpc.server_state import Call, ConnectionEnd, HandshakeReply, ServerConnection, ServerState
 from hadoop_rpc.wire import CONTEXT_CALL_ID, AuthProtocol, connection_header, request_frame, sasl_request_frame
 from journal import ops, primitives
@@ -327,6 +328,13 @@ def test_webhdfs_accepts_a_token(web: FlaskClient) -> None:
     answer = web.get("/webhdfs/v1/", query_string={"op": "GETHOMEDIRECTORY", "delegation": TEXT, "user.name": "hdfs"})
     assert answer.json == {"Path": "/user/alice"}
     assert asked(web, "/webhdfs/v1/open", TEXT, doas="hdfs")[0] == 403
+
+
+def test_each_webhdfs_request_with_a_token_counts_as_a_login(web: FlaskClient) -> None:
+    before = Counter(LOGINS.now().results)
+    for token in (TEXT, TEXT, url_text(bytes(20)), "A"):
+        asked(web, "/webhdfs/v1/open", token)
+    assert Counter(LOGINS.now().results) - before == {("http", ACCEPTED): 2, ("http", FAILED): 2}
 
 
 @pytest.mark.parametrize(
