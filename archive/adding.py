@@ -8,15 +8,16 @@ The segment in progress is archived in parts. A finalized segment supersedes the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 from archive.archive import Archive
 from archive.branch_choice import BranchChoice, SegmentDigests
-from archive.catalogue import IMAGES, Branch, Catalogue, EditsRecord, ImageRecord
+from archive.catalogue import IMAGES, Branch, Catalogue, EditsRecord, ImageRecord, Record
 from archive.errors import ArchiveError, CrossingWritersError, OtherHistoryError
 from archive.history import covering_base, newest_moment, reach, removed_edits, superseded_parts, view_of
 from archive.scratch import scratch_folder
@@ -167,7 +168,7 @@ def add_files(
         ArchiveError: the archive belongs to another namespace or cannot be written.
         CrossingWritersError: another writer adds another history, or begins the archive too, at the same time.
         OtherHistoryError: the files begin a branch, which the options do not allow; nothing was added.
-        HdfsError: a file is damaged; what was published before stays, except an image that is alone in the archive.
+        HdfsError: a file is damaged; what was published before stays.
     """
     archive.adopt(parse_version(found.version.encode(), VERSION))
     with ExitStack() as resources:
@@ -210,27 +211,47 @@ class _Addition:
         if forked and not self._options.forks:
             raise OtherHistoryError(segments[0].first)
         allowed = found.images if image_branch in ("", branch.name) else ()
-        first = None
-        if not (before := self._catalogue).records:
-            # after a kill, the image shows which history the edits belong to
-            first = next(filter(None, (self._add_image(path, branch.name, segments) for path in allowed)), None)
-            if first is not None:
-                self._verify(before, branch.name, segments)
+        images: list[ImageRecord] = []
+        edits: list[EditsRecord] = []
         try:
-            edits = self._add_segments(segments, branch, forked)
+            if not self._catalogue.records:
+                # listed together with its edits: an image alone would not show to which history later files belong
+                images += islice(self._store_images(allowed, branch.name, segments), 1)
+            for record in self._store_segments(segments, branch, forked):
+                edits.append(record)
         except (HdfsError, OSError):
-            # an image without edits does not show to which history later files belong
-            if first is not None and self._archive.catalogue().names == {first.name}:
-                self._take_back()
+            stored: list[Record] = [*images, *edits]
+            self._remove([each.name for each in stored])
             raise
-        images = [first, *(self._add_image(path, branch.name, segments) for path in allowed)]
-        added = [each for each in images if each is not None]
+        if images or edits or forked:
+            before = self._catalogue
+            self._publish([*images, *edits], (branch,) if forked else ())
+            self._verify(before, branch.name, segments)
+        if not self._archive.immutable and (superseded := superseded_parts(self._catalogue.edits)):
+            self._catalogue = self._archive.publish(self._catalogue, remove=superseded)
+            self._remove(superseded)
+        for image in self._store_images(allowed, branch.name, segments):
+            self._publish([image])
+            images.append(image)
         view = view_of(self._catalogue, branch.name)
-        return Added(branch.name, forked, tuple(edits), tuple(added), view.last_txid, newest_moment(view))
+        return Added(branch.name, forked, tuple(edits), tuple(images), view.last_txid, newest_moment(view))
+
+    def _publish(self, records: Sequence[Record], branches: Sequence[Branch] = ()) -> None:
+        self._catalogue = self._archive.publish(self._catalogue, records, branches=branches)
+        self._own += [each.name for each in records]
+
+    def _remove(self, names: Sequence[str]) -> None:
+        """Remove objects that are not listed."""
+        if not self._archive.immutable:
+            for name in names:
+                self._archive.store.remove(name)
 
     # ---- segments ----------------------------------------------------------------------------------------------
 
-    def _add_segments(self, segments: Sequence[EditLogSegment], branch: Branch, forked: bool) -> list[EditsRecord]:
+    def _store_segments(
+        self, segments: Sequence[EditLogSegment], branch: Branch, forked: bool
+    ) -> Iterator[EditsRecord]:
+        """Store the edits that the archive lacks."""
         view = None if forked else view_of(self._catalogue, branch.name)
         pieces = () if view is None else view.pieces
         # retention rules removed these, and a newer image replaces them
@@ -240,7 +261,6 @@ class _Addition:
         for each in pieces:
             if each.record.finalized:
                 known[each.record.first] = max(each.last, known.get(each.record.first, 0))
-        added: list[EditsRecord] = []
         for segment in segments:
             if segment.last is not None and segment.last <= known.get(segment.first, 0):
                 continue
@@ -255,18 +275,7 @@ class _Addition:
                 continue
             record = self._store_segment(segment, branch.name, reached)
             if record is not None:
-                added.append(record)
-        superseded = [] if self._archive.immutable else superseded_parts((*self._catalogue.edits, *added))
-        if added or forked:
-            before = self._catalogue
-            self._catalogue = self._archive.publish(before, added, branches=(branch,) if forked else ())
-            self._own += [each.name for each in added]
-            self._verify(before, branch.name, segments)
-        if superseded:
-            self._catalogue = self._archive.publish(self._catalogue, remove=superseded)
-            for name in superseded:
-                self._archive.store.remove(name)
-        return added
+                yield record
 
     def _verify(self, before: Catalogue, branch: str, segments: Sequence[EditLogSegment]) -> None:
         """Withdraw all additions if another writer has published another past since `before`.
@@ -289,9 +298,7 @@ class _Addition:
 
     def _take_back(self) -> None:
         self._archive.publish(self._catalogue, remove=self._own)
-        if not self._archive.immutable:
-            for name in self._own:
-                self._archive.store.remove(name)
+        self._remove(self._own)
         self._own = []
 
     def _store_segment(self, segment: EditLogSegment, branch: str, reached: int) -> EditsRecord | None:
@@ -304,16 +311,15 @@ class _Addition:
 
     # ---- images ------------------------------------------------------------------------------------------------
 
-    def _add_image(self, path: Path, branch: str, segments: Sequence[EditLogSegment]) -> ImageRecord | None:
-        """Store an image if a restore needs it."""
-        name = parse_image(path.name)
-        assert name is not None
-        if name.rollback or not self._is_wanted(name.txid, branch, segments):
-            return None
-        record = store_image(self._archive, path, name.txid, branch, self._version)
-        self._catalogue = self._archive.publish(self._catalogue, [record])
-        self._own.append(record.name)
-        return record
+    def _store_images(
+        self, paths: Sequence[Path], branch: str, segments: Sequence[EditLogSegment]
+    ) -> Iterator[ImageRecord]:
+        """Store each image that a restore needs when its turn comes."""
+        for path in paths:
+            name = parse_image(path.name)
+            assert name is not None
+            if not name.rollback and self._is_wanted(name.txid, branch, segments):
+                yield store_image(self._archive, path, name.txid, branch, self._version)
 
     def _is_wanted(self, txid: int, branch: str, segments: Sequence[EditLogSegment]) -> bool:
         """Return whether the archive cannot restore `txid` in time, or VERSION has changed since its base image."""

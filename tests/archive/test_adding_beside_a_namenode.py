@@ -13,6 +13,7 @@ from archive import adding
 from archive.adding import AddOptions, FoundFiles, add_directory
 from archive.archive import Archive
 from archive.catalogue import MAIN, EditsRecord
+from archive.checking import check_archive
 from archive.history import newest_moment, view_of
 from archive.storing import store_segment
 from hadoop_common.names import image_name, segment_name
@@ -83,14 +84,13 @@ def test_an_archive_that_was_begun_with_a_purged_image_has_one_history(archive: 
     assert [(each.branch, each.txid) for each in archive.catalogue().images] == [(MAIN, last)]
 
 
-def test_an_image_that_another_writer_needs_stays_after_a_fault(archive: Archive, nn: Path) -> None:
-    last = segment(nn, BASE_TXID, op_of(1))
-    pending = [lambda: add_directory(archive, nn)]
+def test_a_fault_removes_only_what_the_addition_has_stored(archive: Archive, nn: Path) -> None:
+    last = segment(nn, segment(nn, BASE_TXID, op_of(1)), op_of(2))
+    pending = [None, lambda: add_directory(archive, nn)]
 
     def stored(*arguments: Any) -> EditsRecord | None:
-        if pending:
-            other = pending.pop()()
-            assert (other.last_txid, other.restorable, other.images) == (last, last, ())
+        if pending and (other := pending.pop(0)) is not None:
+            assert other().restorable == last
             raise OSError(28, "No space left on device")
         return store_segment(*arguments)
 
@@ -98,6 +98,7 @@ def test_an_image_that_another_writer_needs_stays_after_a_fault(archive: Archive
         add_directory(archive, nn)
     assert [each.txid for each in archive.catalogue().images] == [BASE_TXID]
     assert newest_moment(view_of(archive.catalogue(), MAIN)) == last
+    assert check_archive(archive).garbage == []
 
 
 def test_a_fault_of_files_that_exist_is_not_repeated(archive: Archive, nn: Path) -> None:

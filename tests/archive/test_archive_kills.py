@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from unittest import mock
 
@@ -26,7 +27,7 @@ from tests.archive.random_history import cut_merge, have_same_meaning, random_op
 from tests.archive.storage import segment, storage
 from tests.cli_runner import run_cli
 from tests.depth import SEED, scaled
-from tests.engine.image_builder import BASE_TXID
+from tests.engine.image_builder import BASE_TXID, HADOOP3, ImageBuilder
 
 KILLS = 20
 DAY = 86_400_000
@@ -83,6 +84,27 @@ def _die_after(root: Path, steps: int) -> None:
 def all_moments(root: Path) -> set[int]:
     with open_archive(str(root)) as archive:
         return set().union(*moments(view_of(archive.catalogue(), MAIN)))
+
+
+def test_a_killed_first_addition_begins_no_history(tmp_path: Path) -> None:
+    """The NameNode purges all files of the addition before the next one."""
+    nn, purged = storage(tmp_path / "nn"), ImageBuilder(HADOOP3)
+    last = segment(nn, BASE_TXID, *random_ops(0, 20))
+    purged.info.transactionId = last
+    later = storage(tmp_path / "later", purged)
+    newest = segment(later, last, *random_ops(1, 5))
+    for step in count(1):
+        root = tmp_path / f"archive-{step}"
+        killed = is_killed(add, root, nn, step)
+        with open_archive(str(root)) as archive:
+            if archive.catalogue().records:
+                assert last in all_moments(root)
+            else:
+                added = add_directory(archive, later)
+                assert (added.branch, added.restorable) == (MAIN, newest)
+        if not killed:
+            assert step > 1
+            break
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + scaled(25, quick=1)))
