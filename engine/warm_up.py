@@ -121,6 +121,9 @@ def _merge(folder: Path, image: Path, step: _WarmUpStep, *, reads: bool) -> Path
     settings = MergeSettings(codec=step.codec, layout_version=step.new_layout, sub_sections=step.sub_sections)
     with WarmNamespace(settings, keeps_sums=reads) as namespace:
         namespace.load(image)
+        if reads:
+            # Inodes without changes.
+            _count(namespace)
         # Grow the tables.
         namespace.namespace.tree.links.reserve_slots(_MORE)
         namespace.namespace.table.row_of.reserve(_MORE)
@@ -133,13 +136,15 @@ def _merge(folder: Path, image: Path, step: _WarmUpStep, *, reads: bool) -> Path
 
 
 def _count(namespace: WarmNamespace) -> None:
-    """Sum the namespace with its sums and without them."""
+    """Sum the namespace with its sums and without them, and with a check of each directory."""
     with namespace.reading(0, 0) as browser:
         root = browser.root()
+        if root is None:
+            return
         for sums in (browser.sums, None):
             browser.sums = sums
-            if root is not None:
-                browser.content(root)
+            browser.content(root)
+        browser.content(root, lambda _: None)
 
 
 def small_image() -> bytes:

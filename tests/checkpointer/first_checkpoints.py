@@ -1,6 +1,6 @@
-"""First checkpoints of each role in a process that only did the work of `checkpointer compile`.
+"""First checkpoints and counts of each role in a process that only did the work of `checkpointer compile`.
 
-Run as a program in its own folder, it prints a JSON object: for each checkpoint, the kernels that were not yet
+Run as a program in its own folder, it prints a JSON object: for each of them, the kernels that were not yet
 compiled, with the types of their arguments.
 """
 
@@ -18,11 +18,12 @@ from checkpointer.roles.standby.role import StandbyRole
 from engine.merge import MergeResult, merge
 from engine.observer import SilentObserver
 from engine.settings import MergeSettings
+from engine.warm_namespace import WarmNamespace
 from engine.warm_up import warm_up
 from hadoop_common.configuration import Configuration
 from hadoop_common.names import parse_segment
 from image_format.kernels.jit import Kernel
-from journal.segment_file import list_segments, read_transactions
+from journal.segment_file import EditLogSegment, list_segments, read_transactions
 from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.checkpointer import backup_support
 from tests.checkpointer.fake_namenode import FakeNamenode
@@ -86,11 +87,30 @@ def backup(folder: Path, case: str) -> None:
             daemon.checkpoint()
 
 
+def before(case: str) -> tuple[Path, list[EditLogSegment]]:
+    """Return the image of a recorded case, and the segments after it."""
+    folder = RECORDED / case / "before"
+    image = max(path for path in folder.glob("fsimage_*") if path.suffix != ".md5")
+    return image, [each for each in list_segments(folder) if parse_segment(each.path.name) and not each.in_progress]
+
+
+def counts(case: str, *, keeps_sums: bool) -> None:
+    """Count the whole namespace before and after its edits, also with a check of each directory."""
+    image, segments = before(case)
+    with WarmNamespace(keeps_sums=keeps_sums) as namespace:
+        namespace.load(image)
+        for edits in ((), read_transactions(segments, int(image.name[-19:]) + 1)):
+            namespace.apply(edits)
+            with namespace.reading(0, 0) as browser:
+                root = browser.root()
+                assert root is not None
+                for enter in (None, lambda _: None):
+                    assert browser.content(root, enter).totals.directories
+
+
 def merged(folder: Path, case: str, *, layout: int | None = None) -> MergeResult:
     """Perform the merge of a secondary, from any recorded case."""
-    before = RECORDED / case / "before"
-    image = max(path for path in before.glob("fsimage_*") if path.suffix != ".md5")
-    segments = [each for each in list_segments(before) if parse_segment(each.path.name) and not each.in_progress]
+    image, segments = before(case)
     first = int(image.name[-19:]) + 1
     return merge(image, read_transactions(segments, first), [folder], MergeSettings(layout_version=layout))
 
@@ -103,6 +123,8 @@ CHECKPOINTS: dict[str, Callable[[Path], object]] = {
     "backup": lambda folder: backup(folder, PLAIN),
     **{f"standby, {case}": lambda folder, case=case: standby(folder, case) for case in SNAPSHOTS},
     **{f"merge, {case}": lambda folder, case=case: merged(folder, case) for case in (*SNAPSHOTS, COMPRESSED, UPGRADED)},
+    **{f"counts, {case}": lambda folder, case=case: counts(case, keeps_sums=False) for case in (PLAIN, *SNAPSHOTS)},
+    **{f"sums, {case}": lambda folder, case=case: counts(case, keeps_sums=True) for case in (PLAIN, *SNAPSHOTS)},
     "a new layout": lambda folder: merged(folder, SNAPSHOTS[1], layout=-66),
 }
 

@@ -1,4 +1,4 @@
-"""What `checkpointer compile` compiles is all that a first checkpoint needs, whatever the role and the image."""
+"""What `checkpointer compile` compiles is all that a first checkpoint or count needs, whatever the role and image."""
 
 from __future__ import annotations
 
