@@ -1,7 +1,7 @@
 """Mapping of Kerberos principals to HDFS's short names (hadoop.security.auth_to_local, KerberosName).
 
-Rules are tried in order; the first with a result wins. They contain Java regular expressions: an expression that Python
-interprets differently is rejected when the rules are parsed.
+Rules are tried in order; the first with a result wins. Rules contain Java regular expressions; the parser rejects an
+expression that Python would interpret differently.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class NameRules:
         mechanism: one of `MECHANISMS`.
 
     Raises:
-        ValueError: a rule is malformed, or contains an expression with another meaning in Python.
+        ValueError: a rule is malformed, or contains an expression that has a different meaning in Python.
     """
 
     def __init__(self, text: str, realm: str, mechanism: str = "hadoop") -> None:

@@ -69,7 +69,7 @@ class RpcClient:
     A repeated call keeps its client and call ids, so that the server's retry cache can answer it.
 
     Args:
-        host, port: of the server.
+        host, port: address of the server.
         protocol: full Java name of the protocol.
         user: name of the caller; with `security` it is the principal.
         timeout: seconds to wait for each answer; infinity waits until the connection breaks.
@@ -77,7 +77,7 @@ class RpcClient:
         security: Kerberos login; None connects without security.
         ping_interval: seconds of silence after which a waiting client sends a ping, which detects a dead peer.
         retry: decides whether a call is retried.
-        sleep: waits between attempts, seconds.
+        sleep: function that waits between attempts, in seconds.
     """
 
     def __init__(
@@ -187,5 +187,5 @@ class RpcClient:
         except DecodeError as fault:
             raise RpcProtocolError(
                 f"{self.address} answered {method} with a message that is not a {response.DESCRIPTOR.name}: {fault}",
-                hint="Check that both sides are of compatible releases.",
+                hint="Check that both sides run compatible releases.",
             ) from fault

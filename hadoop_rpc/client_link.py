@@ -53,7 +53,7 @@ class ClientLink:
         self._state = state
         self._ping_interval = ping_interval
         self._lock = threading.Lock()
-        # separate from `_lock`: answers are read while a request is sent, since the server may not read before that
+        # separate from `_lock`: answers are read while a request is sent, since a server may first send its answers
         self._sending = threading.Lock()
         self._waiting: dict[int, _Waiting] = {}
         self._broken = False
@@ -91,7 +91,7 @@ class ClientLink:
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             _open(peer, state, address)
-            # from here on a silent peer is pinged, and a send that makes no progress fails
+            # from here on, a silent peer is pinged, and a send without progress fails
             peer.settimeout(None)
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _timeval(ping_interval))
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(timeout))
@@ -142,7 +142,7 @@ class ClientLink:
         except OSError as fault:
             error = RpcConnectionError(f"{method} could not be sent to {self._address}: {fault}", sent=True)
             if isinstance(fault, ConnectionError):
-                # a server that refuses the connection sends the reason before closing, possibly not read yet
+                # a server that refuses the connection has sent the reason, which may not be read yet
                 self._reader.join(_LAST_WORDS_SECONDS)
             with self._lock:
                 self._fail(error)
@@ -153,7 +153,7 @@ class ClientLink:
             raise
 
     def _give_up(self, call_id: int, method: str, timeout: float) -> None:
-        """Abort an unanswered call and the connection: after one hanging call, later calls would hang as long."""
+        """Abort an unanswered call and close the connection, since later calls would hang just as long."""
         with self._lock:
             waiting = self._waiting.pop(call_id, None)
         if waiting is not None:
@@ -223,7 +223,7 @@ class ClientLink:
 
     def _settle(self, event: Event) -> None:
         if isinstance(event, NegotiationStep | ConnectionReady):
-            raise RpcProtocolError(f"{self._address} continues a finished negotiation")
+            raise RpcProtocolError(f"{self._address} continues a negotiation that is complete")
         with self._lock:
             if isinstance(event, CallFailure) and event.call_id is None:
                 self._refused = event.error

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from image_format.policies import ErasurePolicy
 
 _UINT64 = (1 << 64) - 1
-# FsPermissionExtension: Hadoop 2 sends these bits, 3.x only the flags
+# FsPermissionExtension: Hadoop 2 sends these bits; 3.x sends only the flags
 _ACL_BIT, _ENCRYPTED_BIT = 1 << 12, 1 << 13
 # HdfsFileStatusProto.Flags
 _HAS_ACL, _HAS_CRYPT, _HAS_EC, _SNAPSHOT_ENABLED = 0x01, 0x02, 0x04, 0x08
 _STICKY = 0o1000
 _REPLICATION_POLICY_ID = 0
-_SNAPSHOT_LIMIT = 1 << 16  # DirectorySnapshottableFeature: most snapshots of one directory
+_SNAPSHOT_LIMIT = 1 << 16  # DirectorySnapshottableFeature: maximum number of snapshots of a directory
 
 
 def unsigned(value: int) -> int:
@@ -100,7 +100,7 @@ def storage_policy_message(policy: StoragePolicy) -> pb.BlockStoragePolicyProto:
 
 
 def snapshottable_message(inode: ClientInode, snapshots: int, parent: bytes) -> pb.SnapshottableDirectoryStatusProto:
-    """Return SnapshottableDirectoryStatusProto of a directory with that number of snapshots; `parent` is its path."""
+    """Return SnapshottableDirectoryStatusProto of a directory with `snapshots` snapshots in the directory `parent`."""
     return pb.SnapshottableDirectoryStatusProto(
         dirStatus=inode_message(inode),
         snapshot_quota=_SNAPSHOT_LIMIT,

@@ -29,8 +29,9 @@ class ClientInode:
         children: number of names in a directory.
         policy: id of the effective storage policy, 0 if none is set.
         coding: effective erasure coding policy, None without one.
-        target: of a symbolic link.
-        hadoop3: whether it is of a namespace of Hadoop 3; for Hadoop 2, a message has ACL and encryption in its mode.
+        target: target of a symbolic link.
+        hadoop3: whether the namespace is one of Hadoop 3. In a message of Hadoop 2, bits of the mode mark ACLs and
+            encryption.
     """
 
     type: ClientInodeType

@@ -32,7 +32,7 @@ _MAX_RESPONSE: Final = 4096
 _FIRST_USE: Final = "00000001"
 _CIPHER: Final = "3des"
 _BUFFER: Final = 1 << 16
-"""Default of `maxbuf`: what each side accepts in one message."""
+"""Default of `maxbuf`: the bytes that each side accepts in one message."""
 _SIGNING: Final = (
     b"Digest session key to client-to-server signing key magic constant",
     b"Digest session key to server-to-client signing key magic constant",
@@ -73,7 +73,7 @@ class DigestServer:
 
     Args:
         realm, uri: names of the server.
-        protections: offered ones, all of them supported (`supports`).
+        protections: offered protections, all of them supported (`supports`).
         nonce: random by default.
     """
 
@@ -94,7 +94,7 @@ class DigestServer:
         """Decode a response.
 
         Raises:
-            SaslError: it is malformed, or does not fit the challenge.
+            SaslError: the response is malformed, or does not fit the challenge.
         """
         values = _directives(response)
         if missing := [name for name in _REQUIRED if name not in values]:
@@ -124,7 +124,7 @@ class DigestServer:
         """Verify that the client knows the password of its user.
 
         Raises:
-            SaslError: it does not.
+            SaslError: the password is wrong.
         """
         values = response.values
         session = _session_key(values, password)
@@ -161,7 +161,7 @@ def _session_key(values: Mapping[str, str], password: bytes) -> bytes:
 
 
 def _proof(session: bytes, values: Mapping[str, str], method: str) -> bytes:
-    """Return the proof of one side; the server's has no method."""
+    """Return the proof of one side; the server's proof has no method."""
     action = f"{method}:{values['digest-uri']}" + ("" if values["qop"] == "auth" else f":{'0' * 32}")
     hashed = md5(action.encode(), usedforsecurity=False).hexdigest()
     parts = (session.hex(), values["nonce"], values["nc"], values["cnonce"], values["qop"], hashed)
@@ -193,7 +193,7 @@ class DigestLayer:
 
     def wrap(self, data: bytes, *, encrypt: bool) -> bytes:
         if encrypt and self._encryptor is None:
-            raise KerberosError("the login agreed on no encryption")
+            raise KerberosError("the login did not agree on encryption")
         number = self._sent.to_bytes(4, "big")
         self._sent += 1
         mac = _mac(self._signing, number, data)

@@ -24,7 +24,9 @@ class RpcConnectionError(RpcError):
 
     def __init__(self, message: str, *, hint: str = "", sent: bool = False) -> None:
         super().__init__(
-            message, hint=hint or "Check that the server at this address is up, its port, and the network between."
+            message,
+            hint=hint
+            or "Check that the server at this address is running, its port, and the network between the hosts.",
         )
         self.sent = sent
 
@@ -68,8 +70,8 @@ class LoginRefusedError(KerberosError):
     def __init__(self, reason: str) -> None:
         super().__init__(
             f"the server refused our Kerberos token: {reason}",
-            hint="Its log has the reason (Auth failed): often its clock is over 5 minutes off, or its keytab is older "
-            "than its key in the KDC.",
+            hint="The server's log has the reason (Auth failed). Often the server's clock is more than 5 minutes off, or "
+            "its keytab is older than its key in the KDC.",
         )
 
 
@@ -124,7 +126,7 @@ def remote_error(class_name: str, message: str) -> RemoteError:
     """Return the error for a Java exception; an unknown class becomes a plain `RemoteError`."""
     text = _STACK_LINE.split(message, maxsplit=1)[0].strip()
     text = text.removeprefix(class_name).removeprefix(": ").strip() or "no reason given"
-    # lines of a message, as of safe mode, become consecutive sentences
+    # the lines of a message, such as that of safe mode, become consecutive sentences
     text = " ".join(text.split("\n"))
     kind = _BY_JAVA_CLASS.get(class_name, RemoteError)
     return kind(text, class_name=class_name)
@@ -157,9 +159,9 @@ class SafeModeError(RemoteError):
     """The NameNode is in safe mode and rejects changes."""
 
     default_hint = (
-        "Wait until the NameNode leaves safe mode on its own; its web page shows what it waits for. While blocks are "
+        "Wait until the NameNode leaves safe mode on its own; its web page shows what it waits for. If blocks are "
         "missing, find the DataNodes that have them: a NameNode that is forced out of safe mode may have "
-        "them deleted."
+        "these blocks deleted."
     )
 
     def __init__(self, text: str, *, class_name: str = "", hint: str = "") -> None:
@@ -169,7 +171,7 @@ class SafeModeError(RemoteError):
 
 @_java_exception("org.apache.hadoop.security.AccessControlException")
 class AccessControlError(RemoteError):
-    """The caller lacks the permission."""
+    """The caller lacks the required permission."""
 
     default_hint = "Run as a superuser of HDFS (see hadoop.user.name), or add the user to its supergroup."
 
@@ -194,7 +196,7 @@ class UnregisteredNodeError(RemoteError):
 
 @_java_exception("org.apache.hadoop.ha.HealthCheckFailedException")
 class HealthCheckFailedError(RemoteError):
-    """The NameNode is unhealthy; a failover controller looks for another one."""
+    """The NameNode is unhealthy; a failover controller then looks for another NameNode."""
 
 
 @_java_exception("org.apache.hadoop.ha.ServiceFailedException")
@@ -265,7 +267,7 @@ class JournalNotFormattedError(RemoteError):
 class JournalOutOfSyncError(RemoteError):
     """The JournalNode missed data that the writer sent."""
 
-    default_hint = "Begin a new segment: the JournalNode participates again from there on."
+    default_hint = "Begin a new segment: the JournalNode participates again from then on."
 
 
 @_java_exception("org.apache.hadoop.hdfs.qjournal.server.JournaledEditsCache$CacheMissException")
@@ -309,4 +311,4 @@ class IllegalStateError(RemoteError):
 
 @_java_exception("java.lang.AssertionError")
 class AssertionRemoteError(RemoteError):
-    """A state that the protocol excludes has occurred at the server."""
+    """The server is in a state that the protocol excludes."""

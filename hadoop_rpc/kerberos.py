@@ -1,6 +1,6 @@
 """The Kerberos login of this process: tickets from its keytab, and contexts with peers (python-gssapi over MIT).
 
-A process has one login and one ticket cache, and keeps nothing else between connections. MIT's library takes a ticket
+A process has one login and one ticket cache, and stores nothing else between connections. MIT's library takes a ticket
 from the cache or, once half of its lifetime has passed, obtains a new one with the current keytab. So tickets do not
 expire while the KDC answers, and a replaced keytab is used with the next ticket.
 
@@ -53,7 +53,7 @@ class KerberosLogin:
     Attributes:
         principal: our own, with `_HOST` replaced; "" without a keytab means the owner of the default ticket cache.
         keytab: None uses the default ticket cache (kinit), which this process does not renew.
-        protections: of RPC, in order of preference.
+        protections: protections of RPC, in order of preference.
         fallback: whether RPC continues without security if a server has none.
         namenode, journalnode: expected principals of the servers.
         sends_user_name: whether HTTP requests also carry the principal as `user.name`, and the servers need not
@@ -260,7 +260,7 @@ def _cache_name(principal: str, keytab: Path) -> str:
 def renew(login: KerberosLogin, clock: Callable[[], float] = time.monotonic) -> bool:
     """Discard all tickets, so that the next connection obtains new ones, also for servers with changed keys.
 
-    Return False if that happened less than a minute ago, or if the tickets are not ours to renew.
+    Return False if that happened less than a minute ago, or if this process does not own the tickets.
     """
     if login.keytab is None:
         return False
@@ -301,7 +301,7 @@ def own_name(login: KerberosLogin) -> str:
 
 
 def _credentials(login: KerberosLogin) -> Any:
-    """Return new credentials for one context; this only reads the cache, and stored credentials would expire."""
+    """Return new credentials for one context. Making them only reads the cache; stored credentials would expire."""
     gssapi = _library()
     with _as_kerberos_errors(login):
         if login.keytab is None:
@@ -319,7 +319,7 @@ class KerberosRpcSecurity:
     """The `ServerSecurity` of a server whose protocols are resources of `access`.
 
     Args:
-        key: of the server's own principal, which has a host.
+        key: key of the server's own principal, which contains a host.
         user_of: returns the short name of a principal; raises ValueError.
     """
 
@@ -468,14 +468,14 @@ def _cause(error: Any) -> str:
 
 @contextmanager
 def _as_kerberos_errors(login: KerberosLogin, target: str = "") -> Iterator[None]:
-    """Convert errors of GSSAPI to ours, with what was attempted, Kerberos' cause, and what to do."""
+    """Convert errors of GSSAPI to ours, with the attempt, the cause that Kerberos reports, and a hint."""
     gssapi = _library()
     try:
         yield
     except gssapi.exceptions.GSSError as error:
         code = error.min_code
         if code == _NO_CREDENTIALS and login.keytab is not None:
-            # also reported for a keytab that is unreadable or lacks the principal
+            # GSSAPI reports this also for a keytab that is unreadable or lacks the principal
             login.own_keys()
         said = _cause(error)
         who, at = login.principal or "this user", f" at {target}" if target else ""

@@ -40,7 +40,7 @@ JOURNALNODE_PATTERN = ConfigKey(
     "dfs.journalnode.kerberos.principal.pattern",
     "",
     text("pattern"),
-    "Other principals that a JournalNode may have, as for NameNodes.",
+    "Other principals that a JournalNode may have; each match is logged as a warning.",
 )
 RPC_PROTECTION = ConfigKey(
     "hadoop.rpc.protection",
@@ -58,9 +58,9 @@ SENDS_USER_NAME = ConfigKey(
     "checkpointer.http.send-user-name",
     "false",
     SWITCH,
-    "Whether requests with Kerberos also carry our principal as user.name, as Hadoop's own checkpointers do if "
-    "hadoop.http.authentication.type is simple, without authentication of the web servers. Anybody can do the same "
-    "there and fetch images. Specific to the checkpointer.",
+    "Whether requests with Kerberos also carry our principal as user.name. Hadoop's own checkpointers do so if "
+    "hadoop.http.authentication.type is simple. The web servers then authenticate nobody: anybody can send a name "
+    "and fetch images. Specific to the checkpointer.",
 )
 
 LOGIN_KEYS = keys_in(globals())

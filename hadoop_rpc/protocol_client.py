@@ -15,7 +15,7 @@ class ProtocolClient:
     """A client of one protocol at one server; a context manager that closes the connection.
 
     Args:
-        host, port: of the server.
+        host, port: address of the server.
         user: name of the caller, unless this process has a login (`hadoop_rpc.kerberos`).
         timeout: seconds to wait for each answer.
         connect_timeout: seconds to wait for the connection.
@@ -52,7 +52,7 @@ class ProtocolClient:
         return self._rpc.address
 
     def _call(self, method: str, request: Message, *, idempotent: bool = True) -> Any:
-        """Return the answer to `request`, a message of the type in the protocol; raises as `RpcClient.call`."""
+        """Return the answer to `request`, a message of the protocol's request type; raises as `RpcClient.call`."""
         return self._rpc.call(method, request, self.protocol.response(method), idempotent=idempotent)
 
     def close(self) -> None:

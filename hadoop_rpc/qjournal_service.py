@@ -35,7 +35,7 @@ INTER_QJOURNAL_PROTOCOL: Final = RpcProtocol(
     ServerKind.JOURNALNODE,
 )
 
-_LAYOUT_OF_THE_SILENT = -63  # Hadoop 2.7 assumes it if a writer older than 2.4 sends no layout
+_LAYOUT_OF_THE_SILENT = -63  # the layout that Hadoop 2.7 assumes if a writer older than 2.4 sends none
 
 _READING = frozenset(
     {
@@ -66,7 +66,7 @@ def qjournal_service(node: QJournal, heard: NameserviceListener = _nobody) -> Se
     """Return QJournalProtocol of `node` as a service.
 
     Args:
-        heard: called before a call that carries its nameservice (3.x), with the journal's id and the nameservice.
+        heard: called before each call that carries a nameservice (3.x), with the journal's id and the nameservice.
     """
     methods = _whole_journal(node) | _writing(node) | _reading(node) | _upgrades(node)
     return QJOURNAL_PROTOCOL.served_by({name: _heard(each, heard) for name, each in methods.items()})
@@ -98,7 +98,7 @@ def _whole_journal(node: QJournal) -> dict[str, Handler]:
         return pb.IsFormattedResponseProto(isFormatted=node.is_formatted(request.jid.identifier))
 
     def format_(request: pb.FormatRequestProto, _: CallContext) -> Message:
-        # Hadoop 2 has no force: it has asked its operator before, and its nodes always format
+        # Hadoop 2 has no `force`: its NameNode has already asked the operator, and its nodes always format
         force = request.force or not request.HasField("force")
         node.format(request.jid.identifier, namespace_of(request.nsInfo), force=force)
         return pb.FormatResponseProto()

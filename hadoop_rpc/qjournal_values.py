@@ -17,7 +17,7 @@ class RequestInfo:
 
     Attributes:
         journal_id: name of the journal.
-        epoch: of the writer.
+        epoch: epoch of the writer.
         serial: increases by one with each call of an epoch.
         committed_txid: newest transaction that a majority has; None if the writer does not send it.
         nameservice: None in Hadoop 2.
@@ -59,12 +59,12 @@ class NodeManifest:
 
 @dataclass(frozen=True, slots=True)
 class PreparedRecovery:
-    """A node's knowledge about a segment to be recovered (PrepareRecoveryResponseProto).
+    """What a node knows about a segment to be recovered (PrepareRecoveryResponseProto).
 
     Attributes:
         segment: None if the node has no transaction of it.
         accepted_in_epoch: epoch of an accepted recovery, None if there was none or the segment is finalized.
-        last_writer_epoch: of the writer that last began a segment here.
+        last_writer_epoch: epoch of the writer that last began a segment here.
         last_committed_txid: newest transaction that this node knows to be committed.
     """
 

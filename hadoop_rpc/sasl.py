@@ -12,8 +12,8 @@ The server's stages are the same, each with a step of the client:
 
     OFFERS → DONE                     no security: NEGOTIATE is answered with SUCCESS, INITIATE of SIMPLE is not
     OFFERS → TOKENS → LAYER → DONE    Kerberos: tokens until the client is authenticated, an empty RESPONSE, its layer
-    OFFERS → DONE                     a delegation token: INITIATE has the response to the challenge in the offer
-    OFFERS → TOKENS → DONE            a delegation token whose owner saw no challenge yet: RESPONSE has the response
+    OFFERS → DONE                     a delegation token: INITIATE carries the response to the challenge in the offer
+    OFFERS → TOKENS → DONE            a delegation token without a challenge so far: RESPONSE carries the response
 
 A client that knows the offers may begin with INITIATE. A step out of order is refused and ends the connection.
 """
@@ -75,8 +75,8 @@ class SaslClient:
         security: None accepts only SIMPLE.
 
     Attributes:
-        context: of the Kerberos login, None without one.
-        protection: of the frames after the negotiation.
+        context: context of the Kerberos login, None without a login.
+        protection: protection of the frames after the negotiation.
     """
 
     def __init__(self, security: ClientSecurity | None) -> None:
@@ -159,7 +159,7 @@ class SaslClient:
         if chosen is None:
             theirs = [each for each in Protection if each.value & offer[0]]
             raise AuthenticationRequiredError(
-                f"the server's connections have {_words(theirs)}, and this side requires {_words(wanted)}",
+                f"the server's connections offer {_words(theirs)}, but this side requires {_words(wanted)}",
                 hint="Set hadoop.rpc.protection in core-site.xml as in the cluster.",
             )
         self.protection = chosen
@@ -174,12 +174,12 @@ class SaslServer:
     Args:
         security: None accepts only SIMPLE.
         tokens: accepts delegation tokens, if their mechanism has all offered protections.
-        as_standby: whether delegation tokens that are not accepted are offered and then refused as by a standby
-            NameNode, which does not know them: clients that have nothing else ask the active NameNode.
+        as_standby: whether a server that accepts no delegation tokens offers them, and then refuses them as a standby
+            NameNode does. A client that has only a token then asks the active NameNode.
 
     Attributes:
         layer: protects the frames after the negotiation; None without a login.
-        protection: of the frames after the negotiation.
+        protection: protection of the frames after the negotiation.
         by_token: whether the client logged in with a delegation token.
         principal, user: the authenticated client and its short name; "" without Kerberos. With a delegation token,
             they are those of the token's owner.
@@ -210,8 +210,8 @@ class SaslServer:
 
         Raises:
             AccessControlError: the client insists on another authentication method, or has no short name.
-            StandbyError: it uses a delegation token, and this server accepts none.
-            SaslError: its tokens prove nothing, or the step is invalid at this stage.
+            StandbyError: the client uses a delegation token, and this server accepts none.
+            SaslError: the client's tokens prove nothing, or the step is invalid at this stage.
             RemoteError: see `KnownTokens`.
         """
         if self._stage is _SaslStage.OFFERS and step.state == pb.RpcSaslProto.NEGOTIATE and not self._offered:

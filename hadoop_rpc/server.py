@@ -44,7 +44,8 @@ class RpcServer:
         services: offered services.
         host: address to listen on.
         port: 0 chooses a free port, see `address`.
-        handlers: threads that perform calls; as many others perform those that may wait (`Method.may_wait`).
+        handlers: number of threads that perform calls; as many more perform the calls that may wait
+            (`Method.may_wait`).
         limits: resource limits of peers.
         refusals: counts refused requests.
         shutdown_timeout: seconds for running calls when the server stops.
@@ -136,7 +137,7 @@ class RpcServer:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port it listens on; the requested ones before it does."""
+        """Host and port on which the server listens; before it listens, the requested ones."""
         return self._address or self._requested
 
     def stop(self) -> None:
@@ -195,7 +196,7 @@ class RpcServer:
             channel.give_up_login()
 
     def hold(self, more: int) -> None:
-        """Change the memory used by requests and answers in transit; thread-safe."""
+        """Add `more` bytes to the memory used by requests and answers in transit; thread-safe."""
         with self._held_lock:
             was_full = self.full
             self._held += more

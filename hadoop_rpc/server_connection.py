@@ -5,7 +5,7 @@ that no handler waits for a peer. A connection whose peer does not read its answ
 held for it is bounded.
 
 A Kerberos login reads files and may query DNS, which would block the loop. So until a connection is open, a handler
-processes its data, and the loop does not read it in the meantime: only one thread at a time uses its state.
+processes its data while the loop does not read it: only one thread at a time uses its state.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ class RpcChannel(Channel):
                 return "no caller named"
             if self._owing_since is not None:
                 owed = now - self._owing_since
-                # if it is not read, other calls are running and the peer owes nothing, unless that would last forever
+                # a connection that the loop does not read owes nothing while other calls will free memory
                 waited_for = self._unsent or self._may_read() or not self._server.waiting
                 if waited_for and self._server.pressed and owed > self._limits.stall * _PRESSED:
                     return "memory"
@@ -321,7 +321,7 @@ class RpcChannel(Channel):
                 pass
             except OSError as fault:
                 self._sent_all = True
-                _LOG.debug("%s did not take an answer: %s", self.peer, fault)
+                _LOG.debug("%s did not accept an answer: %s", self.peer, fault)
                 return
         if sent < len(data):
             self._unsent.append(memoryview(data)[sent:])

@@ -64,7 +64,7 @@ class Logins:
 
     Attributes:
         results: `accepted`; `failed` if Kerberos or a token proved nothing; `refused` if the caller may not connect.
-        connections: by their protection.
+        connections: number of open RPC connections, by protection.
     """
 
     results: dict[tuple[str, str], int]

@@ -14,15 +14,15 @@ from hadoop_rpc.security import Protection
 
 @dataclass(frozen=True, slots=True)
 class ServerKerberos:
-    """Configured settings that were not tried yet.
+    """Settings as configured, before keytabs and the secret are read.
 
     Attributes:
         rpc, http: keys of the servers; the principal of `rpc` is the identity of the process.
-        protections: of RPC.
-        rules: of short names, without the realm that only the system knows.
+        protections: protections of RPC.
+        rules: rules of short names, without the default realm, which only the system knows.
         policies: access policy of each resource.
         secret_file: file with the secret that signs cookies; None for a random secret.
-        validity: of cookies, seconds.
+        validity: validity of cookies, in seconds.
         open_paths: paths of the web server without authentication.
     """
 

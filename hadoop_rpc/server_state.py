@@ -1,13 +1,13 @@
 """The server side of a connection as a state machine: bytes in, events out; no socket, no clock (ipc.Server).
 
-The states are listed in `ServerState`. No call is performed before the context named the caller, and a context is
-accepted once, so the user of a connection cannot change. A message that is out of order or malformed is answered once
-and ends the connection, since the start of the next request is unknown. A failed call only has its own answer.
+The states are listed in `ServerState`. No call is performed before the context has named the caller. A context is
+accepted only once, so the user of a connection cannot change. A message that is out of order or malformed is answered
+once and ends the connection, since the start of the next request is unknown. A failed call does not affect other calls.
 
 With security, only clients with a login are accepted (`hadoop_rpc.sasl.SaslServer`). The caller is their principal, or
 the owner of their delegation token. With integrity or privacy, all frames after SUCCESS travel in tokens. A frame
-outside a token is refused, although Hadoop would perform it. A call must be of the protocol for which the connection
-was accepted.
+outside a token is refused, although Hadoop would perform it. A call must use the protocol for which the connection was
+accepted.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _FIRST_FRAMES = 16 << 10
 _CLIENT_ID_LENGTH = 16
 # for a method and its protocol
 _MAX_REQUEST_HEADER = 4096
-# longer texts are cut when they are echoed
+# longer texts are cut before they are sent back
 _MAX_TEXT = 4096
 _HTTP_METHOD = b"GET "
 _HTTP_ANSWER = (
@@ -125,10 +125,9 @@ class ServerConnection:
         tokens: accepts delegation tokens, too (`SaslServer`); it may wait briefly.
         peer: address of the client.
         state_id: returns the newest transaction of the server's state for the header of each answer (AlignmentContext).
-        as_standby: whether the server answers in place of a NameNode that is not active. Then delegation tokens that
-            are not accepted are refused with StandbyException (`SaslServer`), and with Kerberos, impersonation is left
-            to the handlers: an exception of another class, or none that fits the call, keeps a client from asking the
-            active NameNode.
+        as_standby: whether the server answers in place of a NameNode that is not active. Then it refuses unaccepted
+            delegation tokens with StandbyException (`SaslServer`), and with Kerberos it leaves impersonation to the
+            handlers. Any other exception would keep a client from asking the active NameNode.
 
     Attributes:
         user, real_user: names that the client claims, "" before its context; `real_user` acts as `user`. With security,

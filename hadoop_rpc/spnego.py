@@ -1,4 +1,4 @@
-"""SPNEGO on HTTP, client side (RFC 4559): the first attempt of a request has a token, so no body is sent twice."""
+"""SPNEGO on HTTP, client side (RFC 4559). The first attempt of a request has a token, so no body is sent twice."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OPEN_HINT = (
     f"{_OPEN} Hadoop's own checkpointers send user.name instead of a login; {SENDS_USER_NAME.name}=true does the same."
 )
 _NAMED_HINT = (
-    "The web server does not use Kerberos and knows us only by user.name: check that it allows images to our "
+    "The web server does not use Kerberos and knows us only by user.name. Check that it sends images to our "
     "principal, or add the principal to dfs.cluster.administrators."
 )
 _ANONYMOUS_HINT = (
@@ -46,7 +46,7 @@ class Spnego:
     """The exchange of one request; a retry needs a new exchange, since a token is valid once.
 
     Args:
-        host: of the URL.
+        host: host of the URL.
 
     Attributes:
         headers: headers of the request; empty without Kerberos.
@@ -127,7 +127,7 @@ def open_logged_in(
     timeout: float | tuple[float | None, float | None],
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[BaseHTTPResponse, Spnego]]:
-    """Send a request with our login, and yield the answer of a server that was verified.
+    """Send a request with our login, and yield the answer of the verified server.
 
     Raises:
         KerberosError: as Spnego and its `check`.

@@ -139,7 +139,7 @@ def test_a_client_without_kerberos_that_negotiates_is_told_what_there_is() -> No
 
 
 def test_no_protection_in_common_ends_at_the_client() -> None:
-    with pytest.raises(AuthenticationRequiredError, match="connections have privacy, and this side requires auth"):
+    with pytest.raises(AuthenticationRequiredError, match="connections offer privacy, but this side requires auth"):
         Pair(Protection.AUTHENTICATION, offered=(Protection.PRIVACY,)).log_in()
 
 
