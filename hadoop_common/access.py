@@ -1,8 +1,8 @@
 """Access control shared by all servers.
 
-An unsecured cluster knows only hosts and the names that callers claim. With Kerberos, callers prove their names, and
-names alone decide: each resource (an RPC protocol or a kind of path) has an `AccessPolicy`. A resource without a policy
-is closed to everybody.
+Without security, a server knows only the host of a caller and the names that the caller claims. With Kerberos, callers
+prove their names, and access depends on names alone: each resource (an RPC protocol or a kind of path) has an
+`AccessPolicy`. A resource without a policy is closed to everybody.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def admit(
     """Decide about a caller with a principal. The reason names the caller, the allowed principals and their keys.
 
     Args:
-        is_host_of: whether a host name resolves to an address.
+        is_host_of: returns whether a host name resolves to an address.
     """
     user = caller.users[0] if caller.users else ""
     who = f"{caller.principal or 'nobody'} (user {user})" if user else caller.principal or "nobody"
@@ -221,7 +221,7 @@ class AccessRules:
     Attributes:
         hosts: names, addresses and networks that may call.
         users: users that may make changes.
-        policies: with Kerberos, the policy of each resource. Hosts and users are ignored then.
+        policies: policy of each resource, used with Kerberos; hosts and users are then ignored.
         own_user: short name of the server's own principal.
     """
 

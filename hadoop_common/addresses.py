@@ -1,4 +1,4 @@
-"""Network addresses: as text, without passwords, and recognition of this host's."""
+"""Network addresses: their text without passwords, and recognition of this host's addresses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
 # neither an IPv6 address nor a port followed by a path with an @
 _USER = re.compile(r"(?<=://)(?!\[)[^/:\s]*:(?!\d{2,5}(?:[/?;,#\s]|$))\S*(?=@)")
-# such as those of signed URLs (sig, X-Amz-Signature, X-Goog-Credential, AWSAccessKeyId), WebHDFS and Azure
+# parameters of signed URLs (sig, X-Amz-Signature, X-Goog-Credential, AWSAccessKeyId), WebHDFS and Azure
 _SECRET_PARAMETER = re.compile(
     r"((?:[?&;][\w.%-]*(?:sig|token|secret|key|passw|credential|sas|delegation)[\w.%-]*|\bAccountKey)=)"
     r"[^&#\s'\"\\]*",
@@ -18,7 +18,7 @@ _SECRET_PARAMETER = re.compile(
 
 
 def without_password(text: str) -> str:
-    """Return a text with `***` for user and password in each URL, and for values of secret parameters."""
+    """Return `text` with `***` in place of user and password in each URL, and of the values of secret parameters."""
     return _SECRET_PARAMETER.sub(r"\1***", _USER.sub("***", text))
 
 
@@ -30,7 +30,7 @@ def host_port(host: str, port: int) -> str:
 def uri_scheme(text: str) -> str:
     """Return the scheme of a URI in lower case, "" if it has none.
 
-    The standard library rejects an authority with several nodes and an IPv6 address among them, as in qjournal: URIs.
+    The standard library rejects an authority with several nodes if one is an IPv6 address, as in qjournal: URIs.
     """
     found = _SCHEME.match(text)
     return found[1].lower() if found else ""

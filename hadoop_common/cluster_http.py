@@ -1,4 +1,4 @@
-"""HTTP requests to servers of this cluster: no proxies, redirections or cookies, and a bound on the size of answers.
+"""HTTP requests to servers of this cluster, without proxies, redirections or cookies, and with a limit on answers.
 
 Over https, Hadoop's configuration decides which certificates are trusted.
 """
@@ -79,7 +79,7 @@ class _CancellableAdapter(HTTPAdapter):
         self, url: str, timeout: float | tuple[float | None, float | None], cancelled: Callable[[], bool]
     ) -> None:
         super().__init__()
-        # the library's own URL has another spelling of the zone of an IPv6 address
+        # the library spells the zone of an IPv6 address differently in its own URL
         self._url = url
         self._connect_timeout, self._wait = timeout if isinstance(timeout, tuple) else (timeout, timeout)
         self._cancelled = cancelled
@@ -88,7 +88,7 @@ class _CancellableAdapter(HTTPAdapter):
     def get_connection_with_tls_context(
         self, request: requests.PreparedRequest, verify: Any, proxies: Any = None, cert: Any = None
     ) -> HTTPConnectionPool:
-        """Return a pool of our connection; the connection makes TLS itself, so that the pool is one for plain HTTP."""
+        """Return a pool with our connection, which sets up TLS itself; so the pool is one for plain HTTP."""
         parts = urlsplit(self._url)
         host = parts.hostname or ""
         pool = HTTPConnectionPool(f"[{host}]" if ":" in host else host, parts.port)
@@ -125,7 +125,7 @@ def open_request(
     timeout: float | tuple[float | None, float | None],
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Iterator[BaseHTTPResponse]:
-    """Send a request, and yield the answer with its body to be read; redirections are answers.
+    """Send a request, and yield the answer with its body unread; a redirection is an answer.
 
     A body that is shorter than its Content-Length ends without an error.
 
@@ -133,7 +133,7 @@ def open_request(
         timeout: seconds for the connection and for each wait, or for each of the two; None for no limit.
 
     Raises:
-        UnreachableServerError: the connection cannot be made; not for a failed TLS handshake.
+        UnreachableServerError: the connection cannot be made; not raised for a failed TLS handshake.
         OSError: there is no answer, or its body is not HTTP.
         WaitCancelled: `cancelled()` became true.
     """
@@ -151,7 +151,7 @@ def open_request(
 
 
 def _cause_of(fault: Exception) -> OSError:
-    """Return the system's or our error that the library wrapped, or else its text."""
+    """Return the error that the library wrapped, from the system or from us; if there is none, the library's text."""
     chain: list[BaseException] = [fault]
     for each in chain:
         if isinstance(each, OSError) and not isinstance(each, requests.RequestException):
@@ -162,7 +162,7 @@ def _cause_of(fault: Exception) -> OSError:
 
 
 def read_body(answer: BaseHTTPResponse, limit: int = MAX_ANSWER_BYTES) -> bytes:
-    """Return the body of an answer, at most its first `limit` bytes; raises OSError if it is cut."""
+    """Return the body of an answer, at most its first `limit` bytes; raises OSError if the body is cut off."""
     content = answer.read(limit)
     if len(content) < limit and answer.length_remaining:
         raise HttpFaultError(f"the answer ended {answer.length_remaining} bytes early")

@@ -28,7 +28,7 @@ _KEY, _SCOPED = "key", "scoped"
 ABSENT = "(absent)"
 
 _OWN = "checkpointer."
-"""Prefix of keys that Hadoop does not have, whose values must be right."""
+"""Prefix of the keys that Hadoop does not have; a faulty value of such a key is not replaced by its default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def count_of(unit: str) -> ValueType[int]:
 
 
 def _switch(settings: Configuration, name: str, default: str) -> bool | None:
-    """Read a switch; as Hadoop (Configuration.getBoolean), take the default for another word, with a warning."""
+    """Read a switch; any other word means the default, with a warning, as in Hadoop (Configuration.getBoolean)."""
     given = settings.get(name, default)
     if given.lower() in ("true", "false") or settings.source(name) == NO_FILE or name.startswith(_OWN):
         return settings.parsed(name, default, parse_bool)
@@ -114,11 +114,11 @@ class ConfigKey(Generic[T]):
     """One configuration key.
 
     Attributes:
-        default: of Hadoop 3.4, "" for unset.
+        default: default value in Hadoop 3.4, "" for unset.
         meaning: what the key does; for an ignored key, what it does in Hadoop.
         status: SUPPORTED, IGNORED (setting it changes nothing), or REFUSED (any value but the default is a fault).
         reason: why the key is ignored or refused; for a supported key, which of its values are refused.
-        release2: the default of Hadoop 2.7 if it differs; ABSENT if 2.7 has no such key.
+        release2: default value in Hadoop 2.7 if it differs; ABSENT if 2.7 has no such key.
         least: smallest allowed number.
     """
 
@@ -154,7 +154,7 @@ class ConfigKey(Generic[T]):
         return value
 
     def take(self, settings: Configuration, faults: FaultCollector, name: str = "") -> T:
-        """Return the value, or the default after adding any fault to `faults`."""
+        """Return the value; for a faulty value, add the fault to `faults` and return the default."""
         return faults.take(lambda: self.read(settings, name), self.fallback)
 
     def of(self, suffix: str) -> str:
@@ -168,7 +168,7 @@ def keys_in(namespace: Mapping[str, object]) -> tuple[ConfigKey[Any], ...]:
 
 
 def bound(key: ConfigKey[T], *, scoped: bool = False) -> T:
-    """Declare a dataclass field that `key` sets, or with `scoped` its form for this nameservice and NameNode."""
+    """Declare a dataclass field that `key` sets; with `scoped`, its form for this nameservice and NameNode does."""
     made: Any = field(default=key.fallback, metadata={_KEY: key, _SCOPED: scoped})
     value: T = made
     return value

@@ -84,11 +84,11 @@ class Configuration:
     def from_mapping(
         cls, values: Mapping[str, str], environment: Mapping[str, str], source: str = "(given)"
     ) -> Configuration:
-        """Make settings without files, as a program that starts the daemon passes them."""
+        """Return settings without files, as passed by a program that starts the daemon."""
         return cls([Property(key, value, False, source) for key, value in values.items()], environment)
 
     def with_defaults(self, defaults: Mapping[str, str]) -> Configuration:
-        """Return the same settings over other defaults."""
+        """Return the same settings with other defaults."""
         copy = Configuration((), self._environment, {**self._defaults, **defaults})
         copy._values = self._values
         copy._warnings = self._warnings

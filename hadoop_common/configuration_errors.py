@@ -57,7 +57,7 @@ class ConfigurationError(HdfsError):
 
 
 class FaultCollector:
-    """A collector that runs getters and keeps their faults, so that the caller can report all of them together."""
+    """A collector that runs getters and stores their faults, so that the caller can report all of them together."""
 
     def __init__(self) -> None:
         self.faults: list[ConfigurationFault] = []
@@ -67,7 +67,7 @@ class FaultCollector:
         self.faults.append(fault)
 
     def take(self, getter: Callable[[], T], fallback: T) -> T:
-        """Return the result of `getter`, or `fallback` if it raises ConfigurationError, whose faults are kept."""
+        """Return the result of `getter`; if it raises ConfigurationError, store the faults and return `fallback`."""
         try:
             return getter()
         except ConfigurationError as error:

@@ -1,8 +1,8 @@
 """The XML of Hadoop's configuration files, parsed as Hadoop 3 does (Configuration.Parser).
 
 Elements are recognised by their local names, anywhere, in document order. Some forms that only Hadoop 2.7 accepts are
-parsed as 2.7 does: text XIncludes (parse="text"), and an href that is relative to the including file or contains %20
-for a space. Entities and document types must be local files.
+supported, too: text XIncludes (parse="text"), an href relative to the including file, and %20 for a space in an href.
+Entities and document types must be local files.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Property:
     """One `<property>` as written.
 
     Attributes:
-        name: "" if the property has none; Hadoop ignores it.
-        value: None if there is no text: Hadoop keeps the earlier value, but `final` applies.
+        name: name; "" if the property has none, in which case Hadoop ignores the property.
+        value: text; None if there is no text, in which case Hadoop keeps the earlier value, but `final` applies.
         source: the file that contains the property.
     """
 
@@ -59,9 +59,9 @@ class _MissingError(Exception):
 class _Parser:
     """Parser of one file.
 
-    The flags of an XInclude follow Hadoop 3, which has one pair per file, not one per element: `_fallback_allowed` is
-    set once an href is missing, `_in_fallback` once a `<fallback>` begins; both last until the next `</include>`.
-    Properties in a fallback that is not allowed are skipped.
+    As in Hadoop 3, one pair of flags per file, not per element, controls fallbacks. `_fallback_allowed` is set once an
+    href is missing, `_in_fallback` once a `<fallback>` begins. Both last until the next `</include>`. Properties in a
+    fallback that is not allowed are skipped.
     """
 
     def __init__(
@@ -244,7 +244,7 @@ def _content(path: Path, load: Callable[[Path], bytes]) -> bytes:
 
 def _fetched(url: str) -> bytes:
     """Fetch a URL without a proxy, as Java does, and before the settings of `cluster_http` are known."""
-    # few configurations include a URL, and these imports take as long as reading one
+    # few configurations include a URL, and these imports take as long as reading a configuration
     import http.client
     import urllib.request
 

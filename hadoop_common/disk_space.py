@@ -12,7 +12,7 @@ from hadoop_common.text_layout import byte_count
 
 @dataclass(frozen=True, slots=True)
 class DiskSpace:
-    """Needed space in a directory, and the space free for this user; bytes."""
+    """Needed space in a directory, and the space free for this user, in bytes."""
 
     folder: Path
     needed: int
@@ -25,11 +25,11 @@ class DiskSpace:
     def estimate(self, short: str = "maybe too little") -> str:
         """Return a line with a rough estimate of `needed`; it ends with `short` if the free space is too small."""
         verdict = "" if self.enough else f": {short}"
-        return f"room in {self.folder}: about {byte_count(self.needed)} needed, {byte_count(self.free)} free{verdict}"
+        return f"space in {self.folder}: about {byte_count(self.needed)} needed, {byte_count(self.free)} free{verdict}"
 
     def __str__(self) -> str:
         verdict = "" if self.enough else ": too little"
-        return f"room in {self.folder}: {self.needed} bytes needed, {self.free} free{verdict}"
+        return f"space in {self.folder}: {self.needed} bytes needed, {self.free} free{verdict}"
 
 
 def disk_space(folder: Path, needed: int) -> DiskSpace:

@@ -18,8 +18,8 @@ EXIT_NOT_TAKEN = 8
 class HdfsError(Exception):
     """Root of every package's error tree.
 
-    `message` states what is wrong and where; `hint` is the next step in one sentence; `exit_code` is the exit code of
-    a process that ends because of the error.
+    `message` states what is wrong and where. `hint` is the next step in one sentence. `exit_code` is the exit code of a
+    process that ends because of the error.
     """
 
     exit_code: ClassVar[int] = EXIT_FAILURE
@@ -33,7 +33,7 @@ class HdfsError(Exception):
         return self.message
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # a subclass may have other parameters than the arguments of its exception
+        # the parameters of a subclass may differ from the arguments of its exception
         return _rebuilt, (type(self), self.args), vars(self)
 
 
@@ -42,6 +42,6 @@ def _rebuilt(kind: type[HdfsError], arguments: tuple[object, ...]) -> HdfsError:
 
 
 class StorageError(HdfsError):
-    """A storage directory is unusable: unformatted, locked, inconsistent with another, or not writable."""
+    """A storage directory is unusable: unformatted, locked, inconsistent with another directory, or not writable."""
 
     exit_code: ClassVar[int] = EXIT_STORAGE

@@ -15,7 +15,7 @@ from hadoop_common.errors import EXIT_TRANSFER, HdfsError, StorageError
 from hadoop_common.tls.errors import HandshakeError, tls_reason
 
 _SPACE = "Free space on its disk, then try again."
-_RIGHTS = "Give the user of this process the right to it, then try again."
+_RIGHTS = "Give the user of this process access to it, then try again."
 _OPEN_FILES = "Raise the limit of open files (ulimit -n, LimitNOFILE), then try again."
 _GONE = "Check the path; another process may have moved or removed it."
 _DISK = "Check the disk and the system's log (dmesg), then try again."
@@ -24,14 +24,14 @@ _HINTS = {
     errno.EDQUOT: _SPACE,
     errno.EACCES: _RIGHTS,
     errno.EPERM: _RIGHTS,
-    errno.EROFS: "Mount its disk for writing, or see in the system's log why it is read-only.",
+    errno.EROFS: "Mount its disk for writing, or find the reason why it is read-only in the system's log.",
     errno.EMFILE: _OPEN_FILES,
     errno.ENFILE: _OPEN_FILES,
     errno.ENOENT: _GONE,
     errno.ENOTDIR: _GONE,
     errno.ELOOP: "Check the path: its symbolic links lead back to themselves.",
     errno.ENAMETOOLONG: "Check the path.",
-    errno.EEXIST: "Move away what is there, or name another file.",
+    errno.EEXIST: "Move the existing file away, or name another file.",
 }
 _NO_THREADS = "can't start new thread"
 MORE_THREADS = "Allow this process more threads and memory (ulimit -u, ulimit -v, systemd's TasksMax)."
@@ -49,7 +49,7 @@ class FileFaultError(StorageError, OSError):
 
 
 class NetworkFaultError(HdfsError):
-    """A connection cannot be made or broke."""
+    """A connection cannot be made, or it broke."""
 
     exit_code: ClassVar[int] = EXIT_TRANSFER
 

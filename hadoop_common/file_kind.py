@@ -41,7 +41,7 @@ _ZEROS = FileKind(
 )
 _FILLED = FileKind("all 0xff at the beginning: space that was allocated but never written", "Use another copy.")
 _TEXT = FileKind("a text file", _OTHER)
-_NUMBER = FileKind("a text file with one number, as seen_txid", _OTHER)
+_NUMBER = FileKind("a text file with one number, such as seen_txid", _OTHER)
 _MD5 = FileKind("an .md5 file", "Name the image next to it.")
 
 _MAGICS = (
@@ -58,15 +58,15 @@ _MAGICS = (
     (b"ORC", FileKind("an ORC file", _OTHER)),
     (b"Obj\x01", FileKind("an Avro file", _OTHER)),
     (b"SEQ", FileKind("a Hadoop sequence file", _OTHER)),
-    (b"HDTS", FileKind("a token file of Hadoop", _OTHER)),
-    (b"crc\x00", FileKind("a checksum file of Hadoop", "Name the file to which it belongs.")),
+    (b"HDTS", FileKind("a Hadoop token file", _OTHER)),
+    (b"crc\x00", FileKind("a Hadoop checksum file", "Name the file to which it belongs.")),
     (b"\x7fELF", FileKind("a program", _OTHER)),
     (b"\xca\xfe\xba\xbe", FileKind("a Java class", _OTHER)),
     (b"\xac\xed\x00\x05", FileKind("a file of serialized Java objects", _OTHER)),
     (b"\xfe\xed\xfe\xed", FileKind("a Java key store", _OTHER)),
     (b"SQLite format 3\x00", FileKind("an SQLite database", _OTHER)),
     (b"%PDF", FileKind("a PDF file", _OTHER)),
-    (b"\x89PNG", FileKind("a PNG picture", _OTHER)),
+    (b"\x89PNG", FileKind("a PNG image", _OTHER)),
 )
 
 

@@ -1,6 +1,6 @@
 """Hadoop's own treatment of configuration keys: deprecated names, and keys that `hdfs-default.xml` overrides.
 
-Hadoop loads `hdfs-default.xml` after `core-site.xml`, whose values for its keys are lost.
+Hadoop loads `hdfs-default.xml` after `core-site.xml`, so values of these keys in `core-site.xml` are lost.
 """
 
 from __future__ import annotations

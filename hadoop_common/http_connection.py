@@ -1,4 +1,4 @@
-"""HTTP connections whose waits can be cancelled, in the connect, while sending and while reading the answer."""
+"""HTTP connections whose waits can be cancelled: while connecting, sending, and reading the answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hadoop_common.tls.errors import HandshakeError, tls_label, tls_reason
 from hadoop_common.tls.process import HANDSHAKES, context_for
 
 _TLS_PIECE = 65536
-# how often a waiting transfer checks for its cancellation
+# interval at which a waiting transfer checks for cancellation
 _SLICE_SECONDS = 0.25
 
 
@@ -29,7 +29,7 @@ class WaitCancelled(Exception):  # noqa: N818 - not an error, it ends the wait
 
 
 class WaitLimit:
-    """The limit of each wait without progress, in seconds, None for no limit, with a check for a cancellation."""
+    """The limit of each wait without progress, in seconds (None for no limit), with a check for cancellation."""
 
     def __init__(self, timeout: float | None, cancelled: Callable[[], bool]) -> None:
         self._timeout = timeout
@@ -117,7 +117,7 @@ class TlsClientSocket(_CancellableSocket, ssl.SSLSocket):
             try:
                 return super().send(memoryview(data)[:_TLS_PIECE], flags)
             except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError):
-                # the unread data may contain the reason of the close
+                # the unread data may contain the reason for the close
                 self.read(1)
                 raise
 
@@ -148,7 +148,7 @@ class CancellableConnection(HTTPConnection):
 
     def __init__(self, host: str, port: int, connecting: WaitLimit, limit: WaitLimit) -> None:
         super().__init__(host, port)
-        # `self.host` lacks the final dot of an absolute name, which certificates and the header Host do not have
+        # the name with any final dot; `self.host` lacks the dot, as certificates and the header Host do
         self._dns_name = host
         self._connecting = connecting
         self._limit = limit

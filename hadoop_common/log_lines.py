@@ -55,8 +55,8 @@ class _RepeatedMessage:
 class RepeatFilter(logging.Filter):
     """Filter for a handler that limits repeated warnings and errors.
 
-    From the eleventh in a row on, records with the same format string pass once a second, with a count of those left
-    out.
+    From the eleventh consecutive record on, records with the same format string pass once per second, with a count of
+    the suppressed ones.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

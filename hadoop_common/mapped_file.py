@@ -1,4 +1,4 @@
-"""Files mapped for reading. A file that shrinks while it is read causes an error, not the death of the process.
+"""Files mapped for reading. A file that shrinks while it is read causes an error and does not kill the process.
 
 Reading a mapped page beyond the end of a file raises SIGBUS. The handler here maps zeros in its place and records the
 offset. Readers call `check_whole` before they rely on what they read. Normal reads have no additional cost.
@@ -93,9 +93,9 @@ def map_regular(path: Path, *, follow: bool = True) -> MappedFile | None:
     """Map a file opened by `open_regular`; return None if it is empty.
 
     Raises:
-        NotRegularError: it is not a regular file.
-        SparseFileError: it has holes of more than 64 MiB in total.
-        OSError: it cannot be opened or mapped.
+        NotRegularError: the path is not a regular file.
+        SparseFileError: the file has holes of more than 64 MiB in total.
+        OSError: the file cannot be opened or mapped.
     """
     with open_regular(path, follow=follow) as source:
         status = os.fstat(source.fileno())

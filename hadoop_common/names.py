@@ -91,7 +91,7 @@ def parse_image(name: str) -> ImageName | None:
 
 
 def newest_image(names: Iterable[str]) -> str | None:
-    """Return the name of the newest image, which is not a rollback image; None without one."""
+    """Return the name of the newest image, ignoring rollback images; None without an image."""
     images = [(image.txid, name) for name in names if (image := parse_image(name)) and not image.rollback]
     return max(images)[1] if images else None
 

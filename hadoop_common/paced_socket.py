@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _SLICE_SECONDS = 1.0
 # share of the usual time if other peers wait for this thread
 _PRESSED = 1 / 6
-# small enough for the processor's cache, and reused: fresh memory and main memory cost more than the copy
+# small enough for the processor's cache, and reused: new memory, or main memory, would cost more than the copy
 _COPY_BYTES = 1 << 18
 
 

@@ -12,7 +12,7 @@ CONNECTIONS = ConfigKey(
     "checkpointer.port.connections",
     "400",
     COUNT,
-    "Maximum number of open connections of a port. Specific to the checkpointer, as all limits of ports.",
+    "Maximum number of open connections of a port. Specific to the checkpointer, like all limits of ports.",
     least=1,
 )
 PEER_CONNECTIONS = ConfigKey(
@@ -43,10 +43,10 @@ STALL_TIMEOUT = ConfigKey(
     "checkpointer.port.stall-timeout",
     "30s",
     SECONDS,
-    "The time over which a peer must keep the least rate, in both directions; only time spent waiting for it counts.",
+    "Time over which a peer must keep the least rate, in both directions; only time spent waiting for the peer counts.",
     least=0.001,
 )
-LEAST_RATE = ConfigKey("checkpointer.port.least-rate", "1024", RATE, "The least rate.", least=1)
+LEAST_RATE = ConfigKey("checkpointer.port.least-rate", "1024", RATE, "The least rate of a peer.", least=1)
 RPC_MEMORY = ConfigKey(
     "checkpointer.port.rpc-memory",
     "64m",
@@ -62,13 +62,13 @@ class PortLimits:
     """Limits of one port; times in seconds, sizes in bytes.
 
     Attributes:
-        connections, peer_connections: simultaneously open ones, in total and per address.
-        opening: until the headers of a request, or the identification of an RPC caller, have arrived.
+        connections, peer_connections: maximum numbers of open connections, in total and per address.
+        opening: time until the headers of a request, or the identification of an RPC caller, have arrived.
         idle: how long a connection without a request stays open.
         stall: a transfer, in either direction, must move `least_rate` times this value within it.
         least_rate: bytes per second.
-        peer_transfers: HTTP requests of one address processed in parallel; others wait.
-        memory: for all RPC requests and answers in transit; above half of it, slow connections are closed.
+        peer_transfers: number of HTTP requests of one address that are processed in parallel; others wait.
+        memory: memory for all RPC requests and answers in transit; above half of it, slow connections are closed.
     """
 
     connections: int = bound(CONNECTIONS)

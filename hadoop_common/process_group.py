@@ -1,4 +1,4 @@
-"""The end of a child process with all its children."""
+"""Termination of a child process and all its children."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def available_cores() -> int:
 
 _NICE = 10
 LARGE_WORK: Final = 64 << 20
-"""Bytes; less work may run in Python, where other threads wait for the interpreter lock of the calling thread."""
+"""Size in bytes. Smaller work may run in Python and hold the interpreter lock, for which other threads wait."""
 
 
 def lower_thread_priority(work: int) -> None:
@@ -49,7 +49,7 @@ def lower_session_priority(leader: int, niceness: int) -> None:
 def collect_garbage_rarely() -> None:
     """Run the garbage collector only after very many allocations.
 
-    With the defaults, the collector repeatedly walks all imported objects: a fifth of a merge with few edits, a
-    twentieth of a replay of snapshots.
+    With the defaults, the collector repeatedly visits all imported objects. This takes a fifth of the time of a merge
+    with few edits, and a twentieth of a replay of snapshots.
     """
     gc.set_threshold(100_000, 20, 100)

@@ -59,7 +59,7 @@ def parse_int(text: str) -> int:
 
 
 def parse_count(text: str) -> int:
-    """Parse a number as `parse_int`, of 32 bits (Configuration.getInt)."""
+    """Parse a 32-bit number as `parse_int` does (Configuration.getInt)."""
     number = parse_int(text)
     if not -(1 << 31) <= number < 1 << 31:
         raise ValueError("does not fit 32 bits")
@@ -115,7 +115,7 @@ def parse_size(text: str) -> int:
 
 
 def parse_positive_size(text: str) -> int:
-    """Parse a size in bytes as `parse_size`, at least 1."""
+    """Parse a size in bytes as `parse_size` does; it must be at least 1."""
     size = parse_size(text)
     if size <= 0:
         raise ValueError("is not positive")
@@ -123,7 +123,7 @@ def parse_positive_size(text: str) -> int:
 
 
 def _long(number: int) -> int:
-    """Return the number if it fits Java's long, as every setting must."""
+    """Return the number, which must fit Java's long."""
     if not -(1 << 63) <= number < 1 << 63:
         raise ValueError("does not fit 64 bits")
     return number

@@ -40,8 +40,8 @@ def open_regular(path: Path, *, follow: bool = True) -> BufferedReader:
         follow: whether the last part of the path may be a symbolic link; False for files served to others.
 
     Raises:
-        NotRegularError: it is not a regular file.
-        OSError: it cannot be opened; ELOOP for a link that is not followed.
+        NotRegularError: the path is not a regular file.
+        OSError: the file cannot be opened; ELOOP for a link that is not followed.
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     descriptor = os.open(path, flags)
@@ -61,11 +61,11 @@ def read_regular(path: Path, most: int, *, follow: bool = True) -> bytes:
 
     Args:
         most: maximum size in bytes.
-        follow: as for `open_regular`.
+        follow: see `open_regular`.
 
     Raises:
-        NotRegularError: it is not a regular file, or larger.
-        OSError: it cannot be read.
+        NotRegularError: the path is not a regular file, or the file is larger.
+        OSError: the file cannot be read.
     """
     with open_regular(path, follow=follow) as source:
         content = source.read(most + 1)

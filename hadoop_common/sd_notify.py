@@ -1,4 +1,4 @@
-"""Notifications to systemd (sd_notify(3)): one datagram of KEY=VALUE lines to the socket it names."""
+"""Notifications to systemd (sd_notify(3)): one datagram of KEY=VALUE lines to systemd's socket."""
 
 from __future__ import annotations
 

@@ -25,14 +25,14 @@ _LOG = logging.getLogger(__name__)
 _BACKLOG = 512
 _ACCEPTS_AT_ONCE = 32
 _TICK = 1.0
-# how long no connection is accepted when the system is out of descriptors or memory
+# time without accepting connections when the system is out of descriptors or memory
 _EXHAUSTED_SECONDS = 1.0
 _AFTER_FAULT_SECONDS = 0.1
 _AT_ONCE = struct.pack("ii", 1, 0)
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 BUSY, IDLE, UNPROVEN = range(3)
-"""Priority of a connection for keeping its place; a BUSY connection, which a thread works on, keeps it."""
+"""Priority of a connection when all places are used; a BUSY connection, which a thread works on, keeps its place."""
 
 
 class Channel:
@@ -83,7 +83,7 @@ class SocketLoop:
     """The event loop of one port, with the channels that `make` returns for new connections.
 
     Args:
-        name: of the thread.
+        name: name of the thread.
         make: called by the loop's thread with a non-blocking connection and the peer's address.
     """
 
@@ -241,7 +241,7 @@ class SocketLoop:
         self._watch_listener()
         # without connections there is no deadline, so that an idle server costs nothing
         timeout = self._tick if self._channels or not self._accepting else None
-        # a fault after the wake-up was read leaves tasks
+        # a fault after the wake-up byte was read leaves tasks in the queue
         for key, events in self._selector.select(0 if self._tasks else timeout):
             if key.fileobj is self._wakeup:
                 self._wakeup.recv(4096)

@@ -46,10 +46,10 @@ class StorageInfo:
 
 
 def parse_version(text: bytes, source: str, *, of: Collection[str] = (NAME_NODE,)) -> StorageInfo:
-    """Parse the VERSION file of a node of a type in `of`; `source` names the file in errors.
+    """Parse the VERSION file of a node whose type is in `of`; `source` names the file in errors.
 
     Raises:
-        ForeignDirectoryError: it is that of another type of node.
+        ForeignDirectoryError: the VERSION file is that of another type of node.
         VersionFileError: a key is missing or its value is not a number.
     """
     try:
@@ -68,13 +68,13 @@ def parse_version(text: bytes, source: str, *, of: Collection[str] = (NAME_NODE,
 
 
 def read_version(path: Path, *, of: Collection[str] = (NAME_NODE,)) -> StorageInfo:
-    """Read the VERSION file at `path` of a node of a type in `of`.
+    """Read the VERSION file at `path` of a node whose type is in `of`.
 
     Raises:
-        ForeignDirectoryError: it is that of another type of node.
-        VersionFileError: it is damaged.
-        NotRegularError: it is not a regular file, or larger than 64 KiB.
-        OSError: it cannot be read.
+        ForeignDirectoryError: the VERSION file is that of another type of node.
+        VersionFileError: the file is damaged.
+        NotRegularError: the path is not a regular file, or the file is larger than 64 KiB.
+        OSError: the file cannot be read.
     """
     return parse_version(read_regular(path, _MAX_BYTES), str(path), of=of)
 
@@ -83,7 +83,7 @@ def refuse_foreign(directory: Path, of: Collection[str] = (NAME_NODE,)) -> None:
     """Refuse a storage directory with the VERSION of another type of node; a damaged or missing VERSION passes.
 
     Raises:
-        ForeignDirectoryError: it is that of another type of node.
+        ForeignDirectoryError: the VERSION file is that of another type of node.
     """
     path = directory / "current" / VERSION
     with suppress(OSError, ValueError, VersionFileError):
@@ -110,8 +110,8 @@ def _accepted(values: dict[str, str], source: str, of: Collection[str]) -> str:
     if not found:
         raise VersionFileError(
             f"{source}: storageType is missing",
-            hint=f"Find out which node uses the directory. Only for one of these types: {', '.join(sorted(of))}, copy "
-            "VERSION from a healthy storage directory of the same node there.",
+            hint=f"Find out which node uses the directory. If it is one of these types: {', '.join(sorted(of))}, copy "
+            "VERSION there from a healthy storage directory of the same node.",
         )
     if found not in of:
         raise ForeignDirectoryError(

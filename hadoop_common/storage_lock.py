@@ -62,8 +62,8 @@ class StorageLock:
 
     A POSIX record lock covers the whole of `<directory>/in_use.lock`, as with Java's FileChannel.tryLock, so a NameNode
     and this program exclude each other. Release removes the file, as a NameNode does at its exit. A process that opened
-    the file before finds that it has locked a file without a name, and retries. A directory with a VERSION of a node
-    of a type other than `of` is refused unchanged.
+    the file before its removal then detects that it has locked a file without a name, and retries. A directory whose
+    VERSION is that of a node of a type outside `of` is refused and not changed.
     """
 
     def __init__(self, directory: Path, *, of: Collection[str] = (NAME_NODE,)) -> None:
@@ -86,7 +86,7 @@ class StorageLock:
 
         Raises:
             ForeignDirectoryError: the directory belongs to another type of node.
-            StorageInUseError: another process, or another object of this process, holds it.
+            StorageInUseError: another process, or another object of this process, holds the lock.
             StorageError: the file cannot be created.
         """
         refuse_foreign(self.directory, self._of)
@@ -157,8 +157,9 @@ class StorageLock:
     def _in_use(self, holder: str) -> StorageInUseError:
         return StorageInUseError(
             f"{self.path} is held by {holder}",
-            hint="Leave that process alone, it may be the NameNode: give this one directories of its own "
-            "(dfs.namenode.checkpoint.dir, for a standby dfs.namenode.name.dir). Two processes in one destroy it.",
+            hint="Leave that process alone, it may be the NameNode. Give this process directories of its own "
+            "(dfs.namenode.checkpoint.dir, for a standby dfs.namenode.name.dir). Two processes in one directory "
+            "destroy it.",
         )
 
     def _failure(self, fault: OSError) -> StorageError:

@@ -18,7 +18,7 @@ UNLIMITED = 0
 _CREDIT_SECONDS = 1.0
 # the same for callers outside `transfer`, which may have been idle
 _IDLE_CREDIT_SECONDS = 0.25
-# how often a waiting transfer checks for cancellation
+# interval at which a waiting transfer checks for cancellation
 _SLICE_SECONDS = 0.25
 # maximum time of one piece of a limited transfer, so that bytes flow evenly
 _PIECE_SECONDS = 0.05
@@ -26,7 +26,7 @@ _MIN_PIECE = 4096
 
 
 class Throttle:
-    """Token bucket over a clock: delays callers to keep their sum at `bytes_per_second` (0 = off).
+    """Token bucket over a clock: delays callers to keep their total rate at `bytes_per_second` (0 = off).
 
     `count` receives the size of each piece, limited or not (`TransferCounter.add_sent`).
 

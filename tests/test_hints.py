@@ -62,7 +62,7 @@ SAFE = {
     "only if its transactions are not needed": "its precondition",
     "only if its content is damaged": "its precondition; what is moved is no image",
     "this one has a json journal": "moved, not removed",
-    "move away what is there, or name another file": "moved, not removed",
+    "move the existing file away, or name another file": "moved, not removed",
     "name a regular file, or move it away": "moved, not removed",
     "otherwise move it away": "moved, not removed, after what it may be was said",
     "while the other journalnodes answer": "its precondition; moved, not removed",

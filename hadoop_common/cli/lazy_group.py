@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 
 class LazyGroup(click.Group):
-    """Command `x` is `command` in the module named by `modules`, with `{}` replaced by `x` and `-` by `_`.
+    """Group of commands, each of which is the object `command` of a module of its own.
 
     Args:
-        modules: pattern of the module names, such as "checkpointer.cli.{}_command".
+        modules: pattern of the module names, such as "checkpointer.cli.{}_command"; `{}` stands for the command, with
+            `_` for `-`.
         summaries: one line of help for each command, in the order of the list.
         elsewhere: modules of commands outside the pattern, by command.
         plugins: entry-point group of further commands, "" for none. The group `PLUGINS_summaries` provides their

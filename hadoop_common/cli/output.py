@@ -43,7 +43,7 @@ class _ExistingPath(click.Path):
 
 
 class FiniteRange(click.FloatRange):
-    """Click's range of numbers, without infinity and NaN, which compares with nothing."""
+    """Click's range of numbers, without infinity and NaN."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = float(super().convert(value, param, ctx))
@@ -136,7 +136,7 @@ def load_configuration(conf_dir: Path, *, warns: bool = True) -> Configuration:
 
 
 def parsed_by(parse: Callable[[str], T]) -> Callable[[click.Context, click.Parameter, str | None], T | None]:
-    """Return the callback of an option that parses its text, None stays; a ValueError of `parse` is a usage error."""
+    """Return the callback that parses an option's text; None stays None. A ValueError of `parse` is a usage error."""
 
     def parsed(context: click.Context, parameter: click.Parameter, text: str | None) -> T | None:
         try:

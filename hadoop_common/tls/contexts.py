@@ -15,7 +15,7 @@ from hadoop_common.tls.settings import TlsConfig, Verifier
 from hadoop_common.tls.sockets import TlsSocket
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-# of the suites in Python's default contexts for TLSv1.2
+# names of the suites in Python's default contexts for TLSv1.2
 _SUITE = re.compile(r"(ECDHE|DHE)-(RSA|ECDSA)-(?:AES(128|256)-(GCM-)?(SHA\d+)|CHACHA20-POLY1305)")
 _LOCALHOST = ("localhost", "localhost.localdomain")
 _LOOPBACK = ("127.0.0.1", "::1")
@@ -80,9 +80,7 @@ def _trust(context: ssl.SSLContext, material: TlsMaterial) -> None:
 
 
 def _load(context: ssl.SSLContext, material: TlsMaterial) -> None:
-    """Load the key pair. `ssl` reads keys only from files: an in-memory file is used, encrypted with a one-time
-    password.
-    """
+    """Load the key pair. `ssl` reads keys only from files, so this uses an in-memory file with a one-time password."""
     assert material.pair is not None
     password = secrets.token_hex(32)
     descriptor = os.memfd_create("tls", os.MFD_CLOEXEC)

@@ -30,7 +30,7 @@ class _Value(NamedTuple):
     def values(self, tag: int) -> list[_Value]:
         """Return the values inside, which must be of type `tag`."""
         if self.tag != tag:
-            raise KeyStoreError(f"a value of DER begins with {self.tag:02x}, expected {tag:02x}")
+            raise KeyStoreError(f"a DER value begins with {self.tag:02x}, expected {tag:02x}")
         return list(_values(self.content))
 
     def octets(self) -> bytes:
@@ -38,7 +38,7 @@ class _Value(NamedTuple):
         if self.tag == _OCTETS | _CONSTRUCTED:
             return b"".join(each.content for each in _values(self.content) if each.tag == _OCTETS)
         if self.tag != _OCTETS:
-            raise KeyStoreError(f"a value of DER begins with {self.tag:02x}, expected 04")
+            raise KeyStoreError(f"a DER value begins with {self.tag:02x}, expected 04")
         return self.content
 
 
@@ -133,11 +133,11 @@ def _extent(data: bytes, start: int, depth: int = 0) -> tuple[int, int, int, int
     """Return the tag, the begin and end of the content, and the start of the next value."""
     head = data[start : start + 2]
     if len(head) < 2 or head[0] & 0x1F == 0x1F:
-        raise KeyStoreError(f"a value of DER begins with {head.hex() or 'nothing'}")
+        raise KeyStoreError(f"a DER value begins with {head.hex() or 'nothing'}")
     tag, size, begin = head[0], head[1], start + 2
     if size == 0x80:
         if not tag & _CONSTRUCTED or depth > _MAX_DEPTH:
-            raise KeyStoreError("a value of DER has no length")
+            raise KeyStoreError("a DER value has no length")
         end = begin
         while data[end : end + 2] != _END:
             *_, end = _extent(data, end, depth + 1)
@@ -146,5 +146,5 @@ def _extent(data: bytes, start: int, depth: int = 0) -> tuple[int, int, int, int
         count = size & 0x7F
         size, begin = int.from_bytes(data[begin : begin + count]), begin + count
     if begin + size > len(data):
-        raise KeyStoreError(f"a value of DER of {size} bytes is cut off")
+        raise KeyStoreError(f"a DER value of {size} bytes is cut off")
     return tag, begin, begin + size, begin + size

@@ -1,4 +1,4 @@
-"""Errors of key stores and TLS connections, with the reason of a failed connection as one sentence."""
+"""Errors of key stores and TLS connections, with the reason for a failed connection as one sentence."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class HandshakeError(ConnectionError):
 _VERIFY = {
     9: "its certificate is not valid yet: compare the clocks of both hosts",
     10: "its certificate has expired: renew it there",
-    18: "its certificate is self-signed and not in our trust store: put it in with keytool -importcert "
+    18: "its certificate is self-signed and not in our trust store: import it with keytool -importcert "
     "(ssl.client.truststore.location)",
-    19: "the issuer of its certificate is not in our trust store: put it in with keytool -importcert "
+    19: "the issuer of its certificate is not in our trust store: import it with keytool -importcert "
     "(ssl.client.truststore.location)",
     23: "its certificate was revoked: renew it there",
 }

@@ -1,6 +1,6 @@
 """Parser of Java serialization as used in key stores: objects with plain fields, strings and byte arrays.
 
-It follows chapter 6 of the Java Object Serialization Specification.
+The format is in chapter 6 of the Java Object Serialization Specification.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class _Objects:
     def read(self) -> Any:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
-            raise self._fault(f"Java objects within one another more than {_MAX_DEPTH} deep")
+            raise self._fault(f"Java objects nested more than {_MAX_DEPTH} deep")
         tag = self._reader.number("B")
         if tag == _NULL:
             found = None

@@ -17,7 +17,7 @@ _JCEKS = bytes.fromhex("2b060104012a021301")
 _DIGEST = 20
 _SALT = 8
 _BLOCK = 8
-# Java's limit; it does not open a store with more
+# Java's limit: Java does not open a store with more iterations
 MAX_ITERATIONS = 5_000_000
 _SEQUENCE, _OCTETS, _INTEGER, _OBJECT = 0x30, 0x04, 0x02, 0x06
 
@@ -33,8 +33,8 @@ def open_key(protected: bytes, password: str) -> bytes:
     """Decrypt an EncryptedPrivateKeyInfo; return the private key as PKCS#8 in DER.
 
     Raises:
-        WrongPasswordError: the password does not open it.
-        KeyStoreError: it is malformed, or protected by an unknown algorithm.
+        WrongPasswordError: the password is wrong.
+        KeyStoreError: the key is malformed, or protected by an unknown algorithm.
     """
     outer = Der(protected).sequence()
     algorithm, content = outer.sequence(), outer.value(_OCTETS)
@@ -50,7 +50,7 @@ def parse_parameters(data: bytes) -> PbeParameters:
     """Parse the DER parameters of PBEWithMD5AndTripleDES.
 
     Raises:
-        KeyStoreError: they are malformed.
+        KeyStoreError: the parameters are malformed.
     """
     inner = Der(data).sequence()
     salt, count = inner.value(_OCTETS), int.from_bytes(inner.value(_INTEGER))
@@ -80,7 +80,7 @@ def open_pbe(content: bytes, parameters: PbeParameters, password: str) -> bytes:
     """Decrypt data protected by PBEWithMD5AndTripleDES.
 
     Raises:
-        WrongPasswordError: the password does not open it.
+        WrongPasswordError: the password is wrong.
         KeyStoreError: the size is not a multiple of the block size.
     """
     from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
@@ -112,7 +112,7 @@ def _derived(parameters: PbeParameters, password: str) -> bytes:
     md5 = hashlib.md5
     for number, block in enumerate(halves):
         for _ in range(parameters.iterations):
-            block = md5(block + secret).digest()  # noqa: PLW2901 - each is made of the one before
+            block = md5(block + secret).digest()  # noqa: PLW2901 - each hash is made of the previous one
         halves[number] = block
     return b"".join(halves)
 
@@ -141,14 +141,14 @@ class Der:
         data, start = self._data, self._position
         if len(data) < start + 2 or data[start] != tag:
             found = data[start : start + 1].hex() or "nothing"
-            raise KeyStoreError(f"a value of DER begins with {found}, expected {tag:02x}")
+            raise KeyStoreError(f"a DER value begins with {found}, expected {tag:02x}")
         size, begin = data[start + 1], start + 2
         if size >= 0x80:
             count = size & 0x7F
             if not 0 < count <= 4:
-                raise KeyStoreError(f"the length of a value of DER takes {count} bytes, expected 1 to 4")
+                raise KeyStoreError(f"the length of a DER value takes {count} bytes, expected 1 to 4")
             size, begin = int.from_bytes(data[begin : begin + count]), begin + count
         if begin + size > len(data):
-            raise KeyStoreError(f"a value of DER of {size} bytes is cut off")
+            raise KeyStoreError(f"a DER value of {size} bytes is cut off")
         self._position = begin + size
         return data[begin : begin + size]

@@ -91,8 +91,8 @@ def open_secret(sealed: JavaObject, password: str) -> bytes:
     """Decrypt a secret key.
 
     Raises:
-        WrongPasswordError: the password does not open it.
-        KeyStoreError: it is sealed by an unknown algorithm, or is not a secret key.
+        WrongPasswordError: the password is wrong.
+        KeyStoreError: the object is sealed by an unknown algorithm, or is not a secret key.
     """
     content, parameters = sealed.fields.get("encryptedContent"), sealed.fields.get("encodedParams")
     if sealed.kind != _SEALED or not isinstance(content, bytes) or not isinstance(parameters, bytes):

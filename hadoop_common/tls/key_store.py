@@ -1,6 +1,6 @@
 """Reader of PEM and of all key stores that Hadoop's Java accepts: private keys with their chains, and certificates.
 
-The first bytes determine the kind: Java opens PKCS12 also under the type jks, and keytool has written PKCS12 into
+The first bytes determine the kind: Java also opens PKCS12 under the type jks, and keytool has written PKCS12 into
 `x.jks` since Java 9.
 """
 
@@ -116,7 +116,7 @@ def _pkcs12(data: bytes, password: str | None) -> KeyStore:
 
     if _first_inner_tag(data) != _INTEGER:
         raise KeyStoreError(
-            "it is DER, but not a PKCS12 store; BouncyCastle stores (BCFKS) are not supported: convert it by keytool "
+            "it is DER, but not a PKCS12 store; BouncyCastle stores (BCFKS) are not supported: convert it with keytool "
             "-importkeystore"
         )
     check_pkcs12(data)

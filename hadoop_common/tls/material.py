@@ -34,12 +34,12 @@ class TlsMaterial:
     """The inputs of a TLS context at one moment.
 
     Attributes:
-        pair: our key, None if we show none.
+        pair: our key pair, None if we present no certificate.
         pair_file: file of the key.
         anchors: trusted certificates; None for the system's.
         excluded: Java names of excluded cipher suites.
         interval: seconds between two checks of the files.
-        stamps: of every file that was read, or would have been, at the time of reading.
+        stamps: stamp of every file that was read or was missing, at the time of reading.
     """
 
     pair: KeyPair | None = None
@@ -50,7 +50,7 @@ class TlsMaterial:
     stamps: Mapping[Path, Stamp] = field(default_factory=dict)
 
     def changed(self) -> bool:
-        """Return whether a file has changed since."""
+        """Return whether a file has changed since it was read."""
         return any(stamp_of(path) != stamp for path, stamp in self.stamps.items())
 
 
@@ -119,7 +119,7 @@ def _read_store(path: Path, decode: Callable[[bytes], T], named: str, passwords:
     except KeyStoreError as fault:
         raise TlsSetupError(
             f"the store {path} cannot be used: {fault.message}",
-            hint=f"Check {passwords}, and the store by keytool -list.",
+            hint=f"Check {passwords}, and the store with keytool -list.",
         ) from fault
     except ImportError as fault:
         raise TlsSetupError(
@@ -175,14 +175,15 @@ class _SslFile:
         if path is None:
             if self._mode == "server":
                 raise TlsSetupError(
-                    f"{self._path} names no ssl.server.truststore.location, and clients are asked for certificates",
+                    f"{self._path} names no ssl.server.truststore.location, although clients are asked for "
+                    "certificates",
                     hint="Name a store with the issuers of their certificates, or unset dfs.client.https.need-auth.",
                 )
             return None
         password = self._passwords.find(self._name("truststore.password"))
         found = self._read(path, lambda data: decode_anchors(data, password), "truststore.password")
         if not found:
-            raise TlsSetupError(f"{path} contains no certificate", hint="Put the issuers in: keytool -importcert.")
+            raise TlsSetupError(f"{path} contains no certificate", hint="Import the issuers: keytool -importcert.")
         return found
 
     def _read(self, path: Path, decode: Callable[[bytes], T], keys: str) -> T:

@@ -19,10 +19,16 @@ PROVIDERS = ConfigKey(
     "Credential providers: jceks://file/PATH, localjceks://file/PATH.",
 )
 _CLEAR_TEXT = ConfigKey(
-    "hadoop.security.credential.clear-text-fallback", "true", SWITCH, "Whether a password may stand in the file itself."
+    "hadoop.security.credential.clear-text-fallback",
+    "true",
+    SWITCH,
+    "Whether a configuration file may contain a password itself.",
 )
 _PASSWORD_FILE = ConfigKey(
-    "hadoop.security.credstore.java-keystore-provider.password-file", "", text("file"), "Where their password is."
+    "hadoop.security.credstore.java-keystore-provider.password-file",
+    "",
+    text("file"),
+    "File with the password of the credential providers.",
 )
 _PASSWORD_VARIABLE = "HADOOP_CREDSTORE_PASSWORD"
 _DEFAULT_PASSWORD = "none"
@@ -34,7 +40,7 @@ class Passwords:
     """Finder of the passwords of the configuration `settings` in `folder`.
 
     Attributes:
-        files: of the providers, existing or not.
+        files: files of the providers, existing or not.
     """
 
     def __init__(self, settings: Configuration, folder: Path, environment: Mapping[str, str]) -> None:

@@ -29,9 +29,9 @@ class TlsStoreState:
     """State of one set of files. `side` is server or client; times are in seconds since the epoch.
 
     Attributes:
-        own_end: expiry of our own certificate, None if we show none.
+        own_end: expiry of our own certificate, None if we present none.
         anchors_end: earliest expiry of the trusted certificates, None for the system's.
-        fault: why changed files are not used, "" if all are.
+        fault: why changed files are not used, "" if all files are used.
     """
 
     side: str
@@ -100,7 +100,7 @@ class ServerTls(_ReloadingTls):
     """TLS of our servers.
 
     Attributes:
-        context: for the next connection.
+        context: context for the next connection.
 
     Raises:
         TlsSetupError: the files cannot be used.
@@ -120,7 +120,7 @@ class ClientTls(_ReloadingTls):
     """TLS of connections to servers.
 
     Args:
-        load: loads the material, if not from ssl-client.xml.
+        load: loads the material; None uses ssl-client.xml.
 
     Raises:
         TlsSetupError: the files cannot be used.

@@ -57,7 +57,8 @@ HTTP_POLICY = ConfigKey(
     "dfs.http.policy",
     "HTTP_ONLY",
     parsed("policy", _policy),
-    "Protocols of servers, also ours: HTTP_ONLY, HTTPS_ONLY or HTTP_AND_HTTPS. Transfers use https with HTTPS_ONLY.",
+    "Protocols of servers, including ours: HTTP_ONLY, HTTPS_ONLY or HTTP_AND_HTTPS. Transfers use https with "
+    "HTTPS_ONLY.",
 )
 SERVER_FILE = ConfigKey(
     "dfs.https.server.keystore.resource",
@@ -72,7 +73,7 @@ CLIENT_FILE = ConfigKey(
     "The file in the same directory that names the stores for connections to servers.",
 )
 NEED_CLIENT_CERTIFICATE = ConfigKey(
-    "dfs.client.https.need-auth", "false", SWITCH, "Whether our HTTPS servers require a certificate of their clients."
+    "dfs.client.https.need-auth", "false", SWITCH, "Whether our HTTPS servers require a certificate from their clients."
 )
 OFFER_CERTIFICATE = ConfigKey(
     "hadoop.ssl.require.client.cert",
@@ -109,11 +110,11 @@ class TlsConfig:
     """TLS settings without passwords, which are read together with the stores.
 
     Attributes:
-        folder: of the configuration; None if there is none.
+        folder: folder of the configuration; None if there is none.
         server_file, client_file: ssl-server.xml and ssl-client.xml, one of which may be missing.
-        need_client_certificate: whether our servers require one.
-        offer_certificate: whether we show ours to servers.
-        versions: of TLS, at least one of `VERSIONS`.
+        need_client_certificate: whether our servers require a certificate from their clients.
+        offer_certificate: whether we present our certificate to servers.
+        versions: enabled versions of TLS, at least one of `VERSIONS`.
     """
 
     folder: Path | None = None

@@ -18,8 +18,8 @@ class SaslLogin:
 
     Attributes:
         mechanism: `DIGEST_MD5`, with `user` and `password`, or `GSSAPI`.
-        user: for GSSAPI the principal, "" for the owner of the tickets.
-        keytab: for GSSAPI; None uses the default ticket cache.
+        user: user name; for GSSAPI the principal, "" for the owner of the tickets.
+        keytab: keytab for GSSAPI; None uses the default ticket cache.
         service: first part of the servers' principal.
     """
 
@@ -37,7 +37,7 @@ class ZooKeeperAddress:
     Attributes:
         hosts: comma-separated `host:port`, followed by a chroot if there is one.
         session_timeout: seconds.
-        acl: of new znodes, (scheme, id, permissions from "cdrwa"); empty leaves them open to all.
+        acl: ACL of new znodes, (scheme, id, permissions from "cdrwa"); an empty ACL leaves them open to all.
         auth: (scheme, credential) that the session presents.
         sasl, tls: SASL login and TLS stores, None if unused.
         named_by, auth_key: the configuration keys of `hosts` and `auth`, for hints.

@@ -1,7 +1,8 @@
 """Creation of kazoo clients, and the behaviour that kazoo lacks.
 
-A client ends permanently when its login is refused, when its connection breaks during a SASL login (which kazoo cannot
-distinguish), or when its thread fails unexpectedly. The caller must make another client to continue.
+A client ends permanently when its login is refused or its thread fails unexpectedly. It also ends when its connection
+breaks during a SASL login, which kazoo cannot distinguish from a refusal. The caller must make another client to
+continue.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ logging.getLogger("kazoo").addHandler(logging.NullHandler())
 _BETWEEN_TRIES = 0.05
 _MAX_BETWEEN_TRIES = 1.0
 _TRIES_PER_SESSION = 10
-# all servers can be tried this often within a session timeout, but each for at least the minimum
+# number of times that all servers are tried within a session timeout; each is tried for at least the minimum
 _ROUNDS_PER_SESSION = 3
 _MIN_SECONDS = 0.5
 _LETTERS = {
@@ -47,7 +48,7 @@ _LETTERS = {
 _KINDS = {
     NoNodeError: (errors.NoNodeError, "there is no such znode"),
     NodeExistsError: (errors.NodeExistsError, "the znode exists already"),
-    BadVersionError: (errors.BadVersionError, "the znode was changed by somebody else"),
+    BadVersionError: (errors.BadVersionError, "another client changed the znode"),
 }
 
 
@@ -92,7 +93,7 @@ def granted_timeout(client: KazooClient) -> float:
 def _watch_connecting(client: KazooClient) -> None:
     """Record the granted timeout, which kazoo does not expose, and keep a silent server from costing us the session.
 
-    Creating a session may take as long as kazoo allows: it is a write for all servers.
+    Creating a session may take as long as kazoo allows, since the ensemble must write it.
     """
     invoke = client._connection._invoke
 
@@ -154,7 +155,7 @@ def unavailable_error(
         hint = "The log has the cause; the connection is retried."
     elif said:
         problem += f" ({said})"
-        hint = "Check the stores that hadoop.zk.ssl.* names, and that its port speaks TLS."
+        hint = "Check the stores that hadoop.zk.ssl.* names, and that ZooKeeper's port uses TLS."
     return errors.ZooKeeperError(problem, path=path, hint=hint)
 
 
@@ -177,14 +178,16 @@ class ZnodeAcl:
 def refused_error(address: ZooKeeperAddress, path: str, grants: ZnodeAcl | None = None) -> errors.ZooKeeperError:
     """Return the error for an operation that an ACL refuses, or for a rejected login."""
     key = address.auth_key if address.sasl is None else f"{address.auth_key} or checkpointer.zookeeper.sasl.*"
-    hint = f"Set {key} to what the ACL of the znode grants this to."
+    hint = f"Set {key} to an identity to which the ACL of the znode grants this operation."
     if grants is not None:
-        hint = f"Set {key} to an identity in it, or have one of those change it: zkCli.sh, setAcl {grants.path} ACL."
+        hint = (
+            f"Set {key} to an identity in that ACL, or let one of them change it: zkCli.sh, setAcl {grants.path} ACL."
+        )
     shown = [f"{scheme} {credential.partition(':')[0]}" for scheme, credential in address.auth]
     if address.sasl is not None:
         shown.append(f"{address.sasl.mechanism} {address.sasl.user}".strip())
     who = " and ".join(shown) or "an anonymous client"
-    problem = f"ZooKeeper refuses this to us, known to it as {who}"
+    problem = f"ZooKeeper refuses this to us and knows us as {who}"
     return errors.ZooKeeperError(f"{problem}; {grants}" if grants else problem, path=path, hint=hint)
 
 
@@ -203,7 +206,7 @@ def _entry(entry: Any) -> str:
 def missing_chroot_error(address: ZooKeeperAddress, path: str) -> errors.ZooKeeperError:
     """Return the error for a chroot that is missing, which neither kazoo nor Hadoop creates."""
     chroot = address.hosts[address.hosts.find("/") :]
-    hint = f"Create it by ZooKeeper's zkCli.sh, or correct {address.named_by}."
+    hint = f"Create it with ZooKeeper's zkCli.sh, or correct {address.named_by}."
     return errors.ZooKeeperError(f"the chroot {chroot} of {address.named_by} does not exist", path=path, hint=hint)
 
 
@@ -241,7 +244,7 @@ class _KazooHandler(SequentialThreadingHandler):  # type: ignore[misc]
         fault: TLS fault of the latest connection, "" if there was none.
         ended: whether the client's thread has ended; `died`: the unexpected fault that ended it, "" if none did.
         refused: whether the login was rejected, which ends the client.
-        session_timeout: as granted by the servers, seconds; infinite before.
+        session_timeout: session timeout that the servers granted, in seconds; infinite before the first connection.
         most_seconds: maximum wait for one server.
     """
 
@@ -282,7 +285,7 @@ class _KazooHandler(SequentialThreadingHandler):  # type: ignore[misc]
         plain = socket.create_connection(address, reached)
         try:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            # a handshake takes both sides longer than a connect
+            # a handshake takes longer than a connect, on both sides
             plain.settimeout(_ROUNDS_PER_SESSION * reached)
             secured = context.wrap_socket(plain, server_hostname=name)
         except OSError as fault:

@@ -1,4 +1,4 @@
-"""GSSAPI for pure-sasl based on python-gssapi, which this program uses; pure-sasl's own needs another library."""
+"""GSSAPI for pure-sasl, based on python-gssapi, which this program uses; pure-sasl's own needs a different library."""
 
 from __future__ import annotations
 

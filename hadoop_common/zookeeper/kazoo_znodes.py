@@ -1,4 +1,4 @@
-"""Access to ZooKeeper by kazoo; lost sessions are replaced while callers wait.
+"""Access to ZooKeeper through kazoo; lost sessions are replaced while callers wait.
 
 The client is absent, connected, disconnected or ended. The first call creates it; kazoo's own thread reconnects it
 after a lost connection or an expired session. An ended client is replaced, also while a call waits. A call is sent only
@@ -50,13 +50,13 @@ _LOG = logging.getLogger(__name__)
 
 _GRACE = 3.0  # seconds beyond the session's timeout, as Hadoop's journal waits
 _RETRY_SECONDS = 0.1
-# interval at which a waiting call looks for an ended client
+# interval at which a waiting call checks for an ended client
 _ENDED_SECONDS = 1.0
 _LOST = ConnectionLoss, ConnectionClosedError, SessionExpiredError, OperationTimeoutError
 
 
 class KazooZNodes:
-    """`ZNodes` of an ensemble; connects with the first call.
+    """`ZNodes` of an ensemble; the first call connects.
 
     Args:
         grace: seconds that a call waits beyond the session timeout.
@@ -147,7 +147,7 @@ class KazooZNodes:
         return at
 
     def sync(self, path: str) -> None:
-        """Wait until our server knows about `path` what the leader knows; a disconnected server may lag behind."""
+        """Wait until our server has the leader's state of `path`; a disconnected server may lag behind."""
         self._do(path, lambda client: client.sync_async(path))
 
     def commit(self, changes: list[Change]) -> None:
@@ -227,7 +227,7 @@ class KazooZNodes:
         return client
 
     def _present(self, path: str) -> Any:
-        """Return the client; it is made if there is none, and replaced if it has ended."""
+        """Return the client; create it if there is none, and replace it if it has ended."""
         with self._guard:
             if self._closed:
                 raise ZooKeeperError("the session is closed", path=path, hint="Open its owner again.")
@@ -246,7 +246,7 @@ class KazooZNodes:
 
         def changed(state: str) -> None:
             if state == KazooState.CONNECTED or was_refused(client):
-                # callers that wait for a refused client must wake up to make another
+                # callers that wait for a refused client must wake up to create a new one
                 self._connected.set()
             elif not self._closed:
                 self._connected.clear()

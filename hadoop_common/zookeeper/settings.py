@@ -37,12 +37,8 @@ SESSION_TIMEOUT = ConfigKey(
     least=0.1,
     release2="5000",
 )
-ACL = ConfigKey(
-    "ha.zookeeper.acl", "world:anyone:rwcda", text("ACL"), "ACL of new znodes there; @FILE reads it from a file."
-)
-AUTH = ConfigKey(
-    "ha.zookeeper.auth", "", text("credentials"), "Credentials of a session there; @FILE reads them from a file."
-)
+ACL = ConfigKey("ha.zookeeper.acl", "world:anyone:rwcda", text("ACL"), "ACL of new znodes; @FILE reads it from a file.")
+AUTH = ConfigKey("ha.zookeeper.auth", "", text("credentials"), "Credentials of sessions; @FILE reads them from a file.")
 ENSEMBLE_KEYS = (QUORUM, SESSION_TIMEOUT, ACL, AUTH)
 
 SSL = ConfigKey(
@@ -63,25 +59,25 @@ KEY_STORE = ConfigKey(
     "hadoop.zk.ssl.keystore.location",
     "",
     text("file"),
-    "Key store for these connections: JKS, PKCS12 or PEM.",
+    "Key store for connections to ZooKeeper: JKS, PKCS12 or PEM.",
     release2=ABSENT,
 )
 KEY_PASSWORD = ConfigKey(
     "hadoop.zk.ssl.keystore.password",
     "",
     text("password"),
-    "Password of that store; credential providers are searched first.",
+    "Password of the key store; credential providers are searched first.",
     release2=ABSENT,
 )
 TRUST_STORE = ConfigKey(
     "hadoop.zk.ssl.truststore.location",
     "",
     text("file"),
-    "Trust store for these connections; if unset, the system's authorities are trusted.",
+    "Trust store for connections to ZooKeeper; if unset, the system's authorities are trusted.",
     release2=ABSENT,
 )
 TRUST_PASSWORD = ConfigKey(
-    "hadoop.zk.ssl.truststore.password", "", text("password"), "Password of that store.", release2=ABSENT
+    "hadoop.zk.ssl.truststore.password", "", text("password"), "Password of the trust store.", release2=ABSENT
 )
 SASL = ConfigKey(
     "checkpointer.zookeeper.sasl.mechanism",
@@ -99,7 +95,7 @@ SASL_KEYTAB = ConfigKey(
     "checkpointer.zookeeper.sasl.keytab",
     "",
     text("file"),
-    "Keytab of that principal; if unset, the ticket cache is used. Specific to the checkpointer.",
+    "Keytab of the principal; if unset, the ticket cache is used. Specific to the checkpointer.",
 )
 SASL_PASSWORD = ConfigKey(
     "checkpointer.zookeeper.sasl.password",

@@ -33,8 +33,9 @@ Change = Create | Delete | Set
 class ZNodes(Protocol):
     """The znodes of an ensemble; thread-safe.
 
-    Every call waits a bounded time for a lost connection or a new session. A change may therefore be executed twice:
-    after a NoNodeError, NodeExistsError or BadVersionError, the caller must check whether its own change succeeded.
+    Every call waits a bounded time for a lost connection to return or for a new session. A change may therefore be
+    executed twice: after a NoNodeError, NodeExistsError or BadVersionError, the caller must check whether its own
+    change succeeded.
 
     Raises:
         NoNodeError, NodeExistsError, BadVersionError: nothing was changed.

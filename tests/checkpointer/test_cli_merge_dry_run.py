@@ -129,7 +129,7 @@ def test_the_room_is_told_first_and_measured_where_it_may_be_too_little(tmp_path
             code, _, err = run_cli("merge", tmp_path)
         assert (code, "no space for fsimage_" in err) == (expected, bool(expected))
         first = err.splitlines()[0]
-        assert first.startswith(f"room in {tmp_path / 'current'}: about ")
+        assert first.startswith(f"space in {tmp_path / 'current'}: about ")
         assert first.endswith(f"{byte_count(free)} free: maybe too little, the image is measured first")
         if expected:
             # except the lock, which it acquires and releases

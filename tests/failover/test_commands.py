@@ -106,7 +106,7 @@ def test_format_tells_what_is_refused(site: Site) -> None:
     acl = [make_digest_acl("somebody", "else", all=True)]
     site.zk.create(f"/{site.parent}", b"", acl=acl)
     told = site.run("format", code=1)
-    assert f"/{site.parent}: ZooKeeper refuses this to us, known to it as an anonymous client; " in told
+    assert f"/{site.parent}: ZooKeeper refuses this to us and knows us as an anonymous client; " in told
     assert f"; the ACL of /{site.parent} decides and is not readable with our login\n" in told
     assert "ha.zookeeper.auth" in told
     site.zk.add_auth("digest", "somebody:else")

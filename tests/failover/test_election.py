@@ -293,7 +293,7 @@ def test_who_may_not_take_the_lock_is_told_by_which_acl(scene: Scene) -> None:
     named = f"{scene.parent} has the ACL digest:hadoop:rwcda,world:anyone:r"
     wait_until("fatal", lambda: any(named in each for each in scene.nodes[0].told))
     (reason, *_) = [each for each in scene.nodes[0].told if named in each]
-    assert reason.startswith(f"fatal {scene.parent}/{LOCK}: ZooKeeper refuses this to us, known to it as an anonymous")
+    assert reason.startswith(f"fatal {scene.parent}/{LOCK}: ZooKeeper refuses this to us and knows us as an anonymous")
     assert "ha.zookeeper.auth" in reason
     scene.client.add_auth("digest", "hadoop:secret")
     scene.client.set_acls(scene.parent, OPEN_ACL_UNSAFE)

@@ -82,7 +82,7 @@ def test_a_repair(damaged: Path, tmp_path: Path) -> None:
     output = tmp_path / damaged.name
     code, out, err = run_cli("image", "verify", damaged, "--repair", output)
     assert code == 0
-    assert re.fullmatch(rf"room in {tmp_path}: about {damaged.stat().st_size} bytes needed, .* free\n", err)
+    assert re.fullmatch(rf"space in {tmp_path}: about {damaged.stat().st_size} bytes needed, .* free\n", err)
     assert "attached as /lost+found/inode-20000" in out
     assert fingerprint(damaged.parent) == before
     report = tmp_path / (damaged.name + ".report.json")

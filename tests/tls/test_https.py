@@ -134,8 +134,8 @@ def test_connections_are_kept_and_requests_pipelined(tmp_path: Path, ca: Identit
     [
         (lambda ca: ca.issue(begin=-5, end=-1), "its certificate has expired: renew it there"),
         (lambda ca: ca.issue(begin=2), "is not valid yet: compare the clocks"),
-        (lambda ca: self_signed(), "is self-signed and not in our trust store: put it in with keytool"),
-        (lambda ca: authority("Other").issue(), "is not in our trust store: put it in with keytool"),
+        (lambda ca: self_signed(), "is self-signed and not in our trust store: import it with keytool"),
+        (lambda ca: authority("Other").issue(), "is not in our trust store: import it with keytool"),
         (lambda ca: ca.issue(["else.example"]), "is not for localhost: subjectAltName has to name it"),
     ],
     ids=["expired", "early", "self-signed", "unknown", "another-host"],
