@@ -25,7 +25,7 @@ _HUGE = 1 << 22
 
 
 class _Mapping(mmap.mmap):
-    """A mapping that exists as long as an array on it; `descriptor` is that of its file, -1 for memory."""
+    """A mapping that exists as long as an array on it; `descriptor` is the descriptor of its file, -1 for memory."""
 
     descriptor = -1
 
@@ -33,12 +33,12 @@ class _Mapping(mmap.mmap):
 class ArrayAllocator:
     """Allocator of arrays of zeros, usable by several threads; unused arrays are released automatically.
 
-    Unwritten memory takes no space, but counts. A file gets its whole size on disk before it is mapped; otherwise a
-    full disk would kill the process later.
+    Unwritten memory takes no space, but counts towards the limit. A file gets its whole size on disk before it is
+    mapped, since a full disk would otherwise kill the process later.
 
     Args:
         limit: bytes of memory for all arrays together, None for no limit.
-        folder: of the files, which have no names; None is the system's default.
+        folder: folder of the files, which have no names; None is the system's default.
         smallest: arrays of fewer bytes are always in memory and do not count.
     """
 
@@ -51,7 +51,7 @@ class ArrayAllocator:
 
     @property
     def in_memory(self) -> int:
-        """Bytes of memory that the arrays may take."""
+        """Bytes of memory that the arrays take."""
         with self._guard:
             return sum(len(block) for block in list(self._blocks) if block.descriptor < 0)
 
@@ -79,7 +79,7 @@ class ArrayAllocator:
         return self._limit is None or more < self._smallest or self.in_memory + more <= self._limit
 
     def block(self, size: int) -> _Mapping:
-        """Return a mapping of `size` bytes; raise as `zeros`."""
+        """Return a mapping of `size` bytes; raises as `zeros`."""
         with self._guard:
             block = memory(size, _Mapping) if self.fits(size) else self._file(size)
             if size >= self._smallest:
@@ -87,7 +87,7 @@ class ArrayAllocator:
             return block
 
     def longer(self, block: _Mapping, size: int) -> _Mapping | None:
-        """Return `block` enlarged to `size` bytes; None if it has to be copied. Raise as `zeros`."""
+        """Return `block` enlarged to `size` bytes; None if it has to be copied. Raises as `zeros`."""
         with self._guard:
             return self._longer(block, size)
 
@@ -142,7 +142,7 @@ class ArrayAllocator:
 class GrowableArray:
     """An array that grows in place if nothing else refers to it; otherwise it is copied.
 
-    It does not keep its array: the caller must drop the array and all views before `grow`.
+    The caller must drop the array and all views of it before `grow`.
     """
 
     def __init__(self, allocator: ArrayAllocator, dtype: npt.DTypeLike, size: int) -> None:
@@ -187,7 +187,7 @@ def memory(size: int, kind: type[M], *, large_pages: bool = True) -> M:
 
 
 def _like_numpy(block: mmap.mmap) -> None:
-    """Request large pages, as NumPy does for its arrays; a system may have none."""
+    """Request large pages, as NumPy does for its arrays; the system may not support them."""
     if len(block) >= _HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError):
             block.madvise(mmap.MADV_HUGEPAGE)

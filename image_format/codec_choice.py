@@ -1,4 +1,4 @@
-"""Choice of the codec of a new image: some are used only if a NameNode wrote the old image with them.
+"""Choice of the codec of a new image: some codecs are used only if a NameNode wrote the old image with them.
 
 A NameNode without the library of a codec can neither load nor save such an image. So an old image with the codec shows
 that its NameNode has the library. Sources: SnappyCodec, Lz4Codec and ZStandardCodec of hadoop-common, and the
@@ -20,7 +20,7 @@ class CodecLibrary:
     """Library of a codec on a NameNode.
 
     Attributes:
-        bundled: the first layout whose releases include the library, None if none does.
+        bundled: the first layout whose releases include the library, None if no layout does.
         known_since: the first layout of which every release has the codec.
     """
 
@@ -49,7 +49,7 @@ def library_of(codec: str, layout_version: int | None = None) -> str:
 
     Args:
         codec: class name, "" for none.
-        layout_version: of its images; None if unknown, which counts as a new layout.
+        layout_version: layout version of the NameNode's images; None if unknown, which counts as a new layout.
     """
     library = _LIBRARIES.get(codec)
     if library is None:
@@ -73,7 +73,7 @@ def advice_on_codec(codec: str, layout_version: int | None = None) -> str:
     """Return advice for the operator about a codec that needs a library; "" for other codecs."""
     library = library_of(codec, layout_version)
     return library and (
-        f"A NameNode reads {class_of(codec)} only with {library}. The checkpointer writes it where the NameNode's own "
+        f"A NameNode reads {class_of(codec)} only with {library}. The checkpointer writes it if the NameNode's own "
         f"image has it, else {class_of(DEFAULT_CODEC)}. Every NameNode that may load the image needs the library."
     )
 
@@ -82,9 +82,9 @@ def codec_to_write(wanted: str | None, base: str, layout_version: int, base_layo
     """Return the class name of the codec for a new image.
 
     Args:
-        wanted: the configured codec; None for that of the base image.
+        wanted: the configured codec; None for the codec of the base image.
         base: codec of the image that edits are merged into.
-        layout_version: of the new image.
+        layout_version: layout version of the new image.
         base_layout: layout version of the base image, None for that of the new image. Releases of another layout have
             not written the base image, so they may lack its codec.
     """

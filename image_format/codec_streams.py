@@ -1,7 +1,8 @@
 """Streams of SnappyCodec, Lz4Codec, BZip2Codec and ZStandardCodec.
 
-Snappy and LZ4 streams have the frames of Hadoop's BlockCompressorStream: int32 uncompressed length of a block, then
-chunks (int32 length, bytes) until they give that length. The other two have the formats of the standard tools.
+Snappy and LZ4 streams have the frames of Hadoop's BlockCompressorStream. A block begins with its uncompressed length
+(int32), and chunks (int32 length, bytes) follow until they yield that length. The other two codecs have the formats of
+the standard tools.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from image_format.errors import CodecError
 Buffer = bytes | bytearray | memoryview
 
 _LENGTH = Struct(">i")
-# Largest output for each byte of a chunk, plus a constant: limits the memory that a damaged length can take.
+# Maximum output for each byte of a chunk, plus a constant: limits the memory that a damaged length can take.
 _SNAPPY_RATIO = 22
 _LZ4_RATIO = 255
 _SLACK = 64
@@ -30,11 +31,11 @@ def compress_snappy(block: Buffer) -> bytes:
 
 
 def expand_snappy(chunk: Buffer, limit: int) -> bytes:
-    """Expand a chunk; raise ValueError if it is damaged or gives more than `limit` bytes."""
+    """Expand a chunk; raises ValueError if it is damaged or yields more than `limit` bytes."""
     length = cramjam.snappy.decompress_raw_len(chunk)
     if length > _room(chunk, limit, _SNAPPY_RATIO):
         raise ValueError("it expands to more than its block or its size allows")
-    # The library's own allocation would end the process if memory is short.
+    # The library's own allocation would end the process when memory is short.
     room = bytearray(length)
     size = cramjam.snappy.decompress_raw_into(chunk, room)
     return bytes(memoryview(room)[:size])
@@ -45,7 +46,7 @@ def compress_lz4(block: Buffer) -> bytes:
 
 
 def expand_lz4(chunk: Buffer, limit: int) -> bytes:
-    """Expand a chunk; raise ValueError if it is damaged or gives more than `limit` bytes."""
+    """Expand a chunk; raises ValueError if it is damaged or yields more than `limit` bytes."""
     room = bytearray(_room(chunk, limit, _LZ4_RATIO))
     # The call that returns new bytes would fill them with zeros.
     size = cramjam.lz4.decompress_block_into(chunk, room, output_len=len(room))
@@ -59,7 +60,7 @@ def _room(chunk: Buffer, limit: int, ratio: int) -> int:
 class BlockDecompressor:
     """Decompressor of one stream; `expand` turns a raw chunk into at most the given number of bytes.
 
-    A stream has no end mark: if it is cut between two blocks, only the reader of its content notices.
+    A stream has no end mark: if it is cut off between two blocks, only the reader of its content notices.
     """
 
     def __init__(self, expand: Callable[[Buffer, int], bytes]) -> None:
@@ -133,7 +134,7 @@ class ZstdCompressor:
     """Compressor of one Zstandard frame at the library's default level 3, as Hadoop's, with threads of the library.
 
     Args:
-        threads: 0 for one on each core; the frame does not depend on it.
+        threads: number of threads, 0 for one on each core; the frame does not depend on it.
     """
 
     def __init__(self, threads: int = 0) -> None:

@@ -24,10 +24,10 @@ Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
 
 _PACKAGE = "org.apache.hadoop.io.compress."
-# Input that zlib gets at a time, and the largest chunk that a decompressor yields.
+# Size of the pieces that zlib receives, and of the largest chunk that a decompressor yields.
 _INPUT = 256 * 1024
 _CHUNK = 1024 * 1024
-# Largest output for each byte of a stream, plus a constant: a NameNode's streams give about 5, at most 30.
+# Maximum output for each byte of a stream, plus a constant: a NameNode's streams yield about 5, at most 30.
 _MAX_RATIO = 200
 _MAX_EXTRA = 64 * 1024 * 1024
 
@@ -40,7 +40,7 @@ class Compressor(Protocol):
     def finish(self) -> bytes: ...
 
     def close(self) -> None:
-        """Release threads, also if the stream is abandoned before `finish`."""
+        """Release threads; also needed if the stream is abandoned before `finish`."""
 
 
 class MakeCompressor(Protocol):
@@ -53,7 +53,7 @@ class Decompressor(Protocol):
     """Decompressor of one stream that must fill `buffer` exactly; yields chunks of bounded size."""
 
     def decompress_iter(self, buffer: memoryview, /) -> Iterator[bytes | memoryview]:
-        """Yield the chunks; raise `CodecError` with an offset in `buffer` if the stream is damaged."""
+        """Yield the chunks; raises `CodecError` with an offset in `buffer` if the stream is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def expand(name: str, stored: memoryview, file: str = "") -> Iterator[bytes | me
     """Yield the bytes of one compressed stream, in chunks of bounded size.
 
     Raises:
-        CodecError: the stream is damaged, or gives more than 64 MiB plus 200 bytes for each of its bytes; `offset` is
+        CodecError: the stream is damaged, or yields more than 64 MiB plus 200 bytes for each of its bytes; `offset` is
             relative to its start.
         UnsupportedCodecError: see `find_codec`.
     """
@@ -143,7 +143,7 @@ def expand(name: str, stored: memoryview, file: str = "") -> Iterator[bytes | me
     for chunk in find_codec(name, file).decompressor().decompress_iter(stored):
         left -= len(chunk)
         if left < 0:
-            text = f"its {len(stored)} bytes give more than {_MAX_RATIO} for each, as no NameNode's do"
+            text = f"its {len(stored)} bytes yield more than {_MAX_RATIO} for each, which no NameNode's stream does"
             raise CodecError(text, offset=0)
         yield chunk
 

@@ -5,9 +5,9 @@ written back while it fills. Which one is faster depends on the disk. `WriteMode
 written, in stretches of 64 MiB, and does no I/O itself:
 
     unknown   Stretches are written past the cache, which leaves the cache to other processes. This state lasts as long
-    as the disk keeps up with the incoming data: a faster mode would not help. trial     The writer waited for the disk
-    in two stretches. Only the second counts, since the first one includes the start. One stretch goes through the
-    cache.
+              as the disk keeps up with the incoming data: a faster mode would not help.
+    trial     The writer waited for the disk in two stretches. Only the second counts, since the first one includes the
+              start. One stretch goes through the cache.
     settled   Both rates are known, and the next stretches use the faster mode. Then the state is `unknown` again: a
               disk can change, for example when its own cache is full.
 
@@ -60,7 +60,7 @@ class WriteModeChooser:
         self.direct = self._both = False
 
     def ended(self, size: int, seconds: float, waited: float) -> None:
-        """Note the end of a stretch of `size` bytes that took `seconds`, `waited` of these for the disk."""
+        """Record the end of a stretch of `size` bytes that took `seconds`, `waited` of them waiting for the disk."""
         if not self._both or seconds <= 0:
             return
         if self._settled:
@@ -84,17 +84,17 @@ _STRETCH = 16 * _BUFFER
 _DIRTY = 8 * _BUFFER
 """Bytes in the page cache that need not be on the disk yet."""
 _MIN_FREE = 1 << 30
-"""With less free space in bytes, no space is reserved ahead: other processes write there, too."""
+"""With less free space than this, in bytes, no space is reserved ahead: other processes write there, too."""
 
 
 class DirectFile:
     """Writer of a file; an existing file is replaced.
 
     The image is not read again soon, and other processes need the page cache more. So the page cache is used only where
-    it is faster, and holds at most 32 MiB of the file. Either way fsync finds little left to do. File systems without
+    it is faster, and holds at most 32 MiB of the file. In both modes, little is left for fsync. File systems without
     O_DIRECT use only the page cache.
 
-    It uses 16 MiB of memory. A failed write is raised by the next call, or by `sync`.
+    The writer uses 16 MiB of memory. The next call, or `sync`, raises the error of a failed write.
 
     Raises:
         OSError: the file cannot be created.
@@ -200,7 +200,7 @@ class DirectFile:
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
-            # Some file systems open a file with O_DIRECT but cannot write it so.
+            # Some file systems open a file with O_DIRECT but then cannot write to it.
             self._mode.no_direct()
             count = 0
         # The remaining bytes are no longer a whole number of blocks.

@@ -1,4 +1,4 @@
-"""Errors of the fsimage; each one has file, section and byte offset."""
+"""Errors of the fsimage; each error has the file, section and byte offset."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class UnsupportedCodecError(ImageFormatError):
 
     exit_code: ClassVar[int] = EXIT_UNSUPPORTED
     default_hint: ClassVar[str] = (
-        "Set dfs.image.compression.codec of the NameNode to a known codec, or dfs.image.compress to false: its next "
+        "Set dfs.image.compression.codec of the NameNode to a known codec, or dfs.image.compress to false. Its next "
         "image can be read."
     )
 
@@ -128,7 +128,7 @@ _E = TypeVar("_E", bound=ImageFormatError)
 
 @dataclass(frozen=True, slots=True)
 class BufferOrigin:
-    """Origin of a buffer, with which its decoder reports the location of a fault.
+    """Origin of a buffer, from which its decoder derives the location of a fault.
 
     `base` is the offset of the buffer's first byte in the file; None if the buffer is a decompressed section.
     """

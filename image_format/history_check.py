@@ -20,9 +20,9 @@ def check_history(index: ImageIndex) -> None:
     """Check an image in one pass over SNAPSHOT_DIFF, with a search for every created name; skipped without snapshots.
 
     Raises:
-        InconsistentHistoryError: a list leads to a missing inode, two lists or references lead to the same inode, or
+        InconsistentHistoryError: a list leads to a missing inode; two lists or references lead to the same inode; or
             the diff of a snapshot's root has no snapshot.
-        RecordError: there never was the snapshot of such a diff.
+        RecordError: the snapshot of such a diff never existed.
     """
     history = index.history
     if history.size <= _ROOT_ENTRY and not history.reference_count:

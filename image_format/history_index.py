@@ -34,9 +34,9 @@ class HistoryIndex(HistorySections):
     Args:
         diffs, references, directories: SNAPSHOT_DIFF, INODE_REFERENCE and INODE_DIR; None for an absent one.
         records: INODE.
-        inodes: index over it.
-        place: makes the place of a section, for errors.
-        allocator: for the arrays by inode; None for an allocator without a limit.
+        inodes: index over INODE.
+        place: returns the place of a section, for errors.
+        allocator: allocator of the arrays by inode; None for an allocator without a limit.
 
     Raises:
         RecordError: a record is damaged, or an inode has two entries.
@@ -82,8 +82,8 @@ class HistoryIndex(HistorySections):
         return int(older_diffs(self._buffer, *span, index.ids, index.slots, index.offsets, self._records, snapshots))
 
     def holders(self) -> Ids:
-        """By number: id of the directory that has the reference as a child, or the negative id of the owner of the
-        diffs that list it as deleted; 0 if it is unused.
+        """By number of a reference: id of the directory that has it as a child, or the negative id of the owner of the
+        diffs that list it as deleted; 0 if unused.
         """
         held = np.zeros(self.reference_count, np.int64)
         if not directory_holders(self._directories, held):
@@ -99,7 +99,7 @@ class HistoryIndex(HistorySections):
         parents[...] = -1
         if not collect_parents(self._directories, self._inodes.ids, self._inodes.slots, self._referred, parents):
             raise self._damaged("INODE_DIR", 0, "damaged directory entry, or a child that is not an inode")
-        # They are needed again for each inode that only snapshots have.
+        # The parents are needed again for each inode that only snapshots have.
         return parents
 
     def chains(self, inode_ids: Ids) -> list[Ids]:
@@ -141,7 +141,7 @@ class HistoryIndex(HistorySections):
         return self._referred
 
     def on_the_way_to(self, inode_ids: Ids) -> Marks:
-        """Return, by slot, whether an inode is one of these, has a reference, or is above such an inode."""
+        """Return, by slot, whether an inode is one of `inode_ids`, has a reference, or is above such an inode."""
         holders = self.holders()
         wanted = np.concatenate([inode_ids, holders[holders > 0]])
         slots = self._inodes.slots_of(wanted)

@@ -43,7 +43,7 @@ class DiffScan:
     Attributes:
         entries, diffs: rows of `ENTRY_DTYPE` and `DIFF_DTYPE`, in the order of the section.
         end: offset after the last of these entries.
-        damaged_at: offset of the damaged entry, None if the section is whole.
+        damaged_at: offset of the damaged entry, None if no entry is damaged.
     """
 
     def __init__(self, buffer: Bytes) -> None:
@@ -72,7 +72,7 @@ class HistorySections:
 
     Args:
         diffs, references: the sections; None for an absent one.
-        place: makes the place of a section, for errors.
+        place: returns the place of a section, for errors.
 
     Attributes:
         owners: ids of the inodes with an entry in SNAPSHOT_DIFF, ascending.
@@ -149,13 +149,13 @@ class HistorySections:
 
     @functools.cached_property
     def last_snapshots(self) -> Ids:
-        """By number: lastSnapshotId of a name in snapshots, -1 for any other reference."""
+        """By number of a reference: lastSnapshotId of a name in snapshots, -1 for any other reference."""
         found = np.empty(self.reference_count, np.int64)
         reference_keys(self._references, self._reference_offsets, found)
         return found
 
     def held_in_diffs(self) -> tuple[Ids, Ids]:
-        """By number: (negative id of the owner of the diffs that list a reference as deleted, else 0; id of the
+        """By number of a reference: (negative id of the owner of the diffs that list it as deleted, else 0; id of the
         snapshot of that diff, else -1).
         """
         held, snapshots = np.zeros(self.reference_count, np.int64), np.full(self.reference_count, -1, np.int64)

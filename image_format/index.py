@@ -66,7 +66,7 @@ class DirectoryChanges(NamedTuple):
 
 
 def _pieces(ids: Ids) -> Iterator[Ids]:
-    """Yield `ids` in pieces, so that work on them takes little memory."""
+    """Yield `ids` in pieces, so that processing them takes little memory."""
     for start in range(0, ids.size, _PIECE):
         yield ids[start : start + _PIECE]
 
@@ -84,11 +84,11 @@ class ImageIndex:
     Attributes:
         inode_buffer: the INODE section that `inode_offset` points into; `header` is its first record.
         type_quota_ids: inode ids of the directories with storage type quotas.
-        history: the sections that snapshots leave.
+        history: the sections about snapshots.
 
     Raises:
-        RecordError: INODE or INODE_DIR contains a damaged record, two records of one id, or another number of inodes
-            than its header says.
+        RecordError: INODE or INODE_DIR contains a damaged record or two records of one id, or the header has a
+            different number of inodes.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class ImageIndex:
 
     @property
     def columns(self) -> tuple[Directories, References, Inodes]:
-        """The sections in which kernels find names, with their columns."""
+        """The sections in which kernels look up names, with their columns."""
         return (
             Directories(self.directory_buffer, self._directory_ids, self._directory_offsets),
             self.history.reference_columns,
@@ -218,7 +218,7 @@ class ImageIndex:
         return spans
 
     def dropped_directories(self, dropped: Ids) -> Ids:
-        """Return the ids of directories that have an entry and a slot within ascending runs of (first, end)."""
+        """Return the ids of directories that have an entry and a slot in `dropped`, ascending runs of (first, end)."""
         if not dropped.size:
             return self._directory_ids[:0]
         parts = [self._dropped_of(ids, dropped) for ids in _pieces(self._directory_ids)]
@@ -266,7 +266,7 @@ class ImageIndex:
         for (left, _), (right, child) in itertools.pairwise(names):
             if left == right:
                 raise self._damaged(
-                    "INODE_DIR", offset, f"directory {directory_id} has two children of the name of inode {child}"
+                    "INODE_DIR", offset, f"directory {directory_id} has two children with the name of inode {child}"
                 )
         return np.array([child for _, child in names], np.int64)
 
@@ -275,7 +275,7 @@ class ImageIndex:
         return self._record(inode_id).name
 
     def kind(self, inode_id: int) -> int:
-        """Return the type in the record of an inode."""
+        """Return the type of an inode from its record."""
         return self._record(inode_id).type
 
     def _record(self, inode_id: int) -> pb.INode:
@@ -318,11 +318,11 @@ class ImageIndex:
         """Return new DirEntry records of changed directories.
 
         Args:
-            places: of their entries, from `directory_spans`.
+            places: places of their entries, from `directory_spans`.
 
         Returns:
-            The records in one array, roughly in the order of their places, and a row of (start, end) in it for each
-            directory, empty without children.
+            The records in one array, roughly in the order of their places. A second array has a row of (start, end) for
+            each directory; the range is empty without children.
 
         Raises:
             RecordError: an entry is damaged, or a child in the image is not an inode.

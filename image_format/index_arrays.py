@@ -1,4 +1,4 @@
-"""The arrays of an index over an fsimage: scanned once, and stored in a folder for other processes if worthwhile."""
+"""The arrays of an index over an fsimage: scanned once, and stored in a folder if other processes need them."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class IndexArrays:
     """Positions of the records of INODE and INODE_DIR; packed, or int64 except the slots, which are uint32.
 
     Attributes:
-        ids: of all inodes, ascending.
-        slots: slot of each of `ids`; empty if the slots have the same order. A slot is a record's position in INODE.
-        offsets: of each delimited record in the INODE section, by slot.
-        type_quota_ids: of the directories with storage type quotas, by slot.
-        directory_ids: of the directories with an entry in INODE_DIR, ascending.
-        directory_offsets: of each entry in the INODE_DIR section, as `directory_ids`.
+        ids: ids of all inodes, ascending.
+        slots: slot of each id in `ids`; empty if the slots have the same order. A slot is a record's position in INODE.
+        offsets: offset of each delimited record in the INODE section, by slot.
+        type_quota_ids: ids of the directories with storage type quotas, by slot.
+        directory_ids: ids of the directories with an entry in INODE_DIR, ascending.
+        directory_offsets: offset of each entry in the INODE_DIR section, in the order of `directory_ids`.
     """
 
     ids: Packed
@@ -55,12 +55,12 @@ class IndexArrays:
     def scan(
         cls, image: ImageFile, allocator: ArrayAllocator | None = None, progress: Callable[[int], None] | None = None
     ) -> IndexArrays:
-        """Walk both sections of an image; `allocator` provides the arrays, `progress` gets the approximate bytes.
+        """Walk both sections of an image; `allocator` provides the arrays, `progress` receives the approximate bytes.
 
         Raises:
             MissingSectionError: the INODE section is missing.
-            RecordError: INODE or INODE_DIR contains a damaged record, two records of one id, or another number of
-                inodes than its header says.
+            RecordError: INODE or INODE_DIR contains a damaged record or two records of one id, or the header has a
+                different number of inodes.
             ImageStorageError: the arrays do not fit.
         """
         wide = ArrayAllocator() if allocator is None else allocator
@@ -102,7 +102,7 @@ class IndexArrays:
         """Map the files of `save`; all processes share the pages.
 
         Raises:
-            ImageStorageError: a file is absent or cut.
+            ImageStorageError: a file is missing or cut off.
         """
 
         def packed(name: str) -> Packed:
@@ -132,7 +132,7 @@ class IndexArrays:
         """Return the inode id of each slot; `allocator` temporarily provides marks for all inodes."""
         if not self.slots.size:
             return self.ids.at(slots)
-        # An array of the ids by slot would be larger than everything stored for an inode.
+        # An array of all ids by slot would be larger than all other arrays of the index.
         wanted: npt.NDArray[np.bool_] = (ArrayAllocator() if allocator is None else allocator).zeros(
             self.ids.size, np.bool_
         )
@@ -154,7 +154,7 @@ def load_array(folder: Path, name: str) -> npt.NDArray[Any]:
         array: npt.NDArray[Any] = np.load(path, mmap_mode="c", allow_pickle=False).view(np.ndarray)
         return array
     except (OSError, ValueError, EOFError) as error:
-        hint = f"Run the command again; what is in {folder} is temporary."
+        hint = f"Run the command again; the files in {folder} are temporary."
         raise ImageStorageError(f"cannot read {path}: {error_text(error, path)}", hint=hint) from error
 
 
@@ -206,7 +206,7 @@ def _scan_directories(image: ImageFile, allocator: ArrayAllocator) -> tuple[Ids,
 def _check_directories(image: ImageFile, ids: Ids, children: int, inode_ids: Packed, executor: Executor) -> None:
     """Raise RecordError if entries belong to no inode, or have more children than possible."""
     if children >= inode_ids.size > 0:
-        what = f"{children} children of directories in {counted(inode_ids.size, 'inode')}: one is in two places"
+        what = f"{children} children of directories in {counted(inode_ids.size, 'inode')}: an inode is in two places"
         raise _damaged(image, "INODE_DIR", 0, what)
     pieces = [ids[start : start + _PIECE] for start in range(0, ids.size, _PIECE)]
     for piece, found in zip(pieces, executor.map(inode_ids.find_all, pieces), strict=True):

@@ -25,10 +25,10 @@ class SectionUpdate(NamedTuple):
     """Changes of a merge to the records of INODE or INODE_DIR.
 
     Attributes:
-        start: begin of the records in the new section; old_end: end of the records in the old section.
-        places: rows of (start, end) in the old section, ascending: what was cut out, whole records each.
-        data, spans: new records, and a row of (start, end) in them for each of `places`, empty where nothing came.
-        added_data, added: the same of the records that came behind all others.
+        start: start of the records in the new section; `old_end`: end of the records in the old section.
+        places: rows of (start, end) in the old section, ascending: the ranges of whole records that were cut out.
+        data, spans: new records, and a row of (start, end) in them for each of `places`, empty without new records.
+        added_data, added: the same for the records that follow all others.
     """
 
     start: int
@@ -106,7 +106,7 @@ def _shifted(old: Iterable[Ids], update: SectionUpdate, kept: npt.NDArray[np.boo
         count, cut, shift = shift_offsets(offsets, update.places, update.spans, cut, shift, kept[row:behind], out)
         yield out[:count]
         row = behind
-    # bytes cut after the last record of a piece count, too
+    # bytes that were cut out after the last record of a piece count, too
     rest = slice(cut, None)
     shift += int(np.diff(update.spans[rest]).sum() - np.diff(update.places[rest]).sum())
     sizes = np.diff(update.added).ravel()

@@ -1,4 +1,4 @@
-"""Features of inodes that few inodes have, and their protobuf messages."""
+"""Features that few inodes have, and their protobuf messages."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def fill_directory(directory: pb.INodeDirectory, entry: np.void, found: Features
     fill_lists(directory, found)
     for storage_type, quota in found.type_quotas.items():
         directory.typeQuotas.SetInParent()
-        # a NameNode has such a quota in memory only
+        # a NameNode keeps such a quota only in memory
         if storage_type != pb.RAM_DISK:
             directory.typeQuotas.quotas.add(storageType=storage_type, quota=quota & UINT64)
 

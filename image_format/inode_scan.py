@@ -1,4 +1,4 @@
-"""Finds the records of the INODE section, piece by piece, in several threads."""
+"""Search for the records of the INODE section, piece by piece, in several threads."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class InodeRecords(NamedTuple):
     """Positions of the records.
 
     Attributes:
-        ids: of each record, in the order of the section.
-        offsets: of each record in the section.
+        ids: id of each record, in the order of the section.
+        offsets: offset of each record in the section.
         limited: numbers of the records of directories with storage type quotas, ascending.
         ascending: whether each id is greater than the previous id.
     """
@@ -83,7 +83,7 @@ def scan_inode_section(
 
     Raises:
         MissingSectionError: the section is missing.
-        RecordError: a record is damaged, or the header has another number of records.
+        RecordError: a record is damaged, or the header has a different number of records.
         ImageStorageError: the arrays do not fit.
     """
     scan = _Scan(image, allocator)
@@ -106,9 +106,9 @@ class _Reached(NamedTuple):
     """State at the end of a piece.
 
     Attributes:
-        number, position: of the first record behind it.
-        ids, offsets: of the preceding records that do not yet fill a block of a column.
-        last_id: of the previous record, 0 for none.
+        number, position: number and position of the first record after the piece.
+        ids, offsets: ids and offsets of the preceding records that do not yet fill a block of a column.
+        last_id: id of the previous record, 0 for none.
         ascending: whether each id so far is greater than the previous id.
     """
 
@@ -141,8 +141,8 @@ class _Found(NamedTuple):
 class _Scan:
     """One scan.
 
-    Records have no start mark, so a thread guesses the beginning of the first record in its piece.
-    Its result is valid if the previous piece ends at the same position; otherwise the piece is scanned again.
+    Records have no start mark, so a thread guesses where the first record of its piece begins. Its result is valid if
+    the previous piece ends at the same position; otherwise the piece is scanned again.
     """
 
     def __init__(self, image: ImageFile, allocator: ArrayAllocator) -> None:
@@ -150,7 +150,7 @@ class _Scan:
         self._buffer = inode_section(image)
         header, start = read_inode_header(image)
         self._expected = int(header.numInodes)
-        # The header's count is only a hint: a damaged one must not decide how much memory is taken.
+        # The header's count is only a hint: a damaged count must not decide how much memory is allocated.
         capacity = min(self._expected, self._buffer.size // SMALLEST_RECORD) + 1
         self._ids, self._offsets = Packer(capacity, allocator), Packer(capacity, allocator)
         self._limited: dict[int, Ids] = {}
@@ -162,7 +162,7 @@ class _Scan:
         """Walk the records that begin in a piece.
 
         Args:
-            before: of the previous piece, which began earlier; None for the first one.
+            before: result of the previous piece, whose walk began earlier; None for the first piece.
         """
         first = self.begin.position + number * PIECE
         stop = min(first + PIECE, self._buffer.size)
@@ -209,10 +209,10 @@ class _Scan:
         return _Reached(count, found.end, ids[whole:].copy(), offsets[whole:].copy(), last_id, ascending)
 
     def records(self, reached: _Reached) -> InodeRecords:
-        """Return all results.
+        """Return the records of all pieces.
 
         Args:
-            reached: of the last piece.
+            reached: state at the end of the last piece.
         """
         if reached.position != self._buffer.size:
             raise self._miscounted("more")

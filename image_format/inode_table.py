@@ -82,8 +82,8 @@ class InodeTable:
         allocator: allocator of the arrays; None for an allocator without a limit.
 
     Attributes:
-        changed: the first rows whose place, size, or mark `SPECIAL` changed since `changes` was 0, one several times;
-            empty if nobody needs them.
+        changed: the first rows whose place, size, or mark `SPECIAL` changed since `changes` was 0, possibly with
+            repetitions; empty if the rows are not needed.
         changes: number of such changes, also of those for which `changed` is too small.
     """
 
@@ -273,13 +273,13 @@ class InodeTable:
         return self.names[start : start + self._name_lengths.item(row)].tobytes()
 
     def name_of(self, kept: RowCopy) -> bytes:
-        """Return the name that an inode had when it was copied."""
+        """Return the name of an inode at the time of its copy."""
         entry = kept.entry
         start = int(entry["name_offset"])
         return self.names[start : start + int(entry["name_length"])].tobytes()
 
     def name_offset(self, row: int) -> int:
-        """Return where the name of `row` starts in `names`."""
+        """Return the offset of the name of `row` in `names`."""
         return int(self.rows["name_offset"][row])
 
     def set_name(self, row: int, name: bytes) -> None:
@@ -298,7 +298,7 @@ class InodeTable:
     # ---- changes -------------------------------------------------------------------------------------------
 
     def note_change(self, row: int) -> None:
-        """Note that the place or the size of an inode changes."""
+        """Record that the place or the size of an inode changes."""
         if self.changes < self.changed.size:
             self.changed[self.changes] = row
         self.changes += 1
@@ -363,7 +363,7 @@ class InodeTable:
     # ---- features ------------------------------------------------------------------------------------------
 
     def feature(self, row: int) -> Features:
-        """Return the features of `row`, to be read only."""
+        """Return the features of `row`; the caller must not modify them."""
         return self.features.get(row) or Features()
 
     def set_features(self, row: int, features: Features) -> None:

@@ -43,7 +43,7 @@ def enlarged(slots: Slots, needed: int, allocator: ArrayAllocator, move: Callabl
     if size == slots.shape[0]:
         return slots
     wider: Slots = allocator.zeros((size, *slots.shape[1:]), np.int64)
-    # Touching the pages in order is faster than in the order of hashes.
+    # Touching the pages in ascending order is faster than in the order of hashes.
     wider.fill(0)
     move(slots, wider)
     return wider
@@ -85,11 +85,10 @@ class IdTable:
 
 
 class BytesTable:
-    """Byte strings in the order of their insertion, each with a number from 0 on; equal strings may exist in several
-    groups.
+    """Byte strings in the order of their insertion, numbered from 0; equal strings may exist in several groups.
 
     Attributes:
-        items: array of `LINK_DTYPE`, the first `count` items are used: `directory` is the group, `row` a value.
+        items: array of `LINK_DTYPE` whose first `count` items are used: `directory` is the group, `row` a value.
         slots: see `kernels.tables.find_link`.
         arena: the bytes of the strings; the first `used` bytes are used.
     """
@@ -131,7 +130,7 @@ class BytesTable:
         return number
 
     def add_all(self, keys: Sequence[bytes], groups: Sequence[int]) -> None:
-        """Add new keys, each in its group; as `add`, but fast for many."""
+        """Add new keys, each to its group; like `add`, but fast for many keys."""
         if max(map(len, keys), default=0) > _MAX_LENGTH:
             raise ValueError("a string is too long")
         data = b"".join(keys)

@@ -4,7 +4,7 @@ The results are the digest of a file, and whether a NameNode can load it.
 
 A file is identified by device, inode, size and both times of change. Every write, rename or replacement changes one of
 these, so results never become stale. `checkpointer image verify` always reads the bytes, and so detects a disk that
-changes them.
+corrupts them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def known_digest(identity: FileIdentity) -> bytes | None:
 
 
 def remember_loadable(identity: FileIdentity | None, *, whole: bool) -> None:
-    """Remember that a NameNode can load a file: it was checked, or derived from a checked one.
+    """Remember that a NameNode can load a file: it was checked, or derived from a checked file.
 
     Args:
         whole: whether the links between records were checked too.

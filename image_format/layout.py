@@ -1,8 +1,8 @@
 """Layout versions of the NameNode (NameNodeLayoutVersion): their features, and which ones are supported.
 
 `check_readable` is for opening an image or a storage directory, `check_supported` for merging and converting one. Both
-refuse versions newer than the newest known one unless the caller allows them. Reading, copying and verifying an image
-always allow them, a merge only on request.
+refuse versions newer than the newest known version unless the caller allows them. Reading, copying and verifying an
+image always allows them, a merge only on request.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from image_format.errors import UnsupportedLayoutError
 
 
 class LayoutVersion(IntEnum):
-    """Features by the layout version that introduced them. Versions count down: a newer one is numerically smaller."""
+    """Features by the layout version that introduced them. Versions count down: newer versions are smaller."""
 
     EDITLOG_SUPPORT_RETRYCACHE = -47
     EDITLOG_ADD_BLOCK = -48
@@ -61,8 +61,8 @@ def check_readable(layout_version: int, file: str = "", *, allow_unknown: bool =
     """Refuse an image whose sections cannot be listed.
 
     Args:
-        layout_version: as in the FileSummary, negative.
-        allow_unknown: accept versions newer than the newest known one.
+        layout_version: layout version as in the FileSummary, negative.
+        allow_unknown: whether to accept versions newer than the newest known version.
 
     Raises:
         UnsupportedLayoutError: the version is older than the protobuf format, or newer than every known version.
@@ -77,8 +77,8 @@ def check_readable(layout_version: int, file: str = "", *, allow_unknown: bool =
         raise UnsupportedLayoutError(
             f"layout version {layout_version} is newer than the newest known one ({NEWEST_LAYOUT.value})",
             file=file,
-            hint="Let a NameNode of the release that wrote it make the checkpoint; `checkpointer merge "
-            "--allow-unknown-layout` copies unknown parts and stops at edits of them.",
+            hint="Let a NameNode of the release that wrote the image make the checkpoint; `checkpointer merge "
+            "--allow-unknown-layout` copies unknown parts and stops at edits that change them.",
         )
 
 

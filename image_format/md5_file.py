@@ -16,9 +16,9 @@ from image_format.errors import ImageStorageError, MissingDigestError, UnusableD
 
 _LINE = re.compile(rb"([0-9a-f]{32}) [ *](.+)")
 _LINE_END = re.compile(rb"[\r\n]")
-# A line has a digest and a file name; a longer file is of another kind.
+# A line consists of a digest and a file name; a longer file is of another kind.
 _MAX_SIZE = 64 * 1024
-_HINT = "Restore the .md5 file, or write it again with md5sum --binary if the image itself is known to be good."
+_HINT = "Restore the .md5 file, or write it again with md5sum --binary if the image itself is known to be intact."
 
 
 def format_md5(digest: bytes, image: str) -> bytes:

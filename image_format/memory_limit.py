@@ -20,8 +20,8 @@ class MemoryLimit:
     """Limit of the memory for the large arrays of a merge.
 
     Attributes:
-        size: in bytes; None for no limit.
-        folder: for arrays beyond the limit and for large decompressed sections; None is the system's default.
+        size: size in bytes; None for no limit.
+        folder: folder for arrays beyond the limit and for large decompressed sections; None is the system's default.
     """
 
     size: int | None = None

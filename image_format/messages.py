@@ -50,8 +50,7 @@ class MessageReader:
         return parse_message(kind, self._next(), self._place)
 
     def field_alone(self, tag: int) -> bytes | None:
-        """Return the bytes of a message's only field if that field is short; else None, and the message stays the next
-        one.
+        """Return the bytes of a message's only field if that field is short; otherwise None, without advancing.
 
         Args:
             tag: tag of the field, one byte.

@@ -1,4 +1,4 @@
-"""Writing of one stream to several files in parallel, with its MD5; the I/O below `ImageWriter`."""
+"""Writing of one stream to several files in parallel, with its MD5: the I/O behind `ImageWriter`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from image_format.errors import ImageStorageError
 
 _SLICE = 1024 * 1024
 _QUEUED_SLICES = 6
-_HINT = "Free space on, or replace, the failing disks, and try again."
+_HINT = "Free space on the failing disks, or replace them, and try again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class WrittenFiles:
 class DigestingFileSet:
     """Sink of `ImageWriter`: each file gets all bytes by a separate thread; another thread computes the MD5.
 
-    A failed file is removed; the stream continues as long as one file is left. Existing files are overwritten. As a
+    A failed file is removed; the stream continues as long as one file remains. Existing files are overwritten. As a
     context manager it aborts unless `close` was called.
 
     Raises:
@@ -97,14 +97,14 @@ class DigestingFileSet:
                 aborts.
 
         Raises:
-            ImageStorageError: all files failed; nothing is left of them.
-            Exception: raised by `confirm`; nothing is left of the files.
+            ImageStorageError: all files failed and were removed.
+            Exception: raised by `confirm`; the files were removed.
         """
         self._end()
         if confirm is not None:
             try:
                 self._digest.join()
-                # A fault of all disks has its own error.
+                # If all disks failed, their error is raised instead.
                 if len(self.failures) < len(self._files):
                     confirm()
             except BaseException:
@@ -178,11 +178,11 @@ class _Worker(threading.Thread):
             self._queue.put(part)
 
     def end(self) -> None:
-        """Note that no more slices follow."""
+        """Record that no more slices follow."""
         self._queue.put(None)
 
     def abandon(self) -> None:
-        """Discard what is still queued."""
+        """Discard the queued slices."""
         self._abandoned = True
 
     def run(self) -> None:

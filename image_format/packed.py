@@ -1,4 +1,4 @@
-"""Columns of numbers that differ little from their neighbours, in two bytes each instead of eight."""
+"""Columns of numbers that differ little from their neighbours, stored in two bytes each instead of eight."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Packed(Columns):
         return found
 
     def part(self, first: int, behind: int) -> Numbers:
-        """Return the numbers in the existing rows from `first` to `behind` - 1; raises IndexError below 0."""
+        """Return the numbers in the existing rows `first` to `behind` - 1; raises IndexError for a negative row."""
         if first < 0:
             raise IndexError(first)
         out: Numbers = np.empty(max(0, min(behind, self.size) - first), np.int64)
@@ -105,10 +105,10 @@ class Packer:
 
     Args:
         capacity: maximum number of rows.
-        allocator: for the column's arrays.
+        allocator: allocator of the column's arrays.
 
     Raises:
-        ImageStorageError, MemoryError: see `ArrayAllocator.zeros`; its methods raise them, too.
+        ImageStorageError, MemoryError: see `ArrayAllocator.zeros`; the methods raise them, too.
     """
 
     def __init__(self, capacity: int, allocator: ArrayAllocator) -> None:
@@ -123,7 +123,7 @@ class Packer:
         return self._low.size
 
     def put(self, row: int, values: Numbers) -> None:
-        """Pack numbers into the rows from `row` on, which begins a block; a block that they do not fill is the last."""
+        """Pack numbers into the rows from `row` on, the first row of a block; only the last block may be incomplete."""
         for first in range(0, values.size, _PIECE):
             self._put(row + first, values[first : first + _PIECE])
 

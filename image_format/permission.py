@@ -15,7 +15,7 @@ SERIAL_MASK = (1 << _SERIAL_BITS) - 1
 USER_SHIFT, GROUP_SHIFT = 40, 16
 """Bit positions of the serials in a permission."""
 MODE_BITS = 0o1777
-"""Mode bits that a NameNode keeps of an operation's (FsPermission.fromShort)."""
+"""Mode bits of an operation that a NameNode keeps (FsPermission.fromShort)."""
 NAME_SHIFT, TYPE_SHIFT = 6, 3
 """Bit positions of name and type in an ACL entry, and of the name in an xattr."""
 

@@ -41,7 +41,7 @@ class PieceFormat(Protocol[T]):
         """Return the function that compresses the next piece."""
 
     def join(self, compressed: T) -> bytes:
-        """Return the bytes of the next piece in the stream."""
+        """Return the bytes that the next piece adds to the stream."""
 
     def tail(self) -> bytes:
         """Return the end of the stream."""

@@ -1,4 +1,4 @@
-"""Storage policies by layout version, and erasure coding policies with the space that a block group takes."""
+"""Storage policies by layout version, and erasure coding policies with the space that block groups take."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ErasurePolicy(NamedTuple):
 
     @property
     def is_system(self) -> bool:
-        """Whether it is built in."""
+        """Whether the policy is built in."""
         return self.id <= LAST_SYSTEM_ID
 
 

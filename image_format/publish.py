@@ -28,13 +28,13 @@ def check_free(path: Path) -> None:
 
 
 def place_image(unfinished: Path, target: Path, md5: bytes) -> None:
-    """Rename a complete and durable image; the digest file comes first, so that an image never lacks it.
+    """Rename a complete and durable image; the digest file is renamed first, so that an image never lacks it.
 
     A NameNode ignores a digest file without an image. Every reader notices a digest file that does not match an older
     image of the same name.
 
     Raises:
-        OSError: the image may not have its name; the caller has to handle `unfinished`.
+        OSError: the image may lack its final name; the caller has to handle `unfinished`.
     """
     try:
         write_atomically(md5_path(target), format_md5(md5, target.name))
@@ -58,7 +58,7 @@ def publish_image(path: Path, write: Callable[[Sink], None], confirm: Callable[[
 
     Raises:
         ImageStorageError: the file cannot be written.
-        Exception: raised by `write` or `confirm`; nothing is left of the new image.
+        Exception: raised by `write` or `confirm`; the new image was removed.
     """
     refuse_special(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY_SUFFIX}")

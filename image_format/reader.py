@@ -84,12 +84,12 @@ class ImageFile:
     ) -> ImageFile:
         """Map the file and check frame, layout version, codec, required sections, txid and, at the end, MD5.
 
-        Sections are read by their own entries; sub-sections that do not match them are only logged.
+        Sections are read from their own entries; sub-sections that do not match their section are only logged.
 
         Args:
-            verify_md5: compare the file with its `.md5` file, which must exist; reads the whole file.
+            verify_md5: whether to compare the file with its `.md5` file, which must exist; reads the whole file.
             spool_dir: folder for large decompressed sections; None is the system's default.
-            allow_unknown_layout: open images of a layout version newer than the newest known one.
+            allow_unknown_layout: whether to open images of a layout version newer than the newest known version.
 
         Raises:
             ImageFormatError: a subclass for each fault.
@@ -155,7 +155,7 @@ class ImageFile:
     def verify_md5(self, before_slice: Callable[[], object] = lambda: None) -> bytes:
         """Compare the file's MD5 with its digest file; set and return `md5`.
 
-        The file is not read if this process has written or verified it, and it is unchanged since.
+        The file is not read if this process has written or verified it and it has not changed since.
 
         Args:
             before_slice: called before each slice is read; an exception aborts.
@@ -191,7 +191,8 @@ class ImageFile:
         return taken
 
     def section(self, name: str) -> npt.NDArray[np.uint8] | None:
-        """Return the decompressed bytes of a section, read-only, without a copy if not compressed; None if absent.
+        """Return the decompressed bytes of a section, read-only; None if the section is absent. Uncompressed bytes are
+        not copied.
 
         Raises:
             CodecError: the compressed bytes are damaged.
@@ -209,7 +210,7 @@ class ImageFile:
 
     @property
     def unpacked_size(self) -> int:
-        """Size of all sections in bytes; decompressed sizes for the sections that are decompressed by now."""
+        """Size of all sections in bytes; the decompressed size for sections that are already decompressed."""
         lengths = ((name, entry.length) for name, entry in self._by_name.items())
         return sum(self._decompressed[name].size if name in self._decompressed else each for name, each in lengths)
 
@@ -255,7 +256,7 @@ class ImageFile:
         self._decompressed[name] = data
 
     def stored_bytes(self, entry: Section) -> memoryview:
-        """Return the bytes of a section or sub-section in the file, compressed if the image is."""
+        """Return the stored bytes of a section or sub-section, compressed if the image is."""
         return self._bytes()[entry.offset : entry.end].data
 
     def file_bytes(self) -> memoryview:
@@ -352,7 +353,7 @@ def map_image(path: Path) -> MappedFile | None:
 
     Raises:
         ImageStorageError: the file is not a regular one, has holes or cannot be read.
-        UnreadableImageError: its disk fails.
+        UnreadableImageError: the disk failed.
     """
     try:
         return map_regular(path)

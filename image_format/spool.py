@@ -26,7 +26,7 @@ class Spool:
     """Collector of bytes, which `finish` returns as one read-only array.
 
     Args:
-        directory: of the temporary file, which has no name; None is the system's default.
+        directory: directory of the temporary file, which has no name; None is the system's default.
         limit: bytes that are kept in memory before the file is created.
     """
 
@@ -94,10 +94,10 @@ _SLICE = 8 * 1024 * 1024
 def read_ahead(streams: Sequence[Stream], spool_dir: Path | None = None, threads: int = 0) -> Iterator[memoryview]:
     """Yield the bytes of `streams` in order, while threads read the next streams ahead.
 
-    Bytes read ahead are in spools, which share one `SPOOL_LIMIT` of memory: the sizes are not known beforehand.
+    Bytes read ahead are in spools, which share one `SPOOL_LIMIT` of memory, since their sizes are not known beforehand.
 
     Args:
-        threads: 0 for one on each core.
+        threads: number of threads, 0 for one on each core.
 
     Raises:
         ImageStorageError: the spool folder is full.

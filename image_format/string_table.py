@@ -84,7 +84,7 @@ class StringTable:
         return text
 
     def serial(self, text: str, kind: StringKind) -> int:
-        """Return the serial of a string, which is appended if it is missing.
+        """Return the serial of a string, appending the string if it is missing.
 
         Raises:
             RecordError: the table is full, or has no map for that kind of string.

@@ -34,7 +34,8 @@ def sub_section_name(section: str) -> str:
 
 
 def can_have_sub_sections(layout_version: int, codec: str, *, compressed: bool = False) -> bool:
-    """Return whether sub-sections may be written: Hadoop before 3.3 cannot load them, and 3.4 compresses without them.
+    """Return whether sub-sections may be written: Hadoop before 3.3 cannot load them, and 3.4 writes compressed images
+    without them.
 
     `compressed` allows them in compressed images.
     """

@@ -33,7 +33,7 @@ _KNOWN_SECTIONS = frozenset(
         *("INODE_SUB", "INODE_REFERENCE_SUB", "INODE_DIR_SUB", "SNAPSHOT_DIFF_SUB"),
     }
 )
-"""Names that NameNodes know (FSImageFormatProtobuf.SectionName), used or not; they refuse an image with any other."""
+"""Section names that NameNodes know (FSImageFormatProtobuf.SectionName); they refuse an image with any other name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,8 @@ def is_known_section(name: str) -> bool:
 
 
 def check_magic(head: bytes, file: str = "") -> None:
-    """Check the file's first eight bytes; the error names the kind of file, found from all of `head`, up to HEAD_BYTES.
+    """Check the file's first eight bytes; the error names the kind of file, as determined from up to HEAD_BYTES in
+    `head`.
 
     Raises:
         TruncatedImageError: `head` has fewer than eight bytes.
@@ -86,8 +87,7 @@ def check_magic(head: bytes, file: str = "") -> None:
             raise UnsupportedLayoutError(
                 f"the image is in the format of Hadoop before 2.4 (layout version {layout_version})",
                 file=file,
-                hint="Such an image is converted by the upgrade of its cluster only; try that on a copy of the "
-                "directory.",
+                hint="Only the upgrade of its cluster converts such an image; try it on a copy of the directory.",
             )
         raise _not_an_image(head, file)
 
@@ -163,7 +163,7 @@ def build_summary(
 ) -> FileSummary:
     """Return a FileSummary for the given sections, in their order.
 
-    Unknown fields of `template`, its own and those of a section of the same name, are copied.
+    Unknown fields of `template` are copied: its own, and those of its sections to sections of the same name.
     """
     message = FileSummary()
     known: dict[str, FileSummary.Section] = {}
@@ -186,7 +186,7 @@ def build_summary(
 
 
 def encode_trailer(summary: FileSummary) -> bytes:
-    """Encode what follows the sections: varint length, FileSummary, and the int32 length of both."""
+    """Encode the end of the file after the sections: varint length, FileSummary, and the int32 length of both."""
     delimited = encode_delimited(summary)
     return delimited + _TRAILER.pack(len(delimited))
 

@@ -17,7 +17,7 @@ _M = TypeVar("_M", bound=Message)
 
 
 class Record(NamedTuple):
-    """One delimited message: `offset` of its length prefix, its bytes without that, the `end` behind it."""
+    """One delimited message: `offset` of its length prefix, its bytes without the prefix, and the `end` after it."""
 
     offset: int
     body: memoryview
@@ -41,7 +41,7 @@ def encode_varint(value: int) -> bytes:
 
 
 def decode_varint(data: memoryview | bytes, offset: int = 0, place: BufferOrigin = _NOWHERE) -> tuple[int, int]:
-    """Decode the unsigned varint at `offset`; returns (value below 2**64, offset behind it).
+    """Decode the unsigned varint at `offset`; return (value below 2**64, offset after the varint).
 
     Bits beyond the 64th are dropped, as protobuf does.
 
@@ -78,7 +78,7 @@ def iter_records(data: memoryview, offset: int = 0, place: BufferOrigin = _NOWHE
     """Yield all delimited messages from `offset` to the end of the buffer.
 
     Raises:
-        RecordError: a record is cut or its length prefix is damaged.
+        RecordError: a record is cut off, or its length prefix is damaged.
     """
     while offset < len(data):
         record = read_record(data, offset, place)
@@ -87,10 +87,10 @@ def iter_records(data: memoryview, offset: int = 0, place: BufferOrigin = _NOWHE
 
 
 def parse_message(kind: type[_M], record: Record, place: BufferOrigin = _NOWHERE) -> _M:
-    """Parse a record as a message of `kind`, unknown fields kept.
+    """Parse a record as a message of `kind`, keeping unknown fields.
 
     Raises:
-        RecordError: the bytes are no such message, a required field is absent, or a string is not UTF-8.
+        RecordError: the bytes are not such a message, a required field is missing, or a string is not UTF-8.
     """
     message = kind()
     try:
@@ -98,7 +98,7 @@ def parse_message(kind: type[_M], record: Record, place: BufferOrigin = _NOWHERE
     except DecodeError as error:
         name = kind.DESCRIPTOR.name
         raise place.error(RecordError, f"not a valid {name} message: {error}", record.offset) from error
-    # the parser of Python's protobuf does not ask for required fields, and gives text that is not UTF-8 as bytes
+    # Python's protobuf does not check required fields, and returns text that is not UTF-8 as bytes
     if not message.IsInitialized():
         raise place.error(RecordError, f"{kind.DESCRIPTOR.name} lacks a required field", record.offset)
     if damaged := _damaged_text(message):
@@ -117,7 +117,7 @@ def _fields_with_text(kind: Descriptor) -> tuple[FieldDescriptor, ...]:
 
 
 def _damaged_text(message: Message) -> str:
-    """Name of a string field that is not UTF-8, "" where all are."""
+    """Return the name of a string field that is not UTF-8, "" if all fields are."""
     for item in _fields_with_text(message.DESCRIPTOR):
         if not item.is_repeated and not message.HasField(item.name):
             continue
@@ -131,7 +131,7 @@ def _damaged_text(message: Message) -> str:
 
 
 def serialize(message: Message) -> bytes:
-    """Bytes of a message without a length prefix.
+    """Return the bytes of a message without a length prefix.
 
     Raises:
         ValueError: a required field is not set.
@@ -143,7 +143,7 @@ def serialize(message: Message) -> bytes:
 
 
 def encode_delimited(message: Message) -> bytes:
-    """Return a message with its varint length before it.
+    """Return a message preceded by its length as a varint.
 
     Raises:
         ValueError: a required field is not set.

@@ -1,4 +1,4 @@
-"""Writing of an fsimage as a stream: magic, sections, FileSummary; without file I/O."""
+"""Writing of an fsimage as a stream (magic, sections, FileSummary), without file I/O."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from image_format.summary import MAGIC, Section, build_summary, encode_trailer
 Sink = Callable[[Buffer], None]
 
 _BATCH = 1024 * 1024
-# Buffers of this size go to the sink uncopied, smaller ones are joined.
+# Buffers of this size go to the sink without a copy; smaller ones are joined.
 _PASS_THROUGH = 128 * 1024
 
 
 class ImageWriter:
     """Writer of one image to `sink`.
 
-    Buffers of 128 KiB and more reach the sink uncopied; a sink may keep them only if the caller does not change them.
+    Buffers of 128 KiB and more reach the sink without a copy; a sink may keep them only if the caller does not change
+    them.
 
     Args:
-        layout_version: for the FileSummary, negative.
+        layout_version: layout version for the FileSummary, negative.
         codec: class name of the compression codec, "" for none.
         template: FileSummary of the source image, whose unknown fields are kept.
         threads: number of compressing threads, 0 for one on each core; the bytes do not depend on it.
@@ -181,7 +182,7 @@ class SectionWriter:
         self._end_stream()
 
     def close(self) -> None:
-        """Abandon a stream that was not ended."""
+        """Abandon an unfinished stream."""
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.close()

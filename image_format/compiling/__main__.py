@@ -22,7 +22,7 @@ _NICE: Final = 19
 
 
 def _be_last() -> None:
-    """Use only idle processors, be the first process to be killed if memory is short, and lift the memory limit."""
+    """Use only idle processors, become the first process that the OOM killer ends, and lift the memory limit."""
     with suppress(OSError):
         os.nice(_NICE)
     lower_session_priority(os.getpid(), _NICE)
@@ -56,7 +56,7 @@ def main() -> None:
             while message := requests.recv(_MAX_MESSAGE):
                 request = Request(*pickle.loads(message))
                 with suppress(Exception):
-                    # A kernel that cannot be compiled raises the error when it is called.
+                    # A kernel that cannot be compiled raises its error when it is called.
                     getattr(import_module(request.module), request.name).dispatcher.compile(request.signature)
 
 

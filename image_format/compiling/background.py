@@ -1,10 +1,10 @@
 """The background compiler: one process of the lowest priority for all users of a cache folder.
 
-A process that runs a kernel's Python form requests the compiled one. The first request starts the compiler. This
-process compiles requested kernels, stores them in the cache folder, and ends after a few seconds without a request. A
+A process that runs a kernel's Python form requests the compiled form. The first request starts the compiler. The
+compiler compiles requested kernels, stores them in the cache folder, and ends after a few seconds without a request. A
 lock file in the cache folder prevents a second compiler: the requesting process locks it, and the compiler inherits the
-lock. Another process that finds it locked repeats its request at a later call. A request may be lost by a full socket
-or the end of a process; this costs only time, because requests are repeated.
+lock. Another process that finds it locked repeats its request at a later call. A full socket or the end of a process
+may lose a request; this costs only time, because requests are repeated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hadoop_common.process_memory import available_memory
 
 _LOCK: Final = "kernel-compiler.lock"
 _MAX_ASKED: Final = 3
-"""Requests of a process for the same kernel: one that cannot be compiled or stored is not requested again."""
+"""Maximum number of requests of a process for the same kernel, since some kernels cannot be compiled or stored."""
 _MIN_MEMORY: Final = 1 << 30
 """Free memory in bytes that the compiler requires; it uses about half of it."""
 

@@ -1,13 +1,13 @@
 """Choice of the form of a kernel that runs: compiled or Python.
 
-    the compiled form is in memory, or kept on disk   it runs
-    the work is small                                 the Python form runs, and the compiler in the background is asked
+    the compiled form is in memory or on disk         the compiled form runs
+    the work is small                                 the Python form runs, and the background compiler is asked
     the work is large                                 the call compiles the kernel, which is logged once
 
-Work is small if the Python form probably takes at most `MAX_SECONDS`, by `cost`, and the kernel has spent less than
-that in its Python form in this process: Python takes no longer than compiling. Numba calls `KernelChoice` only for
-argument types without code in memory, so calls of compiled kernels have no additional cost. For a second after a
-compiled form was missing, calls go to `call_plain`, which is faster than a call by Numba.
+Work is small if the Python form probably takes at most `MAX_SECONDS` (see `cost`), so that Python takes no longer than
+compiling. The kernel must also have spent less time than that in its Python form in this process. Numba calls
+`KernelChoice` only for argument types without code in memory, so calls of compiled kernels have no additional cost. For
+a second after a compiled form was missing, calls go to `call_plain`, which is faster than a call by Numba.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from image_format.compiling.plain import call_plain
 _LOG = logging.getLogger(__name__)
 
 MAX_SECONDS: Final = 5.0
-"""CPU time of a kernel's Python form; a kernel and those that it calls take a few seconds to compile, during which the
-compiler holds the interpreter lock.
+"""Maximum CPU time of a kernel's Python form. A kernel and the kernels that it calls take a few seconds to compile,
+during which the compiler holds the interpreter lock.
 """
 MAX_BYTES: Final = 2 << 20
-"""Size of the sections of some ten thousand inodes, which a kernel without an entry in `COSTS` reads in less time."""
+"""Size of the sections of about ten thousand inodes, which a kernel without an entry in `COSTS` reads in less time."""
 _RETRY_AFTER: Final = 1.0
 """Seconds after which a missing file is searched again: the background compiler may have written it."""
 
@@ -51,13 +51,13 @@ class KernelChoice:
     """Choice of the form of one kernel for argument types without code in memory; replaces `compile_now`.
 
     Args:
-        request: makes a request for argument types to the background compiler.
+        request: makes the background compiler's request for argument types.
         compile_now: compiles or loads the kernel for arguments, and returns the compiled form.
         types_of: returns the types of arguments.
-        kept: returns whether a compiled form for types is on disk; None if none can be stored.
+        kept: returns whether a compiled form for types is on disk; None if compiled forms cannot be stored.
         plain: makes the Python form, or None for a kernel without one.
         measured: positions of the arguments that determine the amount of work of a kernel without an entry in `COSTS`.
-        missing: called when the Python form runs because the compiled one is missing.
+        missing: called when the Python form runs because the compiled form is missing.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class KernelChoice:
 
     @cached_property
     def _cost(self) -> tuple[tuple[int, ...], Callable[..., float]]:
-        """Positions of the arguments that determine the work, and the seconds of the Python form by these arguments."""
+        """Return the positions of the arguments that determine the work, and the time of the Python form for them."""
         module, name, _ = self._request(None)
         cost, form = COSTS.get(f"{module.rpartition('.')[2]}.{name}"), self._plain()
         if cost is None or form is None:
@@ -144,6 +144,6 @@ def _warn_once() -> None:
     if not _warned:
         _warned.add("compiling")
         _LOG.warning(
-            "compiling kernels for a large namespace: this takes about two minutes of one core, once per installation "
+            "compiling kernels for a large namespace: this takes about two minutes on one core, once per installation "
             "and kind of CPU; `checkpointer compile` does so beforehand"
         )

@@ -1,4 +1,4 @@
-"""Cost of Python forms of kernels, as measured on one core, rounded up.
+"""Cost of the Python forms of kernels, measured on one core and rounded up.
 
 The work of a kernel listed here depends on only some of its arguments. The other arguments are tables or sections for
 lookups. Any other kernel may read all of its measured arguments.
@@ -36,7 +36,7 @@ def _per_inode(inode: float, block: float) -> PythonCost:
 
 
 _LOOKUP: Final = PythonCost((), lambda: 0.0)
-"""Takes microseconds, whatever the size of the arrays."""
+"""The kernel takes microseconds, whatever the size of the arrays."""
 
 COSTS: Final = {
     "inode.decode_inode": _LOOKUP,

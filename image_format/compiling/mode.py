@@ -20,7 +20,7 @@ class Mode(Enum):
 
     CHOSEN = ""
     COMPILED = "compiled"
-    """Always the compiled form: it is compiled if missing."""
+    """Always the compiled form; a missing one is compiled."""
     PLAIN = "plain"
     """Always the Python form if a kernel has one; Numba is not loaded."""
 

@@ -23,7 +23,7 @@ def plain_form(function: Callable[..., Any], called: Mapping[str, Callable[..., 
     """Return the Python form of a kernel.
 
     Args:
-        function: the kernel's source function; the text of a generated kernel is its `generated_source`.
+        function: the kernel's source function; a generated kernel has its source in `generated_source`.
         called: the Python forms of the kernels that it calls, by the names in its source.
 
     Raises:
@@ -50,7 +50,7 @@ def call_plain(form: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
 
 
 def widened(value: Any) -> Any:
-    """Return a value loaded from an array as compiled code sees it."""
+    """Return a value loaded from an array, widened as in compiled code."""
     return np.int64(value) if type(value) in _NARROW else value
 
 
@@ -65,7 +65,7 @@ def _result(value: Any) -> Any:
 
 
 class _Loads(ast.NodeTransformer):
-    """Transformer that wraps each element that is read in `_load`, including those that `array[i] += 1` reads."""
+    """Transformer that wraps each read of an element in `_load`, including the read in `array[i] += 1`."""
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         self.generic_visit(node)

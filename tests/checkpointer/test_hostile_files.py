@@ -227,7 +227,7 @@ def test_a_section_that_unpacks_without_end_is_an_error(tmp_path: Path, words: t
     assert path.stat().st_size < 1 << 18
     outcome = run_cli("image", *(word.format(path) for word in words))
     assert outcome.code == 3
-    assert "give more than 200 for each" in outcome.out + outcome.err
+    assert "yield more than 200 for each" in outcome.out + outcome.err
 
 
 def test_work_that_needs_more_memory_than_it_may_have(tmp_path: Path) -> None:

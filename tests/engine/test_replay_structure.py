@@ -336,5 +336,5 @@ def test_an_inode_in_two_directories_is_refused(tmp_path: Path) -> None:
     file = builder.file("/a/f")
     entry = delimited([pb.DirEntry(parent=other.id, children=[file.id])])
     builder.sections["INODE_DIR"] = builder.all_sections()["INODE_DIR"] + entry
-    with pytest.raises(RecordError, match="one is in two places"):
+    with pytest.raises(RecordError, match="an inode is in two places"):
         merge_bytes(builder.save(tmp_path), [delete("/a")])

@@ -107,7 +107,7 @@ def test_directories_that_the_image_has_no_entry_of(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("children", "message"),
     [
-        ([(b"a", ROOT + 2), (b"a", ROOT + 3)], f"directory {ROOT + 1} has two children of the name of inode"),
+        ([(b"a", ROOT + 2), (b"a", ROOT + 3)], f"directory {ROOT + 1} has two children with the name of inode"),
         ([(b"a", ROOT + 2), (b"b", ROOT + 9)], f"directory {ROOT + 1} has a child that is not an inode"),
     ],
 )
