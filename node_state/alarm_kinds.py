@@ -13,7 +13,7 @@ from typing import Final
 OTHER: Final = "other"
 ROLE: Final = "edits"
 
-# a number as a word of its own, with its unit; numbers of paths and addresses are names
+# a number as a word of its own, with its unit; numbers in paths and addresses are names
 _QUANTITY: Final = re.compile(
     r"(?<![^\s(])\d+(?:,\d{3})*(?:\.\d+)?(?![\w/-]|[.:]\d)(?: (?:h|min|s|bytes?|[kMGTP]?i?B)\b)?"
 )
@@ -57,7 +57,7 @@ _KINDS = (
     AlarmKind("namenode", "A NameNode does not answer", "namenode-down"),
     AlarmKind("report", "The daily report failed", "metrics-and-alarms"),
     AlarmKind("shadow", "An image of the NameNode differs from ours", "an-image-differs-in-shadow-mode"),
-    AlarmKind("space", "No room for the next image", "disk-full-or-broken"),
+    AlarmKind("space", "No space for the next image", "disk-full-or-broken"),
     AlarmKind("unreadable", "Storage or journal cannot be read", "namenode-down"),
     AlarmKind("upload", "A NameNode does not get the image", "the-namenode-refuses-an-image-403-409-410-417"),
     AlarmKind(OTHER, "The daemon has another alarm", "metrics-and-alarms"),
@@ -67,12 +67,12 @@ ALARM_KINDS: Final = {kind.name: kind for kind in _KINDS}
 
 
 def kind_named(name: str) -> AlarmKind:
-    """Return the kind called `name`, else that of other alarms."""
+    """Return the kind called `name`, else the kind of other alarms."""
     return ALARM_KINDS.get(name, ALARM_KINDS[OTHER])
 
 
 def alarm_key(text: str) -> str:
-    """Return an alarm without its quantities, so that the key stays while counts, times and sizes change."""
+    """Return an alarm without its quantities, so that the key stays the same while counts, times and sizes change."""
     return _PLURAL.sub(r"# \1", _SEVERAL.sub("#", _LONG_NUMBER.sub("#", _QUANTITY.sub("#", text))))
 
 

@@ -1,4 +1,4 @@
-"""What an operator said about alarms: a silence or an acknowledgement."""
+"""An operator's marks on alarms: silences and acknowledgements."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmSilence:
-    """Who silenced a kind of alarm, from when until when, and why.
+    """An operator's silence of a kind of alarm: who, from when until when, and why.
 
     Attributes:
-        alarms: keys (`alarm_key`) of the alarms at that time. Only they are silenced; without any, the whole kind is.
+        alarms: keys (`alarm_key`) of the alarms at that time. Only these are silenced; without keys, the whole kind is
+            silenced.
     """
 
     by: str
@@ -31,7 +32,8 @@ class AlarmSilence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmAcknowledgement:
-    """Who acknowledged the alarms of a kind, from when, until when at most (None: until they end), and why.
+    """An operator's acknowledgement of the alarms of a kind: who, from when, until when at most (None: until they end),
+    and why.
 
     Attributes:
         alarms: keys (`alarm_key`) of the acknowledged alarms.

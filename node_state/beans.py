@@ -23,7 +23,7 @@ class NodeFacts:
         started_at: seconds since the epoch.
         security_enabled: whether the cluster uses Kerberos.
         checkpoint_directories: URIs or paths of dfs.namenode.checkpoint.dir (or dfs.namenode.name.dir).
-        edits_directories: of dfs.namenode.checkpoint.edits.dir.
+        edits_directories: URIs or paths of dfs.namenode.checkpoint.edits.dir.
         compile_info: "DATE by USER from BRANCH".
     """
 
@@ -39,7 +39,7 @@ class NodeFacts:
 
 
 def daemon_beans(state: NodeState, facts: NodeFacts) -> list[Bean]:
-    """Return the beans of a daemon: the complete `state`, and those of a Hadoop process with that role."""
+    """Return the beans of a daemon: one with the complete `state`, and those of a Hadoop process with that role."""
     beans = [checkpointer_bean(state, facts)]
     if state.role == "secondary":
         return [*beans, secondary_namenode_bean(state, facts)]
@@ -74,7 +74,7 @@ def secondary_namenode_bean(state: NodeState, facts: NodeFacts) -> Bean:
 def fs_namesystem_bean(state: NodeState, facts: NodeFacts, *, ha_state: str) -> Bean:
     """Return the checkpoint attributes of FSNamesystem; `ha_state` is active, standby, observer or backup.
 
-    Unknown transaction ids are omitted, since tools use any number as it is.
+    Unknown transaction ids are omitted, since tools take every number at face value.
     """
     attributes: dict[str, Any] = {"tag.Context": "dfs", "tag.HAState": ha_state, "tag.Hostname": facts.hostname}
     known = {

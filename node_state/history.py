@@ -41,10 +41,10 @@ class HistoryEntry:
     """One line of the history; fields that do not apply to its kind keep their defaults.
 
     Attributes:
-        at: end of what happened, in seconds since the epoch.
+        at: time at which it ended, in seconds since the epoch.
         text: the fault or the event in one sentence.
-        transactions: merged by a checkpoint; `reason`: why it was made; of a comparison, EQUAL or DIFFERENT.
-        latency: seconds from the trigger of a checkpoint until its image was complete; `seconds`: by phase.
+        transactions: number of transactions that a checkpoint merged.
+        latency: seconds from the trigger of a checkpoint until its image was complete; `seconds`: seconds by phase.
         size: bytes of the image or of the upload.
     """
 
@@ -62,12 +62,12 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class HistoryMark:
-    """The part of a state that polls compare to notice events; None is unknown.
+    """The part of a state that polls compare to detect events; None means unknown.
 
     Attributes:
         active: address of the active NameNode.
         layout: layout version and cTime of the storage.
-        lost_past: when (seconds since the epoch) and why this node last set aside what it had of a lost past.
+        lost_past: when (seconds since the epoch) and why this node last set aside its files of a lost past.
     """
 
     active: str | None = None
@@ -85,24 +85,24 @@ def events_between(before: HistoryMark, after: HistoryMark, at: float) -> Iterat
         text = f"layout {old} became {new}, cTime {then} became {now}"
         yield HistoryEntry(at=at, kind=UPGRADE, text=text)
     if after.lost_past and after.lost_past != before.lost_past:
-        # an older newest image alone shows nothing: a directory may have failed
+        # a newest image that is older proves nothing by itself: a directory may have failed
         yield HistoryEntry(
             at=at, kind=SET_BACK, text=f"this node set its state aside and started over: {after.lost_past[1]}"
         )
 
 
 def known(before: HistoryMark, after: HistoryMark) -> HistoryMark:
-    """Return `after` with what it does not know from `before`."""
+    """Return `after`, with unknown values replaced by those of `before`."""
     return HistoryMark(
         after.active or before.active, after.layout or before.layout, after.lost_past or before.lost_past
     )
 
 
 def as_line(entry: HistoryEntry) -> bytes:
-    """Return the line of an entry with its end; fields with their defaults are left out.
+    """Return the line of an entry with its line break; fields with default values are omitted.
 
     Raises:
-        TypeError: a value is neither of JSON nor an integer of another library.
+        TypeError: a value is neither a JSON value nor an integer of another library.
     """
     values = {name: value for name, value in as_json(entry).items() if value not in (None, "", {})}
     if "text" in values:
@@ -120,7 +120,7 @@ def read_line(line: bytes) -> HistoryEntry | None:
 
 
 def as_entry(values: Any) -> HistoryEntry | None:
-    """Convert JSON to an entry; None if it is not one, or if a number in it cannot be real."""
+    """Convert JSON to an entry; None if it is not an entry, or contains an impossible number."""
     try:
         entry = from_json(HistoryEntry, values)
     except ValueError:

@@ -1,6 +1,6 @@
 """GET /metrics: the state of a daemon for Prometheus, from one snapshot per scrape.
 
-Most metrics are declared with the fields of the state (`state.gauge`, `state.counter`); the others are made here.
+Most metrics are declared with the fields of the state (`state.gauge`, `state.counter`); this module makes the others.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ class KeptReport:
     """A report in the folder.
 
     Attributes:
-        time: when the daemon began to make it, UTC.
-        txid: of the image.
+        time: when the daemon began to make the report, in UTC.
+        txid: transaction id of the image.
         page: the HTML page; `data` is the same report as JSON, written after the page.
     """
 

@@ -1,7 +1,7 @@
 """The state of a node at one moment as a typed value, from which /status, /metrics and the beans of /jmx are made.
 
 In JSON, each field has its name in camel case (`image_txid` is `imageTxid`), so names are defined only here.
-docs/schemas/status.json is generated from them, and readers of /status convert the answer back by `from_json`. Every
+docs/schemas/status.json is generated from them, and readers of /status convert the answer back with `from_json`. Every
 field is always present. Times are seconds since the epoch and mark the end of an event; None means never or unknown,
 and is null in JSON.
 """
@@ -52,7 +52,7 @@ def counter(name: str, documentation: str) -> int:
 # types that JSON represents directly
 _PLAIN = {str, int, float, bool, type(None)}
 
-# metadata of a part whose fields appear among those of the whole in JSON
+# metadata of a part whose fields JSON shows among the fields of the whole
 _FLAT = {"flat": True}
 
 
@@ -61,18 +61,19 @@ class TargetState:
     """A NameNode that receives images, and the result of the last offer.
 
     Attributes:
-        txid: newest image that it has or does not need, -1 before the first; `rollback_txid`: of rollback images.
+        txid: newest image that the NameNode has or does not need, -1 before the first; `rollback_txid`: the same of
+            rollback images.
         held_txid: newest image that it is known to have, -1 if none is known.
         result: SUCCESS, OLD_TRANSACTION_ID_FAILURE, NOT_ACTIVE_NAMENODE_FAILURE, failed, standby or never.
         error: why it lacks that image, "" if it has the image.
         at: time of the last offer.
         failures: consecutive failed transfers.
         primary: whether it accepted our last image.
-        namenode_id: of the nameservice, "" without HA.
+        namenode_id: id of the NameNode in the nameservice, "" without HA.
         state: its last reported state (active, standby or observer), "" if it reports none.
-        sent_bytes, total_bytes: of the image being sent, None while none is.
+        sent_bytes, total_bytes: progress of the image that is being sent, None while no image is sent.
         takes_from: when it accepts an image with few transactions again, None if it may accept one now.
-        reported_at: when it got its newest image from any checkpointer, as it last reported, None if it did not.
+        reported_at: when it last received an image from any checkpointer, by its own report; None without a report.
     """
 
     address: str
@@ -115,7 +116,7 @@ class JournalNodeState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeState:
-    """Appends to a lake since the start; `error` of the last one, "" if it succeeded."""
+    """Appends to a lake since the start; `error` is that of the last append, "" if it succeeded."""
 
     directory: str = ""
     running: bool = False
@@ -131,7 +132,7 @@ class LakeState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportState:
-    """Daily reports since the start; `error` of the last one, "" if it succeeded."""
+    """Daily reports since the start; `error` is that of the last report, "" if it succeeded."""
 
     directory: str = ""
     running: bool = False
@@ -179,7 +180,8 @@ class ShadowState:
     """Comparisons of the NameNodes' images with ours in the last 7 days, in shadow mode.
 
     Attributes:
-        txid: of the last compared image, -1 before the first; `difference`: the newest difference, "" without one.
+        txid: transaction id of the last compared image, -1 before the first; `difference`: the newest difference, ""
+            without one.
     """
 
     compared: int = gauge("shadow_compared", "Images of NameNodes that were compared with ours in the last 7 days.", 0)
@@ -199,9 +201,9 @@ class LeaderState:
     """The leader election among several daemons for one cluster.
 
     Attributes:
-        lock: where the leader's lock is stored.
+        lock: location of the leader's lock.
         claim: relation of this daemon to the lock: leading, following, uncertain (no valid answer now) or away (no
-            answer for so long that the lock implies nothing).
+            answer for so long that the last one is worthless).
         leader: last known holder, "" if unknown.
         problem: why the lock's store does not answer, "" if it does.
         terms: how often this daemon became the leader.
@@ -250,18 +252,20 @@ class CheckpointRecord:
     Attributes:
         phase: idle, fetch, load, replay, save, upload, or another phase of the role. It began at `phase_since` and has
             handled `phase_done` of `phase_total`: transactions in replay, else bytes; None without a known total.
-        looked_at: when the positions of image and edits were last determined.
+        looked_at: time when the positions of image and edits were last determined.
         saved_at: when an image was last complete on disk; `saved_txid`, `image_bytes` and `last_reason` (urgent, txns,
             period or forced) are of that image.
-        last_outcome: result of the last offered image: taken, too recent (`TargetState.takes_from` has the time until
-            when), refused, failed, nobody (none is active), kept (no NameNode is configured), "" before the first.
+        last_outcome: result of the last offered image, "" before the first: taken, too recent (until
+            `TargetState.takes_from`), refused, failed, nobody (no NameNode is active) or kept (no NameNode is
+            configured).
         last_seconds: duration of fetch (if any), load, replay and save of the last checkpoint, and of the last accepted
             upload.
-        latency_seconds: from the trigger of the last checkpoint until its image had its final name.
-        healed: what the last checkpoint healed; `healed_total`: count over all checkpoints.
-        ignored: operations of the last checkpoint without effect, as on a NameNode; `ignored_total`: over all.
-        uploaded_at: when a NameNode last accepted an image; `uploads`, `upload_failures`, `uploaded_bytes`: over all.
-        last_error: latest fault of a checkpoint or an upload; it stays after a success.
+        latency_seconds: time from the trigger of the last checkpoint until its image had its final name.
+        healed: inconsistencies that the last checkpoint healed; `healed_total`: their number over all checkpoints.
+        ignored: operations of the last checkpoint without effect, as on a NameNode; `ignored_total`: their number over
+            all checkpoints.
+        uploaded_at: when a NameNode last accepted an image; `uploads`, `upload_failures`, `uploaded_bytes`: totals.
+        last_error: latest fault of a checkpoint or an upload; a success does not clear it.
     """
 
     phase: str = "idle"
@@ -301,11 +305,11 @@ class RoleDetails:
     """How a node follows the edits; roles add their own fields. Fields that do not apply to a role are None.
 
     Attributes:
-        applied_txid: newest transaction in memory; `source_txid`: newest seen in the journal; `active_txid`: of the
-            NameNodes at the last query. Each is -1 before the first time.
-        tailing_lag_seconds: since edits were last read.
-        tailing_lag_transactions: how many transactions memory is behind.
-        transactions_since_roll: in the open segment.
+        applied_txid: newest transaction in memory; `source_txid`: newest transaction seen in the journal;
+            `active_txid`: newest transaction of the NameNodes at the last query. Each is -1 while unknown.
+        tailing_lag_seconds: time since edits were last read.
+        tailing_lag_transactions: number of transactions that memory is behind.
+        transactions_since_roll: number of transactions in the open segment.
     """
 
     applied_txid: int | None = gauge("applied_txid", "Newest transaction in the replayed state.", None)
@@ -327,21 +331,22 @@ class NodeState:
 
     Attributes:
         ready: whether checkpoints are made on schedule; `message`: the situation, or why not.
-        image_txid: newest image here, -1 for none; `journal_txid`: newest edit; `transactions_behind`: not in an image.
-        error: why storage or journal cannot be read now, also an alarm; the first two are then the last known and the
-            third is None.
+        image_txid: newest image here, -1 for none; `journal_txid`: newest edit; `transactions_behind`: number of
+            transactions that are in no image.
+        error: why storage or journal cannot be read now, also an alarm; `image_txid` and `journal_txid` are then the
+            last known values, and `transactions_behind` is None.
         alarms: one sentence for each problem that needs an operator; some do not prevent checkpoints.
         next_steps: what to do about each alarm, by its sentence.
         alarm_kinds: the kind of each alarm (`ALARM_KINDS`), by its sentence.
         silences: the silenced kinds of alarms; `acknowledgements`: the acknowledged alarms, by their sentence.
-        cluster_id: of the namespace, None while unknown.
-        storage: each storage directory by its path: "in use", or why it was dropped.
+        cluster_id: cluster id of the namespace, None while unknown.
+        storage: condition of each storage directory by its path: "in use", or why it was dropped.
         storage_space: space of each directory in use, by its path.
-        enabled: whether checkpoints are made at all; `cancelled`: None, or why none may begin now.
+        enabled: whether checkpoints are made at all; `cancelled`: why no checkpoint may begin now, None if one may.
         checkpoint_at: when the newest image was made, as reported by the NameNode, else when ours was written; None if
             there is none yet. `seconds_since_checkpoint` is its age.
-        failures_in_row: failed attempts since the last success; `retry_at`: when the next may be made.
-        archive, lake, report: None if none is configured.
+        failures_in_row: failed attempts since the last success; `retry_at`: when the next attempt may be made.
+        archive, lake, report: their states, None if not configured.
         leader: the leader election, None if no other daemon is known.
         shadow: the comparisons, None unless the daemon runs in shadow mode.
     """

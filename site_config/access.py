@@ -1,4 +1,4 @@
-"""Access to our servers on a cluster without Kerberos: only the hosts that the configuration names may call."""
+"""Access to our servers on a cluster without Kerberos: only hosts that the configuration names may call."""
 
 from __future__ import annotations
 

@@ -44,8 +44,7 @@ def identity(configuration: Configuration, *own: ConfigKey[str]) -> Identity:
     """Return the nameservice, its NameNodes and our id among them (DFSUtil.getNamenodeNameServiceId).
 
     Of several nameservices, ours is the one whose first key of `own`, or else dfs.namenode.rpc-address, has an address
-    of this host. Only dfs.ha.namenode.id gives this node an id: a checkpointer may run next to a NameNode without being
-    one.
+    of this host. Only dfs.ha.namenode.id gives this node an id, since a checkpointer may run next to a NameNode.
 
     Raises:
         ConfigurationError: the nameservice is ambiguous, or dfs.ha.namenode.id is not one of its NameNodes.
@@ -90,7 +89,7 @@ def _our_service(
     holding = [each for each in services if own_id in namenode_ids(configuration, each)]
     if len(holding) == 1:
         return holding[0]
-    raise _unclear(configuration, f"{own[-1].name} of none of {', '.join(services)} is an address of this host")
+    raise _unclear(configuration, f"{own[-1].name} is an address of this host for none of {', '.join(services)}")
 
 
 def _is_here(configuration: Configuration, key: ConfigKey[str], nameservice: str, own_id: str) -> bool:
@@ -208,7 +207,7 @@ def address(configuration: Configuration, key: str, default_port: int) -> tuple[
 
 
 def default_fs(configuration: Configuration) -> tuple[str, int]:
-    """Return the host and RPC port of fs.defaultFS; the host is "" if it has no host or names another file system.
+    """Return the host and RPC port of fs.defaultFS; the host is "" if the URI has no host or names another file system.
 
     Raises:
         ConfigurationError: the value is not a URI with a host and a port.

@@ -1,4 +1,4 @@
-"""Settings of the archive that a daemon fills, and the retention rules that such an archive has."""
+"""Settings of the archive that a daemon fills, and its retention rules."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _PERIODS = {"hourly": "%Y-%m-%d %H", "daily": "%Y-%m-%d", "weekly": "%G-%V", "mo
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Keep one moment of each `period`, a pattern of strftime ("" for every transaction), for `age` ms."""
+    """Retention, for `age` ms, of one moment in each `period`, a pattern of strftime ("" for every transaction)."""
 
     period: str
     age: int
 
 
 def parse_rules(rules: str) -> tuple[Rule, ...]:
-    """Parse `all for 7d, daily for 90d`; no rules from an empty text.
+    """Parse rules such as `all for 7d, daily for 90d`; an empty text has no rules.
 
     Raises:
         ValueError: a rule is malformed.
@@ -54,14 +54,14 @@ KEY_FILE = ConfigKey(
     "checkpointer.archive.key-file",
     "",
     text("file"),
-    "Key by which the archive is encrypted, 64 hexadecimal digits; unset: not encrypted. Specific to the checkpointer.",
+    "Key that encrypts the archive, 64 hexadecimal digits; unset: not encrypted. Specific to the checkpointer.",
 )
 RESTORE_TARGET = ConfigKey(
     "checkpointer.archive.restore-target",
     "10m",
     SECONDS,
-    "How long the replay of a restore may take: the daemon archives another base image when the edits since the last "
-    "one take longer, at its own replay speed. Specific to the checkpointer.",
+    "How long the replay of a restore may take. The daemon archives another base image when the edits since the last "
+    "image take longer, at its own replay speed. Specific to the checkpointer.",
     least=0,
 )
 KEEP = ConfigKey(
@@ -75,8 +75,9 @@ IMMUTABLE = ConfigKey(
     "checkpointer.archive.immutable",
     "false",
     SWITCH,
-    "Whether the daemon only appends to the archive, for stores with an object lock; checkpointer.archive.keep has no "
-    "effect then. Specific to the checkpointer.",
+    "Whether the daemon only appends to the archive, for stores with an object lock; checkpointer.archive.keep then "
+    "has no "
+    "effect. Specific to the checkpointer.",
 )
 PERIOD = ConfigKey(
     "checkpointer.archive.period",
@@ -89,7 +90,7 @@ LAG_ALARM = ConfigKey(
     "checkpointer.archive.lag-alarm",
     "300s",
     SECONDS,
-    "Time for which the archive may be incomplete before that is an alarm; 0: never. Specific to the checkpointer.",
+    "Time for which the archive may be incomplete before an alarm is raised; 0: never. Specific to the checkpointer.",
     least=0,
 )
 ARCHIVE_KEYS = keys_in(globals())

@@ -79,11 +79,11 @@ def identity_of(role: Role, settings: Configuration) -> Identity:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceRpc:
-    """An address at which reads of the namespace are answered over RPC.
+    """An address at which this node answers reads of the namespace over RPC.
 
     Attributes:
-        is_namenode: whether it is that of the NameNode in whose place this node runs, so that clients of the cluster's
-            applications ask there.
+        is_namenode: whether the address is that of the NameNode in whose place this node runs, so that the cluster's
+            applications use it.
     """
 
     address: tuple[str, int]
@@ -102,10 +102,10 @@ class CheckpointConfig:
         kerberos: None on a cluster without Kerberos.
         rpc_timeout: limit on each call.
         tail_period: interval of checks for new edits.
-        tail_backoff: longest interval of these checks while there are no edits; 0 for no growth.
+        tail_backoff: longest interval of these checks while no edits arrive; 0 for a constant interval.
         tail_in_progress: whether the open segment is also read.
         log_roll_period: age of the active's open segment at which we ask for a roll; 0 or less for never.
-        roll_retries: NameNodes that are asked for a roll, one after the other.
+        roll_retries: number of NameNodes that are asked for a roll, one after the other.
         upload_parallelism: number of parallel uploads of an image.
         web: addresses of our HTTP and HTTPS servers; port 0 is any free port.
         rpc_bind_address: address of a backup node's RPC server; port 0 is any free port.
@@ -121,22 +121,22 @@ class CheckpointConfig:
         merge_settings: rules for replaying edits and writing images.
         standby_checkpoints: whether a standby makes checkpoints.
         rebootstrap: whether a standby fetches an image automatically if edits are missing.
-        lag_alarm: time without progress after which pending edits of a standby are an alarm; 0 for never.
+        lag_alarm: time without progress after which pending edits of a standby raise an alarm; 0 for never.
         shadow: whether the daemon only compares: it uploads nothing and changes nothing at the NameNodes.
         leader: lock of the leader election; none in shadow mode.
-        archive: where every transaction is kept.
+        archive: the archive of every transaction.
         serve_namespace: whether a standby or backup answers reads of the namespace.
-        namespace_rpc: where it answers them over RPC.
-        namespace_sums: whether it keeps the sums of every directory for them.
+        namespace_rpc: addresses at which it answers these reads over RPC.
+        namespace_sums: whether it keeps the sums of every directory for these reads.
         permissions: whether permissions are checked for these reads.
         supergroup: group whose members may read everything.
         group_cache_seconds: how long the groups of a user are kept for these reads.
         lake_directory: directory or URI of the lake, "" without a lake.
-        lake_images_retained: images that the lake keeps, 0 for all.
+        lake_images_retained: number of images that the lake keeps, 0 for all.
         lake_master, lake_driver_memory: Spark's master and heap for the lake.
         report_daily: whether a report is made of the first image of each day.
-        report_directory: directory of these reports, "" for that in the first storage directory.
-        reports_retained: reports that are kept.
+        report_directory: directory of these reports, "" for the one in the first storage directory.
+        reports_retained: number of reports that are kept.
         report_paths: file of path sets and tables, "" for none.
         report_memory: limit in bytes on the memory of each process of a report.
         texts: values that files set, used to log changes.
@@ -335,13 +335,13 @@ class _CheckpointReader(SettingsReader):
         return tuple(found)
 
     def _restore_directories(self) -> bool:
-        """Return whether to retry directories; a secondary does unless the key is false, as they are its own."""
+        """Return whether to retry directories; a secondary retries its own directories unless the key is false."""
         if self._role is Role.SECONDARY and keys.NAME_DIR_RESTORE.name not in self.settings:
             return True
         return self.get(keys.NAME_DIR_RESTORE)
 
     def _check_directories_of_others(self, found: Sequence[Path], name: str) -> None:
-        """Check that directories are not those of another node on this host, by whatever path.
+        """Check that the directories are not those of another node on this host, under any path.
 
         A standby and a backup node have the keys of a NameNode. A DataNode's directory is only a warning: hosts with
         other nodes may share the configuration.
@@ -374,7 +374,7 @@ class _CheckpointReader(SettingsReader):
         return self.take(lambda: shared_edits(self.settings, self.scoped(keys.SHARED_EDITS_DIR)), "")
 
     def _quorum(self) -> QuorumSettings:
-        """Return the settings of a reader; the others are for writers."""
+        """Return the settings of a reader; the other settings are for writers."""
         return QuorumSettings(
             select_input_streams=self.get(quorum_keys.SELECT_INPUT_STREAMS),
             http_open=self.get(quorum_keys.HTTP_OPEN),
@@ -393,7 +393,7 @@ class _CheckpointReader(SettingsReader):
                 host, port = parse_host_port(text, RPC_PORT)
             except ValueError as fault:
                 raise self.error(keys.NAMESPACE_RPC_ADDRESS.name, str(fault)) from fault
-            # another name or address of this host leads the cluster's applications here, too
+            # with another name or address of this host, the cluster's applications also reach this node
             is_namenode = bool(own[0]) and port == own[1]
             found.append(NamespaceRpc((bind_host or host if is_namenode else host, port), is_namenode))
         return tuple(found)
@@ -426,5 +426,5 @@ class _CheckpointReader(SettingsReader):
 
 
 def _overlap(one: Path, other: Path) -> bool:
-    """Return whether two storage directories are the same, or one of them is in the `current` of the other."""
+    """Return whether two storage directories are the same, or one is inside `current` of the other."""
     return one == other or other / "current" in (one, *one.parents) or one / "current" in (other, *other.parents)

@@ -24,14 +24,14 @@ class EngineChoice(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """How the Spark engine runs.
+    """Settings of the Spark engine.
 
     Attributes:
         master: Spark's master; "" for all cores of this machine, or for the master given to `spark-submit`.
         driver_memory: heap of the driver's JVM.
         shared_storage: whether executors see image, edits and storage directory under the driver's paths; None means
-            yes for a local master and no for any other.
-        partitions: number of parts of each large section; 0 for one part for about each 32 MiB.
+            True for a local master and False for any other.
+        partitions: number of parts of each large section; 0 for one part per 32 MiB or so.
         conf: further settings of Spark.
     """
 

@@ -10,7 +10,7 @@ AUTOMATIC_FAILOVER = ConfigKey(
     "dfs.ha.automatic-failover.enabled",
     "false",
     SWITCH,
-    "Whether a failover controller elects the active NameNode; with .NAMESERVICE appended: of that nameservice.",
+    "Whether a failover controller elects the active NameNode; with .NAMESERVICE appended: that of the nameservice.",
 )
 ZKFC_PORT = ConfigKey(
     "dfs.ha.zkfc.port",
@@ -76,11 +76,7 @@ GRACEFUL_FENCE_TIMEOUT = ConfigKey(
     least=0.001,
 )
 GRACEFUL_FENCE_RETRIES = ConfigKey(
-    "ha.failover-controller.graceful-fence.connection.retries",
-    "1",
-    COUNT,
-    "Retries of the connection for that call.",
-    least=0,
+    "ha.failover-controller.graceful-fence.connection.retries", "1", COUNT, "Connection retries for that call.", least=0
 )
 CLI_TIMEOUT = ConfigKey(
     "ha.failover-controller.cli-check.rpc-timeout.ms",
@@ -110,14 +106,14 @@ HEALTH_TIMEOUT = ConfigKey(
     "ha.health-monitor.rpc-timeout.ms",
     "45000",
     MILLISECONDS,
-    "Limit on a health check; a NameNode that exceeds it counts as hung, and another one becomes active.",
+    "Limit on a health check; a NameNode that exceeds it counts as hung, and another NameNode becomes active.",
     least=0.001,
 )
 HEALTH_RETRIES = ConfigKey(
     "ha.health-monitor.rpc.connect.max.retries",
     "1",
     COUNT,
-    "Immediate retries of the connection for a health check.",
+    "Immediate connection retries for a health check.",
     release2=ABSENT,
     least=0,
 )
@@ -133,7 +129,7 @@ TRANSITION_LIMIT = ConfigKey(
     "checkpointer.zkfc.transition.limit",
     "600s",
     SECONDS,
-    "Limit on a NameNode's whole transition to active, after which another one may become active. "
+    "Limit on a NameNode's whole transition to active, after which another NameNode may become active. "
     "Specific to the checkpointer.",
     least=0.001,
 )

@@ -19,7 +19,7 @@ JOURNALNODE_RPC_ADDRESS = ConfigKey(
     "dfs.journalnode.rpc-address", "0.0.0.0:8485", text("host:port"), "A JournalNode's RPC server, which accepts edits."
 )
 JOURNALNODE_RPC_BIND_HOST = ConfigKey(
-    "dfs.journalnode.rpc-bind-host", "", text("host"), "Bind address of this RPC server.", release2=ABSENT
+    "dfs.journalnode.rpc-bind-host", "", text("host"), "Bind address of a JournalNode's RPC server.", release2=ABSENT
 )
 JOURNALNODE_HTTP_ADDRESS = ConfigKey(
     "dfs.journalnode.http-address",
@@ -28,19 +28,23 @@ JOURNALNODE_HTTP_ADDRESS = ConfigKey(
     "A JournalNode's HTTP server, for segments and its state.",
 )
 JOURNALNODE_HTTP_BIND_HOST = ConfigKey(
-    "dfs.journalnode.http-bind-host", "", text("host"), "Bind address of this HTTP server.", release2=ABSENT
+    "dfs.journalnode.http-bind-host", "", text("host"), "Bind address of a JournalNode's HTTP server.", release2=ABSENT
 )
 JOURNALNODE_HTTPS_ADDRESS = ConfigKey(
     "dfs.journalnode.https-address", "0.0.0.0:8481", text("host:port"), "A JournalNode's HTTPS server."
 )
 JOURNALNODE_HTTPS_BIND_HOST = ConfigKey(
-    "dfs.journalnode.https-bind-host", "", text("host"), "Bind address of this HTTPS server.", release2=ABSENT
+    "dfs.journalnode.https-bind-host",
+    "",
+    text("host"),
+    "Bind address of a JournalNode's HTTPS server.",
+    release2=ABSENT,
 )
 JOURNALNODE_EDITS_DIR = ConfigKey(
     "dfs.journalnode.edits.dir",
     "/tmp/hadoop/dfs/journalnode/",
     paths("directory"),
-    "Directory of a JournalNode's journals; with .NAMESERVICE appended: of that nameservice's journals.",
+    "Directory of a JournalNode's journals; with .NAMESERVICE appended: that of the nameservice's journals.",
 )
 JOURNALNODE_EDITS_DIR_PERM = ConfigKey(
     "dfs.journalnode.edits.dir.perm", "700", text("mode"), "Mode of new directories of journals.", release2=ABSENT
@@ -49,7 +53,7 @@ JOURNALNODE_HANDLER_COUNT = ConfigKey(
     "dfs.journalnode.handler.count",
     "5",
     COUNT,
-    "Calls that a JournalNode performs in parallel.",
+    "Number of calls that a JournalNode performs in parallel.",
     release2=ABSENT,
     least=1,
 )
@@ -57,7 +61,7 @@ JOURNALNODE_ENABLE_SYNC = ConfigKey(
     "dfs.journalnode.enable.sync",
     "true",
     SWITCH,
-    "Whether a JournalNode fetches finalized segments that it missed from the others of dfs.namenode.shared.edits.dir.",
+    "Whether a JournalNode fetches missed segments from the other nodes of dfs.namenode.shared.edits.dir.",
     release2=ABSENT,
 )
 JOURNALNODE_SYNC_INTERVAL = ConfigKey(
@@ -79,14 +83,14 @@ JOURNALNODE_EDIT_CACHE_SIZE_BYTES = ConfigKey(
     "dfs.journalnode.edit-cache-size.bytes",
     "",
     OPTIONAL_BYTES,
-    "Newest edits of a journal to keep in memory, with dfs.ha.tail-edits.in-progress.",
+    "Size of a journal's newest edits that are kept in memory, with dfs.ha.tail-edits.in-progress.",
     release2=ABSENT,
 )
 JOURNALNODE_EDIT_CACHE_SIZE_FRACTION = ConfigKey(
     "dfs.journalnode.edit-cache-size.fraction",
     "0.5f",
     text("share"),
-    "The same as a share of 1000 MiB, Hadoop's heap, if the size is not set.",
+    "The same size as a share of 1000 MiB, Hadoop's heap, if the size is not set.",
     release2=ABSENT,
 )
 EDIT_LOG_TRANSFER_TIMEOUT = ConfigKey(
@@ -116,7 +120,8 @@ JOURNALNODE_MAX_JOURNALS = ConfigKey(
     "checkpointer.journalnode.journals.max",
     "32",
     COUNT,
-    "Journals that a JournalNode accepts in addition to those of dfs.namenode.shared.edits.dir and on its disk; 0 if "
+    "Number of journals that a JournalNode accepts in addition to those of dfs.namenode.shared.edits.dir and on its "
+    "disk; 0 if "
     "that key names a journal for each nameservice. Specific to the checkpointer.",
     least=1,
 )

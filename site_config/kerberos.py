@@ -1,4 +1,4 @@
-"""Kerberos settings of a process: its login, the principals whose images NameNodes accept, access to its servers."""
+"""Kerberos settings of a process: its login, access to its servers, and principals whose images NameNodes accept."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class KerberosSettings:
 
     @property
     def refused(self) -> str:
-        """Describe why NameNodes refuse our images, "" if they accept them."""
+        """Return why NameNodes refuse our images, "" if they accept them."""
         if self.login.principal in self.takes_images or not self.login.principal:
             return ""
         taken = ", ".join(f"{name} ({key})" for name, key in self.takes_images.items())
@@ -148,7 +148,7 @@ def kerberos_settings(settings: Configuration, who: Identity, kind: ProcessKind)
         server = faults.take(lambda: _server_kerberos(settings, who, kind, key, web_host, protections, takes), None)
     faults.raise_if_any()
     login = KerberosLogin(
-        # without a keytab, the principal is that of the ticket cache, which may be any
+        # without a keytab, the principal is that of the ticket cache, which may be any principal
         principal=principal if file else "",
         keytab=Path(file) if file else None,
         namenode=_server(settings, login_settings.NAMENODE_PRINCIPAL, of_namenodes, login_settings.NAMENODE_PATTERN),
@@ -171,7 +171,7 @@ def open_security(rules: AccessRules, kerberos: KerberosSettings | None, refusal
     Raises:
         KerberosSetupError: see `ServerSecurity` and `KerberosSettings.require_server`.
     """
-    # commands without a server do not load it
+    # commands without a server do not load this module
     from servlets.server_security import ServerSecurity
 
     return ServerSecurity(rules, None if kerberos is None else kerberos.require_server(), refusals)
@@ -337,7 +337,7 @@ def _policies(settings: Configuration, kind: ProcessKind, takes_images: Mapping[
 def _protocol(
     settings: Configuration, protocol: str, acl: ConfigKey[str], principal: ConfigKey[str] | None
 ) -> AccessPolicy:
-    """Return the admission to a protocol. Unlike Hadoop, it requires the principal also without authorization."""
+    """Return the access policy of a protocol. Unlike Hadoop's, it requires the principal even without authorization."""
     wanted = "" if principal is None else principal.read(settings)
     refusal = f"Not authorized for protocol interface {protocol}"
     principals = {wanted: principal.name} if wanted and principal is not None else {}

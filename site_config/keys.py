@@ -40,7 +40,7 @@ from site_config.merge_keys import MERGE_KEYS
 from site_config.security_keys import SECURITY_KEYS
 
 CHECKPOINT_PERIOD = ConfigKey(
-    "dfs.namenode.checkpoint.period", "3600s", SECONDS, "Time from a checkpoint to the next one.", least=0.001
+    "dfs.namenode.checkpoint.period", "3600s", SECONDS, "Time from one checkpoint to the next.", least=0.001
 )
 CHECKPOINT_TXNS = ConfigKey(
     "dfs.namenode.checkpoint.txns",
@@ -106,19 +106,21 @@ STORAGE_DIR_PERM = ConfigKey(
     "Mode of directories that the checkpointer creates.",
     release2=ABSENT,
 )
-NUM_CHECKPOINTS_RETAINED = ConfigKey("dfs.namenode.num.checkpoints.retained", "2", COUNT, "Images to keep.", least=1)
+NUM_CHECKPOINTS_RETAINED = ConfigKey(
+    "dfs.namenode.num.checkpoints.retained", "2", COUNT, "Number of images to keep.", least=1
+)
 NUM_EXTRA_EDITS_RETAINED = ConfigKey(
     "dfs.namenode.num.extra.edits.retained",
     "1000000",
     TRANSACTIONS,
-    "Transactions to keep before the oldest kept image.",
+    "Number of transactions to keep before the oldest kept image.",
     least=0,
 )
 MAX_EXTRA_EDITS_SEGMENTS_RETAINED = ConfigKey(
     "dfs.namenode.max.extra.edits.segments.retained",
     "10000",
     COUNT,
-    "Limit on the segments with these extra transactions.",
+    "Limit on the number of segments with these extra transactions.",
     least=0,
 )
 RESOURCE_DU_RESERVED = ConfigKey(
@@ -209,7 +211,7 @@ SERVICERPC_ADDRESS = ConfigKey(
     "dfs.namenode.servicerpc-address",
     "",
     text("host:port"),
-    "A NameNode's RPC server for other servers, used instead of the other one if it is set.",
+    "A NameNode's RPC server for other servers; if set, it is used instead of dfs.namenode.rpc-address.",
 )
 RPC_TIMEOUT = ConfigKey(
     "ipc.client.rpc-timeout.ms",
@@ -222,14 +224,14 @@ HA_TAIL_EDITS_PERIOD = ConfigKey(
     "dfs.ha.tail-edits.period",
     "60s",
     SECONDS,
-    "Interval at which the standby checks for new edits, at least 0.25 s; values below 1 s grow while no edits come.",
+    "Interval at which the standby checks for new edits, at least 0.25 s; values below 1 s grow while no edits arrive.",
     least=0,
 )
 HA_TAIL_EDITS_BACKOFF = ConfigKey(
     "dfs.ha.tail-edits.period.backoff-max",
     "0",
     SECONDS,
-    "Longest interval of these checks, which doubles while there are no new edits; 0: the interval does not grow.",
+    "Longest interval of these checks, which doubles while no edits arrive; 0: the interval does not grow.",
     release2=ABSENT,
     least=0,
 )
@@ -237,7 +239,7 @@ HA_TAIL_EDITS_NAMENODE_RETRIES = ConfigKey(
     "dfs.ha.tail-edits.namenode-retries",
     "3",
     COUNT,
-    "NameNodes that the standby asks for a roll, one after the other.",
+    "Number of NameNodes that the standby asks for a roll, one after the other.",
     release2=ABSENT,
     least=1,
 )
@@ -264,7 +266,8 @@ STANDBY_LAG_ALARM = ConfigKey(
     "checkpointer.standby.lag-alarm",
     "300s",
     SECONDS,
-    "Time without progress after which a standby's pending edits are an alarm; 0: never. Specific to the checkpointer.",
+    "Time without progress after which a standby's pending edits raise an alarm; 0: never. Specific to the "
+    "checkpointer.",
     least=0,
 )
 NAMESPACE_SERVE = ConfigKey(
@@ -278,14 +281,16 @@ NAMESPACE_SUMS = ConfigKey(
     "checkpointer.namespace.sums",
     "false",
     SWITCH,
-    "Whether a daemon that answers reads keeps the sums of every directory in memory for counts without a walk: 40 "
-    "bytes each, and 32 for each inode that edits touched. Specific to the checkpointer.",
+    "Whether a daemon that answers reads keeps the sums of every directory in memory for counts without a walk. They "
+    "take 40 "
+    "bytes per directory, and 32 per inode that edits touched. Specific to the checkpointer.",
 )
 NAMESPACE_RPC_ADDRESS = ConfigKey(
     "checkpointer.namespace.rpc-address",
     "",
     NAMES,
-    "Addresses (host:port) where reads are answered over ClientProtocol, to clients that accept an older state; unset: "
+    "Addresses (host:port) where reads are answered over ClientProtocol, for clients that accept an older state; "
+    "unset: "
     "not over RPC. At the dfs.namenode.rpc-address of the NameNode in whose place a standby runs, only clients that "
     "send a state id are answered, as by an observer. Specific to the checkpointer.",
 )
@@ -321,7 +326,7 @@ LAKE_IMAGES_RETAINED = ConfigKey(
     "checkpointer.lake.images.retained",
     "0",
     COUNT,
-    "Images of this cluster that the lake keeps; 0: all. Specific to the checkpointer.",
+    "Number of this cluster's images that the lake keeps; 0: all. Specific to the checkpointer.",
     least=0,
 )
 LAKE_SPARK_MASTER = ConfigKey(
@@ -349,7 +354,11 @@ REPORT_DIR = ConfigKey(
     "Local directory of these reports; unset: `reports` in the first storage directory. Specific to the checkpointer.",
 )
 REPORTS_RETAINED = ConfigKey(
-    "checkpointer.report.retained", "30", COUNT, "Daily reports that are kept. Specific to the checkpointer.", least=1
+    "checkpointer.report.retained",
+    "30",
+    COUNT,
+    "Number of daily reports to keep. Specific to the checkpointer.",
+    least=1,
 )
 REPORT_PATHS = ConfigKey(
     "checkpointer.report.paths",
@@ -395,7 +404,7 @@ CONTROL_HOSTS = ConfigKey(
     "checkpointer.http.control-hosts",
     "127.0.0.0/8,::1",
     NETWORKS,
-    "Networks that may request changes by HTTP POST (/checkpoint and /cancel; of the stub all others), in addition to "
+    "Networks that may request changes by HTTP POST (/checkpoint and /cancel; all others at the stub), in addition to "
     "this host under its own address. Specific to the checkpointer.",
 )
 SHADOW = ConfigKey(
@@ -409,7 +418,7 @@ CONSOLE_PEERS = ConfigKey(
     "checkpointer.console.peers",
     "",
     NAMES,
-    "Base URLs (http://host:port) of further daemons that the console's page of the cluster shows, in addition to the "
+    "Base URLs (http://host:port) of further daemons that the console's cluster page shows, in addition to the "
     "nodes that the configuration names. Specific to the checkpointer.",
 )
 STOP_TIMEOUT = ConfigKey(

@@ -19,7 +19,8 @@ LOCK = ConfigKey(
     "checkpointer.leader.lock",
     AUTO,
     text("lock"),
-    "The lock by which daemons of one cluster elect the one that makes checkpoints: `zookeeper`, `file:///shared/lock` "
+    "The lock by which the daemons of a cluster elect the daemon that makes checkpoints: `zookeeper`, "
+    "`file:///shared/lock` "
     "on storage that all of them share, or `none`. `auto` is ZooKeeper if ha.zookeeper.quorum is set, else `none`. "
     "Specific to the checkpointer.",
 )
@@ -40,11 +41,11 @@ LEADER_KEYS = (LOCK, REQUIRED, PARENT, *ENSEMBLE_KEYS)
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class LeaderSettings:
-    """Settings of the lock; without `ensemble` and `file`, every daemon works alone.
+    """Settings of the lock; without `ensemble` and `file`, every daemon works on its own.
 
     Attributes:
         file: path of a lock file.
-        session_timeout: of ZooKeeper, in seconds.
+        session_timeout: session timeout of ZooKeeper, in seconds.
         znode: path of the lock in ZooKeeper.
     """
 
@@ -56,7 +57,7 @@ class LeaderSettings:
 
     @property
     def lock(self) -> str:
-        """Name the lock for people, "" without one."""
+        """The name of the lock for people, "" without a lock."""
         return f"file {self.file}" if self.file is not None else f"ZooKeeper {self.znode}" if self.ensemble else ""
 
 

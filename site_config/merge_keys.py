@@ -45,21 +45,21 @@ SNAPSHOT_CAPTURE_OPENFILES = ConfigKey(
     "dfs.namenode.snapshot.capture.openfiles",
     "false",
     SWITCH,
-    "Whether CREATE_SNAPSHOT records open files; has to be the NameNode's own setting.",
+    "Whether CREATE_SNAPSHOT records open files; must be the NameNode's own setting.",
     release2=ABSENT,
 )
 SNAPSHOT_SKIP_CAPTURE_ACCESSTIME_ONLY_CHANGE = ConfigKey(
     "dfs.namenode.snapshot.skip.capture.accesstime-only-change",
     "false",
     SWITCH,
-    "Whether snapshots ignore changes of the access time alone; has to be the NameNode's own setting.",
+    "Whether snapshots ignore changes of the access time alone; must be the NameNode's own setting.",
     release2=ABSENT,
 )
 SNAPSHOT_DELETION_ORDERED = ConfigKey(
     "dfs.namenode.snapshot.deletion.ordered",
     "false",
     SWITCH,
-    "Whether DELETE_SNAPSHOT only marks snapshots other than the earliest; has to be the NameNode's own setting. "
+    "Whether DELETE_SNAPSHOT only marks snapshots other than the earliest; must be the NameNode's own setting. "
     "Ignored above layout -67, as by Hadoop 3.3.",
     release2=ABSENT,
 )
@@ -75,14 +75,15 @@ MAX_OP_SIZE = ConfigKey(
     "dfs.namenode.max.op.size",
     "52428800",
     BYTES,
-    "Size of the largest operation that a merge replays; has to be at least the NameNode's own setting.",
+    "Size of the largest operation that a merge replays; must be at least the NameNode's own setting.",
     least=1,
 )
 IMAGE_PARALLEL_LOAD = ConfigKey(
     "dfs.image.parallel.load",
     "false",
     SWITCH,
-    "Whether uncompressed images of layout -66 and newer get sub-sections; if not, a new image keeps those of the old.",
+    "Whether uncompressed images of layout -66 and newer get sub-sections; if not, a new image has them if the old one "
+    "has.",
     release2=ABSENT,
 )
 IMAGE_PARALLEL_TARGET_SECTIONS = ConfigKey(
@@ -106,7 +107,7 @@ IMAGE_PARALLEL_COMPRESSED = ConfigKey(
     "false",
     SWITCH,
     "Whether dfs.image.parallel.load also applies to compressed images. Each sub-section is then a stream of its own, "
-    "as NameNodes newer than 3.4.1 write them and load them in parallel; leave it off for older ones. "
+    "as NameNodes newer than 3.4.1 write them and load them in parallel; leave it off for older NameNodes. "
     "Specific to the checkpointer.",
 )
 ENGINE = ConfigKey(

@@ -14,7 +14,11 @@ EDITS_REQUIRED = ConfigKey(
     "dfs.namenode.edits.dir.required", "", text("URIs"), "Edits directories without which the NameNode stops."
 )
 EDITS_MINIMUM = ConfigKey(
-    "dfs.namenode.edits.dir.minimum", "1", COUNT, "How many of the other edits directories must work.", least=0
+    "dfs.namenode.edits.dir.minimum",
+    "1",
+    COUNT,
+    "Minimum number of the other edits directories that must work.",
+    least=0,
 )
 ROLL_SHARE = ConfigKey(
     "dfs.namenode.edit.log.autoroll.multiplier.threshold",

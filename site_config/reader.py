@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class AddressKeys(NamedTuple):
-    """The keys of a server's address and of the host that replaces its bind address, None without such a key."""
+    """The keys of a server's address and of the host that replaces its bind address; None without a key of the host."""
 
     address: ConfigKey[str]
     bind_host: ConfigKey[str] | None = None

@@ -21,14 +21,14 @@ class KeySetting:
     """A key as it is set, or with its default.
 
     Attributes:
-        name: with the suffix of nameservice and NameNode, if it is set with one.
+        name: name of the key, with the suffix of nameservice and NameNode if it is set with one.
         status: supported, ignored, refused or unknown.
-        value: with variables replaced; "" for unset.
+        value: value with variables replaced; "" for unset.
         source: the file, or `(default)`.
         alias: the deprecated name in the file, "" if the file uses `name`.
         overridden_by: the more specific key whose value applies instead, "" if this value applies.
-        reason: why the key is ignored or refused, or the probable spelling of an unknown key.
-        default, release2_default: of Hadoop 3.4 and of 2.7; None if 2.7 does not have the key.
+        reason: why the key is ignored or refused, or the probable spelling of an unknown key. default,
+        release2_default: defaults of Hadoop 3.4 and of 2.7; None if 2.7 does not have the key.
     """
 
     name: str
@@ -82,7 +82,7 @@ def likely_role(configuration: Configuration) -> Role:
 
 
 def report(configuration: Configuration, role: Role) -> ConfigReport:
-    """Report on every key of the catalogue and of the files, and check the settings of `role`."""
+    """Return a report on every key of the catalogue and of the files, after checking the settings of `role`."""
     settings = configuration.with_defaults(DEFAULTS)
     collector = FaultCollector()
     collector.take(lambda: CheckpointConfig.from_configuration(configuration, role), None)

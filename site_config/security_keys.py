@@ -17,14 +17,14 @@ AUTH_TO_LOCAL_MECHANISM = ConfigKey(
     "hadoop.security.auth_to_local.mechanism",
     "hadoop",
     text("mechanism"),
-    "hadoop or mit: the treatment of a name to which no rule applies.",
+    "Treatment of a name to which no rule applies: hadoop or mit.",
     release2=ABSENT,
 )
 REQUIRES_ADMIN = ConfigKey(
     "hadoop.security.instrumentation.requires.admin",
     "false",
     SWITCH,
-    "Whether /status, /jmx and /metrics of a kerberized server require an administrator, else only a ticket.",
+    "Whether /status, /jmx and /metrics of a kerberized server require an administrator; if not, any ticket is enough.",
 )
 JOURNALNODE_KEYTAB = ConfigKey(
     "dfs.journalnode.keytab.file", "", text("file"), "Keytab of a JournalNode; required with Kerberos."
@@ -55,7 +55,7 @@ WEB_KEYTAB = ConfigKey(
     "dfs.web.authentication.kerberos.keytab",
     "",
     text("file"),
-    "Keytab of web servers. Unset: the keytab of the process, which then has to contain HTTP/host too.",
+    "Keytab of web servers. Unset: the keytab of the process, which must then also contain HTTP/host.",
 )
 ENDPOINT_WHITELIST = ConfigKey(
     "hadoop.http.authentication.kerberos.endpoint.whitelist",
@@ -75,7 +75,8 @@ SIGNATURE_SECRET = ConfigKey(
     "hadoop.http.authentication.signature.secret.file",
     "",
     text("file"),
-    "Secret that signs cookies, as in Hadoop 3: servers with the same file accept each other's cookies. Unset: a "
+    "File with the secret that signs cookies, as in Hadoop 3: servers with the same file accept each other's cookies. "
+    "Unset: a "
     "random secret.",
 )
 
