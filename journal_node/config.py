@@ -24,7 +24,7 @@ from site_config.reader import AddressKeys, SettingsReader
 _RPC = AddressKeys(node.JOURNALNODE_RPC_ADDRESS, node.JOURNALNODE_RPC_BIND_HOST)
 _HTTP = AddressKeys(node.JOURNALNODE_HTTP_ADDRESS, node.JOURNALNODE_HTTP_BIND_HOST)
 _HTTPS = AddressKeys(node.JOURNALNODE_HTTPS_ADDRESS, node.JOURNALNODE_HTTPS_BIND_HOST)
-_HEAP = 1000 << 20  # HADOOP_HEAPSIZE, to which Hadoop's fraction applies
+_HEAP = 1000 << 20  # HADOOP_HEAPSIZE, to which Hadoop applies the fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +41,19 @@ class JournalNodeConfig:
     """Settings of a JournalNode. Times are in seconds, sizes in bytes, rates in bytes per second.
 
     Attributes:
-        rpc_address, web: addresses to listen on; port 0 is any free one.
+        rpc_address, web: addresses to listen on; port 0 is any free port.
         rpc_port: port of this node in the `nodes` of a journal.
-        edits_directory: directory of the journals, each in a folder of its id.
-        edits_directories: other directories of single nameservices.
+        edits_directory: directory of the journals; each journal has a folder named by its id.
+        edits_directories: directories of individual nameservices that differ from it.
         handlers: number of calls performed in parallel.
         sync_interval: time between requests to peers for missed segments; None for never.
         sync_format: whether an unformatted journal is formatted from its peers.
         cache_bytes: size of each journal's cache of newest transactions; None for none.
-        journals: those of `dfs.namenode.shared.edits.dir`.
+        journals: the journals of `dfs.namenode.shared.edits.dir`.
         access: permitted callers on a cluster without Kerberos.
-        kerberos: None on a cluster without.
+        kerberos: Kerberos settings, None on a cluster without Kerberos.
         format_not_empty: whether a journal with segments may be formatted.
-        max_others: limit of journals besides `journals`; 0 if those are of all nameservices.
+        max_others: limit on the number of other journals; 0 if `journals` covers all nameservices.
     """
 
     rpc_address: tuple[str, int]
@@ -131,7 +131,7 @@ class _JournalNodeReader(SettingsReader):
     def _directory(self, key: str) -> Path:
         found = node.JOURNALNODE_EDITS_DIR.read(self.settings, key)
         if len(found) != 1:
-            raise self.error(key, "names several directories, it has to be one" if found else "is not set")
+            raise self.error(key, "names several directories, but must name one" if found else "is not set")
         return found[0]
 
     def _directories(self) -> dict[str, Path]:
@@ -165,7 +165,7 @@ class _JournalNodeReader(SettingsReader):
         except ValueError:
             fraction = 0.0
         if not 0 < fraction < 1:
-            raise self.error(node.JOURNALNODE_EDIT_CACHE_SIZE_FRACTION.name, "has to be a number between 0 and 1")
+            raise self.error(node.JOURNALNODE_EDIT_CACHE_SIZE_FRACTION.name, "must be a number between 0 and 1")
         return int(_HEAP * fraction)
 
     def _journals(self) -> tuple[ConfiguredJournal, ...]:
@@ -181,7 +181,7 @@ class _JournalNodeReader(SettingsReader):
             journal = ConfiguredJournal(quorum.journal_id, quorum.nodes, nameservice)
             known = found.setdefault(quorum.journal_id, journal)
             if set(known.nodes) != set(journal.nodes):
-                raise self.error(key, f"names other JournalNodes for {quorum.journal_id} than another key does")
+                raise self.error(key, f"names other JournalNodes for {quorum.journal_id} than another key")
         return tuple(found.values())
 
     def _shared_keys(self) -> list[tuple[str, str | None]]:

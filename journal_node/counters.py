@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 PERCENTILES = (50, 75, 90, 95, 99)
 WINDOWS = (60, 300, 3600)
-"""Windows in seconds for which Hadoop summarises syncs."""
+"""Windows, in seconds, for which Hadoop summarises syncs."""
 _SYNCS_KEPT = 10_000
 
 
@@ -56,7 +56,7 @@ class SyncTimes:
     """Durations of the last syncs, 10,000 at most; thread-safe.
 
     Args:
-        clock: seconds.
+        clock: returns seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:

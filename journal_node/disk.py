@@ -11,7 +11,7 @@ from journal.primitives import Buffer
 class JournalOutput(Protocol):
     """A file that is appended to; not thread-safe.
 
-    Every method but `close` raises OSError: a part of the data may be written.
+    Every method but `close` raises OSError; a part of the data may then have been written.
     """
 
     @property
@@ -22,10 +22,10 @@ class JournalOutput(Protocol):
         """Write `data` at the end; with `sync`, all of the file is durable on return."""
 
     def sync(self) -> None:
-        """Make the file durable, if it is not."""
+        """Make the file durable, if it is not yet."""
 
     def close(self) -> None:
-        """Close the file as it is; raises nothing. A second call does nothing."""
+        """Close the file as it is, without raising an exception. A second call does nothing."""
 
 
 class JournalDisk(Protocol):
@@ -80,10 +80,10 @@ class JournalDisk(Protocol):
         """Create an empty file, which replaces an existing one."""
 
     def sync(self, name: str) -> None:
-        """Make the content of a file durable, also what another process wrote."""
+        """Make the content of a file durable, including data that another process wrote."""
 
     def rename(self, source: str, target: str) -> None:
-        """Rename a file, replacing an existing one, or a directory."""
+        """Rename a directory, or a file, which replaces an existing file."""
 
     def link(self, source: str, target: str) -> None:
         """Give a file a second name."""

@@ -1,4 +1,4 @@
-"""The newest transactions in memory, for readers that follow closely (JournaledEditsCache)."""
+"""The newest transactions in memory, for readers that lag only a little (JournaledEditsCache)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class EditsCache:
             self._content = None
 
     def store(self, records: bytes, first: int, last: int, layout_version: int) -> None:
-        """Add a batch that is on disk; removes the oldest ones to make space."""
+        """Add a batch that is on disk, and remove the oldest batches to make space."""
         with self._lock:
             if len(records) > self._capacity or not has_frames(layout_version):
                 problem = "larger than the cache" if has_frames(layout_version) else "their layout is too old"
@@ -77,10 +77,10 @@ class EditsCache:
             content.add(records, first, last, self._capacity)
 
     def retrieve(self, since: int, max_transactions: int) -> JournaledEdits:
-        """Return up to `max_transactions` from `since` on, after a file header; none if `since` is not written yet.
+        """Return up to `max_transactions` from `since` on, after a file header; nothing if `since` is not written yet.
 
         Raises:
-            EditsCacheMissError: `since` is no longer in the cache, or never was.
+            EditsCacheMissError: `since` is no longer in the cache, or never was in it.
         """
         with self._lock:
             content = self._content

@@ -34,7 +34,7 @@ class HttpFetch:
     Args:
         timeout: seconds to wait for a connection, and for each piece.
         pace: called with the size of each received piece; waits to limit the rate.
-        may_ask: whether segments may be fetched from a host.
+        may_ask: returns whether segments may be fetched from a host.
     """
 
     def __init__(

@@ -32,7 +32,7 @@ _MAX_BYTES = 64 * 1024
 
 
 def below(root: Path, *, permission: int = DEFAULT_PERMISSION) -> Callable[[str], JournalDisk]:
-    """Return folders of journals by id, each below `root` as in Hadoop.
+    """Return a function from a journal's id to its folder, which is below `root` as in Hadoop.
 
     Args:
         permission: mode of created directories.
@@ -43,8 +43,8 @@ def below(root: Path, *, permission: int = DEFAULT_PERMISSION) -> Callable[[str]
 class FileDisk:
     """`JournalDisk` on `root`, which need not exist yet. Symbolic links are not followed, because segments are served.
 
-    Segments fetched from a peer are written in parallel to the writer's calls. So the file that stays open has a lock:
-    otherwise a number could be written to a closed descriptor that another file has got.
+    Segments fetched from a peer are written in parallel to the writer's calls. So a lock protects the file that stays
+    open: otherwise a number could be written to a closed descriptor that now belongs to another file.
     """
 
     def __init__(self, root: Path, *, permission: int = DEFAULT_PERMISSION) -> None:
@@ -161,7 +161,7 @@ class FileDisk:
 
 
 class FileOutput:
-    """`Output` to the file `path`, which is created."""
+    """`JournalOutput` to the file `path`, which is created."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -30,7 +30,7 @@ _ASK_SECONDS = 20.0
 def format_journals(
     config: JournalNodeConfig, *, only: str | None = None, namespace: Callable[[str | None], StorageInfo] | None = None
 ) -> dict[str, str]:
-    """Format journal `only`, or all of the configuration. Returns the result for each, "" if it was formatted before.
+    """Format journal `only`, or all configured journals. Return the result for each, "" if it was already formatted.
 
     Damaged files are set aside first.
 
@@ -38,7 +38,7 @@ def format_journals(
         namespace: returns the namespace of a nameservice's journals; None to ask the peers.
 
     Raises:
-        SelfFormatError: no such journal is configured, or its peers report too little.
+        SelfFormatError: no such journal is configured, or too few of its peers answer.
         StorageError: a folder cannot be used, or a running JournalNode uses it.
     """
     chosen = [each for each in config.journals if only in (None, each.journal_id)]
@@ -82,14 +82,14 @@ def _folder_faults() -> Iterator[None]:
         yield
     except RemoteError as fault:
         hint = (
-            "A JournalNode that runs there has the journal already: change nothing. Move a damaged folder away "
+            "A running JournalNode may already have this journal; then change nothing. Move a damaged folder away "
             "first, then format the journal from its peers."
         )
         raise StorageError(fault.text, hint=hint) from fault
     except StorageInUseError as fault:
         raise StorageError(
             fault.message,
-            hint="A JournalNode or a second `journalnode format` works there; try again when it has ended.",
+            hint="A JournalNode or a second `journalnode format` uses it; try again when that process has ended.",
         ) from fault
     except OSError as fault:
         raise StorageError(
@@ -101,7 +101,7 @@ def namespace_of_namenode(configuration: Configuration, nameservice: str | None)
     """Return the namespace of a nameservice, from the first of its NameNodes that answers.
 
     Raises:
-        SelfFormatError: no answer; contains the fault of each NameNode.
+        SelfFormatError: no NameNode answers; the message has the fault of each NameNode.
         ConfigurationError: their addresses are missing.
     """
     settings = configuration.with_defaults(DEFAULTS)

@@ -1,8 +1,8 @@
 """One journal of a JournalNode: its promises and the segment that it writes (Journal).
 
-`rules` decides, and this module makes decisions durable: a promise and a writer's epoch are on disk before they take
-effect, a batch is written before it is acknowledged. Each is synced too, unless a majority is known to have it. A
-failed write closes the open segment, so that no later batch can follow a hole. Calls of writers take the lock, those of
+`rules` decides, and this module makes decisions durable. A promise and a writer's epoch are on disk before they take
+effect. A batch is written before it is acknowledged, and also synced unless a majority is known to have it. A failed
+write closes the open segment, so that no later batch can follow a hole. Calls of writers hold the lock; calls of
 readers do not.
 """
 
@@ -48,13 +48,13 @@ class HostedJournal:
     Methods raise RemoteError for a refusal, OSError and JournalError for a failure of the folder.
 
     Args:
-        journal_id: its name, for logs.
+        journal_id: name of the journal, for logs.
         cache: keeps the newest transactions in memory; None without a cache.
-        clock: seconds, for the duration of syncs.
+        clock: returns seconds, for the duration of syncs.
 
     Attributes:
         highest: newest transaction on disk.
-        failure: error of the folder, until a batch is written again.
+        failure: last error of the folder; cleared when a batch is written again.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class HostedJournal:
 
     @property
     def lag(self) -> int:
-        """Number of committed transactions that are missing here."""
+        """Number of committed transactions that this node lacks."""
         return max(0, self.epochs.committed - self.highest)
 
     def reload(self) -> None:
@@ -131,7 +131,7 @@ class HostedJournal:
         self.forget_cached()
 
     def _find_latest(self) -> int | None:
-        """Return the first txid of the newest segment with a transaction; empty ones are moved aside."""
+        """Return the first txid of the newest segment with a transaction; empty segments are set aside."""
         for segment in reversed(self.storage.segments.listed()):
             end = self.end_of(segment)
             if end.last is None and not end.damage:
@@ -176,7 +176,7 @@ class HostedJournal:
         """Refuse to report segments while earlier ones are unknown.
 
         Raises:
-            JavaIOError: this node formatted itself, and no segment was begun here since.
+            JavaIOError: this node formatted itself, and no segment has begun here since then.
         """
         if self.storage.self_formatted:
             problem = "was formatted from its peers and lacks segments begun before"
@@ -227,7 +227,7 @@ class HostedJournal:
             self.check(request)
 
     def end_writing(self, first: int) -> int | None:
-        """Close the segment that begins with `first`; returns its last txid, or None if it is not the open one."""
+        """Close the segment that begins with `first`; return its last txid, or None if that segment is not open."""
         segment = self._open
         if segment is None or segment.first != first:
             return None
@@ -251,7 +251,7 @@ class HostedJournal:
             return
         if not existing.in_progress:
             raise IllegalStateError(f"{existing.name} is finalized already, a segment cannot begin with txid {txid}")
-        # A writer that stopped right after the start leaves only START_LOG_SEGMENT, and was never ahead with it.
+        # A writer that stopped right after the start leaves only START_LOG_SEGMENT, which every writer repeats.
         end = self.end_of(existing)
         if end.damage or end.last != txid:
             raise IllegalStateError(f"{existing.name} exists with other transactions than {txid}")

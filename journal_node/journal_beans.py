@@ -42,7 +42,7 @@ def _process() -> Bean:
 
 
 def _rpc(facts: RpcFacts) -> Bean:
-    """Return RpcMetrics; times are means in milliseconds since the start, those of Hadoop since the last interval."""
+    """Return RpcMetrics; times are means in milliseconds, since the start instead of the last interval as in Hadoop."""
     counts, name = facts.counts, f"RpcActivityForPort{facts.port}"
     attributes = {
         "tag.port": str(facts.port),
@@ -70,7 +70,7 @@ def _info(facts: JournalNodeFacts) -> Bean:
         "org.apache.hadoop.hdfs.qjournal.server.JournalNode",
         {
             "JournalsStatus": json.dumps(formatted, separators=(",", ":")),
-            # not in Hadoop: why journals are not served
+            # not in Hadoop: the reasons why journals are not served
             "FailingJournals": json.dumps(dict(facts.failing), separators=(",", ":")),
             "HostAndPort": facts.address,
             "ClusterIds": sorted({info.cluster_id for info in known}),

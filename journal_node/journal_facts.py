@@ -17,8 +17,8 @@ from journal_node.hosted_journal import HostedJournal
 class HostedJournalFacts:
     """A journal at one moment.
 
-    `info` is None while it is not formatted, `open_first` while no segment is open; `syncs` are by the window in
-    seconds.
+    `info` is None while the journal is not formatted, `open_first` while no segment is open. `syncs` has a summary for
+    each window in seconds.
     """
 
     journal_id: str
@@ -46,7 +46,7 @@ class RpcFacts:
 
 @dataclass(frozen=True, slots=True)
 class JournalNodeFacts:
-    """The process: host:port of its RPC server, start in seconds since the epoch, counts of refused peers by reason.
+    """A JournalNode's process: host:port of its RPC server, start in seconds since the epoch, refused peers by reason.
 
     `failing` has the reason of each journal that is not served or whose folder failed, by id. `rpc` is None without a
     server.

@@ -15,7 +15,7 @@ COMMITTED_TXID: Final = "committed-txid"
 PAXOS: Final = "current/paxos"
 EDITS_SYNC: Final = "edits.sync"
 DAMAGED: Final = "damaged"  # not in Hadoop: files set aside when the journal was formatted from its peers
-SELF_FORMATTED: Final = "current/self-formatted"  # not in Hadoop: this node lacks segments begun before
+SELF_FORMATTED: Final = "current/self-formatted"  # not in Hadoop: this node lacks earlier segments
 
 _FINALIZED = re.compile(r"edits_[0-9]+-([0-9]+)")
 _IN_PROGRESS = re.compile(r"edits_inprogress_([0-9]+)(?:\..*)?")

@@ -1,4 +1,4 @@
-"""A JournalNode: all its journals, each opened by the first call for it (JournalNode, JournalNodeRpcServer)."""
+"""A JournalNode with all its journals; the first call for a journal opens it (JournalNode, JournalNodeRpcServer)."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ class JournalNode:
     Args:
         disks: the folder of a journal by its id, such as `file_disk.below(root)`.
         fetch: fetches segments from other nodes.
-        is_here: whether a host is this machine.
+        is_here: returns whether a host is this machine.
         cache_bytes: size of each journal's cache of newest transactions; None for none.
         known: ids of the journals that are always accepted.
-        most: limit of other journals, None for no limit.
+        most: limit on the number of other journals, None for no limit.
         format_not_empty: whether a journal with segments may be formatted.
     """
 
@@ -101,7 +101,7 @@ class JournalNode:
         self._from_url: str | None = None
 
     def announce(self, http_port: int, from_url: str) -> None:
-        """Set the addresses of the segments, to be reported to callers."""
+        """Set the addresses of the segments, which callers receive."""
         self._http_port, self._from_url = http_port, from_url
 
     def close(self) -> None:
@@ -129,7 +129,7 @@ class JournalNode:
         return {name: failure for name, failure in found.items() if failure}
 
     def open_journal(self, journal_id: str) -> HostedJournal:
-        """Return the journal of that id, formatted or not, and keep it.
+        """Return the journal with an id, formatted or not, and keep it open.
 
         Raises:
             RemoteError: its folder cannot be used, or the node is closed.
@@ -140,7 +140,7 @@ class JournalNode:
 
     @contextmanager
     def _called(self, journal_id: str) -> Iterator[_JournalSlot]:
-        """Yield the slot of a journal for one call; removes it afterwards if it is empty."""
+        """Yield the slot of a journal for one call, and remove an empty slot afterwards."""
         check_journal_id(journal_id)
         with self._lock:
             self._refuse_when_closed()
@@ -163,7 +163,7 @@ class JournalNode:
                 self._refuse_when_closed()
                 journal = self._make(journal_id)
                 if slot.damage and _is_damaged(journal):
-                    # without the lock of the folder, which `journalnode format` needs
+                    # the folder stays unlocked, since `journalnode format` needs its lock
                     raise JavaIOError(slot.damage)
                 try:
                     journal.open()
@@ -198,7 +198,7 @@ class JournalNode:
         return HostedJournal(journal_id, self._disks(journal_id), cache=cache)
 
     def _is_own(self, url: str) -> bool:
-        """Return whether `url` is of this node's HTTP server."""
+        """Return whether `url` belongs to this node's HTTP server."""
         try:
             host, port = urlsplit(url).hostname, urlsplit(url).port
         except ValueError:
@@ -229,7 +229,7 @@ class JournalNode:
             return JournalState(journal.epochs.promised, self._http_port, self._from_url)
 
     def get_storage_info(self, journal_id: str) -> StorageInfo:
-        """Return its VERSION, for a node that formats itself (InterQJournalProtocol of 3.5)."""
+        """Return a journal's VERSION, for a node that formats itself (InterQJournalProtocol of 3.5)."""
         with self._working(journal_id) as journal:
             return journal.require_formatted()
 
@@ -311,7 +311,7 @@ class JournalNode:
 
 
 def _failure(journal: HostedJournal) -> str:
-    """Return why the folder of an open journal failed, or lost its VERSION; "" if neither."""
+    """Return why the folder of an open journal failed, or that it lost its VERSION; "" if neither happened."""
     if journal.failure or journal.is_formatted:
         return journal.failure
     with suppress(OSError):
@@ -334,7 +334,7 @@ def _is_damaged(journal: HostedJournal) -> bool:
 def _replace_hint(journal_id: str) -> str:
     return (
         f"`checkpointer journalnode format --conf DIR --from-peers --journal {journal_id}` on that host: it sets the "
-        "files of this journal aside, and takes namespace and promises from the other JournalNodes"
+        "files of this journal aside, and gets namespace and promises from the other JournalNodes"
     )
 
 

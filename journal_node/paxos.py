@@ -1,8 +1,8 @@
-"""Recovery of a segment as a round of paxos: reports, acceptance, and the record of it (Journal).
+"""Recovery of a segment as a round of Paxos: reports, acceptance, and its record (Journal).
 
 A node reports its copy (prepare), then accepts the chosen copy (accept). The record in `paxos/FIRST` names the accepted
-copy and its epoch; it is on disk before the node answers. The copy itself is fetched and checked before that, and put
-in place after it; after a kill in between, the next access completes this step.
+copy and its epoch; it is on disk before the node answers. The copy itself is fetched and checked before the record is
+written, and put in place afterwards. After a kill in between, the next access completes this step.
 
 What can never happen: an older record replaces one of a later epoch; a finalized copy changes its length; a committed
 transaction is removed. Each would undo the decision of a majority, so each is an assertion and not a refusal. The
@@ -39,11 +39,11 @@ class DownloadReason(Enum):
 
     NOTHING = "this node's copy is the chosen one"
     COMPARISON = "this node's copy is as long as the chosen one, but may differ"
-    REPLACEMENT = "this node's copy is missing or has another length"
+    REPLACEMENT = "this node's copy is missing or has a different length"
 
 
 def encode_accepted(accepted: AcceptedRecovery) -> bytes:
-    """Return the content of `paxos/FIRST`: the delimited message, and the same as text for human readers."""
+    """Return the content of `paxos/FIRST`: the delimited message, followed by the same record as text."""
     message = pb.PersistedRecoveryPaxosData(
         segmentState=segment_message(accepted.segment), acceptedInEpoch=unsigned(accepted.epoch, 64)
     )
@@ -54,7 +54,7 @@ def decode_accepted(data: bytes, first_txid: int) -> AcceptedRecovery:
     """Parse `paxos/FIRST` of the segment that begins with `first_txid`.
 
     Raises:
-        IllegalStateError: the record is invalid, or of another segment.
+        IllegalStateError: the record is invalid, or belongs to another segment.
     """
     try:
         message = DelimitedReader(data).read(pb.PersistedRecoveryPaxosData)
@@ -62,7 +62,7 @@ def decode_accepted(data: bytes, first_txid: int) -> AcceptedRecovery:
         raise IllegalStateError(f"the record of the recovery of segment {first_txid} is damaged: {fault}") from fault
     accepted = AcceptedRecovery(segment_of(message.segmentState), signed(message.acceptedInEpoch, 64))
     if accepted.segment.first != first_txid:
-        problem = f"the record of the recovery of segment {first_txid} is of segment {accepted.segment.first}"
+        problem = f"the record of the recovery of segment {first_txid} belongs to segment {accepted.segment.first}"
         raise IllegalStateError(problem)
     return accepted
 
@@ -94,9 +94,8 @@ def wants_download(
 ) -> DownloadReason:
     """Return whether a copy has to be fetched before `wanted` can be accepted in `epoch` (Journal.acceptRecovery).
 
-    Stricter than Hadoop, which never compares: a writer's transactions that reached only this node can have the same
-    txids
-    as a later writer's transactions on a majority.
+    This is stricter than Hadoop, which never compares copies. A writer's transactions that reached only this node can
+    have the same txids as a later writer's transactions on a majority.
 
     Args:
         own: this node's copy.
@@ -105,7 +104,7 @@ def wants_download(
 
     Raises:
         IllegalArgumentRemoteError: `wanted` is empty.
-        AssertionRemoteError: it would undo a decision.
+        AssertionRemoteError: the acceptance would undo a decision.
     """
     check_range(wanted.first, wanted.last)
     if before is not None and before.epoch > epoch:
@@ -114,7 +113,7 @@ def wants_download(
     if own is None:
         return DownloadReason.REPLACEMENT
     if own.last == wanted.last:
-        # START_LOG_SEGMENT alone is the same in every attempt, and an epoch has one writer, which chooses once.
+        # START_LOG_SEGMENT alone is the same in every attempt, and the only writer of an epoch chooses once.
         known = not own.in_progress or own.last == own.first or before == AcceptedRecovery(wanted, epoch)
         return DownloadReason.NOTHING if known else DownloadReason.COMPARISON
     if own.first <= committed <= own.last and not wanted.first <= committed <= wanted.last:

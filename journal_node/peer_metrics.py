@@ -1,7 +1,7 @@
 """The newest promise of another JournalNode, read from its metrics (JournalMetrics).
 
-With `hadoop.security.authorization`, Hadoop's JournalNodes answer the RPC for it to NameNodes only. Their metrics are
-open to all callers of the web server.
+With `hadoop.security.authorization`, Hadoop's JournalNodes report it over RPC to NameNodes only. Their metrics are open
+to all callers of the web server.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from hadoop_rpc.spnego import open_logged_in
 METRICS_AGE = 130.0
 """Seconds for which Hadoop's metrics may have an old value.
 
-A value can be one period old when it is cached for another: two periods (`*.period` of `hadoop-metrics2.properties`,
-10 s by default) of up to 60 s, and a margin. A value that is read too early would allow two writers in one epoch.
+A value can be one period old when it is cached, and stays cached for another period. The sum is two periods (`*.period`
+of `hadoop-metrics2.properties`, 10 s by default) of up to 60 s, plus a margin. A value that is read too early would
+allow two writers in one epoch.
 """
 
 _BEAN = "Hadoop:service=JournalNode,name=Journal-"
@@ -31,7 +32,7 @@ def promised_epoch(base: str, journal_id: str, *, timeout: float) -> int:
     """Return the epoch that the node with its web server at `base` has promised.
 
     Raises:
-        RpcError: it does not answer, refuses, or has no metrics of the journal.
+        RpcError: the node does not answer, refuses the request, or has no metrics of the journal.
     """
     url = f"{base}/jmx?{urlencode({'qry': _BEAN + journal_id})}"
     try:
@@ -56,7 +57,7 @@ _REFUSED_HINT = (
 def _get(url: str, timeout: float) -> tuple[int, bytes, str]:
     """Return the status, the content and the hint for a failed login.
 
-    Most clusters leave /jmx open, and its server has no principal.
+    Most clusters leave /jmx open, and then its server has no principal.
     """
     answer = send_request("GET", url, timeout=timeout)
     if answer.status != HTTPStatus.UNAUTHORIZED:
@@ -71,5 +72,5 @@ def _epoch(content: bytes) -> int | None:
         epoch = found["beans"][0][_ATTRIBUTE]
     except (ValueError, RecursionError, LookupError, TypeError):
         return None
-    # negative: the journal was not formatted when the metrics were taken
+    # a negative number means that the journal was not formatted when the metrics were collected
     return epoch if isinstance(epoch, int) and epoch >= 0 else None

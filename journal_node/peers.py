@@ -1,4 +1,4 @@
-"""The other JournalNodes of a journal: which of its nodes they are, and calls to them."""
+"""The other JournalNodes of a journal, and calls to them."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ T = TypeVar("T")
 
 
 class PeerNode(Protocol):
-    """Another node; every method raises RpcError if it does not answer, or refuses."""
+    """Another node; every method raises RpcError if the node does not answer or refuses the call."""
 
     @property
     def name(self) -> str: ...
 
     def manifest(self, journal_id: str) -> NodeManifest:
-        """Return its finalized segments."""
+        """Return the node's finalized segments."""
 
     def segment_url(self, journal_id: str, first: int, namespace: StorageInfo, manifest: NodeManifest) -> str:
-        """Return the URL of one of them."""
+        """Return the URL of one of these segments."""
 
     def storage_info(self, journal_id: str) -> StorageInfo:
-        """Return the namespace of its journal; NoSuchRpcMethodError or NoSuchProtocolError before Hadoop 3.5."""
+        """Return the journal's namespace; nodes before Hadoop 3.5 raise NoSuchRpcMethodError or NoSuchProtocolError."""
 
     def promised_epoch(self, journal_id: str) -> int:
-        """Return its newest promised epoch, not older than the creation of this object.
+        """Return the node's newest promised epoch, not older than this object.
 
         Raises:
-            JournalNotFormattedError: it has no such journal.
+            JournalNotFormattedError: the node has no such journal.
         """
 
 
@@ -52,8 +52,8 @@ class RpcPeer:
     Args:
         user: the user in the calls.
         timeout: seconds for each call.
-        nameservice: of the journal, which a node of 3.x may need to find it.
-        clock, pause: monotonic seconds, and a function that waits.
+        nameservice: nameservice of the journal, which a node of 3.x may need to find the journal.
+        clock, pause: functions that return monotonic seconds, and that wait.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class RpcPeer:
         try:
             return self._ask(lambda peer: peer.get_edit_log_manifest(journal_id, 0, in_progress_ok=False))
         except NoSuchProtocolError:
-            # Hadoop 2: its nodes have no protocol of their own, and answer a NameNode's calls.
+            # Nodes of Hadoop 2 have no protocol of their own, and answer a NameNode's calls.
             with self._client() as client:
                 return client.get_edit_log_manifest(journal_id, 0, in_progress_ok=False)
 
@@ -100,14 +100,14 @@ class RpcPeer:
                 return self._epoch_in_metrics(journal_id, refusal)
 
     def _epoch_in_metrics(self, journal_id: str, refusal: NotAuthorizedError) -> int:
-        """Return the promise by the calls open to JournalNodes; raises `refusal` if there are none."""
+        """Return the promise from the node's metrics, which are open to JournalNodes; raises `refusal` without them."""
         try:
             manifest = self._ask(lambda peer: peer.get_edit_log_manifest(journal_id, 0, in_progress_ok=False))
         except NoSuchProtocolError:
             raise refusal from None
         left = self._made_at + METRICS_AGE - self._clock()
         if left > 0:
-            # the metrics have to contain promises made before this node was wiped
+            # the metrics must include promises made before this node was wiped
             _LOG.info("%s: the metrics of %s are read in %.0f s", journal_id, self.name, left)
             self._pause(left)
         return promised_epoch(http_base(self._address, manifest), journal_id, timeout=self._timeout)
@@ -125,7 +125,7 @@ class RpcPeer:
 
 
 def others(nodes: Sequence[NodeAddress], own_port: int, is_local: Callable[[str], bool]) -> tuple[NodeAddress, ...]:
-    """Return `nodes` without this one, which is on this host with `own_port` (JournalNodeSyncer.getJournalAddrList)."""
+    """Return `nodes` without this node, at `own_port` of this host (JournalNodeSyncer.getJournalAddrList)."""
     found = tuple(node for node in nodes if node.port != own_port or not is_local(node.host))
     if len(found) == len(nodes):
         _LOG.warning("none of %s is this node, which listens on port %d", ", ".join(map(str, nodes)), own_port)
@@ -145,7 +145,7 @@ def is_this_machine(host: str) -> bool:
 
 
 def _is_own(family: socket.AddressFamily, address: tuple[Any, ...]) -> bool:
-    """Return whether packets to the address come from it; a bind would prove nothing with ip_nonlocal_bind."""
+    """Return whether packets to the address also come from it; a bind proves nothing with ip_nonlocal_bind."""
     if ip_address(address[0]).is_loopback:
         return True
     with socket.socket(family, socket.SOCK_DGRAM) as probe:

@@ -8,7 +8,7 @@ from journal_node.config import JournalNodeConfig
 from journal_node.disk import JournalDisk
 from journal_node.file_disk import FileDisk
 
-# Any caller may name any journal.
+# Any caller may name any journal, so the number is limited.
 _MAX_REPORTED = 1000
 
 
@@ -21,7 +21,7 @@ class JournalPlaces:
         self._nameservices = {each.journal_id: each.nameservice for each in config.journals}
 
     def heard(self, journal_id: str, nameservice: str) -> None:
-        """Record the nameservice of a journal in a call; the configuration has precedence."""
+        """Record the nameservice that a call names for a journal; the configuration has precedence."""
         with self._lock:
             if self._nameservices.get(journal_id) is None and len(self._nameservices) < _MAX_REPORTED:
                 self._nameservices[journal_id] = nameservice

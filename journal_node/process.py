@@ -30,11 +30,11 @@ def run_journal_node(
 
     Args:
         reload: reads the configuration at SIGHUP.
-        notifier: the service manager, notified when calls are accepted.
+        notifier: notifies the service manager when calls are accepted.
         heartbeat: seconds between two watchdog messages; None for none.
 
     Raises:
-        HdfsError: its directory or an address cannot be used.
+        HdfsError: the node's directory or an address cannot be used.
     """
     notifier = notifier or Notifier("")
     seconds = _STATUS_SECONDS if heartbeat is None else min(heartbeat, _STATUS_SECONDS)

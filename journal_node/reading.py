@@ -22,13 +22,13 @@ class SegmentContent:
 
 
 def edit_log_manifest(journal: HostedJournal, since: int, *, in_progress_ok: bool) -> EditLogManifest:
-    """Return the segments that contain `since` or begin after it; of those in progress, the durable part."""
+    """Return the segments that contain `since` or begin after it; of a segment in progress, the durable part."""
     journal.require_formatted()
     committed = journal.epochs.committed
     try:
         logs = _logs(journal, in_progress_ok=in_progress_ok)
     except FileNotFoundError:
-        # A segment was renamed between the listing and the read.
+        # A segment was renamed between listing and reading.
         logs = _logs(journal, in_progress_ok=in_progress_ok)
     return EditLogManifest(tuple(log for log in logs if log.last >= max(since, log.first)), committed)
 
@@ -58,8 +58,8 @@ def journaled_edits(journal: HostedJournal, since: int, max_transactions: int) -
 
     Raises:
         JavaIOError: the cache is disabled.
-        NewerTxidError: `since` is beyond the next transaction: this node lags.
-        EditsCacheMissError: it is no longer in the cache.
+        NewerTxidError: `since` is beyond the next transaction, so this node lags.
+        EditsCacheMissError: `since` is no longer in the cache.
     """
     journal.require_formatted()
     if journal.cache is None:

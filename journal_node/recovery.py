@@ -31,7 +31,7 @@ class SegmentFetch(Protocol):
 
 
 def prepare_recovery(journal: HostedJournal, request: RequestInfo, segment_txid: int) -> PreparedRecovery:
-    """Report this node's copy of a segment; from now on only the caller may write."""
+    """Report this node's copy of a segment; from now on, only the caller may write."""
     with journal.lock:
         journal.require_formatted()
         journal.check_vote()
@@ -53,14 +53,14 @@ def accept_recovery(
 ) -> None:
     """Accept `wanted` for the segment; a missing or different copy is fetched from `from_url`.
 
-    The fetched copy is stored separately until the record of the acceptance is durable; only then it replaces this
+    The fetched copy is stored separately until the record of the acceptance is durable; only then does it replace this
     node's copy. So after a kill, either nothing was accepted, or `prepare_recovery` completes it (HDFS-3955).
 
     Args:
-        is_own: returns whether a URL is this node's; then its own copy is the wanted one.
+        is_own: returns whether a URL is this node's, in which case its own copy is the wanted copy.
 
     Raises:
-        HdfsError: nothing is accepted, even if only a comparison failed: an unchecked copy may have transactions that
+        HdfsError: nothing is accepted, even if only a comparison failed. An unchecked copy may have transactions that
             were never on a majority, and a refusal is no worse than a node that is down.
     """
     with journal.lock:
@@ -88,7 +88,7 @@ def accept_recovery(
 
 
 def finalize_log_segment(journal: HostedJournal, request: RequestInfo, first: int, last: int) -> None:
-    """End a segment that the writer has open here, or one whose recovery was accepted."""
+    """Finalize a segment that the writer has open here, or whose recovery was accepted."""
     with journal.lock:
         journal.check(request)
         check_range(first, last)
@@ -107,7 +107,7 @@ def finalize_log_segment(journal: HostedJournal, request: RequestInfo, first: in
                 may_finalize(first, request.epoch, accepted_in, journal.epochs.writer, segments.listed()[-1].first)
             segments.finalize(first, last)
         elif segment.last != last:
-            problem = f"segment {first} was finalized with txid {segment.last} already, not with {last}"
+            problem = f"segment {first} was already finalized with txid {segment.last}, not with {last}"
             raise IllegalArgumentRemoteError(problem)
         segments.forget_accepted(first)
 
@@ -125,7 +125,7 @@ def checked_end(first: int, last: int) -> Callable[[Buffer], None]:
 
 
 def _accepted(journal: HostedJournal, first: int) -> AcceptedRecovery | None:
-    """Return the acceptance for a segment, after completing an interrupted replacement."""
+    """Return the accepted recovery of a segment, after completing an interrupted replacement."""
     segments = journal.storage.segments
     accepted = segments.accepted(first)
     if accepted is not None and segments.put_in_place(first, accepted.epoch):
@@ -135,7 +135,7 @@ def _accepted(journal: HostedJournal, first: int) -> AcceptedRecovery | None:
 
 
 def _is_needless(journal: HostedJournal, wanted: SegmentState, epoch: int) -> bool:
-    """Return whether the fetched copy has the transactions of this node's copy; it is then removed."""
+    """Return whether the fetched copy, which is then removed, has the same transactions as this node's copy."""
     segments = journal.storage.segments
     if not segments.same_as_fetched(wanted.first, wanted.last, epoch):
         _LOG.warning("%s: this node's copy of %s has other transactions and is replaced", journal.journal_id, wanted)

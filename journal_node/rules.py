@@ -1,17 +1,18 @@
 """Decisions of a JournalNode about a writer's calls: epochs, serial numbers, the open segment; no I/O (Journal).
 
-A node keeps three numbers about its writers, in `Epochs`.
+A node stores three numbers about its writers, in `Epochs`.
 
 - `promised` only grows: calls of an older epoch are refused permanently. It is on disk before the promise is reported.
-  A call of a newer epoch is a promise too, because a majority has granted that epoch.
-- `serial` numbers the calls of an epoch, so that late and repeated calls are refused. It starts over with each promise,
-  and with each start of the process.
+  A call of a newer epoch is also a promise, because a majority has granted that epoch.
+- `serial` numbers the calls of an epoch, so that late and repeated calls are refused. It starts over with each promise
+  and each start of the process.
 - `writer`: the epoch that began the last segment. Only this epoch may send transactions: a writer with a granted epoch
   that has not begun a segment here does not know this node's transactions.
 
 A segment is absent, open (this process writes it), in progress (a file that is not being written) or finalized.
-startLogSegment opens it, and it accepts batches without a gap. A failed write, a batch of another segment, a later
-epoch and prepareRecovery close it, still in progress. A finalized segment never changes; it can only be removed.
+startLogSegment opens a segment, which then accepts batches without a gap. A failed write, a batch of another segment, a
+later epoch and prepareRecovery close it, and it stays in progress. A finalized segment never changes; it can only be
+removed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _MAX_STEP = 1_000_000
 # An operation has at least an opcode, a txid and a checksum.
 _MIN_OP_SIZE = 13
 _MAX_ID_BYTES = 255
-# characters that folders or names of management beans cannot have
+# characters that are not allowed in names of folders or management beans
 _FORBIDDEN_IN_IDS = frozenset('/\\,=:*?"')
 
 
@@ -40,8 +41,8 @@ class Epochs:
     Attributes:
         promised: writers of older epochs are refused.
         writer: epoch of the writer that began the last segment.
-        serial: of the last call of the promised epoch; lost at a restart.
-        committed: newest transaction known to be on a majority, INVALID_TXID if unknown.
+        serial: serial number of the last call of the promised epoch; lost at a restart.
+        committed: newest transaction that is known to be on a majority, INVALID_TXID if unknown.
     """
 
     promised: int = 0
@@ -52,7 +53,7 @@ class Epochs:
 
 @dataclass(frozen=True, slots=True)
 class WriterAdmission:
-    """The state after a call, with the refusal of that call if it is refused."""
+    """The state after a call, with the refusal if the call is refused."""
 
     epochs: Epochs
     refusal: RemoteError | None = None
@@ -77,12 +78,12 @@ class BatchDecision:
 
 
 def check_journal_id(journal_id: str) -> None:
-    """Raise IllegalArgumentRemoteError for an impossible name of a folder or bean
+    """Raise IllegalArgumentRemoteError for a name that a folder or bean cannot have
     (QuorumJournalManager.checkJournalId).
     """
     plain = journal_id.isprintable() and not journal_id.startswith(".") and not _FORBIDDEN_IN_IDS & set(journal_id)
     if not (plain and 0 < len(journal_id.encode()) <= _MAX_ID_BYTES):
-        problem = f"{journal_id[:80]!a} is not a journal id: a plain name without / and other marks is expected"
+        problem = f"{journal_id[:80]!a} is not a journal id: expected a plain name without / and other special marks"
         raise IllegalArgumentRemoteError(problem)
 
 
@@ -92,7 +93,7 @@ def check_namespace(own: StorageInfo, other: StorageInfo, location: str) -> None
     for name, ours, theirs in pairs:
         if ours != theirs:
             raise JavaIOError(
-                f"the {name} of {location} is {ours}, that of the writer {theirs}: they do not belong together"
+                f"the {name} of {location} is {ours}, that of the writer is {theirs}: they do not belong together"
             )
 
 
@@ -148,7 +149,7 @@ def check_batch(segment: HostedSegment | None, segment_txid: int, first_txid: in
         problem = f"the writer is in segment {segment_txid}, but segment {segment.first} is open here"
         return BatchDecision(JournalOutOfSyncError(problem), abort=True)
     if segment.next_txid != first_txid:
-        problem = f"txid {first_txid} cannot be written: {segment.next_txid} has to come next"
+        problem = f"txid {first_txid} cannot be written: {segment.next_txid} must come next"
         return BatchDecision(JournalOutOfSyncError(problem))
     return BatchDecision()
 
@@ -175,18 +176,18 @@ def check_end(first: int, last: int, found_last: int) -> None:
 def may_finalize(first: int, epoch: int, accepted_in: int | None, writer: int, newest: int) -> None:
     """Refuse to finalize a segment that is not open here, and may come from another writer.
 
-    Stricter than Hadoop, which only checks the length. Hadoop's NameNode asks every node to finalize the copy that a
-    majority accepted, even nodes that did not accept it, and needs only a majority of answers.
+    This is stricter than Hadoop, which only checks the length. Hadoop's NameNode asks every node, even one that did not
+    accept it, to finalize the copy that a majority accepted. It needs only a majority of answers.
 
     Args:
-        epoch: of the request.
+        epoch: epoch of the request.
         accepted_in: epoch in which the recovery of the segment was accepted here, None if it was not.
         writer: epoch of the writer that began the last segment here. Segments in progress from earlier writers precede
             its own, so the newest segment is its own: this node was restarted since it was written.
         newest: first txid of the newest segment here.
 
     Raises:
-        JournalOutOfSyncError: the segment is not known to be the one to finalize.
+        JournalOutOfSyncError: it is not known whether this copy is the one to finalize.
     """
     if accepted_in != epoch and not (writer == epoch and first == newest):
         raise JournalOutOfSyncError(f"segment {first} was neither begun nor accepted in recovery here in epoch {epoch}")

@@ -81,14 +81,14 @@ class SegmentFiles:
         return found[0] if found else None
 
     def end_of(self, segment: StoredSegment) -> SegmentEnd:
-        """Return its last transaction; a segment in progress is scanned."""
+        """Return the end of a segment; a segment in progress is scanned."""
         if segment.last is not None:
             return SegmentEnd(segment.last)
         with self._disk.content(segment.name) as content:
             return scan_end(content, segment.first)
 
     def start(self, first: int, layout_version: int) -> JournalOutput:
-        """Create `edits_inprogress_FIRST` with only a header, durable; replaces an existing one."""
+        """Create a durable `edits_inprogress_FIRST` with only a header, replacing an existing file."""
         name = names.in_progress(first)
         output = self._disk.create(name + _TEMPORARY)
         try:
@@ -100,7 +100,7 @@ class SegmentFiles:
         return output
 
     def finalize(self, first: int, last: int) -> None:
-        """Name a segment in progress by its end, after making it durable."""
+        """Make a segment in progress durable, then rename it by its last transaction."""
         target = names.finalized(first, last)
         if self._disk.exists(target):
             raise IllegalStateError(f"{target} exists already in {self._disk.location}")
@@ -108,14 +108,14 @@ class SegmentFiles:
         self._rename(names.in_progress(first), target)
 
     def set_aside(self, segment: StoredSegment, suffix: str) -> None:
-        """Rename a segment that does not count any more, to `.empty` or `.trash`."""
+        """Rename a segment that no longer counts to `.empty` or `.trash`."""
         _LOG.warning("%s: %s becomes %s%s", self._disk.location, segment.name, segment.name, suffix)
         self._rename(segment.name, segment.name + suffix)
 
     def purge(self, min_txid_to_keep: int, *, keep: int | None) -> None:
         """Remove segments older than `min_txid_to_keep`, except the one in progress that begins with `keep`.
 
-        Files that cannot be removed are logged and stay.
+        Files that cannot be removed stay and are logged.
         """
         open_name = None if keep is None else names.in_progress(keep)
         doomed = [f"{names.CURRENT}/{name}" for name in self._disk.names(names.CURRENT)]
@@ -131,7 +131,7 @@ class SegmentFiles:
                 _LOG.warning("%s: the obsolete %s cannot be removed: %s", self._disk.location, name, error)
 
     def move_in(self, source: str, first: int, last: int) -> bool:
-        """Move in a finalized segment that was fetched; return whether it replaces this node's copy in progress.
+        """Move in a fetched finalized segment; return whether it replaces this node's copy in progress.
 
         The replaced segment is set aside.
         """
@@ -160,7 +160,7 @@ class SegmentFiles:
             self._disk.remove(names.paxos(first))
 
     def receive(self, target: str, chunks: Iterable[bytes], check: Callable[[Buffer], None]) -> None:
-        """Write a file from another node to `target`, durable, after `check` has passed for the whole file."""
+        """Write a file from another node to `target` durably, after `check` has passed for the whole file."""
         output = self._disk.create(target + _TEMPORARY)
         try:
             for chunk in chunks:
@@ -192,7 +192,7 @@ class SegmentFiles:
         self._disk.remove(names.download(first, epoch))
 
     def put_in_place(self, first: int, epoch: int) -> bool:
-        """Replace this node's copy by the one fetched by the recovery of `epoch`, if that is pending."""
+        """Replace this node's copy by the copy that the recovery of `epoch` fetched, if this is pending."""
         fetched = names.download(first, epoch)
         if not self._disk.exists(fetched):
             return False

@@ -1,4 +1,4 @@
-"""End of a segment in progress; a JournalNode reads frames, not operations (scanEditLog)."""
+"""Search for the end of a segment in progress; a JournalNode reads frames, not operations (scanEditLog)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MIN_FRAME = 17
 
 
 class SegmentEnd(NamedTuple):
-    """Last complete transaction before the end or the first fault, None without any.
+    """Last complete transaction before the end or the first fault, None if there is none.
 
     `damage` describes a fault that is followed by complete transactions; a torn end is not damage.
     """
@@ -31,7 +31,7 @@ class SegmentEnd(NamedTuple):
 
 
 def scan_end(buffer: Buffer, first_txid: int) -> SegmentEnd:
-    """Find the end of a segment that begins with `first_txid`; its layout may be newer than the known ones."""
+    """Find the end of a segment that begins with `first_txid`; its layout may be newer than all known layouts."""
     if len(buffer) < HEADER_SIZE:
         return SegmentEnd(None)
     layout_version, flags = _HEADER.unpack_from(buffer)

@@ -28,33 +28,34 @@ from journal_node.upkeep import self_format
 _LOG = logging.getLogger(__name__)
 
 
-# the server runs if it answers in this way
+# a server that answers with one of these errors is running
 _REFUSALS = (NotAuthorizedError, AccessControlError, AuthenticationRequiredError)
 _OLD_HINT = "JournalNodes before Hadoop 3.5 do not report it: use `checkpointer journalnode format --from-namenode`."
 
 
 class SelfFormatError(JournalError):
-    """The peers report too little to format a journal."""
+    """The peers report too little for formatting a journal."""
 
     exit_code: ClassVar[int] = EXIT_TRANSFER
     default_hint = "Start the other JournalNodes of the journal, then try again."
 
 
 def needed_answers(nodes: int) -> int:
-    """Return how many of the other nodes have to report their promises, of `nodes` in all.
+    """Return how many of the other nodes must report their promises, for `nodes` nodes in total.
 
-    Then every majority that this node was part of includes one of them, so its own earlier promises are known.
+    Then every majority with this node includes one of them, so this node's own earlier promises are known.
     """
     return nodes - (nodes // 2 + 1) + 1
 
 
 def format_from_peers(journal: HostedJournal, peers: Sequence[PeerNode], namespace: StorageInfo | None = None) -> None:
-    """Format the unformatted `journal` as its peers, with the newest of their promises.
+    """Format the unformatted `journal` like its peers, with the newest of their promises.
 
-    Until a segment begins, the node reports no segments to writers, because it may have had more before it was wiped.
+    Until a segment begins, the node reports no segments to writers, because it may have had more of them before it was
+    wiped.
 
     Args:
-        namespace: the namespace if known, because peers before Hadoop 3.5 do not report it.
+        namespace: the namespace if known, since peers before Hadoop 3.5 do not report it.
 
     Raises:
         SelfFormatError: too few peers answer, none is formatted, or they contradict each other.
@@ -66,10 +67,10 @@ def format_from_peers(journal: HostedJournal, peers: Sequence[PeerNode], namespa
 def replace_from_peers(
     journal_id: str, disk: JournalDisk, peers: Sequence[PeerNode], namespace: StorageInfo | None = None
 ) -> str | None:
-    """Format a damaged journal from its peers; returns the new place of its files, or None if it is not damaged.
+    """Format a damaged journal from its peers; return the new place of its files, or None if it is not damaged.
 
-    Nothing is deleted: acknowledged transactions are on a majority of the nodes, and the nodes that have to answer here
-    include some of those. The files of this node stay next to the journal.
+    Nothing is deleted: this node's files stay next to the journal. Acknowledged transactions are on a majority of the
+    nodes, which includes some of the nodes that must answer here.
 
     Args:
         disk: the folder of the journal, which is locked during the call.
@@ -106,7 +107,7 @@ def _as_peers_have_it(
 
 
 def _promises(journal_id: str, peers: Sequence[PeerNode]) -> dict[str, int | None]:
-    """Return the newest promise of each peer that answers, None if it has no such journal."""
+    """Return the newest promise of each peer that answers, None for a peer without the journal."""
     found: dict[str, int | None] = {}
     missing: list[str] = []
     hint = ""
@@ -123,7 +124,7 @@ def _promises(journal_id: str, peers: Sequence[PeerNode]) -> dict[str, int | Non
     needed = needed_answers(len(peers) + 1)
     if not peers or len(found) < needed:
         who = "; ".join(missing) or "none is configured"
-        problem = f"journal {journal_id}: {needed} of the other JournalNodes have to answer, but {len(found)} do: {who}"
+        problem = f"journal {journal_id}: {needed} of the other JournalNodes must answer, but {len(found)} do: {who}"
         raise SelfFormatError(problem, hint=hint)
     if all(epoch is None for epoch in found.values()):
         problem = f"journal {journal_id} is formatted on none of {', '.join(found)}"
@@ -152,7 +153,7 @@ def _namespace(journal_id: str, peers: Sequence[PeerNode]) -> StorageInfo:
         raise SelfFormatError(problem, hint=hint)
     if len({(info.namespace_id, info.cluster_id) for info in reported.values()}) > 1:
         listed = "; ".join(f"{name}: {info.colon_string()}" for name, info in reported.items())
-        problem = f"journal {journal_id}: its JournalNodes are of several namespaces: {listed}"
+        problem = f"journal {journal_id}: its JournalNodes belong to several namespaces: {listed}"
         raise SelfFormatError(
             problem,
             hint="Check dfs.namenode.shared.edits.dir on each of them; move away the journals of other clusters.",

@@ -164,7 +164,7 @@ class JournalNodeServer:
         return self._http.url
 
     def use_lists_of(self, read: JournalNodeConfig) -> list[str]:
-        """Apply the access lists of `read`; returns a line for each changed list.
+        """Apply the access lists of `read`; return a line for each changed list.
 
         Raises:
             KerberosSetupError: logins could not be accepted; nothing changed.
@@ -195,13 +195,13 @@ class JournalNodeServer:
         return ProbeResult(True, "the JournalNode answers")
 
     def ready(self) -> ProbeResult:
-        """Return whether at least one journal is served, and all requested ones work."""
+        """Return whether at least one journal is served and all requested journals work."""
         failing = self.node.failures()
         if failing:
             return ProbeResult(False, "; ".join(f"journal {name}: {text}" for name, text in failing.items()))
         formatted = sum(journal.is_formatted for journal in self.node.journals())
         if not formatted:
-            return ProbeResult(False, "no journal is formatted here: a NameNode formats it, or `journalnode format`")
+            return ProbeResult(False, "no journal is formatted here: a NameNode or `journalnode format` formats it")
         return ProbeResult(True, f"serves {counted(formatted, 'journal')}", {"journals": formatted})
 
     def _check_directories(self) -> None:
@@ -216,7 +216,7 @@ class JournalNodeServer:
                 raise _unusable(directory, "reading, writing and listing is not permitted")
 
     def _open_journals(self) -> None:
-        """Open the existing journals; a damaged one does not prevent serving the others.
+        """Open the existing journals; a damaged journal does not prevent serving the others.
 
         Raises:
             StorageError: another process uses the folder of a configured journal.

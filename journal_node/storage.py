@@ -26,11 +26,11 @@ class JournalStorage:
     Methods raise OSError, and RemoteError if the content of the folder forbids them.
 
     Args:
-        now: the date for VERSION.
+        now: returns the date for VERSION.
 
     Attributes:
         info: content of VERSION, None if the folder is not formatted.
-        segments: its segments.
+        segments: segments of the journal.
     """
 
     def __init__(self, disk: JournalDisk, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
@@ -53,7 +53,7 @@ class JournalStorage:
         self.disk.unlock()
 
     def damage(self) -> str:
-        """Return why VERSION or a promise cannot be read; "" if they can, or while an upgrade is unfinished.
+        """Return why VERSION or a promise cannot be read; "" if they can be read, or while an upgrade is unfinished.
 
         An unfinished upgrade has no VERSION yet; `open` completes or undoes it.
         """
@@ -71,9 +71,9 @@ class JournalStorage:
         return ""
 
     def set_damaged_aside(self) -> tuple[str, int]:
-        """Move a damaged journal to a folder next to it, to format it again; returns that folder and the promise.
+        """Move a damaged journal to a folder next to it, to format it again; return that folder and the promise.
 
-        The promise is 0 if its file is the damaged one.
+        The promise is 0 if its file is damaged.
         """
         try:
             promised = self._number(f"{names.CURRENT}/{names.LAST_PROMISED_EPOCH}")
@@ -87,17 +87,17 @@ class JournalStorage:
         return f"{self.location}/{target}", promised
 
     def format(self, namespace: StorageInfo, *, force: bool, epochs: Epochs | None = None) -> None:
-        """Format the folder; it counts as formatted only after VERSION is written last.
+        """Format the folder; it counts as formatted only when VERSION, the last file, is written.
 
         Args:
-            epochs: for a node that formats itself: known earlier promises.
+            epochs: known earlier promises, for a node that formats itself.
 
         Raises:
             InconsistentStorageError: the folder is not empty, and `force` is not set.
         """
         disk = self.disk
         if not force and self._holds_data():
-            raise InconsistentStorageError(f"{self.location} is in use as a journal already, and force is not set")
+            raise InconsistentStorageError(f"{self.location} is already in use as a journal, and force is not set")
         self.info = None
         disk.make_directory("")
         disk.lock()
@@ -116,7 +116,7 @@ class JournalStorage:
             upgrades.pre_upgrade(self.disk)
 
     def upgrade(self, namespace: StorageInfo) -> None:
-        """End an upgrade; promises keep the newest of the earlier and current values."""
+        """Complete an upgrade; each promise keeps the newer one of its earlier and current values."""
         assert self.info is not None
         before, now = self.load_epochs(upgrades.PREVIOUS_TMP), self.load_epochs()
         files = {
@@ -140,7 +140,7 @@ class JournalStorage:
         return upgrades.can_roll_back(found, previous, target_layout_version, self.location)
 
     def roll_back(self) -> None:
-        """Restore the state before the upgrade, but keep the promises; does nothing without one."""
+        """Restore the state before the upgrade, but keep the promises; without an upgrade, do nothing."""
         if not self.disk.exists(upgrades.PREVIOUS):
             return
         self.disk.write(f"{upgrades.PREVIOUS}/{names.LAST_PROMISED_EPOCH}", _decimal(self.load_epochs().promised))
@@ -149,7 +149,7 @@ class JournalStorage:
         self.info = self._version(names.VERSION_FILE)
 
     def load_epochs(self, directory: str = names.CURRENT) -> Epochs:
-        """Return the stored promises and commits, with defaults for missing ones."""
+        """Return the stored promises and commits, with defaults for missing values."""
         return Epochs(
             promised=self._number(f"{directory}/{names.LAST_PROMISED_EPOCH}"),
             writer=self._number(f"{directory}/{names.LAST_WRITER_EPOCH}"),
@@ -163,12 +163,12 @@ class JournalStorage:
         self.disk.write(f"{names.CURRENT}/{names.LAST_WRITER_EPOCH}", _decimal(epoch))
 
     def save_committed(self, txid: int) -> None:
-        """Save the txid without sync: a bound that may lag (BestEffortLongFile)."""
+        """Save the txid without a sync: it is a bound that may lag (BestEffortLongFile)."""
         self.disk.overwrite(f"{names.CURRENT}/{names.COMMITTED_TXID}", _LONG.pack(txid))
 
     @property
     def self_formatted(self) -> bool:
-        """Whether this node formatted itself and no segment was begun here since."""
+        """Whether this node formatted itself and no segment has begun here since then."""
         return self.disk.exists(names.SELF_FORMATTED)
 
     def forget_self_formatted(self) -> None:
@@ -206,7 +206,7 @@ class JournalStorage:
         data = self.disk.read(name) if self.disk.exists(name) else b""
         if len(data) not in (0, _LONG.size):
             problem = f"{self.location}/{name} has {len(data)} bytes instead of {_LONG.size}"
-            raise JavaIOError(f"{problem}; next: Move it away; the writer's next call names the number again.")
+            raise JavaIOError(f"{problem}; next: Move it away; the writer's next call sends the number again.")
         return int(_LONG.unpack(data)[0]) if data else INVALID_TXID
 
 

@@ -1,4 +1,4 @@
-"""Sync of this node's journal with its peers (JournalNodeSyncer): one thread per journal."""
+"""Sync of this node's journals with their peers (JournalNodeSyncer): one thread per journal."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class SyncThread:
             try:
                 self.round()
             except (HdfsError, OSError) as error:
-                # Log a lasting fault once, not each round.
+                # Log a lasting fault once, not in each round.
                 reason = error_text(error)
                 level = logging.DEBUG if reason == last else logging.WARNING
                 _LOG.log(level, "%s: no sync now: %s", self._journal_id, reason)
@@ -72,7 +72,7 @@ class SyncThread:
             self._stopping.wait(self._interval)
 
     def round(self) -> int:
-        """Run one round: format if necessary, then fetch from one peer; returns the number of fetched segments.
+        """Run one round: format if necessary, then fetch from one peer; return the number of fetched segments.
 
         Raises:
             HdfsError, OSError: the journal cannot be used.

@@ -1,19 +1,19 @@
 """Fetching of finalized segments that a node missed, from its peers (JournalNodeSyncer).
 
-A segment is missing, then fetched to a separate folder (checked as a whole, durable), then moved in under the
-journal's lock, or removed. The events are a round (`sync`, one peer in turn), the end of a fetch, and calls of the
-writer in between, which begin, finalize or recover segments, or format the journal again. A restart (`begin`) removes
-fetched segments that were not moved in.
+A missing segment is fetched to a separate folder, checked as a whole and made durable. Then it is moved in under the
+journal's lock, or removed. A round (`sync`) asks one peer; the peers take turns. In between, the writer's calls may
+begin, finalize or recover segments, or format the journal again. A restart (`begin`) removes fetched segments that were
+not moved in.
 
 What can never happen, and why:
 
-- A transaction that was never on a majority becomes one of this node: only segments up to the committed txid are
-  requested, and `move_in_fetched` checks that again. Such segments have one content in every finalized copy.
-- The writer's open segment is replaced: it is neither missing when the round begins, nor moved in, because that needs
-  the lock that the writer's calls hold. An abandoned copy in progress is set aside; one that was finalized at the same
-  time has the same content.
-- A damaged or short segment gets a name that is served: the whole file is checked before its temporary name changes.
-- A slow peer delays the writer: the lock is not held while a segment is fetched.
+- A transaction that was never on a majority enters this node. Only segments up to the committed txid are requested, and
+  `move_in_fetched` checks this again. All finalized copies of such a segment have the same content.
+- The writer's open segment is replaced. It is not missing when the round begins, and a segment is moved in only under
+  the lock that the writer's calls hold. An abandoned copy in progress is set aside. A copy that was finalized at the
+  same time has the same content.
+- A damaged or short segment is served. The whole file is checked before its temporary name changes.
+- A slow peer delays the writer. The lock is not held while a segment is fetched.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class JournalSyncer:
         self._journal.storage.disk.remove_tree(names.EDITS_SYNC)
 
     def sync(self) -> int:
-        """Fetch segments of the next peer that this node lacks; returns their number.
+        """Fetch the segments of the next peer that this node lacks; return their number.
 
         An error is logged, and ends the round.
         """
@@ -66,7 +66,7 @@ class JournalSyncer:
                     break
                 taken += 1
         except (HdfsError, OSError) as error:
-            # Log an absent peer once, not each round.
+            # Log an absent peer once, not in each round.
             reason = error_text(error)
             level = logging.DEBUG if self._logged.get(peer.name) == reason else logging.WARNING
             _LOG.log(level, "%s: no sync with %s: %s", self._journal.journal_id, peer.name, reason)
@@ -103,10 +103,11 @@ class JournalSyncer:
 def missing_segments(
     own: Sequence[StoredSegment], theirs: Sequence[RemoteEditLog], *, committed: int, open_first: int | None
 ) -> list[RemoteEditLog]:
-    """Return a peer's finalized segments that are completely committed and do not overlap finalized ones of this node.
+    """Return a peer's finalized segments that are completely committed and do not overlap this node's finalized
+    segments.
 
     Args:
-        open_first: first txid of the segment that is written here, which its writer will finalize.
+        open_first: first txid of the segment that is being written here, which its writer will finalize.
     """
     return [
         log

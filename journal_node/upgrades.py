@@ -9,8 +9,8 @@ Possible names next to `current`, and the action of `recover` after a kill:
     `removed.tmp` and `current`                   a completed rollback: `removed.tmp` is removed.
     `finalized.tmp`                               a finalization: completed.
 
-A kill leaves no other state, because each change begins or ends with a rename. Any other state is an error that names
-it.
+A kill leaves no other state, because each change begins or ends with a rename. Any other state is an error, whose
+message names the state.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ def is_unfinished(disk: JournalDisk) -> bool:
 
 
 def pre_upgrade(disk: JournalDisk) -> None:
-    """Rename `current` to `previous.tmp`, and begin a new one with the same segments."""
+    """Rename `current` to `previous.tmp`, and begin a new `current` with the same segments."""
     for name in (PREVIOUS, PREVIOUS_TMP):
-        _require(not disk.exists(name), f"{name} exists already, finish or undo that upgrade first")
+        _require(not disk.exists(name), f"{name} already exists, finish or undo that upgrade first")
     _require(disk.exists(CURRENT), f"{CURRENT} does not exist")
     disk.rename(CURRENT, PREVIOUS_TMP)
     disk.make_directory(CURRENT)
@@ -80,8 +80,8 @@ def pre_upgrade(disk: JournalDisk) -> None:
 
 
 def upgrade(disk: JournalDisk, files: dict[str, bytes], version: bytes) -> None:
-    """Complete the new `current` with `files` (by name) and VERSION; the old one becomes `previous`."""
-    _require(not disk.exists(PREVIOUS), f"{PREVIOUS} exists already")
+    """Complete the new `current` with `files` (by name) and VERSION; the old `current` becomes `previous`."""
+    _require(not disk.exists(PREVIOUS), f"{PREVIOUS} already exists")
     _require(disk.exists(PREVIOUS_TMP), f"{PREVIOUS_TMP} does not exist, the upgrade was not prepared")
     disk.make_directory(PAXOS)
     for name, data in files.items():
@@ -102,8 +102,8 @@ def can_roll_back(previous: StorageInfo, asked: StorageInfo, target_layout_versi
     """Return whether the release of `target_layout_version` can use the state before the upgrade.
 
     Raises:
-        JavaIOError: it has another layout.
-        InconsistentStorageError: it belongs to a namespace other than `asked`.
+        JavaIOError: the state has another layout.
+        InconsistentStorageError: the state belongs to a namespace other than `asked`.
     """
     check_same(previous, asked, location)
     if previous.layout_version != target_layout_version:
@@ -122,7 +122,7 @@ def check_same(own: StorageInfo, other: StorageInfo, location: str) -> None:
 
 def roll_back(disk: JournalDisk) -> None:
     """Restore the state before the upgrade."""
-    _require(not disk.exists(_REMOVED_TMP), f"{_REMOVED_TMP} exists already, restart this JournalNode to recover")
+    _require(not disk.exists(_REMOVED_TMP), f"{_REMOVED_TMP} already exists, restart this JournalNode to recover")
     _require(disk.exists(CURRENT), f"{CURRENT} does not exist")
     disk.rename(CURRENT, _REMOVED_TMP)
     disk.rename(PREVIOUS, CURRENT)

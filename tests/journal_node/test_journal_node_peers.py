@@ -271,7 +271,7 @@ def test_a_namenode_may_format_what_formatted_itself(
 def test_too_few_peers_are_not_enough(network: Network, disk: MemoryDisk, peers: list[MemoryPeer]) -> None:
     network.node("a", disk)
     network.cut.add("c")
-    with pytest.raises(SelfFormatError, match=r"2 of the other JournalNodes have to answer, but 1 do: c \(c cannot"):
+    with pytest.raises(SelfFormatError, match=r"2 of the other JournalNodes must answer, but 1 do: c \(c cannot"):
         format_from_peers(journal_of(network), peers)
     with pytest.raises(SelfFormatError, match="none is configured"):
         format_from_peers(journal_of(network), [])
@@ -309,7 +309,7 @@ def test_peers_that_have_no_such_journal_are_not_followed(
 def test_peers_that_do_not_agree_are_not_followed(network: Network, disk: MemoryDisk, peers: list[MemoryPeer]) -> None:
     network.node("a", disk)
     network.nodes["c"].format(JOURNAL, replace(NAMESPACE, cluster_id="CID-other"), force=True)
-    with pytest.raises(SelfFormatError, match="of several namespaces"):
+    with pytest.raises(SelfFormatError, match="belong to several namespaces"):
         format_from_peers(journal_of(network), peers)
 
 

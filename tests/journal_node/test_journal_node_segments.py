@@ -36,7 +36,7 @@ def test_batches_out_of_order_are_refused(writer: Writer, disk: MemoryDisk) -> N
     with pytest.raises(JavaIOError, match="not the current writer epoch"):
         writer.write(1, 1, 1)
     writer.start(1)
-    with pytest.raises(JournalOutOfSyncError, match="txid 2 cannot be written: 1 has to come next"):
+    with pytest.raises(JournalOutOfSyncError, match="txid 2 cannot be written: 1 must come next"):
         writer.write(1, 2, 2)
     writer.write(1, 1, 1)
     with pytest.raises(JournalOutOfSyncError, match="txid 1 cannot be written: 2"):
@@ -126,7 +126,7 @@ def test_a_segment_ends_where_it_was_written_to(node: JournalNode, writer: Write
     writer.end(1, 3)
     writer.end(1, 3)
     assert logs(node) == [(1, 3, False)]
-    with pytest.raises(IllegalArgumentRemoteError, match="finalized with txid 3 already, not with 2"):
+    with pytest.raises(IllegalArgumentRemoteError, match="already finalized with txid 3, not with 2"):
         writer.end(1, 2)
     with pytest.raises(JournalOutOfSyncError, match="cannot finalize segment 4"):
         writer.end(4, 5)

@@ -260,7 +260,7 @@ def test_a_damaged_journal_is_left_alone_while_too_few_peers_answer(places: list
     (place.current / "VERSION").write_bytes(b"")
     before = sorted(path.name for path in place.current.iterdir())
     few = run_cli("journalnode", "format", "--conf", conf_of(place, places), "--from-peers")
-    assert (few.code, "2 of the other JournalNodes have to answer, but 0 do" in few.err) == (7, True)
+    assert (few.code, "2 of the other JournalNodes must answer, but 0 do" in few.err) == (7, True)
     assert sorted(path.name for path in place.current.iterdir()) == before
     with StorageLock(place.current.parent, of=(JOURNAL_NODE,)):
         locked = run_cli("journalnode", "format", "--conf", conf_of(place, places), "--from-peers")
@@ -280,7 +280,7 @@ def test_format_names_what_is_missing(formatted_pair: list[Place], tmp_path: Pat
     assert (locked.code, "held by" in locked.err, "next: A JournalNode " in locked.err) == (6, True, True)
     lonely = [new, Place.new(tmp_path / "d"), Place.new(tmp_path / "e")]
     few = run_cli("journalnode", "format", "--conf", conf_of(new, lonely), "--from-peers")
-    assert (few.code, "2 of the other JournalNodes have to answer, but 0 do" in few.err) == (7, True)
+    assert (few.code, "2 of the other JournalNodes must answer, but 0 do" in few.err) == (7, True)
     assert not new.current.exists()
 
 
