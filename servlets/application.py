@@ -19,9 +19,9 @@ _LOG = logging.getLogger(__name__)
 def create_application(
     *blueprints: Blueprint, guard: ChangeGuard | None = None, authenticator: HttpAuthenticator | None = None
 ) -> Flask:
-    """Make an application of `blueprints` that answers any fault with one plain sentence and no traceback.
+    """Return an application of `blueprints` that answers any fault with one plain sentence and no traceback.
 
-    While it answers a request, `flask.g` has the attribute `accepted` if the guard accepted the request.
+    While the application answers a request that the guard accepted, `flask.g` has the attribute `accepted`.
 
     Args:
         guard: decides which hosts may request changes; by default only this host.
@@ -42,7 +42,7 @@ def create_application(
         if not problem:
             g.accepted = True
             return None
-        _LOG.warning("%s %s of %s is refused: %s", request.method, request.path, request.remote_addr, problem)
+        _LOG.warning("%s %s from %s is refused: %s", request.method, request.path, request.remote_addr, problem)
         return sentence_response(HTTPStatus.FORBIDDEN, problem)
 
     @application.errorhandler(ServletError)

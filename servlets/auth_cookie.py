@@ -27,7 +27,7 @@ class Login:
 
 
 def signed_cookie(login: Login, secret: bytes) -> str:
-    """Return the value, `u=…&p=…&t=kerberos&e=…&s=…`.
+    """Return the cookie's value, `u=…&p=…&t=kerberos&e=…&s=…`.
 
     Raises:
         ValueError: a name contains a character that ends a value.
@@ -58,5 +58,5 @@ def read_cookie(header: str, secret: bytes, now: float) -> Login | None:
 
 
 def _signature(text: str, secret: bytes) -> str:
-    """Sign as Hadoop 3 does; a secret file is shared with its servers."""
+    """Sign `text` as Hadoop 3 does, since its servers may use the same secret file."""
     return base64.b64encode(hmac.new(secret, text.encode("utf-8", "replace"), sha256).digest()).decode()

@@ -1,10 +1,10 @@
-"""Protection of changes over HTTP: only people and scripts on this host or configured networks, no foreign web pages.
+"""Protection of changes over HTTP: only people and scripts on this host or configured networks may request them.
 
 A page in an operator's browser can send requests to any server that the browser reaches. So a browser's request needs a
-header that only a page of this server can set, or a secret token that only forms for administrators contain. It must
-also address this server by its own name, which defeats foreign names that resolve to this host. A request that a proxy
-forwards has the proxy's address, so it may not change anything. GET changes nothing, and PUT /imagetransfer is
-Hadoop's: browsers ask for permission before they send PUT to other servers.
+header that only a page of this server can set, or a secret token from a form for administrators. It must also address
+this server by its own name, which excludes foreign names that resolve to this host. A request that a proxy forwards has
+the proxy's address, so it may not change anything. GET changes nothing, and PUT /imagetransfer is Hadoop's: browsers
+ask for permission before they send PUT to other servers.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _TELLTALES = ("Origin", "Referer", "Sec-Fetch-Site")
 
 
 class ChangeGuard:
-    """Decisions for an application; `networks` may request changes, and so may this host under its own address.
+    """Decisions for an application; `networks` and this host, under its own address, may request changes.
 
     Args:
         only_as: if given, every request must address this server by an address or name of this host, or by this name.
 
     Attributes:
-        form_token: for forms of pages that only administrators can read.
+        form_token: token for forms on pages that only administrators can read.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class ChangeGuard:
     def refusal(self, request: Request) -> str:
         """Return why a request is refused; "" if it is accepted."""
         if self._only_own_names and not self._is_own_name(request.host):
-            return self._refuse("foreign name", "this server is reached only by an address or a name of its host")
+            return self._refuse("foreign name", "this server answers only to an address or a name of its host")
         if request.method in _SAFE:
             return ""
         if _is_forwarded(request):
@@ -79,7 +79,7 @@ class ChangeGuard:
         return ""
 
     def is_operator(self, request: Request) -> bool:
-        """Return whether a request comes from a host that may request changes, directly and for a name of this host."""
+        """Return whether a request comes directly from a host that may request changes, for a name of this host."""
         if _is_forwarded(request) or not self._is_own_name(request.host):
             return False
         return self._is_near(request.remote_addr or "", request.environ.get("SERVER_NAME", ""))
@@ -128,6 +128,6 @@ def _is_forwarded(request: Request) -> bool:
 
 
 def sent_form(request: Request) -> Mapping[str, str]:
-    """Return the fields of a small form, none of any other body."""
+    """Return the fields of a small form; no fields for any other body."""
     is_form = request.mimetype == "application/x-www-form-urlencoded" and request.content_length is not None
     return request.form if is_form and (request.content_length or 0) <= _MAX_FORM else {}

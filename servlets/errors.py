@@ -31,7 +31,7 @@ class ServletError(HdfsError):
 
 
 class StorageMismatchError(ServletError):
-    """The peer belongs to another namespace, or this side has none yet."""
+    """The peer belongs to another namespace, or this side has no namespace yet."""
 
     status = HTTPStatus.FORBIDDEN
 

@@ -33,7 +33,7 @@ MAX_HEADER_BYTES: Final = 128 << 10
 """Maximum size of headers with a token: the groups of a large directory take 64 KiB, more in base64."""
 TOKEN_PARAMETER: Final = "delegation"
 TOKEN_BLUEPRINT: Final = "webhdfs"
-"""The blueprint whose handlers verify delegation tokens; nobody is known to all others without a login."""
+"""The blueprint whose handlers verify delegation tokens; for all others, a caller without a login is unknown."""
 _SCHEME = "negotiate"
 _NO_COOKIE = f"{NAME}=; Path=/; Expires=Thu, 01-Jan-1970 00:00:00 GMT; HttpOnly"
 _ALLOW = "GET, HEAD, PUT, POST, OPTIONS"
@@ -51,7 +51,7 @@ class HttpLogin:
     """Settings of the authentication.
 
     Attributes:
-        key: of the server, HTTP/ its host.
+        key: key of the server's principal, HTTP/ its host.
         user_of: returns the short name of a principal; raises ValueError.
         secret: signs cookies, which are valid for `validity` seconds.
         open_paths: paths open to everybody, in addition to /health.
@@ -71,7 +71,7 @@ class HttpAuthenticator:
         wall: returns seconds since the epoch.
 
     Attributes:
-        login: replaceable at any time; each request uses one value throughout.
+        login: settings, replaceable at any time; each request uses one value throughout.
     """
 
     def __init__(self, login: HttpLogin, logins: LoginCounts, wall: Callable[[], float] = time.time) -> None:
@@ -131,12 +131,12 @@ class HttpAuthenticator:
 
     def _refused(self, result: str, sentence: str) -> Response:
         self._logins.count("http", result)
-        _LOG.warning("%s %s of %s is refused: %s", request.method, request.path, request.remote_addr, sentence)
+        _LOG.warning("%s %s from %s is refused: %s", request.method, request.path, request.remote_addr, sentence)
         return sentence_response(HTTPStatus.FORBIDDEN, sentence)
 
 
 def request_caller() -> Caller | None:
-    """Return the caller of the current request, as far as known; None if the path is open to everybody."""
+    """Return the caller of the current request, as far as it is known; None if the path is open to everybody."""
     if g.get("open"):
         return None
     known: Caller | None = g.get("caller")
@@ -158,7 +158,7 @@ _READING = ("GET", "HEAD", "OPTIONS")
 
 
 def restrict(blueprint: Blueprint, access: AccessControl, resource: Resource) -> Blueprint:
-    """Make `blueprint` answer 403 to callers without the right to read or change `resource`; return it.
+    """Make `blueprint` answer 403 to callers without the right to read or change `resource`; return `blueprint`.
 
     Args:
         resource: the resource to check; for `Resource.STATE`, changes need the right to change `Resource.CONTROL`.

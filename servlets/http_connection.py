@@ -1,8 +1,8 @@
-"""One HTTP connection: h11 reads the headers, threads do the work, and unsent answers wait for the peer.
+"""One HTTP connection: h11 parses the headers, threads do the work, and unsent answers wait for the peer.
 
 The loop's thread reads headers, sends what a thread left unsent, and discards what a client still sends after its
-answer. While a thread works on a request, it owns the connection. A thread also performs each step of a TLS handshake:
-a signature takes milliseconds, which would delay all connections of the loop.
+answer. While a thread works on a request, it owns the connection. A thread also performs each step of a TLS handshake,
+since a signature takes milliseconds, which would delay all connections of the loop.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Port:
     Attributes:
         work: queues a request for a thread.
         greet: queues a step of a TLS handshake for a thread.
-        linger: seconds.
+        linger: seconds without data after which a client that is still sending is disconnected.
         header_bytes: maximum size of request headers.
     """
 
@@ -73,7 +73,7 @@ class WorkResult:
     """Result of a thread's work: unsent bytes, and how the connection continues.
 
     Attributes:
-        reuse: whether another request may follow; `rest` is the part of it already received.
+        reuse: whether another request may follow; `rest` is its part that was already received.
         drain: whether the client still sends a body that will be discarded.
     """
 
@@ -90,13 +90,13 @@ class HttpChannel(Channel):
         super().__init__(connection, peer)
         self._port = port
         self._stage = _ChannelStage.GREETING if isinstance(connection, TlsSocket) else _ChannelStage.READING
-        # event that the handshake waits for; None without a handshake, and after it
+        # event that the handshake waits for; None after the handshake, and without one
         self._greeting = selectors.EVENT_READ if isinstance(connection, TlsSocket) else None
         self._refused = False
         self._http = _new_parser(self._port.header_bytes)
         self._in_first_line = True
         self._proven = False
-        # whether a thread works on it, and whether none may begin any more
+        # whether a thread works on the connection; whether the connection no longer accepts a thread
         self._lock = threading.Lock()
         self._taken = self._ended = False
         # when the headers began to arrive; None while the connection waits for a request
@@ -213,7 +213,7 @@ class HttpChannel(Channel):
         except ssl.SSLError as fault:
             HANDSHAKES.count("server", tls_label(fault))
             _LOG.info("a handshake with %s fails: %s", self.peer, tls_reason(fault))
-            # an immediate close would lose the alert with the reason
+            # an immediate close would discard the alert with the reason
             self.socket.refuse(_SPEAK_TLS if fault.reason == "HTTP_REQUEST" else b"")
             self._greeting, self._refused = None, True
         else:
@@ -221,7 +221,7 @@ class HttpChannel(Channel):
             self._greeting = None
 
     def take(self) -> bool:
-        """Reserve the connection for a thread; return False if it was closed before."""
+        """Reserve the connection for a thread; return False if it is already closed."""
         with self._lock:
             self._taken = not self._ended
             return self._taken
@@ -292,7 +292,7 @@ class HttpChannel(Channel):
             self._port.loop.discard(self)
             return
         if isinstance(self.socket, TlsSocket) and self.socket.pending():
-            # bytes already decrypted are not reported by the system
+            # the system does not report bytes that are already decrypted
             self._port.loop.read_soon(self)
 
     def _enter(self, stage: _ChannelStage) -> None:

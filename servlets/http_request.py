@@ -23,12 +23,12 @@ _PLAIN = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
 def target_problem(request: h11.Request) -> str:
     """Return what is wrong with a request's target or framing, "" if nothing is."""
     if not request.target.startswith(b"/"):
-        return "the target of a request has to begin with /"
+        return "the target of a request must begin with /"
     if b"#" in request.target:
-        return "the target of a request has no fragment"
+        return "the target of a request must not have a fragment"
     names = [name for name, _ in request.headers]
     if b"content-length" in names and b"transfer-encoding" in names:
-        return "a request has one of Content-Length and Transfer-Encoding"
+        return "a request must not have both Content-Length and Transfer-Encoding"
     return ""
 
 
@@ -49,7 +49,7 @@ WAITED: Final = "checkpointer.waited"
 def environment(
     request: h11.Request, body: BinaryIO, peer: str, address: tuple[str, int], scheme: str = "http"
 ) -> WSGIEnvironment:
-    """Return the environment; `address` is this side of the connection, `scheme` is http or https."""
+    """Return the environment; `address` is that of this side of the connection, `scheme` is http or https."""
     path, _, query = request.target.partition(b"?")
     found: WSGIEnvironment = {
         "REQUEST_METHOD": request.method.decode("ascii"),
@@ -83,7 +83,7 @@ _CHUNK_LINE = re.compile(rb"([0-9a-fA-F]{1,15})[ \t]*(;.*)?\r\n", re.DOTALL)
 
 
 class _Body(io.RawIOBase):
-    """A body that knows whether it was read completely."""
+    """A body that records whether it was read completely."""
 
     def __init__(self, connection: io.BufferedReader) -> None:
         super().__init__()
@@ -200,7 +200,7 @@ class _Raw(io.RawIOBase):
 
 
 class BufferedConnection(io.BufferedReader):
-    """A reader of `connection` that starts with the bytes `begun`, read before; `wanted` is called before each read."""
+    """A reader that starts with the received bytes `begun`; `wanted` is called before each read of `connection`."""
 
     def __init__(self, connection: PacedSocket, begun: bytes = b"", wanted: Callable[[], None] | None = None) -> None:
         self._source = _Raw(connection, begun, wanted)

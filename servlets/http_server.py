@@ -1,7 +1,7 @@
 """The HTTP server of a daemon: h11 and threads, with streamed bodies, deadlines and clean shutdown.
 
 No maintained WSGI server has the required features. cheroot assigns a thread to each connection before the headers
-arrive, and has a single timeout for waits; waitress buffers whole bodies. h11 leaves sockets and threads to its user.
+arrive, and has a single timeout for waits; waitress buffers whole bodies. h11 leaves sockets and threads to its caller.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _LOG = logging.getLogger(__name__)
 
 DEFAULT_THREADS = 32
 DEFAULT_LINGER = 10.0
-# status requests, pages, reads of a namespace and TLS handshakes have separate threads, so that they and transfers do
-# not wait for each other; no address can use all threads of a kind
+# status requests, pages, reads of a namespace and TLS handshakes have their own threads, so that they do not wait for
+# transfers or for each other; no address can use all threads of a kind
 READ_THREADS = 16
 _PROMPT_THREADS = 2
 _PAGE_THREADS = 2
@@ -64,12 +64,12 @@ class HttpServer:
     resources of peers, and `refusals` counts refused requests. `shutdown_timeout` bounds running requests after
     `stop()`.
 
-    A client that still sends after its request was answered is read until it pauses for `linger` seconds, at most for
-    an hour, so that it receives the answer. Hadoop's NameNodes read the answer only after sending their whole image,
-    and repeat the checkpoint immediately if the connection breaks before.
+    If a client still sends after its request was answered, the server reads until the client pauses for `linger`
+    seconds, at most for an hour. Otherwise the client would not receive the answer. Hadoop's NameNodes read the answer
+    only after sending their whole image, and repeat the checkpoint immediately if the connection breaks before.
 
-    With `tls` it serves only HTTPS, and reloads changed TLS files while it runs. `header_bytes` is the maximum size of
-    request headers. All times are in seconds.
+    With `tls`, the server serves only HTTPS, and reloads changed TLS files while it runs. `header_bytes` is the maximum
+    size of request headers. All times are in seconds.
     """
 
     def __init__(
@@ -119,10 +119,10 @@ class HttpServer:
         """Bind, listen, and serve from threads; connections are accepted when this returns.
 
         Raises:
-            HttpServerError: the address cannot be bound, no more threads are allowed, or it was started before.
+            HttpServerError: the address cannot be bound, no more threads are allowed, or the server was started before.
         """
         if self._address is not None:
-            raise HttpServerError("this HTTP server was started before", hint="Make a new HttpServer to serve again.")
+            raise HttpServerError("this HTTP server was started before", hint="Create a new HttpServer to serve again.")
         host, port = self._requested
         try:
             self._address = self._loop.listen(host, port)
@@ -144,10 +144,10 @@ class HttpServer:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port it listens on.
+        """Host and port on which the server listens.
 
         Raises:
-            HttpServerError: it was not started yet.
+            HttpServerError: the server was not started yet.
         """
         if self._address is None:
             raise HttpServerError("this HTTP server does not listen yet", hint="Call start() first.")
@@ -282,7 +282,7 @@ class _Done:
 
 
 class _Sized:
-    """A placeholder for bytes that bypass h11, which only counts them."""
+    """A placeholder for bytes that h11 only counts."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -292,7 +292,7 @@ class _Sized:
 
 
 class _Exchange:
-    """A request and its answer, in the thread that works on it; the loop sends a whole `brief` answer of any length."""
+    """A request and its answer, in the thread that works on them; the loop sends a `brief` answer as a whole."""
 
     def __init__(self, connection: PacedSocket, http: h11.Connection, request: h11.Request, *, brief: bool) -> None:
         self._connection = connection

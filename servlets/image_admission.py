@@ -21,10 +21,10 @@ DEFAULT_CHUNK_SIZE = 65536
 
 
 class ImageStore(Protocol):
-    """The process of the transfer servlet; called from many threads."""
+    """The process behind the transfer servlet; called from many threads."""
 
     def storage_info(self) -> StorageInfo:
-        """Return the namespace of this process; raise an HdfsError if there is none yet (answered with 403)."""
+        """Return the namespace of this process; raises an HdfsError if there is none yet (answered with 403)."""
 
     def find_image(self, txid: int) -> Path | None:
         """Return `fsimage_TXID` or `fsimage_rollback_TXID`, None if missing."""
@@ -42,7 +42,7 @@ class ImageStore(Protocol):
         """Return whether checkpoints may be uploaded here (Hadoop 3: to an active or an observer)."""
 
     def checkpoint_rejection(self, txid: int, kind: ImageKind) -> str | None:
-        """Return why a checkpoint is not wanted now (too recent, ...), None if it is wanted."""
+        """Return why a checkpoint is not wanted now (too recent, for example), None if it is wanted."""
 
     def image_received(self, txid: int, kind: ImageKind, md5: str, size: int) -> None:
         """Record an upload of `size` bytes, stored in every directory that accepted it, under its final name."""
@@ -50,11 +50,11 @@ class ImageStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TransferOptions:
-    """Limits of the servlet: bytes per second over all transfers of one direction (0 = off), minimum bytes sent in one
+    """Limits of the servlet: bytes per second over all transfers of one direction (0 = off), and minimum bytes per
     step.
 
-    `bandwidth` is dfs.image.transfer.bandwidthPerSec, `bootstrap_bandwidth`, for a standby that bootstraps,
-    dfs.image.transfer-bootstrap-standby.bandwidthPerSec, `chunk_size` dfs.image.transfer.chunksize.
+    `bandwidth` is dfs.image.transfer.bandwidthPerSec. `bootstrap_bandwidth`, for a standby that bootstraps, is
+    dfs.image.transfer-bootstrap-standby.bandwidthPerSec. `chunk_size` is dfs.image.transfer.chunksize.
     """
 
     bandwidth: int = UNLIMITED
@@ -66,7 +66,8 @@ class UploadReservations:
     """Uploads in progress; an upload may start if it is newer than all others of its kind.
 
     Hadoop reserves a transaction id for all kinds of images (ImageServlet), and its clients interpret the 409 as "has
-    it already": a rollback image that meets an ordinary upload would never arrive. Here each kind is separate.
+    it already". So a rollback image during an upload of an ordinary image would never arrive. Here, each kind is
+    separate.
     """
 
     def __init__(self) -> None:
@@ -86,7 +87,7 @@ class UploadReservations:
 
     @contextmanager
     def reserve(self, txid: int, kind: ImageKind = ImageKind.IMAGE) -> Iterator[None]:
-        """Hold `txid` inside the `with`, however that ends.
+        """Reserve `txid` within the context, which releases it in any case.
 
         Raises:
             AlreadyHaveImageError: an upload of this kind with this or a higher transaction id is in progress.
@@ -110,7 +111,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class ImageAdmission:
-    """The upload checks that both protocols share, with one store and its reservations."""
+    """The upload checks that both protocols share, for one store and its reservations."""
 
     def __init__(self, store: ImageStore, reservations: UploadReservations) -> None:
         self._store = store
@@ -120,7 +121,7 @@ class ImageAdmission:
         """Return the namespace of this side.
 
         Raises:
-            StorageMismatchError: there is none yet.
+            StorageMismatchError: there is no namespace yet.
         """
         try:
             return self._store.storage_info()
@@ -131,7 +132,7 @@ class ImageAdmission:
         """Return the namespace of this side if it matches `theirs` (`layout:namespaceID:cTime:clusterID`).
 
         Raises:
-            StorageMismatchError: it is another namespace, or the storage has none yet.
+            StorageMismatchError: the namespace differs, or the storage has no namespace yet.
         """
         info = self.namespace()
         if theirs != info.colon_string():
@@ -144,7 +145,7 @@ class ImageAdmission:
 
     @contextmanager
     def admitted(self, txid: int, kind: ImageKind) -> Iterator[None]:
-        """Hold the reservation of a wanted upload inside the `with`, however that ends.
+        """Reserve a wanted upload within the context, which releases it in any case.
 
         Raises:
             NotActiveError: this side accepts no checkpoints now.
@@ -160,7 +161,7 @@ class ImageAdmission:
             yield
 
     def received(self, txid: int, kind: ImageKind, image: ReceivedFile, seconds: float) -> str:
-        """Report a stored image to store and log; return the sentence that answers its upload."""
+        """Report a stored image to the store and the log; return the sentence that answers its upload."""
         for fault in image.failures:
             _LOG.error("%s at txid %d was not stored everywhere: %s", kind, txid, fault, extra={"txid": txid})
         self._store.image_received(txid, kind, image.md5, image.size)

@@ -110,7 +110,7 @@ class FileReceiver:
         if md5 is not None and written.md5.hex() != md5.lower():
             raise ImageRejectedError(
                 f"{self._final} arrived with MD5 {written.md5.hex()}, expected {md5.lower()}",
-                hint="It was damaged in transit or on the other side's disk; check it there, then retry.",
+                hint="It was damaged in transit or on the other side's disk. Check it there, then retry.",
             )
         for path in self._complete:
             self._check(path)
@@ -173,7 +173,7 @@ class ImageReceiver(FileReceiver):
             with ImageFile.open(path, verify_md5=False, allow_unknown_layout=True) as image:
                 found = image.txid
         except UnsupportedCodecError as fault:
-            # magic and summary were valid; loading the image needs the codec, storing it does not
+            # magic and summary were valid; only loading the image needs the codec, storing it does not
             _LOG.warning("%s is stored unchecked: %s", self._final, fault)
             return
         except ImageFormatError as fault:
@@ -194,7 +194,7 @@ class ImageReceiver(FileReceiver):
             first = next(each for each in findings.listed if each.severity is Severity.ERROR)
             raise ImageRejectedError(
                 f"the image received for {self._final} is inconsistent: {first}",
-                hint="Verify it at its source (checkpointer image verify), and make another.",
+                hint="Verify it at its source (checkpointer image verify), and make another image.",
             )
 
     def _place(self, path: Path, md5: bytes) -> Path:

@@ -47,9 +47,9 @@ def image_transfer_blueprint(
     counter: TransferCounter | None = None,
     limits: ServingLimits | None = None,
 ) -> Blueprint:
-    """Make the blueprint of /imagetransfer and /getimage on `store`.
+    """Return the blueprint of /imagetransfer and /getimage on `store`.
 
-    Pass `reservations` to see uploads in progress, `counter` to count the bytes of both directions, or `limits` to
+    Pass `reservations` to observe uploads in progress, `counter` to count the bytes of both directions, or `limits` to
     change the bandwidth even during transfers.
     """
     options = options or TransferOptions()
@@ -73,7 +73,7 @@ class ServingLimits:
         self.receiving = Throttle(options.bandwidth, count=counter.add_received)
 
     def change(self, bandwidth: int, bootstrap_bandwidth: int) -> None:
-        """Change the limits in bytes per second, 0 for none; running transfers change too."""
+        """Change the limits in bytes per second, 0 for no limit; they also apply to running transfers."""
         for throttle, limit in (
             (self.sending, bandwidth),
             (self.bootstrapping, bootstrap_bandwidth),

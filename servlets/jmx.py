@@ -20,7 +20,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Bean:
-    """A bean: `name` as `domain:key=value,...`, the Java class it represents, attributes with JSON values."""
+    """A bean: its `name` as `domain:key=value,...`, the Java class that it represents, and its JSON attributes."""
 
     name: str
     modeler_type: str
@@ -28,7 +28,7 @@ class Bean:
 
 
 def jmx_blueprint(beans: Callable[[], Iterable[Bean]]) -> Blueprint:
-    """Make the blueprint of /jmx with the beans that `beans` returns for each request.
+    """Return the blueprint of /jmx with the beans that `beans` returns for each request.
 
     `qry=PATTERN` selects beans by name (`Hadoop:service=*,name=FSNamesystem`, `Hadoop:*`); without a match the list is
     empty. `get=BEAN::ATTRIBUTE` returns one attribute, or 404 if a bean lacks it. A malformed name is answered with
@@ -91,7 +91,7 @@ def _error(sentence: str) -> dict[str, Any]:
 
 
 def _answer(status: HTTPStatus, content: Mapping[str, Any]) -> Response:
-    # same layout as Jackson's pretty printer: scripts parse it with grep and sed
+    # the same layout as that of Jackson's pretty printer, since scripts parse it with grep and sed
     text = json.dumps(content, indent=2, separators=(",", " : "), default=str)
     answer = Response(text + "\n", status=status, content_type="application/json; charset=utf8")
     answer.headers["Access-Control-Allow-Methods"] = "GET"

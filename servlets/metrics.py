@@ -23,7 +23,7 @@ class _ScrapeCollector(Collector):
         self._families = families
 
     def describe(self) -> Iterable[Metric]:
-        """Return no names, so that registering reads no state."""
+        """Return no names, so that the registration reads no state."""
         return ()
 
     def collect(self) -> Iterable[Metric]:
@@ -31,7 +31,7 @@ class _ScrapeCollector(Collector):
 
 
 def families_blueprint(families: Callable[[], Iterable[Metric]]) -> Blueprint:
-    """Make the blueprint of /metrics; `families` is called once per scrape, from any thread."""
+    """Return the blueprint of /metrics; `families` is called once per scrape, from any thread."""
     registry = CollectorRegistry()
     registry.register(_ScrapeCollector(families))
     blueprint = Blueprint("metrics", __name__)
@@ -49,7 +49,7 @@ class MetricFamilies:
     """Maker of metric families. An unknown value has HELP and TYPE, but no sample.
 
     Attributes:
-        prefix: of all names.
+        prefix: prefix of all names.
     """
 
     prefix: str
@@ -107,7 +107,7 @@ def _tls_families(families: MetricFamilies, now: float) -> Iterator[Metric]:
 
 
 def _login_families(families: MetricFamilies) -> Iterator[Metric]:
-    """Return the logins at the process's servers, and the end of its own ticket; no samples without Kerberos."""
+    """Return the metrics of logins at this process's servers and of its own ticket; no samples without Kerberos."""
     logins = LOGINS.now()
     text = "Logins by Kerberos and by delegation token at our servers, by server and result."
     yield families.counter("logins", text, sorted(logins.results.items()), ("server", "result"))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 _QUOTED = re.compile(r'"((?:[^"\\\n]|\\["\\*?n])*)"')
 _UNQUOTED = re.compile(r'[^,=:"\n]*')
 _KEY = re.compile(r"[^,=:*?\n]*")
-# tokens of wildcards, distinct from every single character
+# tokens of wildcards, distinct from all characters
 _ANY_RUN: str | None = None
 _ANY_ONE = ""
 
@@ -22,7 +22,7 @@ class MalformedObjectNameError(ValueError):
 class ObjectName:
     """`domain:key=value,...`; with `more` (`,*`) a bean's name may have other keys too.
 
-    Domain and values may contain the wildcards `*` and `?`. A quoted value keeps its quotes, in which a backslash
+    Domain and values may contain the wildcards `*` and `?`. A quoted value keeps its quotes; within them, a backslash
     escapes a wildcard.
     """
 
@@ -95,7 +95,7 @@ def _value_matches(pattern: str, value: str) -> bool:
 
 
 def _glob(pattern: str, text: str, *, escapes: bool = False) -> bool:
-    """Match in a time of at most len(pattern) * len(text) for any pattern."""
+    """Match a pattern in a time of at most len(pattern) * len(text)."""
     tokens = _tokens(pattern, escapes=escapes)
     at, index = 0, 0
     star, resume = -1, 0

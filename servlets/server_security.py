@@ -23,13 +23,13 @@ class ServerSecurity:
     """Access control and authentication of the servers of a process.
 
     Args:
-        rules: of an unsecured cluster.
-        kerberos: None on an unsecured cluster.
+        rules: access rules of an unsecured cluster.
+        kerberos: Kerberos settings, None on an unsecured cluster.
 
     Attributes:
         access: access decisions.
-        own_user: short name of our own principal, "" without one.
-        rpc_security: of RPC servers, `authenticator` of web servers: None without authentication.
+        own_user: short name of our own principal, "" without a principal.
+        rpc_security: authentication of RPC servers; `authenticator`: that of web servers. None without authentication.
         header_bytes: maximum size of request headers.
 
     Raises:
@@ -59,9 +59,9 @@ class ServerSecurity:
         return self._names.short_name(principal)
 
     def reconfigure(self, rules: AccessRules, kerberos: ServerKerberos | None) -> list[str]:
-        """Replace the access lists and login settings; return one line for each that differs.
+        """Replace the access lists and login settings; return one line for each difference.
 
-        Keys and protections stay. Existing connections and cookies keep their short names while they are valid.
+        Keys and protections stay. Existing connections and valid cookies keep their short names.
 
         Raises:
             KerberosSetupError: this process would have no short name, or the secret is unreadable; nothing changed.

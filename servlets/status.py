@@ -72,18 +72,19 @@ class ProbeResult:
 class CheckpointTrigger(Protocol):
     """Callback that runs a checkpoint, or joins the running one, and returns when it has ended.
 
-    `force` makes one although none is pending. If `wait` is false, it returns STARTED immediately. BUSY means that the
-    running checkpoint cannot be joined, UNAVAILABLE that none can be made now (no active NameNode, stopping).
+    `force` makes a checkpoint although none is pending. If `wait` is false, the call returns STARTED immediately. BUSY
+    means that the running checkpoint cannot be joined, UNAVAILABLE that no checkpoint can be made now (no active
+    NameNode, or stopping).
     """
 
     def __call__(self, *, force: bool, wait: bool) -> TriggerResult: ...
 
 
 class CancelTrigger(Protocol):
-    """Callback that ends a running checkpoint or upload at its next safe point, and blocks new ones for
-    `prevent_for` s.
+    """Callback that ends a running checkpoint or upload at its next safe point, and blocks others for `prevent_for`
+    seconds.
 
-    It returns when none is running.
+    The call returns when no checkpoint or upload is running.
     """
 
     def __call__(self, reason: str, *, prevent_for: float) -> None: ...
@@ -97,7 +98,7 @@ def status_blueprint(
     live: Callable[[], ProbeResult],
     ready: Callable[[], ProbeResult],
 ) -> Blueprint:
-    """Make the blueprint of /status, /checkpoint, /cancel, /health/live and /health/ready on a daemon's callbacks."""
+    """Return the blueprint of /status, /checkpoint, /cancel, /health/live and /health/ready on a daemon's callbacks."""
     blueprint = health_blueprint(status=status, live=live, ready=ready)
 
     @blueprint.post("/checkpoint")
@@ -128,7 +129,7 @@ def status_blueprint(
 def health_blueprint(
     *, status: Callable[[], Mapping[str, Any]], live: Callable[[], ProbeResult], ready: Callable[[], ProbeResult]
 ) -> Blueprint:
-    """Make the blueprint of /status, /health/live and /health/ready on a server's callbacks."""
+    """Return the blueprint of /status, /health/live and /health/ready on a server's callbacks."""
     blueprint = Blueprint("status", __name__)
 
     @blueprint.get("/status")

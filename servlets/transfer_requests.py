@@ -18,7 +18,7 @@ _MAX_TXID = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class GetImageRequest:
-    """`getimage=1`: the image at `txid`, or the newest if `txid` is None (`txid=latest`)."""
+    """`getimage=1`: the image at `txid`, or the newest image if `txid` is None (`txid=latest`)."""
 
     txid: int | None
     storage_info: str | None
@@ -55,16 +55,16 @@ class JournalRequest:
 
 
 def parse_get(args: Mapping[str, str]) -> GetImageRequest | GetEditRequest:
-    """Parse the query of a GET.
+    """Parse the query of a GET request.
 
     Raises:
-        BadRequestParametersError: not exactly one of getimage and getedit, a transaction id is missing or malformed, or
-            imageFile is unknown.
+        BadRequestParametersError: the query does not have exactly one of getimage and getedit, a transaction id is
+            missing or malformed, or imageFile is unknown.
     """
     asked = [name for name in _GETTERS if name in args]
     if len(asked) != 1:
         found = " and ".join(asked) or "neither"
-        raise BadRequestParametersError(f"the query must have one of getimage and getedit, it has {found}")
+        raise BadRequestParametersError(f"the query must have one of getimage and getedit, but it has {found}")
     storage_info = args.get("storageInfo")
     _kind(args)
     if asked[0] == "getedit":
@@ -85,13 +85,13 @@ def parse_put(args: Mapping[str, str]) -> PutImageRequest:
     txid = _txid(args, "txid")
     size = _number(args, "File-Length")
     if size <= 0:
-        raise BadRequestParametersError(f"File-Length must be the image's size in bytes, it is {size}")
+        raise BadRequestParametersError(f"File-Length must be the image's size in bytes, but it is {size}")
     storage_info = _storage_info(args)
     return PutImageRequest(txid, _kind(args), size, storage_info)
 
 
 def parse_journal(args: Mapping[str, str]) -> JournalRequest:
-    """Parse the query of a GET of a JournalNode's segment (GetJournalEditServlet).
+    """Parse the query of a GET request for a JournalNode's segment (GetJournalEditServlet).
 
     Raises:
         JournalRequestError: jid or segmentTxId is missing, or a parameter is malformed.
@@ -117,7 +117,7 @@ def parse_digest(value: str | None) -> str | None:
     """Return the MD5 of an `X-MD5-Digest` header in lower case, None without the header.
 
     Raises:
-        BadRequestParametersError: it is not 32 hexadecimal digits.
+        BadRequestParametersError: the value is not 32 hexadecimal digits.
     """
     if value is None:
         return None

@@ -29,20 +29,20 @@ _METHODS: Final = ["GET", "PUT", "POST", "DELETE"]
 
 
 class WebHdfsSource(Protocol):
-    """A namespace that WebHDFS answers from."""
+    """A namespace from which WebHDFS answers requests."""
 
     def reading(self, min_txid: int, waited: float = 0.0) -> AbstractContextManager[NamespaceBrowser]:
         """Return read access to the namespace, once it has applied `min_txid`.
 
         Args:
-            waited: seconds that the request waited before, which count for the time limit.
+            waited: seconds that the request has already waited, which count towards the time limit.
 
         Raises:
-            ReadRefusedError: it is not available within a time limit.
+            ReadRefusedError: the namespace is not available within a time limit.
         """
 
     def caller(self) -> WebHdfsCaller:
-        """Return the caller of the current request; raise WebHdfsRefusedError if that is unknown."""
+        """Return the caller of the current request; raises WebHdfsRefusedError if the caller is unknown."""
 
     def headers(self, browser: NamespaceBrowser) -> Mapping[str, str]:
         """Return headers of an answer that was read from `browser`."""
@@ -52,7 +52,7 @@ class WebHdfsSource(Protocol):
 
 
 class WebHdfsCaller(NamedTuple):
-    """The caller of a request; without permissions, everybody sees everything."""
+    """The caller of a request; if permissions are not checked, everybody sees everything."""
 
     user: str
     permissions: PermissionChecker | None = None
@@ -82,13 +82,13 @@ class ImageSource:
 
 
 def webhdfs_blueprint(source: WebHdfsSource) -> Blueprint:
-    """Make the blueprint of GET /webhdfs/v1/PATH?op=OPERATION.
+    """Return the blueprint of GET /webhdfs/v1/PATH?op=OPERATION.
 
     GETFILESTATUS, LISTSTATUS, LISTSTATUS_BATCH, GETCONTENTSUMMARY, GETQUOTAUSAGE, GETSTORAGEPOLICY, GETACLSTATUS,
-    GETXATTRS, LISTXATTRS, GETHOMEDIRECTORY, and GETSERVERDEFAULTS of an image; other operations are refused. Paths may
-    lead into snapshots (`.snapshot/NAME`) and begin at an inode (`/.reserved/.inodes/ID`). A refusal is a
-    RemoteException as JSON, with Hadoop's status. With `min_txid`, the answer waits until the namespace has applied
-    that transaction.
+    GETXATTRS, LISTXATTRS and GETHOMEDIRECTORY are answered, and GETSERVERDEFAULTS for an image; other operations are
+    refused. Paths may lead into snapshots (`.snapshot/NAME`) and begin at an inode (`/.reserved/.inodes/ID`). A refusal
+    is a RemoteException as JSON, with Hadoop's status. With `min_txid`, the answer waits until the namespace has
+    applied that transaction.
     """
     blueprint = Blueprint(TOKEN_BLUEPRINT, __name__)
     blueprint.record_once(_register_converter)
@@ -100,7 +100,7 @@ def webhdfs_blueprint(source: WebHdfsSource) -> Blueprint:
         operation = request.args.get("op", "").upper()
         if request.method != "GET":
             raise source.refuse(request.method, operation)
-        # the path as bytes, since names need not be text
+        # the path is in bytes, since names need not be text
         raw = request.environ["PATH_INFO"].encode("latin-1")[len(_PREFIX) :]
         return _answer(source, operation, raw.rstrip(b"/"))
 
@@ -161,7 +161,7 @@ def _text(status: JsonObject) -> str:
 
 
 class _AnythingConverter(PathConverter):
-    """Converter as `path`, but names may contain a line feed."""
+    """Converter like `path`, except that names may contain a line feed."""
 
     regex = r"(?s:[^/].*?)"
 

@@ -45,7 +45,7 @@ _SERVER_DEFAULTS: Final = {
     "trashInterval": 0,
     "writePacketSize": 65536,
 }
-"""Defaults of a NameNode without configuration, since an image contains none."""
+"""Defaults of a NameNode without configuration, since an image contains no configuration."""
 
 JsonObject = dict[str, Any]
 
@@ -80,7 +80,7 @@ def bad_parameter(name: str, what: str) -> WebHdfsRefusedError:
 
 
 class ListedPage(NamedTuple):
-    """Some entries of LISTSTATUS; the listing continues after the name `behind`, None if these are the last ones."""
+    """Some entries of LISTSTATUS; the listing continues after the name `behind`, or ends if `behind` is None."""
 
     statuses: list[JsonObject]
     behind: bytes | None
@@ -90,7 +90,7 @@ class WebHdfsView:
     """The answers to one caller, as JSON.
 
     Args:
-        permissions: of the caller; None if everybody sees everything, as in an image.
+        permissions: permissions of the caller; None if everybody sees everything, as in an image.
     """
 
     def __init__(self, browser: NamespaceBrowser, permissions: PermissionChecker | None) -> None:
@@ -132,7 +132,7 @@ class WebHdfsView:
         return self._operations[operation](place)
 
     def page(self, path: bytes, behind: bytes) -> ListedPage:
-        """Return the page of LISTSTATUS after a name; raise as `answer`."""
+        """Return the page of LISTSTATUS after a name; raises as `answer`."""
         place = self._reads.find(path)
         if not isinstance(place, LocatedInode) or not place.inode.HasField("directory"):
             raise not_found(_MISSING["LISTSTATUS"], path)
@@ -207,7 +207,7 @@ class WebHdfsView:
 
     def _xattr_names(self, place: LocatedInode) -> JsonObject:
         names = [attribute.full_name for attribute in self._reads.attribute_names(place)]
-        # a list as text, as a NameNode returns it
+        # a NameNode also returns the list as text
         return {"XAttrNames": json.dumps(names, ensure_ascii=False, separators=(",", ":"))}
 
 
