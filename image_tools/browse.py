@@ -42,7 +42,7 @@ class ImageBrowser(NamespaceBrowser):
     needs are decoded.
 
     Args:
-        allocator: for the index, and for the sums that `content` computes at its first call.
+        allocator: allocator of the index, and of the sums that `content` computes at its first call.
 
     Raises:
         ImageFormatError: the image is damaged.
@@ -61,8 +61,8 @@ class ImageBrowser(NamespaceBrowser):
         self.erasure_policies = policies_of(self._records.erasure_coding())
 
     def find(self, path: bytes) -> Place:
-        """Return the inode at a path such as `/a/b` or `/a/.snapshot/s1/b`; None if missing. Repeated slashes count
-        once.
+        """Return the inode at a path such as `/a/b` or `/a/.snapshot/s1/b`; None if missing. Repeated slashes count as
+        one.
 
         Raises:
             RecordError: a record on the way is damaged.

@@ -24,7 +24,9 @@ Ids = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.signedinteger]
 
 MAX_PATH_BYTES = 128 << 10
-"""Maximum bytes of a directory's path. Clients can use at most 8,000; only renames of ancestors make longer paths."""
+"""Maximum size of a directory's path, in bytes. Clients can use at most 8,000; only renames of ancestors make longer
+paths.
+"""
 
 _INT32_MAX = (1 << 31) - 1
 _PIECE = 1 << 16
@@ -42,7 +44,7 @@ def place_inodes(image: ImageFile, arrays: IndexArrays, allocator: ArrayAllocato
     are skipped.
 
     Args:
-        allocator: for the result.
+        allocator: allocator of the result.
 
     Raises:
         RecordError: INODE_DIR or INODE_REFERENCE is damaged.
@@ -100,7 +102,7 @@ def chain_directories(
 
     Args:
         parents: result of `place_inodes`.
-        allocator: for the result.
+        allocator: allocator of the result.
 
     Raises:
         RecordError: directories contain each other, a path exceeds `MAX_PATH_BYTES`, or a record is damaged.

@@ -1,4 +1,4 @@
-"""Sums below each directory of an image, in one pass over INODE and one over the directories from the leaves up."""
+"""Sums below each directory of an image, in one pass over INODE and another over the directories from the leaves up."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class DirectorySums(NamedTuple):
     """Sums below the directories with children, one row each: 40 bytes per directory.
 
     Attributes:
-        ids: of these directories, ascending.
+        ids: ids of these directories, ascending.
         totals: `SubtreeTotals` of the descendants, without the directory itself.
         marks: number of marked inodes below the directory, itself included.
-        above: row of the directory that contains it, -1 for none.
+        above: row of the directory that contains the directory, -1 for none.
     """
 
     ids: Ids
@@ -57,7 +57,7 @@ def directory_sums(
 
     Args:
         policies: erasure coding policies by id.
-        allocator: for the result, and for the tree of the image while it is computed.
+        allocator: allocator of the result, and of the image's tree during the computation.
         marked: distinct ids of inodes.
 
     Raises:
@@ -86,7 +86,7 @@ def directory_sums(
 
 
 def policy_units(policies: Mapping[int, ErasurePolicy]) -> Numbers:
-    """Return erasure coding policies as kernels take them: data units, parity units and cell size by id.
+    """Return erasure coding policies in the form for kernels: data units, parity units and cell size by id.
 
     A damaged policy, whose cells have no bytes, is left out.
     """
@@ -103,7 +103,7 @@ def leaves_at(buffer: Bytes, offsets: Ids, units: Numbers, place: BufferOrigin) 
     """Return a row of (kind, length, space) for each INode at `offsets`.
 
     Args:
-        units: of `policy_units`.
+        units: result of `policy_units`.
 
     Raises:
         RecordError: a record is damaged.

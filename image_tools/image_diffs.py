@@ -17,7 +17,7 @@ _UINT64 = (1 << 64) - 1
 
 
 class PastEntry(NamedTuple):
-    """An entry of a deleted list; `last_snapshot` belongs to the old name of a renamed inode, else None."""
+    """An entry of a deleted list; `last_snapshot` is that of a renamed inode's old name, otherwise None."""
 
     inode_id: int
     last_snapshot: int | None = None
@@ -36,9 +36,9 @@ class FileChange(NamedTuple):
     """A file at a snapshot.
 
     Attributes:
-        length: in bytes.
-        attributes: as in `DirectoryChange`.
-        blocks: lengths of its blocks by id, if they are listed.
+        length: length in bytes.
+        attributes: attributes, see `DirectoryChange`.
+        blocks: lengths of the blocks by id, if the diff lists them.
     """
 
     snapshot_id: int
@@ -51,7 +51,7 @@ class ImageDiffs:
     """Diffs of an image. Every method raises RecordError if a record is damaged.
 
     Args:
-        root_of: returns the attributes of a directory at its snapshot of an id.
+        root_of: returns the attributes of a directory at its snapshot with an id.
     """
 
     def __init__(self, index: ImageIndex, root_of: Callable[[int], pb.INodeDirectory]) -> None:
@@ -76,7 +76,7 @@ class ImageDiffs:
         return found[::-1]
 
     def names_at(self, directory_id: int, snapshot: int) -> dict[bytes, PastEntry | None]:
-        """Return what a directory had at a snapshot under each name that changed since; None for no entry."""
+        """Return what a directory had at a snapshot under each name that has changed since then; None for no entry."""
         found: dict[bytes, PastEntry | None] = {}
         for change in reversed(self.of_directory(directory_id, snapshot)):
             found.update(dict.fromkeys(change.created))
@@ -84,9 +84,9 @@ class ImageDiffs:
         return found
 
     def revert(self, inode: pb.INode, snapshot: int) -> None:
-        """Give an inode its attributes at a snapshot, but its present quotas, which a NameNode shows there.
+        """Give an inode its attributes at a snapshot, but keep its present quotas, which a NameNode shows there.
 
-        A file that changed since has one block with its length of that time.
+        A file that has changed since then gets one block with the length of that time.
         """
         inode_id = to_signed(inode.id)
         if inode.HasField("file") and (files := self.of_file(inode_id, snapshot)):
@@ -165,4 +165,4 @@ class ImageDiffs:
         return self._index.name(inode_id) if self._index.slot(inode_id) >= 0 else None
 
     def _count(self, entries: int) -> None:
-        """Note the number of entries of a diff before they are decoded."""
+        """Record the number of entries of a diff before they are decoded."""

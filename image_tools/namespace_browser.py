@@ -1,6 +1,6 @@
 """Read access to a namespace: an image, or the namespace that a daemon keeps up to date.
 
-WebHDFS and ClientProtocol answer from it. `places_along` resolves a path.
+WebHDFS and ClientProtocol answer from this access. `places_along` resolves a path.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SubtreeTotals(NamedTuple):
     """Sums of a subtree, including its top.
 
     Attributes:
-        length: bytes of all files; space: bytes with replicas or parity.
+        length: bytes of all files; `space`: bytes with replicas or parity.
     """
 
     files: int
@@ -64,7 +64,7 @@ class LocatedInode(NamedTuple):
         inode: the inode at that path; in a snapshot with the attributes and the name of that time.
         snapshot: id of the snapshot in the path, None for the current tree.
         policy: id of the effective storage policy, own or inherited; 0 for none.
-        coding: name of the effective erasure coding policy; "" for none. Files do not inherit one.
+        coding: name of the effective erasure coding policy; "" for none. Files do not inherit a policy.
     """
 
     inode: pb.INode
@@ -99,21 +99,21 @@ Enter = Callable[[LocatedInode], None]
 
 
 class ChildIds(NamedTuple):
-    """Children of a directory: ids of inodes in name order, and ids of the others by name."""
+    """Children of a directory: ids of plain children in name order, and ids of the other children by name."""
 
     plain: Ids
     named: dict[bytes, int]
 
 
 class NamespaceBrowser(ABC):
-    """Read access to a namespace: the image that it comes from, and its changes since, if there are any.
+    """Read access to a namespace: its base image, and the changes since then, if there are any.
 
     Every method raises RecordError if a record is damaged.
 
     Attributes:
-        index: of the image.
+        index: index of the image.
         names: decodes owners, ACL entries and attributes.
-        hadoop3: whether it is a namespace of Hadoop 3.
+        hadoop3: whether the namespace is one of Hadoop 3.
         erasure_policies: erasure coding policies by id.
         past: the snapshot diffs.
     """
@@ -126,7 +126,7 @@ class NamespaceBrowser(ABC):
 
     @abstractmethod
     def pause(self) -> None:
-        """Let a namespace that is kept up to date change, between two parts of a read."""
+        """Let a namespace that a daemon keeps up to date change between two parts of a read."""
 
     # ---- inodes --------------------------------------------------------------------------------------------
 
@@ -136,7 +136,7 @@ class NamespaceBrowser(ABC):
         return None if inode is None else self._place(inode, None, None)
 
     def inode(self, inode_id: int) -> pb.INode | None:
-        """Return an inode with its present attributes, also one that only snapshots have; None if it is missing."""
+        """Return an inode with its present attributes, even if only snapshots have it; None if it is missing."""
         slot = self.index.slot(inode_id)
         if slot < 0:
             return None
@@ -152,10 +152,10 @@ class NamespaceBrowser(ABC):
         return inode
 
     def chain(self, inode_id: int, *, deleted: bool = False) -> list[LocatedInode]:
-        """Return the inodes from the root to an inode; none if the current tree does not contain it.
+        """Return the inodes from the root to an inode; an empty list if the current tree does not contain it.
 
         Args:
-            deleted: return those of an inode that only snapshots have, too (INode.getFullPathName).
+            deleted: whether to include inodes that only snapshots have (INode.getFullPathName).
         """
         places: list[LocatedInode] = []
         for each in self._ids_above(inode_id, deleted=deleted):
@@ -167,7 +167,7 @@ class NamespaceBrowser(ABC):
 
     @abstractmethod
     def _ids_above(self, inode_id: int, *, deleted: bool) -> list[int]:
-        """Return the ids from the topmost inode above one to itself; none if no directory has it, unless `deleted`."""
+        """Return the ids from the topmost ancestor to the inode; none if no directory has it, unless `deleted`."""
 
     def _place(self, inode: pb.INode, snapshot: int | None, above: LocatedInode | None) -> LocatedInode:
         """Return an inode with the policies that it inherits from the directory `above`."""
@@ -197,7 +197,7 @@ class NamespaceBrowser(ABC):
         return self._at(place, inode_id, name) if inode_id else None
 
     def _at(self, above: LocatedInode, inode_id: int, name: bytes = b"") -> LocatedInode | None:
-        """Return an inode below a place, with its name there if that is not its present name; None if it is missing."""
+        """Return an inode below a place, under `name` if that is not its present name; None if missing."""
         inode = self.inode(inode_id) if above.snapshot is None else self.inode_at(inode_id, above.snapshot)
         if inode is None:
             return None
@@ -225,7 +225,7 @@ class NamespaceBrowser(ABC):
         return found
 
     def named_children(self, directory_id: int) -> dict[bytes, int]:
-        """Return the ids of the present children of a directory by name, without the plain ones.
+        """Return the ids of the present children of a directory by name, without plain children.
 
         Raises:
             ReadRefusedError: the directory has too many changes to read them in time.
@@ -233,7 +233,7 @@ class NamespaceBrowser(ABC):
         return self._referred(directory_id)
 
     def child_ids(self, directory_id: int, behind: bytes = b"") -> ChildIds:
-        """Return the present children of a directory; of the plain ones only those with names after `behind`.
+        """Return the present children of a directory; plain children only with names after `behind`.
 
         Raises:
             ReadRefusedError: see `named_children`.
@@ -247,7 +247,7 @@ class NamespaceBrowser(ABC):
         return ChildIds(plain, named)
 
     def child_ids_at(self, directory_id: int, snapshot: int, behind: bytes = b"") -> ChildIds:
-        """Return the children that a directory had at a snapshot; otherwise as `child_ids`."""
+        """Return the children that a directory had at a snapshot; otherwise like `child_ids`."""
         changed = self.past.names_at(directory_id, snapshot)
         plain, named = self.child_ids(directory_id, behind)
         if changed:
@@ -298,7 +298,7 @@ class NamespaceBrowser(ABC):
         return self._present_count(inode_id)
 
     def _present_count(self, directory_id: int) -> int:
-        """Return the present number of children of a directory, which are not decoded."""
+        """Return the present number of children of a directory, without decoding them."""
         row = int(find_id(self.index.directory_ids, directory_id))
         if row < 0:
             return 0
@@ -343,7 +343,7 @@ class NamespaceBrowser(ABC):
         """Return the sums of the subtree at an inode; a symlink counts as an empty file.
 
         Args:
-            enter: called with each directory before its children, in name order; what it raises ends the walk.
+            enter: called with each directory before its children, in name order; an exception ends the walk.
         """
 
 
@@ -358,7 +358,7 @@ def space_consumed(policies: Mapping[int, ErasurePolicy], length: Ids, replicati
 
 
 def leaf_totals(inode: pb.INode, policies: Mapping[int, ErasurePolicy]) -> SubtreeTotals:
-    """Return the sums of a file or symlink; the last block of an open file takes its full size of disk."""
+    """Return the sums of a file or symlink; the last block of an open file counts with its full size on disk."""
     file = inode.file
     length = sum(signed64(block.numBytes) for block in file.blocks)
     stored = length
@@ -370,9 +370,9 @@ def leaf_totals(inode: pb.INode, policies: Mapping[int, ErasurePolicy]) -> Subtr
 
 
 def places_along(browser: NamespaceBrowser, start: LocatedInode | None, names: Iterable[bytes]) -> list[Place]:
-    """Return the places of a path relative to `start`, which is the first; empty names are ignored.
+    """Return the places of a path relative to `start`, which is the first place; empty names are ignored.
 
-    Each place has its component, and None stands for a missing inode.
+    There is a place for each component; None stands for a missing inode.
     """
     places: list[Place] = [start]
     for name in filter(None, names):

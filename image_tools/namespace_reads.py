@@ -1,4 +1,4 @@
-"""Reads of a namespace as a NameNode answers them: paths, permissions and status.
+"""Reads of a namespace, answered like by a NameNode: paths, permissions and status.
 
 WebHDFS and ClientProtocol encode the answers.
 """
@@ -91,7 +91,7 @@ def parse_long(text: str) -> int | None:
 
 
 class XAttrView(NamedTuple):
-    """An extended attribute; `namespace` as USER."""
+    """An extended attribute; `namespace` is USER, for example."""
 
     namespace: str
     name: str
@@ -118,7 +118,7 @@ class Quotas(NamedTuple):
 
 
 class ContentSummary(NamedTuple):
-    """Sums of a subtree, and of its top the quotas and the erasure coding policy (a name, or a word for none)."""
+    """Sums of a subtree, with the quotas and the erasure coding policy of its top (a name, or a word for none)."""
 
     totals: SubtreeTotals
     in_snapshots: SubtreeTotals
@@ -143,11 +143,11 @@ class NamespaceReads:
     """Reads by one caller. Every method raises ReadRefusedError where a NameNode answers with an exception.
 
     Args:
-        permissions: of the caller; None if everybody sees everything.
+        permissions: permissions of the caller; None if everybody sees everything.
         page_size: maximum entries of a page of a directory.
 
     Attributes:
-        crossed_link: whether the path that was found last leads through a symbolic link.
+        crossed_link: whether the path of the last `find` leads through a symbolic link.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class NamespaceReads:
     # ---- paths ---------------------------------------------------------------------------------------------
 
     def find(self, path: bytes) -> Place:
-        """Resolve a path (FSDirectory.resolvePath, resolveDotInodesPath), and check that the caller may."""
+        """Resolve a path (FSDirectory.resolvePath, resolveDotInodesPath), and check that the caller may do so."""
         browser = self._browser
         match components(path):
             case [b".reserved", b"raw", *rest]:
@@ -190,7 +190,7 @@ class NamespaceReads:
         return places[-1]
 
     def check(self, place: LocatedInode, access: Access) -> None:
-        """Check an access to the inode that was found last."""
+        """Check an access to `place`, the result of the last `find`."""
         if self._permissions is not None:
             self._permissions.check(place.inode, self._path, access, self._browser.names)
 
@@ -253,7 +253,7 @@ class NamespaceReads:
     # ---- directories ---------------------------------------------------------------------------------------
 
     def page(self, place: LocatedInode, behind: bytes) -> InodePage:
-        """Return the entries of a directory with names after `behind`, or the inode itself if it is none."""
+        """Return the entries of a directory with names after `behind`, or the inode itself if it is not a directory."""
         if not place.inode.HasField("directory"):
             return InodePage([self.inode(place)], 0)
         self.check(place, Access.READ_EXECUTE)
@@ -280,14 +280,14 @@ class NamespaceReads:
         caller, found = self._permissions, []
         pause_at = time.monotonic() + BATCH_SECONDS
         for directory_id in self._browser.snapshottable():
-            # a short answer has no pause: only few answers with one are given at the same time
+            # a short answer has no pause: only a few answers with pauses are allowed at the same time
             if time.monotonic() >= pause_at:
                 self._browser.pause()
                 pause_at = time.monotonic() + BATCH_SECONDS
             directory = self._browser.inode(directory_id)
             if directory is None:
                 continue
-            # first, since the path of a directory is expensive to find
+            # this check comes first, since the path of a directory is expensive to find
             if caller is not None and not caller.superuser and _name(self._owner(directory).user) != caller.user:
                 continue
             chain = self._browser.chain(directory_id)

@@ -1,4 +1,4 @@
-"""Permission checks on inodes, as a NameNode makes them (FSPermissionChecker)."""
+"""Permission checks on inodes, with a NameNode's rules (FSPermissionChecker)."""
 
 from __future__ import annotations
 
@@ -66,18 +66,18 @@ class PermissionChecker:
         """Check that the caller may enter every directory before the last place.
 
         Args:
-            path: names of the components; `places` begins with the root, which has none.
+            path: names of the components; `places` begins with the root, which has no name.
             hadoop3: whether a refusal names the directory; Hadoop 2 names the whole path with the directory's mode.
 
         Raises:
-            ReadRefusedError: one is closed to the caller.
+            ReadRefusedError: a directory is closed to the caller.
         """
         for number, place in enumerate(places[:-1]):
             if isinstance(place, LocatedInode) and place.inode.HasField("directory"):
                 self.check(place.inode, path[:number] if hadoop3 else path, Access.EXECUTE, names)
 
     def check(self, inode: pb.INode, path: Sequence[bytes], access: Access, names: SerialNames) -> None:
-        """Check an access to the inode at a path; raise ReadRefusedError if it is denied."""
+        """Check an access to the inode at a path; raises ReadRefusedError if it is denied."""
         if self.unlimited or self.may(inode, access, names):
             return
         owner = names.owner(_permission(inode))

@@ -34,12 +34,12 @@ from image_tools.loadable import check_loadable
     "--layout",
     type=click.IntRange(NEWEST_LAYOUT, MIN_MERGE_LAYOUT),
     metavar="N",
-    help="Layout version of DST, -60 .. -67 (default: as SRC).",
+    help="Layout version of DST, -60 .. -67 (default: that of SRC).",
 )
 @click.option(
     "--codec",
     metavar="NAME",
-    help=f"Codec of DST: {', '.join(CODEC_SHORT_NAMES)}, or Hadoop's class name (default: as SRC).",
+    help=f"Codec of DST: {', '.join(CODEC_SHORT_NAMES)}, or Hadoop's class name (default: that of SRC).",
 )
 @click.option(
     "--sub-sections",
@@ -114,7 +114,7 @@ def _verify(image: ImageFile) -> None:
 
 
 def _check_namespace(image: ImageFile) -> None:
-    """Check the image as a merge checks its base, and that no directory contains itself.
+    """Check the image as a merge checks its base, and check that no directory contains itself.
 
     Raises:
         ImageFormatError: a NameNode does not load the image.

@@ -100,7 +100,7 @@ def command(
     if not delimiter:
         raise click.BadParameter("must not be empty", param_hint="--delimiter")
     if max_size // step >= MAX_BUCKETS:
-        raise click.BadParameter(f"gives more than {MAX_BUCKETS} ranges up to --max-size", param_hint="--step")
+        raise click.BadParameter(f"results in more than {MAX_BUCKETS} ranges up to --max-size", param_hint="--step")
     newer = release is not None and release not in _RELEASES_2
     if (storage_policy or ec_policy) and (form != "delimited" or not newer):
         raise click.UsageError("--storage-policy and --ec-policy need --format delimited --release 3.x.")

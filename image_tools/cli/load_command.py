@@ -42,7 +42,7 @@ def command(source: Path, target: Path, codec: str, force: bool, as_json: bool) 
     """Write an image from its XML (oiv -p ReverseXML), with FSIMAGE.md5, after verifying it.
 
     XML is the output of `image dump --release 3.x` or of `hdfs oiv -p XML` of Hadoop 3. It lacks the start of a rolling
-    upgrade and names that are not UTF-8, and the last allocated block group becomes the highest one in use. Use the
+    upgrade and names that are not UTF-8. The last allocated block group becomes the highest block group in use. Use the
     image for tests and for reading, never in place of a NameNode's own image.
 
     \b

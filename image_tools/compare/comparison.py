@@ -70,7 +70,7 @@ class ImageComparison:
 
     @functools.cached_property
     def _timed(self) -> bool:
-        """Whether an image is of a layout whose operations on snapshots have a time."""
+        """Whether an image has a layout whose operations on snapshots have a time."""
         images = (self._a.image, self._b.image)
         return any(each.layout_version <= LayoutVersion.SNAPSHOT_MODIFICATION_TIME for each in images)
 

@@ -41,9 +41,9 @@ class ConversionPlan:
         source_layout, layout_version: layout before and after; codec: class name of the new codec, "" for none.
         sub_sections: target number of sub-sections, 0 for none, None to keep those of the image.
         parallel_compressed: whether a compressed image may have sub-sections.
-        joins_strings: the layout stays, but the string table has the form of a newer layout and is converted. A
+        joins_strings: whether the layout stays, but the string table has the form of a newer layout and is converted. A
             NameNode of Hadoop 3 writes such tables during a rolling upgrade from Hadoop 2.
-        verbatim: nothing changes; the file is copied including gaps between sections.
+        verbatim: whether nothing changes, so that the file is copied, including gaps between sections.
     """
 
     source_layout: int
@@ -71,7 +71,7 @@ def plan_conversion(
     sub_sections: int | None = None,
     parallel_compressed: bool = False,
 ) -> ConversionPlan:
-    """Plan a conversion; arguments like `convert_image`.
+    """Plan a conversion; the arguments are those of `convert_image`.
 
     Raises:
         UnsupportedConversionError: a layout is not supported, or cannot have sub-sections.
@@ -86,7 +86,7 @@ def plan_conversion(
             raise UnsupportedConversionError(
                 f"layout version {target} is outside {MIN_MERGE_LAYOUT.value} .. {NEWEST_LAYOUT.value}",
                 file=str(image.path),
-                hint="Use the layout version of the release that loads the image.",
+                hint="Use the layout version of the release that will load the image.",
             )
     if sub_sections:
         _check_can_have_sub_sections(image, target, chosen, parallel_compressed)
@@ -97,7 +97,7 @@ def plan_conversion(
 
 
 def _check_codec(image: ImageFile, layout_version: int) -> None:
-    """Refuse to keep a codec that releases of another layout lack; a codec that was asked for is accepted."""
+    """Refuse to keep a codec that releases of another layout lack; an explicitly requested codec is accepted."""
     if not is_known_at(image.codec, layout_version):
         raise UnsupportedConversionError(
             f"releases of layout version {layout_version} lack {class_of(image.codec)}, the codec of the image",
@@ -139,15 +139,15 @@ def convert_image(
 ) -> ConversionPlan:
     """Write `image` to `sink` with another layout version, codec or sub-sections.
 
-    Unchanged content is copied: unknown sections and fields, and the order of sections in the FileSummary. Content that
-    the other layout cannot represent is found before anything is written.
+    Unchanged content is copied, including unknown sections and fields, in the FileSummary's order of sections. Content
+    that the other layout cannot represent is found before anything is written.
 
     Args:
         layout_version: -60 .. -67; None keeps any layout of the image. The image's own layout converts a string table
             in the form of a newer layout.
         codec: Hadoop's class name, "" for none, None for the codec of the image.
         sub_sections: target number of sub-sections, 0 for none; None keeps those of the image if possible.
-        parallel_compressed: also divide a compressed image, each sub-section into a separate stream.
+        parallel_compressed: whether to divide a compressed image, too, with a separate stream for each sub-section.
         progress: called with the number of decompressed bytes written so far.
 
     Raises:

@@ -26,8 +26,7 @@ class _LossRule:
     """A rule: layouts without `since` (with `fits_before`: layouts with `since`) cannot represent `row` of the
     findings.
 
-    NameNodes of the layout `loads_from` and newer ones still load an image with such content, and drop or ignore the
-    content.
+    NameNodes of the layout `loads_from` and newer layouts still load an image with such content, and drop or ignore it.
     """
 
     row: int
@@ -65,11 +64,11 @@ _ALWAYS = OLDEST_LAYOUT
 _RULES = (
     _LossRule(kernels.STRIPED, "erasure-coded files", _EC),
     _LossRule(kernels.EC_XATTRS, "directories or files with an erasure coding policy", _EC, loads_from=_ALWAYS),
-    _LossRule(kernels.PROVIDED_POLICIES, "inodes of storage policy PROVIDED", _EC),
+    _LossRule(kernels.PROVIDED_POLICIES, "inodes with storage policy PROVIDED", _EC),
     _LossRule(kernels.PROVIDED_QUOTAS, "directories with a quota for PROVIDED storage", _EC),
-    _LossRule(kernels.NVDIMM_POLICIES, "inodes of storage policy ALL_NVDIMM", _NVDIMM, loads_from=_EC),
+    _LossRule(kernels.NVDIMM_POLICIES, "inodes with storage policy ALL_NVDIMM", _NVDIMM, loads_from=_EC),
     _LossRule(kernels.NVDIMM_QUOTAS, "directories with a quota for NVDIMM storage", _NVDIMM),
-    _LossRule(kernels.SM4_ZONES, "encryption zones of the cipher SM4", _NVDIMM, loads_from=_ALWAYS),
+    _LossRule(kernels.SM4_ZONES, "encryption zones with the cipher SM4", _NVDIMM, loads_from=_ALWAYS),
     _LossRule(kernels.MARKED_SNAPSHOTS, "snapshots marked as deleted", _NVDIMM, loads_from=_ALWAYS),
     _LossRule(
         kernels.TYPE_QUOTAS,
@@ -80,7 +79,7 @@ _RULES = (
     _LossRule(
         kernels.DIFF_BLOCKS, "file diffs with a block list of their own", LayoutVersion.TRUNCATE, loads_from=_ALWAYS
     ),
-    _LossRule(kernels.WIDE_REPLICATION, "files of a replication above 2047", _EC, fits_before=True),
+    _LossRule(kernels.WIDE_REPLICATION, "files with a replication above 2047", _EC, fits_before=True),
 )
 
 

@@ -73,7 +73,7 @@ def dump_corruption(records: ImageRecords, delimiter: str = "\t") -> Iterator[st
 
 
 def _found(records: ImageRecords, referred: np.ndarray) -> tuple[dict[int, _Corruption], dict[int, int]]:
-    """Return the corruptions by inode id, and the parent of each missing inode that has one."""
+    """Return the corruptions by inode id, and the parent of each missing inode that has a parent."""
     image = records.image
     found: dict[int, _Corruption] = {}
     parents: dict[int, int] = {}

@@ -48,7 +48,7 @@ COLUMNS = (
 
 
 class PolicyColumns(NamedTuple):
-    """Optional columns for policies, after the others (-sp and -ec of Hadoop 3.3 and 3.4)."""
+    """Optional columns for policies, after the other columns (-sp and -ec of Hadoop 3.3 and 3.4)."""
 
     storage: bool = False
     coding: bool = False
@@ -80,10 +80,10 @@ def dump_delimited(
     escaped. An inode that is in the tree by a reference has its current path; inodes only in snapshots have no row.
 
     Args:
-        release_3: use the format of Hadoop 3.3 without its header: permissions begin with d or -, and end with + for
-            ACL entries; paths and names with commas, quotes or line ends are quoted.
-        policies: additional columns, which kernels do not print: this takes about 50 us for each inode.
-        allocator: for the directory that each inode is in, and the paths of all directories.
+        release_3: whether to use the format of Hadoop 3.3, without its header. Permissions begin with d or -, and end
+            with + for ACL entries. Paths and names with commas, quotes or line ends are quoted.
+        policies: additional columns, which Python prints instead of kernels; this takes about 50 us per inode.
+        allocator: allocator of the arrays with each inode's directory and with the paths of all directories.
 
     Raises:
         RecordError: a record is damaged.

@@ -16,14 +16,14 @@ from image_tools.dump.kernels.program import Paths
 
 _DAY = 86400
 _LAST_DAY = 47482
-"""2100-01-01; Python formats later times."""
+"""The end of the table, 2100-01-01; Python formats later times."""
 
 
 def inode_paths(image: ImageFile, allocator: ArrayAllocator, arrays: IndexArrays | None = None) -> Paths:
     """Return the paths of all inodes of an image; `allocator` allocates large arrays.
 
     Args:
-        arrays: of the image, if they were scanned before.
+        arrays: index arrays of the image, if they are already scanned.
 
     Raises:
         RecordError: INODE, INODE_DIR or INODE_REFERENCE is damaged.

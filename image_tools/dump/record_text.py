@@ -1,4 +1,4 @@
-"""Prints the records of a section with a template: kernels print usual records, Python prints unusual ones."""
+"""Printing of a section's records with a template: kernels print usual records, Python prints unusual ones."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def inode_texts(
         paths, path_of: path of an inode by its slot, for steps that print paths.
 
     Raises:
-        RecordError: see `record_texts`, or the section's header has another inode count.
+        RecordError: see `record_texts`; also if the section's header has a different inode count.
     """
     image = records.image
     section = image.section("INODE")
@@ -112,14 +112,14 @@ class _WordTable:
 class _RecordText(Generic[M]):
     """Printer of the records of one section.
 
-    It uses a buffer, which grows to the longest text of a record, and a dictionary of words for numbers.
+    The printer uses a buffer, which grows to the longest text of a record, and a dictionary of words for numbers.
 
     Attributes:
         count: number of printed records.
 
     Args:
         message: type of the records.
-        section: bytes of the section; place: its location, for errors.
+        section: bytes of the section; `place`: its location, for errors.
         paths: paths of inodes, by record number.
     """
 

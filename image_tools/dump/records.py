@@ -1,4 +1,4 @@
-"""Decodes all records of an image one after another, section by section (fsimage.proto)."""
+"""Decoding of all records of an image one after another, section by section (fsimage.proto)."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class ImageRecords:
         """Yield every inode in the order of the file.
 
         Raises:
-            RecordError: also if the section's header has another inode count.
+            RecordError: a record is damaged, or the section's header has a different inode count.
         """
         cursor = _Cursor(self.image, "INODE")
         cursor.head(pb.INodeSection())
@@ -106,7 +106,7 @@ class ImageRecords:
             self.progress(count)
 
     def check_inode_count(self, found: int) -> None:
-        """Raise RecordError if the header of INODE has another inode count."""
+        """Raise RecordError if the header of INODE has a different inode count."""
         expected = self.inode_header().numInodes
         if found != expected:
             text = f"header counts {counted(expected, 'inode')}, found {found}"
@@ -185,7 +185,7 @@ class _Cursor:
             self._records = iter_records(section.data, offset, self._place)
 
     def head(self, absent: _M) -> _M:
-        """Return the section's first record, `absent` if the section is missing or empty."""
+        """Return the section's first record, or `absent` if the section is missing or empty."""
         return absent if self._empty else self.next(type(absent))
 
     def next(self, kind: type[_M]) -> _M:

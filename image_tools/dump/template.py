@@ -1,8 +1,9 @@
 """Templates for printing messages: a kernel prints most records, Python prints unusual ones, from the same template.
 
 A template is a list of steps, each of which prints a text or a field. Fields have the names of the schema. In
-conditions, `name?` means that the bytes of a field are UTF-8, after a step `tell`; `name!`, only in Python, means that
-a field is true. Steps print like Hadoop's viewers: numbers are signed as in Java, absent numbers print their default.
+conditions after a step `tell`, `name?` means that the bytes of a field are UTF-8. `name!`, only in Python, means that a
+field is true. Steps print like Hadoop's viewers: numbers are signed as in Java, and absent numbers are printed as their
+default.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class PrintStep:
 
     Attributes:
         op: operation of `kernels.program`.
-        field: name of the field; inner: name of a field in its messages.
+        field: name of the field; `inner`: name of a field in its messages.
         text: printed text, or separator of elements.
         kind: kind of the number, for `word`.
         steps: steps for the message or for each element in the field.
@@ -108,7 +109,7 @@ def put_data(field: str, form: int = kernel.DATA) -> PrintStep:
 
 
 def put_word(kind: str, field: str = ELEMENT) -> PrintStep:
-    """Print the word for a number; for kind "" the name of an enumeration's value."""
+    """Print the word for a number; for kind "", print the name of an enumeration's value."""
     return PrintStep(kernel.WORD, field, kind=kind)
 
 

@@ -29,9 +29,9 @@ class ImageTree:
 
     Attributes:
         ids: ids of all inodes, ascending.
-        offsets: offset of each inode's delimited record in the INODE section, as `ids`.
-        parents: inode id of each parent, 0 for none, as `ids`.
-        strays: rows of (directory, child) for entries whose child has no record or also is in another directory.
+        offsets: offset of each inode's delimited record in the INODE section, in the order of `ids`.
+        parents: inode id of each parent, 0 for none, in the order of `ids`.
+        strays: rows of (directory, child) for entries whose child has no record or is also in another directory.
 
     Raises:
         RecordError: INODE, INODE_DIR or INODE_REFERENCE is damaged, or two records have the same id.
@@ -61,7 +61,7 @@ class ImageTree:
         return parse_message(pb.INode, read_record(self._inodes.data, int(self.offsets[position]), place), place)
 
     def record_bounds(self) -> tuple[_Ids, _Ids]:
-        """Return the start and the end of each record in `inode_buffer`, as `ids`."""
+        """Return the start and the end of each record in `inode_buffer`, in the order of `ids`."""
         order = np.argsort(self.offsets, kind="stable")
         ends = np.empty_like(self.offsets)
         ends[order] = np.append(self.offsets[order[1:]], self._inodes.size)

@@ -29,7 +29,7 @@ _RELEASE_3_3 = RELEASES["3.3.6"]
 
 
 def release_of(layout_version: int) -> Release:
-    """Return the release whose revision the document of an image names unless another one is asked for."""
+    """Return the release whose revision the document of an image names by default."""
     return _RELEASE_3_3 if layout_version == LayoutVersion.SNAPSHOT_MODIFICATION_TIME else HADOOP_3
 
 
@@ -40,8 +40,8 @@ def dump_xml(
 
     Args:
         records: records of the image.
-        form: form of the document, None for that of the image's layout version.
-        release: release whose revision the form of 3.x contains, None for that of the image's layout version.
+        form: form of the document, None for the form of the image's layout version.
+        release: release whose revision the form of 3.x contains, None for the release of the image's layout version.
 
     Raises:
         RecordError: a record is damaged, or refers to a string that is missing in the table.

@@ -1,4 +1,4 @@
-"""Writes an image from its XML: streams the sections, then writes NS_INFO and the string table at the end."""
+"""Writing of an image from its XML: sections are streamed; NS_INFO and the string table follow at the end."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ _Event = tuple[str, ElementTree.Element]
 
 
 def load_image(source: BinaryIO, sink: Sink, codec: str = "", report: Callable[[int], None] = lambda _: None) -> int:
-    """Write the image with the XML `source`; return its transaction id.
+    """Write the image of the XML `source`; return its transaction id.
 
-    The XML lacks the start of a rolling upgrade, and the last allocated block group becomes the highest one of a file.
+    The XML lacks the start of a rolling upgrade, and the last allocated block group becomes the highest block group of
+    a file.
 
     Args:
         codec: class name of the compression codec, "" for none.
@@ -176,7 +177,7 @@ class _ImageDocument:
     def _with_head(
         self, section: ElementTree.Element, tags: tuple[str, ...]
     ) -> Iterator[tuple[ElementFields | None, list[str]]]:
-        """Yield None with the texts of the first elements, which must have these names, then each further element."""
+        """Yield None with the texts of the first elements, whose names must be `tags`, then each further element."""
         texts = []
         for tag in tags:
             event, element = self._next()

@@ -1,4 +1,4 @@
-"""Builds records of an image from the elements of its XML; unread elements are errors (OfflineImageReconstructor)."""
+"""Records of an image from the elements of its XML; unread elements are errors (OfflineImageReconstructor)."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ class MessageBuilder:
         return directory
 
     def file_diff(self, fields: ElementFields) -> pb.FileDiff:
-        """Return a diff of a file; a copy without an owner means no copy."""
+        """Return a diff of a file; a copy without an owner counts as no copy."""
         diff = pb.FileDiff(
             snapshotId=fields.number("snapshotId", 32), fileSize=fields.number("size"), name=_name_of(fields)
         )
@@ -289,7 +289,7 @@ def reference(fields: ElementFields) -> pb.INodeReference:
     """Return a reference: with a name it belongs to a deleted list and has the last snapshot, otherwise it is in the
     tree.
 
-    Hadoop prints both snapshots for each, and its own tool treats all references as those of deleted lists.
+    Hadoop prints both snapshots for each reference, and its own tool treats all references as those of deleted lists.
     """
     found = pb.INodeReference(referredId=fields.number("referredId"))
     name = fields.name("name")
@@ -303,7 +303,7 @@ def reference(fields: ElementFields) -> pb.INodeReference:
 
 
 def policy(fields: ElementFields) -> pb.ErasureCodingPolicyProto:
-    """Return an erasure coding policy; a built-in one has only id and state in an image."""
+    """Return an erasure coding policy; a built-in policy has only id and state in an image."""
     found = pb.ErasureCodingPolicyProto(id=fields.number("policyId", 32), state=fields.text("policyState"))
     name, cell_size, schema = fields.text("policyName"), fields.number("cellSize", 32), fields.inner("ecSchema")
     if schema is None:

@@ -59,7 +59,7 @@ _RECORDS: dict[str, type[Message]] = {
     "SNAPSHOT": pb.Snapshot,
     "INODE_REFERENCE": pb.INodeReference,
 }
-"""Type of the other records in sections with one type of them."""
+"""Type of the other records in sections where all of them have the same type."""
 # indexed by the numbers of `next_in_diffs`
 _DIFFS = np.array(
     [number_of(each) for each in (pb.DiffEntry, pb.FileDiff, pb.DirectoryDiff, pb.CreatedListEntry)], np.int64
@@ -83,7 +83,7 @@ _REJECTED = "NameNodes reject the file's replication, block size, storage policy
 _NO_POLICIES = np.zeros(0, np.uint8)
 _NO_KINDS: Kinds = np.zeros(0, np.uint8)
 _HINT = (
-    "A NameNode cannot load the image correctly. If its MD5 is correct, the image was written like this, and its "
+    "A NameNode cannot load the image correctly. If its MD5 is correct, the image was written in this state, and its "
     "copies are no better. `checkpointer image verify` lists the faults and can write a repaired copy (--repair OUT). "
     "Otherwise use an older image whose edits still exist."
 )
@@ -132,7 +132,7 @@ def check_loadable(
     """Raise RecordError if a NameNode does not load an image.
 
     Args:
-        before_section: called before each section is read; may raise an exception to abort.
+        before_section: called before each section is read; an exception aborts.
         index: index of the image, or of an image with the same inodes; enables the checks of the owners of children and
             diffs.
     """
@@ -196,7 +196,7 @@ def _check_diffs(image: ImageFile, index: ImageIndex, kinds: Kinds) -> None:
         wanted = np.where(found == pb.DiffEntry.FILEDIFF, pb.INode.FILE, pb.INode.DIRECTORY)
         others = owners[_kinds_at(kinds, index.arrays.slots_of(owners)) != wanted]
         if others.size:
-            what = f"the snapshot diffs of inode {int(others[0])} are for another type of inode"
+            what = f"the snapshot diffs of inode {int(others[0])} belong to another type of inode"
             raise image.place("SNAPSHOT_DIFF").error(RecordError, what, 0, _HINT)
 
 
@@ -310,7 +310,7 @@ def _record_fault(message: Message, data: Section, start: int, *, hadoop3: bool)
 
 
 def _counter_fault(what: str, last: int, first: int) -> str:
-    """Return a fault if a NameNode cannot advance a counter of ids, which begins at `first`; absent counts as 0."""
+    """Return a fault if a NameNode cannot advance a counter of ids, which begins at `first`; an absent counter is 0."""
     return "" if first <= last < 1 << 63 else f"the last {what} id {last} is reserved"
 
 
@@ -354,7 +354,7 @@ def _policy_fault(policy: pb.ErasureCodingPolicyProto, listed: set[int]) -> str:
     lacking = [each for each in _POLICY_FIELDS if not policy.HasField(each)]
     bare = len(lacking) == len(_POLICY_FIELDS) and 0 < number < _FIRST_POLICY_OF_USERS
     if bare and listed.issuperset(range(1, number)):
-        # built into the writer's release
+        # the policy is built into the writer's release
         return ""
     if lacking:
         return f"{name} has no {lacking[0]}"

@@ -1,1 +1,1 @@
-"""Search of an image by the columns of its inodes: what to look for, the scan, and its rows as text or Parquet."""
+"""Search of an image by the columns of its inodes: the criteria, the scan, and its rows as text or Parquet."""

@@ -1,4 +1,4 @@
-"""Predicates of a search; each is decided for a whole batch of inodes, except those that need a record."""
+"""Predicates of a search; all are evaluated for whole batches of inodes, except those that need a record."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _MODE_BITS = 16
 
 @dataclass(frozen=True, slots=True)
 class NumberRange:
-    """Numbers from `least` to `most`, both included; None is no limit."""
+    """Range of numbers from `least` to `most`, both included; None means no limit."""
 
     least: int | None = None
     most: int | None = None
 
     def narrow(self, mask: Mask, numbers: npt.NDArray[np.int64]) -> None:
-        """Clear the entries of `mask` whose number is outside."""
+        """Clear the entries of `mask` whose number is outside the range."""
         if self.least is not None:
             mask &= numbers >= self.least
         if self.most is not None:
@@ -44,11 +44,11 @@ class Criteria:
     """The criteria of a search; unset fields match every inode.
 
     Attributes:
-        name: glob for the local name; `*` matches any characters, `?` one, and `[...]` one of a set.
+        name: glob for the local name; `*` matches any characters, `?` one character, and `[...]` one of a set.
         kind: a key of `KINDS`.
-        size: of files, in bytes; other kinds do not match a limit. `modified`, `accessed`: in ms since 1970;
-            directories have no access time.
-        replication: of files.
+        size: size of files, in bytes; other kinds do not match a limit.
+        modified, accessed: times in ms since 1970; directories have no access time.
+        replication: replication of files.
         policy: name of the storage policy that is set on the inode itself.
         acl: whether the inode has entries beyond its mode.
     """
@@ -71,7 +71,7 @@ class Criteria:
 
 
 class CriteriaMatcher:
-    """Decision of criteria for batches of one image; `names` decodes owners and groups."""
+    """Evaluation of criteria for batches of one image; `names` decodes owners and groups."""
 
     def __init__(self, criteria: Criteria, names: SerialNames) -> None:
         self._criteria = criteria
@@ -104,7 +104,7 @@ class CriteriaMatcher:
         return mask
 
     def named(self, buffer: npt.NDArray[np.uint8], columns: InodeColumns) -> Mask:
-        """Return whose names in the INODE section `buffer` match."""
+        """Return which inodes have a matching name in the INODE section `buffer`."""
         if self._fits is None:
             return np.ones(columns.kind.size, np.bool_)
         ends = (columns.name_start + columns.name_size).tolist()

@@ -18,7 +18,7 @@ class ListedInode(NamedTuple):
 
 
 def listed(browser: ImageBrowser, path: str, *, itself: bool) -> Iterator[ListedInode]:
-    """Yield the children of a directory, or with `itself` only the inode at the path; a file is always yielded itself.
+    """Yield the children of a directory; for a file, or with `itself`, only the inode at the path.
 
     Raises:
         NoSuchPathError: the path does not exist.
@@ -47,7 +47,7 @@ def sized(browser: ImageBrowser, listed: ListedInode) -> dict[str, Any]:
 
 
 def attributes(browser: ImageBrowser, listed: ListedInode) -> dict[str, Any]:
-    """Return the attributes of an inode; times are ms since 1970, those that its kind lacks are 0.
+    """Return the attributes of an inode; times are in ms since 1970; attributes that its kind lacks are 0.
 
     Raises:
         RecordError: the string table lacks its owner or group.
@@ -78,7 +78,7 @@ def attributes(browser: ImageBrowser, listed: ListedInode) -> dict[str, Any]:
 
 
 def ls_line(row: dict[str, Any]) -> str:
-    """Return the line of `attributes` as `hdfs dfs -ls` prints it."""
+    """Return the line that `hdfs dfs -ls` prints for `attributes`."""
     letter = {"file": "-", "directory": "d", "symlink": "l"}[row["type"]]
     mode = f"{letter}{mode_symbols(int(row['mode'], 8))}{'+' if row['acl'] else ' '}"
     replication = str(row["replication"]) if row["type"] == "file" else "-"

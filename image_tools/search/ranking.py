@@ -29,7 +29,7 @@ def rank(scan: NamespaceScan, tops: Sequence[str], what: str, by: str, number: i
     """Return the largest files, directories, owners or groups, as `what` selects, at and below `tops`.
 
     Args:
-        by: length, or files.
+        by: "length" or "files".
 
     Raises:
         NoSuchPathError: a path does not exist.

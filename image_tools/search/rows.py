@@ -1,4 +1,4 @@
-"""Rows of a search: one path a line, one JSON object a line, or Parquet."""
+"""Rows of a search: one path per line, one JSON object per line, or Parquet."""
 
 from __future__ import annotations
 

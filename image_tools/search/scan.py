@@ -1,7 +1,7 @@
 """The scan of a search: batches of the current tree below some paths, narrowed by criteria.
 
 The arrays of the tree need about 30 bytes per inode, plus the paths of all directories; beyond the allocator's limit,
-they are in files. A batch is decoded, narrowed and released before the next.
+they are in files. A batch is decoded, narrowed and released before the next batch.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ class NoSuchPathError(HdfsError):
 
 
 class FoundInodes(NamedTuple):
-    """Inodes of a batch that match: their slots, and their columns."""
+    """The matching inodes of a batch: their slots and columns."""
 
     slots: Ids
     columns: InodeColumns
 
 
 class NamespaceScan:
-    """The current tree of an open image, for searches one after the other.
+    """The current tree of an open image, for one search after the other.
 
     Args:
-        allocator: for the arrays of the tree.
+        allocator: allocator of the tree's arrays.
 
     Raises:
         RecordError: a record is damaged.
@@ -63,7 +63,7 @@ class NamespaceScan:
         self.names = SerialNames(image.string_table())
 
     def find(self, tops: Sequence[str], criteria: Criteria) -> Iterator[FoundInodes]:
-        """Yield the inodes at the paths `tops` and below that match, in the order of the INODE section.
+        """Yield the matching inodes at the paths `tops` and below, in the order of the INODE section.
 
         Raises:
             NoSuchPathError: a path does not exist.
@@ -81,7 +81,7 @@ class NamespaceScan:
                 yield found
 
     def path(self, slot: int, columns: InodeColumns, number: int) -> bytes:
-        """Return the path of the inode in `slot`, which has the number `number` in `columns`."""
+        """Return the path of the inode in `slot`, which is number `number` in `columns`."""
         return path_of(self._paths, slot, self._name(columns, number))
 
     def paths(self, found: FoundInodes) -> Iterator[bytes]:
@@ -110,7 +110,7 @@ class NamespaceScan:
         """Return the record in a slot.
 
         Raises:
-            RecordError: it is damaged.
+            RecordError: the record is damaged.
         """
         offset = int(self._arrays.offsets.at(np.array([slot]))[0])
         return parse_message(pb.INode, read_record(self._buffer.data, offset, self._place), self._place)

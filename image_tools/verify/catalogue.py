@@ -8,7 +8,7 @@ from enum import StrEnum
 
 class Severity(StrEnum):
     """Severity of a finding. ERROR: a NameNode refuses the image, or loses or misplaces data. WARNING: no data is lost.
-    INFO: unusual.
+    INFO: the state is unusual.
     """
 
     ERROR = "error"

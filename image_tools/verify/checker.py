@@ -1,4 +1,4 @@
-"""Runs all checks over an image and collects their findings."""
+"""All checks of an image, and the collection of their findings."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def verify_image(
 
     Args:
         path: path of the image.
-        limit: maximum listed findings for each code, None for all; all are counted.
+        limit: maximum number of listed findings for each code, None for all; all findings are counted.
         spool_dir: folder for large decompressed sections.
         progress: called with the name of each step before it begins.
 
@@ -125,7 +125,7 @@ def audit_image(
     """Run the checks; with `fixes`, record the corrections of all sections except INODE and STRING_TABLE.
 
     Args:
-        outer: also check the digest file and the file's name.
+        outer: whether to check the digest file and the file's name, too.
         data: the bytes of the image, if they are not those of the file at `path`.
 
     Raises:
@@ -163,7 +163,7 @@ def _audit_sections(
     audit.inodes = inodes = InodeArrays(frame, findings, strings, policies.known, maxima)
     inodes.check(findings)
     check_layout_losses(frame, findings)
-    # With lost inodes, every reference to them would be another finding.
+    # If inodes were lost, every reference to them would be another finding.
     if inodes.view.present and not inodes.view.damaged:
         _audit_tree(audit, frame, findings, fixes, step, maxima)
     namesystem.check_counters(maxima, fixes)

@@ -34,7 +34,7 @@ class DiffBlock:
 
     Attributes:
         start, end: offsets in the section.
-        diffs: newest first.
+        diffs: the diffs, newest first.
         created: the created names of each diff; empty for file diffs.
     """
 
@@ -94,8 +94,8 @@ class DiffLists:
 
     Attributes:
         sources, targets: slots of directory and inode for each deleted inode, sorted by source after `finish`.
-        deleted: by slot, whether the inode is in a deleted list.
-        users: by reference number, slot of the directory with the reference in a deleted list, -1 for none.
+        deleted: whether the inode is in a deleted list, by slot.
+        users: slot of the directory with the reference in a deleted list, by reference number; -1 for none.
     """
 
     def __init__(self, inodes: InodeArrays, directories: DirectoryCheck, references: ReferenceCheck) -> None:

@@ -40,9 +40,9 @@ class DirectoryCheck:
     """The entries of INODE_DIR.
 
     Attributes:
-        parents, offsets, following, flags: by entry; see `audit_directories`.
-        owner: by slot, the slot of the directory that lists the inode as a plain child first, -1 for none.
-        entry_of: by slot, the directory's first entry, -1 for none.
+        parents, offsets, following, flags: arrays by entry; see `audit_directories`.
+        owner: slot of the first directory that lists the inode as a plain child, by slot; -1 for none.
+        entry_of: number of the directory's first entry, by slot; -1 for none.
     """
 
     def __init__(self, frame: ImageFrame, findings: Findings, inodes: InodeArrays, references: ReferenceCheck) -> None:
@@ -173,12 +173,12 @@ class DirectoryCheck:
             contents, faulty = self._inspect(slot)
             if fixes is not None and (faulty or (renumbered and contents.references)):
                 self._fix(slot, contents, fixes)
-        # Their parent is that of the reference.
+        # The parent of a referenced inode is that of the reference.
         self.owner[list(self._referenced)] = -1
 
     def _suspects(self) -> Iterator[int]:
-        """Yield the slots of directories with a flag, and of those with references, whose names the kernel does not
-        know.
+        """Yield the slots of directories with a flag, and of directories with references, whose names the kernel does
+        not check.
         """
         wanted = (self.flags & (bits.ENTRY_DAMAGED | bits.PARENT) == 0) & (self.flags != 0)
         listing = {int(self.owner[slot]) for slot in self._referenced}

@@ -1,4 +1,4 @@
-"""Findings of a verification: all are counted, and listed up to a limit."""
+"""Findings of a verification: all are counted, and up to a limit are listed."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Finding:
     """An inconsistency in an image.
 
     Attributes:
-        code: a name of `catalogue.CODES`.
+        code: a name in `catalogue.CODES`.
         section: "" for the whole file.
         offset: offset of the record in the file, or in the decompressed section if `decompressed` is set; None without
             a record.
         inode: id of the affected inode, None for none.
-        change: what the repair did, "" for the repair of the code.
+        change: what the repair did, "" for the usual repair of the code.
     """
 
     code: str
@@ -76,7 +76,7 @@ class Findings:
     """Collection of findings; all are counted, and at most `limit` of each code are listed.
 
     Args:
-        limit: maximum listed findings for each code, None for all.
+        limit: maximum number of listed findings for each code, None for all.
 
     Attributes:
         listed: the listed findings, in order of detection.
@@ -130,7 +130,7 @@ class Findings:
 
     @property
     def valid(self) -> bool:
-        """Whether there are no errors, perhaps warnings and infos."""
+        """Whether there are no errors; there may be warnings and infos."""
         return not self.severities[Severity.ERROR]
 
     @property

@@ -205,7 +205,7 @@ def _frame(path: Path, data: Bytes, message: FileSummary, base: int, findings: F
 
 
 def _sections(path: Path, message: FileSummary, limit: int, findings: Findings) -> list[Section]:
-    """Return the entries within the section area; each name occurs once, except for sub-sections."""
+    """Return the entries within the section area; only names of sub-sections occur more than once."""
     usable: list[Section] = []
     seen: set[str] = set()
     for entry in message.sections:

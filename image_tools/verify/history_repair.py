@@ -1,4 +1,4 @@
-"""Repairs the snapshot history of an otherwise valid image, into a temporary copy."""
+"""Repair of the snapshot history of an otherwise valid image, in a temporary copy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _DAMAGE = frozenset(
         "snapshot-twice",
     }
 )
-"""Findings that a NameNode never causes: `repair_image` repairs them on request, a merge does not."""
+"""Findings that a NameNode never causes: `repair_image` repairs them, but a merge does not."""
 _TO_LOST_INODES = ("diff-deleted", "reference-inode")
 """Findings that a NameNode causes only for inodes that it once had."""
 _HINT = "`checkpointer image verify` lists all faults; use another copy of the image, or an older image."

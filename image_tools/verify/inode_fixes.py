@@ -1,4 +1,4 @@
-"""Corrects records of INODE, and the section's header."""
+"""Correction of the records of INODE and of the section's header."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NO_QUOTA = (1 << 64) - 1
 
 
 def fix_inodes(inodes: InodeArrays, strings: StringTableCheck, fixes: Fixes) -> None:
-    """Rewrite flagged records, drop records that a later one replaces, and correct the header.
+    """Rewrite flagged records, drop records that a later record replaces, and correct the header.
 
     Raises:
         RecordError: a record cannot be decoded.
@@ -69,7 +69,7 @@ def _fix_record(message: pb.INode, flags: int) -> None:
 
 
 def _fix_kind(message: pb.INode) -> None:
-    """Remove other messages than that of the type; if it is missing, set the type by the present message."""
+    """Remove all messages but that of the type; if it is missing, set the type by the present message."""
     if message.HasField(_BODIES[message.type]):
         for kind, name in _BODIES.items():
             if kind != message.type:

@@ -1,4 +1,4 @@
-"""Check of INODE: position, type and faults of every record in arrays, and the findings from them."""
+"""Check of INODE: arrays with the position, type and faults of every record, and the resulting findings."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ class InodeArrays:
             self._check_header()
 
     def _check_replicas(self, findings: Findings, slots: Ids) -> Ids:
-        """Report the files of Hadoop 3 with replication 0, which is also the absent one; return the other slots.
+        """Report the files of Hadoop 3 with replication 0, or without a replication; return the other slots.
 
         A NameNode loads them (INodeFile.HeaderFormat.getBlockLayoutRedundancy), and BlockPlacementPolicyDefault selects
         every replica for deletion. It keeps only 16 bits of the value.
@@ -225,5 +225,5 @@ class InodeArrays:
                 "inode-count", f"the header counts {counted(self.header.numInodes, 'inode')}, found {self.count}", 0
             )
         if self.ids.size and self.header.lastInodeId < self.ids[-1]:
-            text = f"lastInodeId is {self.header.lastInodeId}, the largest id {int(self.ids[-1])}"
+            text = f"lastInodeId is {self.header.lastInodeId}, but the largest id is {int(self.ids[-1])}"
             self.view.add("inode-last-id", text, 0)

@@ -1,4 +1,4 @@
-"""Attaches unreachable inodes to /lost+found, or drops them, after all other faults have been repaired."""
+"""Attachment of unreachable inodes to /lost+found, or their removal, after all other faults have been repaired."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class _Attachment:
     # ---- /lost+found ---------------------------------------------------------------------------------------
 
     def _home(self, other_name: bytes) -> tuple[int, bytes]:
-        """Return inode id and name of the directory; create it if missing."""
+        """Return inode id and name of the directory, which is created if missing."""
         children = {self._name(child): child for child in self._children(ROOT_INODE_ID)}
         references = self._tree.references
         foreign = {references.name(number) for number in self._numbers(ROOT_INODE_ID)}

@@ -119,7 +119,7 @@ class ErasureCodingCheck:
     """Check and repair of ERASURE_CODING.
 
     Attributes:
-        known: by id, 1 for a system policy or a policy in the image.
+        known: 1 for a system policy or a policy in the image, by id.
     """
 
     def __init__(self, frame: ImageFrame, findings: Findings, fixes: Fixes | None) -> None:

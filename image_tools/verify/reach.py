@@ -51,13 +51,13 @@ class Reachability:
         )
 
     def unreachable(self) -> Ids:
-        """Return unreachable slots, without damaged records and records that a later one replaces."""
+        """Return unreachable slots, without damaged records and records that a later record replaces."""
         usable = self._inodes.record_ids > 0
         usable[self._inodes.shadowed] = False
         return np.flatnonzero(usable & (self.reached == 0))
 
     def tops(self) -> list[int]:
-        """Return unreachable inodes from which all others are reachable, and mark all."""
+        """Return unreachable inodes from which all other unreachable inodes can be reached, and mark all."""
         left = self.unreachable()
         listed = self._lists.directories.owner >= 0
         listed[self._lists.targets] = True

@@ -1,4 +1,4 @@
-"""Check and repair of INODE_REFERENCE: inode, kind and use of each record, in arrays."""
+"""Check and repair of INODE_REFERENCE: arrays with the inode, kind and use of each record."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class ReferenceCheck:
         """Report faults after directories and diffs have been read; set `kept`.
 
         Args:
-            owner: by slot, the directory that lists an inode as a plain child, -1 for none.
+            owner: the directory that lists an inode as a plain child, by slot; -1 for none.
         """
         in_tree = set(self.in_tree(owner))
         seen: set[tuple[int, int]] = set()
@@ -110,7 +110,7 @@ class ReferenceCheck:
         return [int(slot) for slot in slots[owner[slots] >= 0]]
 
     def _in_order_of_use(self) -> list[int]:
-        """Return the reference numbers, first those in directory entries, so that these are kept."""
+        """Return the reference numbers; those in directory entries come first, so that they are kept."""
         return [*np.flatnonzero(self.owner >= 0).tolist(), *np.flatnonzero(self.owner < 0).tolist()]
 
     # ---- repair --------------------------------------------------------------------------------------------

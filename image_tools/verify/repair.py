@@ -1,4 +1,4 @@
-"""Repairs an image into a new file, in passes, until verification finds nothing more to repair."""
+"""Repair of an image into a new file, in passes, until verification finds nothing more to repair."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Repair:
         passes: number of written images, including intermediate ones.
         changes: all repaired findings.
         left: findings that remain.
-        md5: MD5 of the new image, in hexadecimal; size: its bytes.
+        md5: MD5 of the new image, in hexadecimal; `size`: its size in bytes.
     """
 
     source: Path
@@ -102,8 +102,8 @@ def repair_image(
     Args:
         path: the image, opened read-only.
         output: the new image; a name fsimage_TXID must contain the image's txid.
-        report: JSON file, one entry for each change.
-        drop: drop unreachable inodes instead of attaching them to /lost+found.
+        report: JSON file with an entry for each change.
+        drop: whether to drop unreachable inodes instead of attaching them to /lost+found.
 
     Raises:
         UnrepairableError: damage cannot be repaired; nothing was written.
@@ -174,7 +174,7 @@ def _check_and_write(
         happened = _place_unreachable(audit, fixes, drop=drop)
         changes = [dataclasses.replace(f, change=happened.get(f.inode or 0, f.change)) for f in changes]
     else:
-        # Other repairs may change which inodes are reachable, so unreachable ones come last.
+        # Other repairs may change which inodes are reachable, so unreachable inodes come last.
         changes = [finding for finding in changes if finding.code != _UNREACHABLE]
         assert audit.inodes is not None
         assert audit.strings is not None

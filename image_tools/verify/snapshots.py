@@ -50,7 +50,7 @@ class SnapshotCheck:
             self._header.numSnapshots = len(kept)
         highest = max(self.roots, default=-1)
         if self._header.snapshotCounter <= highest:
-            text = f"snapshotCounter is {self._header.snapshotCounter}, a snapshot has the id {highest}"
+            text = f"snapshotCounter is {self._header.snapshotCounter}, but a snapshot has the id {highest}"
             self.view.add("snapshot-counter", text, 0)
             self._header.snapshotCounter = highest + 1
         moved = [self._strings.move(message.root.directory) for message in kept] if fixes is not None else []

@@ -1,4 +1,4 @@
-"""Check and repair of STRING_TABLE: existing serials, missing serials in use, and a completed table."""
+"""Check and repair of STRING_TABLE: existing serials, missing serials in use, and the completed table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Known = npt.NDArray[np.uint8]
 
 _KINDS = (StringKind.USER, StringKind.GROUP, StringKind.XATTR)
 _MAX_MASK_BITS = 3
-# Hadoop 2 needs a contiguous table; a missing serial farther away than this gets a new number instead.
+# Hadoop 2 needs a contiguous table; a missing serial beyond this distance gets a new number instead.
 _FILL = 256
 
 
@@ -25,8 +25,8 @@ class StringTableCheck:
     """The serials of a string table, in arrays that the kernels read and mark.
 
     Attributes:
-        users, groups, xattrs: by serial, 1 if the table contains it, `MISSING_USE` if a record uses a missing one; the
-            same array for all three if the table has one id space.
+        users, groups, xattrs: 1 by serial if the table contains it, `MISSING_USE` if a record uses a missing serial.
+            All three are the same array if the table has one id space.
     """
 
     def __init__(self, view: SectionView) -> None:
@@ -121,7 +121,7 @@ class StringTableCheck:
         return max(self._entries, default=0) + _FILL
 
     def move(self, body: pb.INodeFile | pb.INodeDirectory | pb.INodeSymlink) -> bool:
-        """Replace far serials in an inode's attributes by their new numbers; return whether any was replaced."""
+        """Replace distant serials in an inode's attributes by their new numbers; return whether any was replaced."""
         if self.mask_bits or not self.missing(body):
             return False
         before = body.SerializeToString()

@@ -38,7 +38,7 @@ class SectionView:
         self._findings = findings
 
     def records(self, start: int = 0) -> Iterator[Record]:
-        """Yield the delimited records from `start` on, up to a truncated one."""
+        """Yield the delimited records from `start` on, up to a truncated record."""
         offset = start
         while offset < len(self.data):
             try:
@@ -84,7 +84,7 @@ class SectionView:
         inode: int | None = None,
         severity: Severity | None = None,
     ) -> None:
-        """Add a finding in this section; `offset` is relative to the section, `severity` None is that of the code."""
+        """Add a finding in this section; `offset` is relative to the section; `severity` None is that of the code."""
         self._findings.add(code, message, self.place, offset, inode=inode, severity=severity)
 
     def add_damaged(self, text: str, offsets: npt.NDArray[np.int64]) -> None:

@@ -97,8 +97,8 @@ POOL = AddCachePoolOp(pool=CachePoolInfo("p", "eve", "staff", max_relative_expir
     ("layout", "op", "lost"),
     [
         (-66, NVDIMM_QUOTA, "directories with a quota for NVDIMM storage (1, the first is inode 20000)"),
-        (-66, SetStoragePolicyOp(path="/d", policy_id=14), "inodes of storage policy ALL_NVDIMM (1, "),
-        (-63, SetStoragePolicyOp(path="/d", policy_id=1), "inodes of storage policy PROVIDED (1, "),
+        (-66, SetStoragePolicyOp(path="/d", policy_id=14), "inodes with storage policy ALL_NVDIMM (1, "),
+        (-63, SetStoragePolicyOp(path="/d", policy_id=1), "inodes with storage policy PROVIDED (1, "),
         (-63, POOL, "the maximum relative expiry of cache pool p"),
         (-63, EnableErasureCodingPolicyOp(policy_name="RS-6-3-1024k"), "enabled or user-defined: id 1"),
     ],

@@ -375,7 +375,7 @@ def test_directories_and_diffs_are_checked_in_pieces(monkeypatch: pytest.MonkeyP
         assert (owners.size > 2, max(sizes)) == (True, 2)
         index.history.kinds[-1] = 3 - index.history.kinds[-1]
         with pytest.raises(
-            RecordError, match=f"the snapshot diffs of inode {owners[-1]} are for another type of inode"
+            RecordError, match=f"the snapshot diffs of inode {owners[-1]} belong to another type of inode"
         ):
             check_loadable(image, index)
 

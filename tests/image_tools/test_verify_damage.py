@@ -120,4 +120,4 @@ def test_zones_of_sm4_and_a_codec_that_older_releases_lack_are_warnings(tmp_path
     texts = {each.code: str(each) for each in verify_image(packed).findings.listed}
     assert "lack ZStandardCodec, except Hadoop 2.9 and 2.10" in texts["frame-codec-release"]
     assert texts["layout-ignored"].startswith("warning layout-ignored [INODE, inode 16386]")
-    assert "encryption zones of the cipher SM4 (1, the first is inode 16386)" in texts["layout-ignored"]
+    assert "encryption zones with the cipher SM4 (1, the first is inode 16386)" in texts["layout-ignored"]
