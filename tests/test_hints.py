@@ -75,7 +75,7 @@ SAFE = {
     # formats, if nothing exists there
     "format only empty directories": "its precondition",
     "sets the files of this journal aside": "moved, not removed",
-    "second `journalnode format` works there": "says who has it",
+    "second `journalnode format` uses it": "says who has it",
     "format --from-peers`": "refuses a journal that is there",
     "format --from-namenode`": "the same",
     "only if the journal is new": "its precondition",

@@ -275,7 +275,7 @@ longs = st.integers(0, (1 << 63) - 1)
 def test_the_record_of_a_recovery_is_the_same_after_a_trip(first: int, last: int, epoch: int, open_: bool) -> None:
     accepted = AcceptedRecovery(SegmentState(first, last, open_), epoch)
     assert decode_accepted(encode_accepted(accepted), first) == accepted
-    with pytest.raises(IllegalStateError, match="is of segment"):
+    with pytest.raises(IllegalStateError, match="belongs to segment"):
         decode_accepted(encode_accepted(accepted), first + 1)
 
 
