@@ -93,7 +93,7 @@ def check_namespace(own: StorageInfo, other: StorageInfo, location: str) -> None
     for name, ours, theirs in pairs:
         if ours != theirs:
             raise JavaIOError(
-                f"the {name} of {location} is {ours}, that of the writer is {theirs}: they do not belong together"
+                f"the {name} of {location} is {ours}, that of the writer {theirs}: they do not belong together"
             )
 
 
