@@ -27,8 +27,8 @@ from hadoop_common.file_faults import error_text
 from hadoop_common.names import VERSION, image_name, parse_image
 from hadoop_common.storage_info import parse_version, refuse_foreign
 from image_format.md5_file import md5_path
-from journal.segment import HEADER_SIZE
 from journal.segment_file import EditLogSegment, list_segments, map_file
+from journal.segment_format import HEADER_SIZE
 
 _LAST = (1 << 63) - 1
 _TRIES = 3

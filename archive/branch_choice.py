@@ -22,8 +22,8 @@ from engine.txn_runs import is_identifying
 from hadoop_common.names import parse_image
 from image_format.md5_file import read_md5_file
 from journal.operation import EditOp
-from journal.segment import HEADER_SIZE
 from journal.segment_file import EditLogSegment, map_file, read_ops
+from journal.segment_format import HEADER_SIZE
 
 _LOG = logging.getLogger(__name__)
 _TRIES = 3

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from journal.operation import EditOp
-from journal.segment import HEADER_SIZE
 from journal.segment_file import EditLogSegment, cursor_over, map_file
+from journal.segment_format import HEADER_SIZE
 from journal.whole_frames import whole_frames
 
 _STEP = 1 << 20

@@ -26,8 +26,8 @@ from archive.history import Piece, missing_edits, newest_moment, view_of
 from archive.scratch import scratch_folder
 from archive.storing import position_after, read_part, store_part
 from journal.primitives import Buffer
-from journal.segment import HEADER_SIZE, SegmentCursor
 from journal.segment_file import EditLogSegment, map_file, read_ops
+from journal.segment_format import HEADER_SIZE, SegmentCursor
 
 _LOG = logging.getLogger(__name__)
 # bytes before the next part that show whether the file is still the same: hundreds of transactions

@@ -25,8 +25,8 @@ from journal.errors import CorruptOpError
 from journal.op_columns import op_columns
 from journal.op_times import op_time
 from journal.primitives import Buffer
-from journal.segment import HEADER_SIZE, SegmentCursor
 from journal.segment_file import EditLogSegment, cursor_over, map_file
+from journal.segment_format import HEADER_SIZE, SegmentCursor
 from journal.segment_frames import has_frames
 from journal.whole_frames import Frames, whole_frames
 

@@ -18,7 +18,7 @@ from bench.snapshots import choose_directories
 from hadoop_common.names import segment_name
 from journal import ops
 from journal.binary_codec import encode_op
-from journal.segment import encode_header
+from journal.segment_format import encode_header
 
 MIXES = {
     "jobs": (100, 0, 0, 0),

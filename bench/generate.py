@@ -25,7 +25,7 @@ from image_format.varint import encode_delimited
 from image_format.writer import ImageWriter
 from journal import ops
 from journal.binary_codec import encode_op
-from journal.segment import encode_header
+from journal.segment_format import encode_header
 
 LAYOUT = -63
 CLOCK = 1_700_000_000_000

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
+import resource
 import subprocess
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ import psutil
 
 _POLL_SECONDS = 0.005
 _TREE_POLL_SECONDS = 0.2
+_PAGE = resource.getpagesize()
 _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB", re.MULTILINE)
 
 
@@ -32,6 +34,35 @@ def peak_resident(pid: int) -> int:
     except OSError:
         return 0
     return int(found[1]) << 10 if found else 0
+
+
+class Sampler(threading.Thread):
+    """Samples the anonymous memory of a process."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(name="memory-sampler", daemon=True)
+        self._pid = pid
+        self._end = threading.Event()
+        self._samples: list[tuple[float, int]] = []
+        self.resident = 0
+
+    def run(self) -> None:
+        path = Path(f"/proc/{self._pid}/statm")
+        while not self._end.wait(_POLL_SECONDS):
+            try:
+                pages = path.read_text().split()
+            except OSError:
+                return
+            self._samples.append((time.monotonic(), (int(pages[1]) - int(pages[2])) * _PAGE))
+            self.resident = max(self.resident, peak_resident(self._pid))
+
+    def stop(self) -> None:
+        self._end.set()
+        self.join()
+
+    def peak(self, start: float, end: float) -> int:
+        """Return the peak between two times of the monotonic clock."""
+        return max((size for at, size in self._samples if start <= at <= end), default=0)
 
 
 def run_watched(command: list[str], *, environment: dict[str, str] | None = None) -> Watched:
@@ -62,31 +93,3 @@ def java_peak(pid: int) -> int:
         return max((peak_resident(each.pid) for each in children if each.name() == "java"), default=0)
     except psutil.NoSuchProcess:
         return 0
-
-
-def run_measured(command: list[str]) -> dict[str, float]:
-    """Run a command that prints the seconds of each of its parts, a JSON object a line: see `bench.phases`.
-
-    Returns them by name, and `anonymous`: its peak in bytes of memory apart from mapped file pages.
-
-    Raises:
-        subprocess.CalledProcessError: it failed.
-    """
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
-        peak = 0
-        process = psutil.Process(child.pid)
-        while child.poll() is None:
-            try:
-                memory = process.memory_info()
-                peak = max(peak, memory.rss - memory.shared)
-                child.wait(_POLL_SECONDS)
-            except subprocess.TimeoutExpired:
-                continue
-            except psutil.NoSuchProcess:
-                break
-        assert child.stdout is not None
-        output = child.stdout.read()
-    if child.returncode:
-        raise subprocess.CalledProcessError(child.returncode, command)
-    lines = [json.loads(line) for line in output.splitlines()]
-    return {**{line["phase"]: line["seconds"] for line in lines}, "anonymous": peak}

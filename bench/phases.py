@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 import resource
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-from bench.memory import peak_resident
+from bench.memory import Sampler
 
 PARTS = ("load", "replay", "write")
-_POLL_SECONDS = 0.005
-_PAGE = resource.getpagesize()
 
 
 @dataclass(frozen=True)
@@ -38,35 +34,6 @@ class Run:
     parts: dict[str, Part]
     resident: int
     way: str = ""
-
-
-class Sampler(threading.Thread):
-    """Samples the anonymous memory of a process."""
-
-    def __init__(self, pid: int) -> None:
-        super().__init__(name="memory-sampler", daemon=True)
-        self._pid = pid
-        self._end = threading.Event()
-        self._samples: list[tuple[float, int]] = []
-        self.resident = 0
-
-    def run(self) -> None:
-        path = Path(f"/proc/{self._pid}/statm")
-        while not self._end.wait(_POLL_SECONDS):
-            try:
-                pages = path.read_text().split()
-            except OSError:
-                return
-            self._samples.append((time.monotonic(), (int(pages[1]) - int(pages[2])) * _PAGE))
-            self.resident = max(self.resident, peak_resident(self._pid))
-
-    def stop(self) -> None:
-        self._end.set()
-        self.join()
-
-    def peak(self, start: float, end: float) -> int:
-        """Return the peak between two times of the monotonic clock."""
-        return max((size for at, size in self._samples if start <= at <= end), default=0)
 
 
 def run_phases(command: list[str]) -> Run:

@@ -13,7 +13,7 @@ from bench.shape_layout import Layout
 from hadoop_common.names import SEEN_TXID, segment_name
 from journal import ops
 from journal.binary_codec import encode_op
-from journal.segment import encode_header
+from journal.segment_format import encode_header
 
 _JOBS, _PERMISSIONS, _TIMES = 0.6, 0.15, 0.15
 

@@ -28,7 +28,7 @@ from image_format.md5_file import md5_path
 from image_format.reader import ImageFile
 from journal import ops
 from journal.binary_codec import encode_op
-from journal.segment import encode_header
+from journal.segment_format import encode_header
 
 
 def make_shape(folder: Path, shape: Shape, files: int, transactions: int, *, seed: int = 1) -> Path:

@@ -24,8 +24,8 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlencode
 
+from bench.memory import Sampler
 from bench.nginx import MISSING, find_nginx, nginx_serving
-from bench.phases import Sampler
 from bench.scene import CONSOLE, machine, make_image
 from bench.transfer_sides import NAMESPACE, SIDES, Server, serving
 from image_format.md5_file import format_md5, md5_of_file, md5_path, read_md5_file

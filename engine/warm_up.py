@@ -35,8 +35,8 @@ from image_tools.verify.checker import verify_image
 from journal import ops
 from journal.binary_codec import encode_op
 from journal.ops import PermissionStatus
-from journal.segment import HEADER_SIZE, encode_header
 from journal.segment_file import EditLogSegment, list_segments, read_transactions
+from journal.segment_format import HEADER_SIZE, encode_header
 
 _LAYOUT = -63
 _NEW_LAYOUT = -66

@@ -25,7 +25,7 @@ from hadoop_common.port_limits import Refusals
 from hadoop_common.process_control import Command, Control
 from hadoop_common.product import product_version
 from hadoop_common.sd_notify import Notifier
-from hadoop_common.tls.process import reload_changed_stores
+from hadoop_common.tls.reloading import reload_changed_stores
 from hadoop_common.zookeeper.errors import ZooKeeperError
 from hadoop_rpc.errors import RpcError
 from hadoop_rpc.server import RpcServer

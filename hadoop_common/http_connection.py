@@ -17,7 +17,7 @@ from urllib.parse import SplitResult
 from urllib3.connection import HTTPConnection
 
 from hadoop_common.tls.errors import HandshakeError, tls_label, tls_reason
-from hadoop_common.tls.process import HANDSHAKES, context_for
+from hadoop_common.tls.reloading import HANDSHAKES, context_for
 
 _TLS_PIECE = 65536
 # interval at which a waiting transfer checks for cancellation

@@ -19,9 +19,9 @@ from journal.journal import Journal, ReadableSegment, RecordBatch, SegmentWriter
 from journal.json_journal import JsonJournal
 from journal.json_reading import JsonSegment
 from journal.operation import EditOp
-from journal.segment import decode_header
 from journal.segment_copies import SegmentCopies
 from journal.segment_file import map_file
+from journal.segment_format import decode_header
 
 _BATCH = 512 * 1024  # bytes of records
 _DAMAGED_HINT = "Do not use the copy: look for other writers and for disk faults, then copy again."

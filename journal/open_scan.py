@@ -8,7 +8,7 @@ from typing import NamedTuple
 from journal.errors import CorruptOpError, TransactionGapError
 from journal.primitives import Buffer
 from journal.resync import op_follows
-from journal.segment import HEADER_SIZE, decode_header, scan_segment
+from journal.segment_format import HEADER_SIZE, decode_header, scan_segment
 from journal.segment_frames import check_frame, has_frames, iter_frames
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from hadoop_common.durable import fsync_file, remove_durably, rename_durably
 from hadoop_common.names import segment_name
 from journal.errors import CorruptHeaderError, CorruptOpError, SegmentError
-from journal.segment import HEADER_SIZE, SegmentScan, scan_segment
 from journal.segment_file import EditLogSegment, list_segments, map_file
+from journal.segment_format import HEADER_SIZE, SegmentScan, scan_segment
 
 
 def recover_in_progress(directory: Path) -> list[EditLogSegment]:

@@ -8,7 +8,7 @@ from journal.binary_codec import decode_op
 from journal.errors import CorruptOpError, JournalError, SegmentError, TransactionGapError
 from journal.primitives import Buffer
 from journal.resync import ReadableRun, readable_runs
-from journal.segment import HEADER_SIZE, decode_header, iter_ops
+from journal.segment_format import HEADER_SIZE, decode_header, iter_ops
 
 _PADDING = b"\x00\xff"
 _STEP = 1 << 20

@@ -15,7 +15,7 @@ from journal.binary_codec import MAX_OP_SIZE
 from journal.errors import SegmentError, TransactionGapError
 from journal.operation import EditOp
 from journal.primitives import Buffer
-from journal.segment import SegmentCursor
+from journal.segment_format import SegmentCursor
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from zlib import crc32
 from journal.binary_codec import TERMINATOR
 from journal.errors import CorruptOpError, JournalError, SegmentError, TransactionGapError
 from journal.primitives import Buffer
-from journal.segment import HEADER_SIZE, decode_header, iter_ops
 from journal.segment_file import EditLogSegment, map_file
+from journal.segment_format import HEADER_SIZE, decode_header, iter_ops
 
 _LENGTH_SINCE = -56  # LayoutVersion.Feature.EDITLOG_LENGTH
 _FRAME = Struct(">Biq")

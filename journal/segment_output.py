@@ -26,7 +26,7 @@ from journal.binary_codec import encode_op
 from journal.errors import JournalStorageError, SegmentError, TransactionGapError
 from journal.operation import EditOp
 from journal.primitives import Buffer
-from journal.segment import encode_header
+from journal.segment_format import encode_header
 
 _STEP = 4 << 20
 

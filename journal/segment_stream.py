@@ -15,7 +15,7 @@ from pathlib import Path
 
 from hadoop_common.durable import fsync_directory, rename_durably
 from hadoop_common.names import inprogress_name, segment_name
-from journal.segment import encode_header
+from journal.segment_format import encode_header
 
 
 class SegmentStream:

@@ -18,7 +18,7 @@ from journal.errors import CorruptOpError, JournalError, SegmentError, Transacti
 from journal.operation import EditOp
 from journal.primitives import Buffer
 from journal.resync import readable_runs
-from journal.segment import HEADER_SIZE, decode_header
+from journal.segment_format import HEADER_SIZE, decode_header
 from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp
 
 _UNCHANGED = -1

@@ -10,7 +10,7 @@ from hadoop_common.file_faults import error_text
 from hadoop_common.process_control import Command, Control
 from hadoop_common.recurring_fault import with_next
 from hadoop_common.sd_notify import Notifier
-from hadoop_common.tls.process import reload_changed_stores
+from hadoop_common.tls.reloading import reload_changed_stores
 from journal_node.config import JournalNodeConfig
 from journal_node.server import JournalNodeServer
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from hadoop_common.file_kind import HEAD_BYTES
 from journal.errors import CorruptOpError, UnsupportedEditsLayoutError
 from journal.primitives import Buffer
-from journal.segment import HEADER_SIZE, scan_segment
+from journal.segment_format import HEADER_SIZE, scan_segment
 from journal.segment_frames import check_frame, has_frames, iter_frames
 
 _HEADER = Struct(">ii")

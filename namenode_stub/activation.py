@@ -16,13 +16,13 @@ from journal.journal_set import JournalSet
 from journal.segment_copies import read_log
 from namenode_stub.active_state import ActiveState
 from namenode_stub.edit_journals import check_shared_edits, open_edit_journals
-from namenode_stub.node_resources import NodeResources
+from namenode_stub.node_parts import NodeParts
 from namenode_stub.storage import StorageLocks, check_storage
 
 _LOG = logging.getLogger(__name__)
 
 
-def activate(resources: NodeResources, locks: StorageLocks, load: Callable[[], LoadedImage]) -> ActiveState:
+def activate(parts: NodeParts, locks: StorageLocks, load: Callable[[], LoadedImage]) -> ActiveState:
     """Recover the journals, apply them to the namespace returned by `load`, and begin a segment.
 
     Locking a shared directory excludes another NameNode; other journals fence it by their recovery.
@@ -32,36 +32,36 @@ def activate(resources: NodeResources, locks: StorageLocks, load: Callable[[], L
         JournalError, ReplayError, ImageFormatError: a journal is unusable, or data is damaged.
     """
     with ExitStack() as undone:
-        shared = resources.config.shared_edits_directory
+        shared = parts.config.shared_edits_directory
         if shared is not None:
             locks.take(shared)
             undone.callback(locks.release, shared)
-            check_storage(resources.config.storage_directories)
-        journals = open_edit_journals(resources.config, locks.held, resources.info)
+            check_storage(parts.config.storage_directories)
+        journals = open_edit_journals(parts.config, locks.held, parts.info)
         undone.callback(journals.close)
-        journals.recover(resources.info)
+        journals.recover(parts.info)
         loaded = load()
         undone.callback(loaded.image.close)
-        _catch_up(resources, journals, loaded)
-        state = ActiveState(resources, journals, loaded)
+        _catch_up(parts, journals, loaded)
+        state = ActiveState(parts, journals, loaded)
         undone.pop_all()
     state.start()
     return state
 
 
-def load_newest(resources: NodeResources) -> LoadedImage:
+def load_newest(parts: NodeParts) -> LoadedImage:
     """Load the newest image without edits.
 
     Raises:
         StorageError: there is none, or its layout differs from VERSION.
         ImageFormatError: it is damaged.
     """
-    newest = latest_image(resources.image_folders)
+    newest = latest_image(parts.image_folders)
     with ExitStack() as undone:
         image = undone.enter_context(ImageFile.open(newest.path))
-        if image.layout_version != resources.info.layout_version:
+        if image.layout_version != parts.info.layout_version:
             raise StorageError(
-                f"{newest.path} has layout {image.layout_version}, but VERSION has {resources.info.layout_version}",
+                f"{newest.path} has layout {image.layout_version}, but VERSION has {parts.info.layout_version}",
                 hint="Finish the upgrade with a NameNode of the cluster's release first.",
             )
         loaded = load_image(image)
@@ -69,11 +69,11 @@ def load_newest(resources: NodeResources) -> LoadedImage:
     return loaded
 
 
-def _catch_up(resources: NodeResources, journals: JournalSet, loaded: LoadedImage) -> None:
+def _catch_up(parts: NodeParts, journals: JournalSet, loaded: LoadedImage) -> None:
     namespace = loaded.namespace
     after = namespace.last_txid + 1
-    replay(namespace, resources.retry_cache.watch(read_log(journals.segments(after), after)))
-    for directory in resources.config.storage_directories:
+    replay(namespace, parts.retry_cache.watch(read_log(journals.segments(after), after)))
+    for directory in parts.config.storage_directories:
         check_covered(inspect(directory), namespace.last_txid)
     check_shared_edits(journals, namespace.last_txid)
     _LOG.info("loaded the image at txid %d and edits up to %d", after - 1, namespace.last_txid)

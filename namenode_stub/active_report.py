@@ -11,7 +11,7 @@ from journal.segment_file import list_segments
 from namenode_stub.edit_journals import journal_name
 from namenode_stub.image_store import StubImages
 from namenode_stub.names.transactions import Transactions
-from namenode_stub.node_resources import NodeResources
+from namenode_stub.node_parts import NodeParts
 from namenode_stub.status_pages import first_listing
 from node_state.state import NodeState, RoleDetails
 
@@ -21,10 +21,8 @@ class ActiveReport:
 
     role = "active"
 
-    def __init__(
-        self, resources: NodeResources, transactions: Transactions, journals: JournalSet, images: StubImages
-    ) -> None:
-        self._resources = resources
+    def __init__(self, parts: NodeParts, transactions: Transactions, journals: JournalSet, images: StubImages) -> None:
+        self._parts = parts
         self._transactions = transactions
         self._log = transactions.log
         self._journals = journals
@@ -45,7 +43,7 @@ class ActiveReport:
             "editsDirectories": [journal_name(member.journal) for member in self._journals.active],
             "failedEdits": {location: error.message for location, error in self._journals.faults.items()},
             "editLog": asdict(self._log.metrics()),
-            "segments": first_listing(self._resources.edits_folders, _segment_names),
+            "segments": first_listing(self._parts.edits_folders, _segment_names),
         }
 
     def measured(self) -> NodeState:

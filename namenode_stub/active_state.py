@@ -27,7 +27,7 @@ from namenode_stub.backup_streams import BackupStreams
 from namenode_stub.fail_stop import NotServingError, ShuttingDownError
 from namenode_stub.http_api import namespace_blueprint
 from namenode_stub.image_store import StubImages, local_segments
-from namenode_stub.node_resources import NodeResources
+from namenode_stub.node_parts import NodeParts
 from namenode_stub.purger import Purger
 from namenode_stub.rebase import Rebaser
 from namenode_stub.rpc.checkpoint_calls import CheckpointCalls
@@ -52,18 +52,18 @@ class ActiveState:
 
     state = HAState.ACTIVE
 
-    def __init__(self, resources: NodeResources, journals: JournalSet, loaded: LoadedImage) -> None:
+    def __init__(self, parts: NodeParts, journals: JournalSet, loaded: LoadedImage) -> None:
         """Begin a segment; nothing is served yet.
 
         Raises:
             JournalError: the segment could not be begun; the caller still owns journals and image.
         """
-        config, info = resources.config, resources.info
-        self._resources = resources
+        config, info = parts.config, parts.info
+        self._parts = parts
         self.journals = journals
         self._roll_lock = Lock()
         self._ended = self._closed = False
-        newest = latest_image(resources.image_folders)
+        newest = latest_image(parts.image_folders)
         namespace = loaded.namespace
         self._log = log = EditLogWriter(journals, info.layout_version, namespace.last_txid + 1)
         namespace.last_txid = log.last_txid
@@ -72,31 +72,31 @@ class ActiveState:
             loaded,
             log,
             info.layout_version,
-            resources.fail_stop,
+            parts.fail_stop,
             self._backups,
             list_limit=config.list_limit,
             min_block_size=config.min_block_size,
         )
         transactions = self.namespace.transactions
-        self.rebaser = Rebaser(transactions, resources.image_folders, journals)
-        self._purger = Purger(config, resources.image_folders, journals)
+        self.rebaser = Rebaser(transactions, parts.image_folders, journals)
+        self._purger = Purger(config, parts.image_folders, journals)
         self.images = StubImages(
             config,
             info,
             newest,
             durable_txid=lambda: log.durable_txid,
-            active=lambda: not transactions.ending and not resources.fail_stop.reason,
+            active=lambda: not transactions.ending and not parts.fail_stop.reason,
             upgrading=lambda: self.administration.is_rolling_upgrade,
-            clock=resources.clock,
+            clock=parts.clock,
             received=self._checkpoint_came,
         )
         self.administration = Administration(
             transactions,
             self.images,
-            resources.reservations,
+            parts.reservations,
             roll=self.roll,
-            folders=resources.image_folders,
-            log_folder=resources.config.log_directory,
+            folders=parts.image_folders,
+            log_folder=parts.config.log_directory,
             is_ha=bool(config.shared_edits),
         )
         self._roller = SegmentRoller(
@@ -105,13 +105,13 @@ class ActiveState:
             self.roll,
             transactions_limit=config.roll_transactions,
             period=config.roll_period,
-            clock=resources.clock,
+            clock=parts.clock,
         )
-        self._report = ActiveReport(resources, self.namespace.transactions, journals, self.images)
+        self._report = ActiveReport(parts, self.namespace.transactions, journals, self.images)
 
     def start(self) -> None:
         """Start the background work."""
-        write_seen_txid(self._resources.config.storage_directories, self._log.segment_first_txid)
+        write_seen_txid(self._parts.config.storage_directories, self._log.segment_first_txid)
         self.rebaser.start()
         self._roller.start()
 
@@ -132,7 +132,7 @@ class ActiveState:
         self._ended = True
         self.refuse_changes(refusal)
         self._log.close()
-        write_seen_txid(self._resources.config.storage_directories, self._log.last_txid)
+        write_seen_txid(self._parts.config.storage_directories, self._log.last_txid)
         checkpoint = self.images.checkpoint_txid
         _LOG.info("the edit log ends at txid %d, the newest image is at %d", self._log.last_txid, checkpoint)
 
@@ -163,7 +163,7 @@ class ActiveState:
         with self.namespace.transactions.lock, self._roll_lock:
             first = self.namespace.roll()
             self._roller.rolled()
-            write_seen_txid(self._resources.config.storage_directories, first)
+            write_seen_txid(self._parts.config.storage_directories, first)
             return first
 
     def _checkpoint_came(self) -> None:
@@ -174,37 +174,37 @@ class ActiveState:
 
     def services(self) -> list[Service]:
         """Return the services of ClientProtocol and NamenodeProtocol."""
-        resources = self._resources
+        parts = self._parts
         checkpoints = CheckpointCalls(
-            resources.info,
-            resources.release,
+            parts.info,
+            parts.release,
             self.namespace.transactions,
             self.administration,
             self.images,
             self._backups,
-            resources.switch,
-            segments=lambda: local_segments(resources.edits_folders),
-            addresses=resources.addresses,
+            parts.switch,
+            segments=lambda: local_segments(parts.edits_folders),
+            addresses=parts.addresses,
         )
         client = client_service(
             self.namespace,
             self.administration,
-            resources.retry_cache,
-            resources.switch,
-            resources.config.server_defaults,
-            resources.info.blockpool_id,
+            parts.retry_cache,
+            parts.switch,
+            parts.config.server_defaults,
+            parts.info.blockpool_id,
         )
         return [client, namenode_service(checkpoints)]
 
     def blueprints(self) -> list[Blueprint]:
         transfer = image_transfer_blueprint(
-            self.images, reservations=self._resources.reservations, counter=self._resources.counter
+            self.images, reservations=self._parts.reservations, counter=self._parts.counter
         )
-        pages = StatusPages(self._resources, self.images, self._report)
-        access = self._resources.access
+        pages = StatusPages(self._parts, self.images, self._report)
+        access = self._parts.access
         return [
             restrict(transfer, access, Resource.IMAGES),
             restrict(namespace_blueprint(self.namespace, self.roll), access, Resource.CONTROL),
             *(restrict(each, access, Resource.STATE) for each in pages.blueprints()),
-            console_blueprint(ConsoleSources(pages.status), access, ChangeGuard(self._resources.config.control_hosts)),
+            console_blueprint(ConsoleSources(pages.status), access, ChangeGuard(self._parts.config.control_hosts)),
         ]

@@ -30,7 +30,7 @@ from namenode_stub.fail_stop import FailStop, ShuttingDownError, StandbyRefusalE
 from namenode_stub.http_api import shutdown_blueprint, transition_blueprint
 from namenode_stub.image_store import StubImages
 from namenode_stub.names.retry_cache import RetryCache
-from namenode_stub.node_resources import Addresses, NodeResources
+from namenode_stub.node_parts import Addresses, NodeParts
 from namenode_stub.rebase import Rebaser
 from namenode_stub.rpc.ha_calls import HaCalls, check_source
 from namenode_stub.rpc.service_switch import ServiceSwitch
@@ -81,7 +81,7 @@ class NameNodeStub:
         self.retry_cache = RetryCache(clock)
         self.server: WebServers
         self.rpc_server: RpcServer | None = None
-        self._node: NodeResources
+        self._node: NodeParts
         self._state: ActiveState | StandbyState
         self._ha = ha_service(HaCalls(self, self._switch, automatic=config.automatic_failover))
 
@@ -210,8 +210,8 @@ class NameNodeStub:
         rpc = self.rpc_address
         return Addresses("" if rpc is None else host_port(*rpc), host_port(*self.server.address))
 
-    def _make_parts(self, info: StorageInfo) -> NodeResources:
-        return NodeResources(
+    def _make_parts(self, info: StorageInfo) -> NodeParts:
+        return NodeParts(
             self._config,
             info,
             self.fail_stop,

@@ -23,7 +23,7 @@ from hadoop_common.file_faults import error_text
 from journal.errors import TransactionGapError
 from journal.ops import EditOp
 from namenode_stub.names.retry_cache import RetryCache
-from namenode_stub.node_resources import NodeResources
+from namenode_stub.node_parts import NodeParts
 
 _LOG = logging.getLogger(__name__)
 _MIN_PERIOD = 0.01  # seconds
@@ -40,13 +40,13 @@ class StandbyNamespace:
         fault: why edits are not followed, "" if they are.
     """
 
-    def __init__(self, resources: NodeResources, source: EditSource, nodes: NameNodes) -> None:
-        settings = resources.config.standby
-        self._resources = resources
+    def __init__(self, parts: NodeParts, source: EditSource, nodes: NameNodes) -> None:
+        settings = parts.config.standby
+        self._parts = parts
         self._source = source
         # with 0, as in Hadoop's guide for observers, the stub could do nothing else
         self._period = max(settings.tail_period, _MIN_PERIOD)
-        self._warm = _CallRecordingNamespace(resources.retry_cache)
+        self._warm = _CallRecordingNamespace(parts.retry_cache)
         self._tailer = EditTailer(
             self._warm,
             source,
@@ -55,8 +55,8 @@ class StandbyNamespace:
             has_rollback_image=lambda txid: True,
             upgrade_finalized=self._upgrade_finalized,
         )
-        self._roller = LogRoller(nodes, settings.roll_period, location=source.location, clock=resources.clock)
-        self._lag = LagWatch(settings.lag_alarm, clock=resources.clock)
+        self._roller = LogRoller(nodes, settings.roll_period, location=source.location, clock=parts.clock)
+        self._lag = LagWatch(settings.lag_alarm, clock=parts.clock)
         # held by the thread that applies edits
         self._working = threading.Lock()
         self._stopping = threading.Event()
@@ -154,7 +154,7 @@ class StandbyNamespace:
         self._warm.close()
 
     def _load(self) -> None:
-        self._tailer.load(latest_image(self._resources.image_folders), SilentObserver())
+        self._tailer.load(latest_image(self._parts.image_folders), SilentObserver())
 
     # ---- the thread ----------------------------------------------------------------------------------------
 
@@ -200,7 +200,7 @@ class StandbyNamespace:
         self.fault = text
 
     def _upgrade_finalized(self, txid: int) -> None:
-        for warning in promote_rollback_images(self._resources.image_folders, txid):
+        for warning in promote_rollback_images(self._parts.image_folders, txid):
             _LOG.warning("%s", warning)
 
 

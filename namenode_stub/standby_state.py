@@ -20,7 +20,7 @@ from hadoop_rpc.service import Service
 from namenode_stub.fail_stop import StandbyRefusalError
 from namenode_stub.http_api import refusing_blueprint
 from namenode_stub.image_store import StubImages
-from namenode_stub.node_resources import NodeResources
+from namenode_stub.node_parts import NodeParts
 from namenode_stub.rpc.checkpoint_calls import NodeQueries
 from namenode_stub.standby_namespace import StandbyNamespace
 from namenode_stub.status_pages import StatusPages
@@ -40,37 +40,37 @@ class StandbyState:
     state = HAState.STANDBY
     role = "standby"
 
-    def __init__(self, resources: NodeResources) -> None:
+    def __init__(self, parts: NodeParts) -> None:
         """Load nothing yet.
 
         Raises:
             StorageError: no shared edits are configured, they are another namespace's, or there is no image here.
         """
-        self._resources = resources
-        settings = resources.config.standby
+        self._parts = parts
+        settings = parts.config.standby
         self._nodes = NameNodes(
             [http for http, _ in settings.namenodes],
             [rpc for _, rpc in settings.namenodes],
-            user=resources.config.rpc_user,
+            user=parts.config.rpc_user,
             timeout=settings.rpc_timeout,
             retries=settings.roll_retries,
         )
         self.images = StubImages(
-            resources.config,
-            resources.info,
-            latest_image(resources.image_folders),
+            parts.config,
+            parts.info,
+            latest_image(parts.image_folders),
             durable_txid=lambda: self.namespace.applied_txid,
             active=lambda: False,
-            clock=resources.clock,
+            clock=parts.clock,
         )
-        self._source: EditSource = open_edit_source(resources.config)
+        self._source: EditSource = open_edit_source(parts.config)
         try:
-            self._source.open(resources.info)
+            self._source.open(parts.info)
         except BaseException:
             self._source.close()
             self._nodes.close()
             raise
-        self.namespace = StandbyNamespace(resources, self._source, self._nodes)
+        self.namespace = StandbyNamespace(parts, self._source, self._nodes)
 
     def start(self) -> None:
         """Load the newest image, and follow the edits in a thread.
@@ -109,26 +109,26 @@ class StandbyState:
     def services(self) -> list[Service]:
         """Return the RPC services; all other calls are for the active NameNode."""
         questions = NodeQueries(
-            self._resources.info,
-            self._resources.release,
+            self._parts.info,
+            self._parts.release,
             self.state,
             self.images,
-            self._resources.switch,
+            self._parts.switch,
             last_txid=lambda: self.namespace.applied_txid,
         )
         return [namenode_queries(questions)]
 
     def blueprints(self) -> list[Blueprint]:
         transfer = image_transfer_blueprint(
-            self.images, reservations=self._resources.reservations, counter=self._resources.counter
+            self.images, reservations=self._parts.reservations, counter=self._parts.counter
         )
-        pages = StatusPages(self._resources, self.images, self)
-        access = self._resources.access
+        pages = StatusPages(self._parts, self.images, self)
+        access = self._parts.access
         return [
             restrict(transfer, access, Resource.IMAGES),
             restrict(refusing_blueprint(StandbyRefusalError), access, Resource.CONTROL),
             *(restrict(each, access, Resource.STATE) for each in pages.blueprints()),
-            console_blueprint(ConsoleSources(pages.status), access, ChangeGuard(self._resources.config.control_hosts)),
+            console_blueprint(ConsoleSources(pages.status), access, ChangeGuard(self._parts.config.control_hosts)),
         ]
 
     def report(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from checkpointer.storage.inspector import list_images
 from hadoop_common.errors import HdfsError
 from hadoop_common.product import product_version
 from namenode_stub.image_store import StubImages
-from namenode_stub.node_resources import NodeResources
+from namenode_stub.node_parts import NodeParts
 from node_state.beans import NodeFacts, fs_namesystem_bean, namenode_info_bean, namenode_status_bean
 from node_state.metrics import MetricsSnapshot, metrics_blueprint
 from node_state.state import NodeState
@@ -58,11 +58,11 @@ class ReportedState(Protocol):
 class StatusPages:
     """The pages; each request reads the node's present state."""
 
-    def __init__(self, resources: NodeResources, images: StubImages, state: ReportedState) -> None:
-        self._resources = resources
+    def __init__(self, parts: NodeParts, images: StubImages, state: ReportedState) -> None:
+        self._parts = parts
         self._images = images
         self._state = state
-        self._release = resources.release.version
+        self._release = parts.release.version
 
     def blueprints(self) -> list[Blueprint]:
         return [self._status_blueprint(), jmx_blueprint(self._beans), metrics_blueprint(self._metrics)]
@@ -75,10 +75,10 @@ class StatusPages:
         """
         return {
             "role": self._state.role,
-            "failure": self._resources.fail_stop.reason,
+            "failure": self._parts.fail_stop.reason,
             "checkpointTxid": self._images.checkpoint_txid,
-            "rpcAddress": self._resources.addresses().rpc,
-            "images": first_listing(self._resources.image_folders, _image_names),
+            "rpcAddress": self._parts.addresses().rpc,
+            "images": first_listing(self._parts.image_folders, _image_names),
             **self._state.report(),
         }
 
@@ -95,7 +95,7 @@ class StatusPages:
         since = self._images.checkpoint_age
         return replace(
             self._state.measured(),
-            ready=not self._resources.fail_stop.reason,
+            ready=not self._parts.fail_stop.reason,
             checkpoint_at=time.time() - since,
             seconds_since_checkpoint=since,
         )
@@ -103,12 +103,12 @@ class StatusPages:
     def _beans(self) -> list[Bean]:
         facts = NodeFacts(
             software_version=self._release,
-            started_at=self._resources.started_at,
-            address=self._resources.addresses().rpc,
+            started_at=self._parts.started_at,
+            address=self._parts.addresses().rpc,
             hostname=socket.gethostname(),
-            security_enabled=self._resources.config.kerberos is not None,
+            security_enabled=self._parts.config.kerberos is not None,
         )
-        ha_state = _FAILED if self._resources.fail_stop.reason else self._state.role
+        ha_state = _FAILED if self._parts.fail_stop.reason else self._state.role
         bean = fs_namesystem_bean(self._measured(), facts, ha_state=ha_state)
         return [bean, namenode_status_bean(facts, ha_state=ha_state), namenode_info_bean(facts)]
 
@@ -117,9 +117,9 @@ class StatusPages:
             state=self._measured(),
             now=time.time(),
             version=product_version(),
-            started_at=self._resources.started_at,
-            counter=self._resources.counter,
-            refused=self._resources.refusals.counts(),
+            started_at=self._parts.started_at,
+            counter=self._parts.counter,
+            refused=self._parts.refusals.counts(),
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from image_format.reader import ImageFile
-from journal.segment import HEADER_SIZE, decode_header
+from journal.segment_format import HEADER_SIZE, decode_header
 from pipeline.errors import SourceFileError
 from pipeline.source_files import SourceKind, is_local, local_files, local_path, only_file
 

@@ -19,7 +19,7 @@ from journal.bookkeeper.open_bookkeeper import BookKeeperOptions
 from journal.bookkeeper.settings import READER_KEYS, SCHEME, BookKeeperSettings
 from journal.journal_copy import CopiedSegment, CopyRange, select_range
 from journal.open_journal import open_journal
-from journal.segment import encode_header
+from journal.segment_format import encode_header
 
 KEYS = tuple(key.name for key in READER_KEYS)
 """Keys of Hadoop's configuration for reading a journal."""

@@ -23,7 +23,7 @@ import h11
 from hadoop_common.port_limits import PortLimits
 from hadoop_common.socket_loop import BUSY, IDLE, UNPROVEN, Channel, SocketLoop
 from hadoop_common.tls.errors import tls_label, tls_reason
-from hadoop_common.tls.process import HANDSHAKES
+from hadoop_common.tls.reloading import HANDSHAKES
 from hadoop_common.tls.sockets import TlsSocket
 from servlets.http_request import target_problem
 

@@ -24,7 +24,7 @@ from hadoop_common.file_faults import MORE_THREADS
 from hadoop_common.paced_socket import PacedSocket
 from hadoop_common.port_limits import PortLimits, Refusals
 from hadoop_common.socket_loop import SocketLoop
-from hadoop_common.tls.process import ServerTls, set_in_use
+from hadoop_common.tls.reloading import ServerTls, set_in_use
 from hadoop_common.tls.sockets import TlsSocket
 from servlets.errors import HttpServerError
 from servlets.file_body import FileBody

@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from hadoop_common.tls.process import HANDSHAKES, TlsStoreState, store_states
+from hadoop_common.tls.reloading import HANDSHAKES, TlsStoreState, store_states
 from hadoop_rpc.kerberos import ticket_end
 from hadoop_rpc.server_counts import LOGINS
 

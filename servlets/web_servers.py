@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
 from hadoop_common.port_limits import PortLimits, Refusals
-from hadoop_common.tls.process import ServerTls
+from hadoop_common.tls.reloading import ServerTls
 from hadoop_common.tls.settings import WebAddresses
 from servlets.http_connection import DEFAULT_HEADER_BYTES
 from servlets.http_server import HttpServer

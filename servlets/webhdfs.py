@@ -19,7 +19,7 @@ from image_tools.namespace_reads import FILE_NOT_FOUND, parse_long
 from image_tools.permission_checker import PermissionChecker, ReadRefusedError
 from servlets.http_authenticator import TOKEN_BLUEPRINT
 from servlets.http_request import WAITED
-from servlets.webhdfs_view import JsonObject, ListedPage, WebHdfsRefusedError, WebHdfsView, bad_parameter
+from servlets.webhdfs_answers import JsonObject, ListedPage, WebHdfsRefusedError, WebHdfsView, bad_parameter
 
 _LOG = logging.getLogger(__name__)
 

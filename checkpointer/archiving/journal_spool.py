@@ -23,7 +23,7 @@ from journal.binary_codec import encode_op
 from journal.errors import TransactionGapError
 from journal.operation import EditOp
 from journal.ops import EndLogSegmentOp, StartLogSegmentOp
-from journal.segment import encode_header
+from journal.segment_format import encode_header
 
 # the segments of an idle cluster, which contain only their START and END
 _MAX_TAIL = 256

@@ -38,7 +38,7 @@ from hadoop_common.file_faults import as_hdfs_error
 from hadoop_common.names import VERSION
 from hadoop_common.process_tuning import lower_session_priority
 from hadoop_common.storage_info import parse_version
-from hadoop_common.tls.process import use_client
+from hadoop_common.tls.reloading import use_client
 from hadoop_rpc.kerberos import current_login, log_in
 from site_config.archive_settings import ArchiveSettings
 from site_config.checkpoint_config import CheckpointConfig

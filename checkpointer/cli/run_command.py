@@ -164,7 +164,7 @@ def _advice_on_codec(config: CheckpointConfig) -> str:
 
 def _try_tls(config: CheckpointConfig) -> None:
     """Load the TLS stores, so that a fault ends the start early; raises TlsSetupError."""
-    from hadoop_common.tls.process import ServerTls, use_client
+    from hadoop_common.tls.reloading import ServerTls, use_client
 
     if config.web.https is not None:
         ServerTls(config.web.tls)

@@ -35,7 +35,7 @@ from hadoop_common.file_faults import error_text
 from hadoop_common.process_control import Command, Control
 from hadoop_common.recurring_fault import with_next
 from hadoop_common.sd_notify import Notifier
-from hadoop_common.tls.process import reload_changed_stores
+from hadoop_common.tls.reloading import reload_changed_stores
 from hadoop_rpc.server import RpcServer
 from servlets.application import create_application
 from servlets.change_guard import ChangeGuard

@@ -13,7 +13,7 @@ from checkpointer.transfer.image_acceptance import ask_start_time
 from hadoop_rpc.errors import RpcError
 from hadoop_rpc.namenode_protocol import EditLogManifest
 from journal.operation import EditOp
-from journal.segment import SegmentCursor
+from journal.segment_format import SegmentCursor
 
 # One of the first transactions is usually identifying; otherwise more is fetched.
 _FIRST_BYTES = 1 << 16

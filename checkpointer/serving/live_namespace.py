@@ -26,7 +26,7 @@ from image_tools.permission_checker import ACCESS_CONTROL, PermissionChecker, Re
 from servlets.http_authenticator import TOKEN_PARAMETER, request_caller
 from servlets.http_request import WAITED
 from servlets.webhdfs import WebHdfsCaller
-from servlets.webhdfs_view import WebHdfsRefusedError
+from servlets.webhdfs_answers import WebHdfsRefusedError
 from site_config.checkpoint_config import CheckpointConfig
 
 _RETRIABLE = "org.apache.hadoop.ipc.RetriableException"

@@ -16,7 +16,7 @@ import numpy as np
 
 from engine.replay.kernels.frames import NO_END, check_frames
 from hadoop_common.process_tuning import available_cores
-from journal.segment import SegmentCursor
+from journal.segment_format import SegmentCursor
 
 _WORTH_A_THREAD = 1 << 20
 _PIECE = 1 << 20

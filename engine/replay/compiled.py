@@ -52,7 +52,7 @@ from journal.attribute_kinds import ACL_ENTRIES
 from journal.binary_codec import decode_op
 from journal.ops import AddOp, AllowSnapshotOp, EditOp, MkdirOp, SetOwnerOp
 from journal.primitives import Buffer, PrimitiveReader
-from journal.segment import SegmentCursor
+from journal.segment_format import SegmentCursor
 
 _ROWS = 1 << 12
 _NAME_BYTES = 1 << 16

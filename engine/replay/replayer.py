@@ -22,8 +22,8 @@ from image_format.compiling.mode import Mode, mode
 from journal.errors import TransactionGapError
 from journal.ops import EditOp
 from journal.primitives import Buffer
-from journal.segment import SegmentCursor
 from journal.segment_file import SegmentTransactions
+from journal.segment_format import SegmentCursor
 
 if TYPE_CHECKING:
     from engine.replay.compiled import CompiledReplay

@@ -122,7 +122,7 @@ def load_configuration(conf_dir: Path, *, warns: bool = True) -> Configuration:
     Warnings about values go to standard error; with `warns` false, the caller reports all `warnings`.
     """
     # most commands read no configuration, and loading certificates is slow
-    from hadoop_common.tls.process import use_client
+    from hadoop_common.tls.reloading import use_client
     from hadoop_common.tls.settings import HttpPolicy, tls_config
 
     # a service manager may not set USER, and Hadoop's default directories contain the user name

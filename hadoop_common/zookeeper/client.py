@@ -23,7 +23,7 @@ from kazoo.protocol.states import KeeperState
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, Id, Permissions
 
 from hadoop_common.tls.material import stores_material
-from hadoop_common.tls.process import ClientTls
+from hadoop_common.tls.reloading import ClientTls
 from hadoop_common.tls.settings import ClientStores, TlsConfig
 from hadoop_common.zookeeper import errors
 from hadoop_common.zookeeper.address import DIGEST_MD5, SaslLogin, ZooKeeperAddress

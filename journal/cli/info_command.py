@@ -12,8 +12,8 @@ from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
 from journal.binary_codec import NEWEST_LAYOUT
 from journal.cli.edits_argument import EDITS, journal_edits
 from journal.salvage import is_padding
-from journal.segment import decode_header
 from journal.segment_file import map_file, segment_ops
+from journal.segment_format import decode_header
 
 
 @click.command("info")

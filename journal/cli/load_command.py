@@ -17,7 +17,7 @@ from journal.edits_text import EditsDocument, fields_without_xml, fitting
 from journal.errors import EditsTextError
 from journal.json_codec import parse_json
 from journal.operation import EditOp
-from journal.segment import renumbered
+from journal.segment_format import renumbered
 from journal.segment_output import WrittenSegment, write_ops
 from journal.xml_reader import parse_xml
 

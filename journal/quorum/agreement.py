@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from journal.binary_codec import decode_op
 from journal.errors import CorruptHeaderError, CorruptOpError
 from journal.primitives import Buffer
-from journal.segment import HEADER_SIZE, decode_header
+from journal.segment_format import HEADER_SIZE, decode_header
 from journal.segment_frames import OpFrame, has_frames, iter_frames
 from journal.system_ops import StartLogSegmentOp
 

@@ -25,8 +25,8 @@ from journal.quorum.ensemble import Ensemble
 from journal.quorum.errors import QuorumError
 from journal.quorum.http_source import SegmentSource
 from journal.quorum.settings import QuorumSettings
-from journal.segment import iter_ops
 from journal.segment_copies import chain_segments
+from journal.segment_format import iter_ops
 
 _LOG = logging.getLogger(__name__)
 

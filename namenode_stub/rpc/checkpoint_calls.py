@@ -24,7 +24,7 @@ from namenode_stub.administration import Administration
 from namenode_stub.backup_streams import BackupStreams
 from namenode_stub.image_store import StubImages, manifest
 from namenode_stub.names.transactions import Transactions
-from namenode_stub.node_resources import Addresses
+from namenode_stub.node_parts import Addresses
 from namenode_stub.rpc.service_switch import ServiceSwitch
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from pipeline.reports.counts.classes import SMALL_PART
 from pipeline.reports.counts.edits import EditRules
-from pipeline.reports.counts.namespace import SMALL_PART, Rules
+from pipeline.reports.counts.namespace import Rules
 from pipeline.reports.counts.snapshots import SnapshotCosts
 from pipeline.reports.counts.tree import ImageCounts
 from pipeline.reports.earlier import EarlierReport

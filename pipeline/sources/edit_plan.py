@@ -9,8 +9,8 @@ from pathlib import Path
 from engine.in_progress_segments import examine_in_progress_segment
 from hadoop_common.names import parse_segment
 from journal.errors import TransactionGapError
-from journal.segment import HEADER_SIZE
 from journal.segment_file import EditLogSegment, map_file
+from journal.segment_format import HEADER_SIZE
 from pipeline.errors import SourceOptionError
 from pipeline.source_files import SourceFile
 from pipeline.sources.edit_ranges import EditsRange, WantedEdits, cut_range

@@ -10,7 +10,7 @@ from journal.errors import CorruptOpError, SegmentError, TransactionGapError
 from journal.op_times import TIMED, op_time
 from journal.operation import EditOp
 from journal.primitives import Buffer
-from journal.segment import HEADER_SIZE, check_padding, decode_header, iter_ops
+from journal.segment_format import HEADER_SIZE, check_padding, decode_header, iter_ops
 from journal.segment_frames import OpFrame, check_frame, has_frames, iter_frames
 from pipeline.sources.edit_rows import EditRow
 

@@ -15,7 +15,7 @@ from pipeline.schema import Table
 from pipeline.sources.image_tables import sections
 from pipeline.sources.image_tables.batches import rows_to_batches
 from pipeline.sources.inode_batch import InodeBatch, InodeLookups
-from pipeline.sources.table_reader import TablePart, TableReader, parts_of_inodes, single_part
+from pipeline.sources.table_reader import TablePart, TableReader, parts_of_diffs, parts_of_inodes, single_part
 from pipeline.tables.inodes import ACLS, BLOCKS, DIRECTORIES, INODES, UNDER_CONSTRUCTION, XATTRS
 from pipeline.tables.managers import CACHE, SUMMARY, TOKENS
 from pipeline.tables.snapshots import REFERENCES, SNAPSHOT_DIFFS, SNAPSHOTS
@@ -111,7 +111,7 @@ OTHER_TABLES: tuple[TableReader, ...] = (
     BatchReader(BLOCKS, sections.blocks, parts_of_inodes),
     BatchReader(DIRECTORIES, sections.directories, parts_of_inodes),
     RowReader(SNAPSHOTS, sections.snapshots),
-    RowReader(SNAPSHOT_DIFFS, sections.snapshot_diffs, sections.parts_of_diffs),
+    RowReader(SNAPSHOT_DIFFS, sections.snapshot_diffs, parts_of_diffs),
     RowReader(REFERENCES, sections.references),
     RowReader(ACLS, sections.acls, parts_of_inodes),
     RowReader(XATTRS, sections.xattrs, parts_of_inodes),

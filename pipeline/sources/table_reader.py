@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MAX_PARTS = 10_000
 _PART_BYTES = 16 * 1024 * 1024
+_DIFF_BYTES = 8 * 1024 * 1024
 _COMPRESSION = 4  # assumed ratio of decompressed to compressed bytes
 
 
@@ -60,6 +61,13 @@ def parts_of_inodes(image: ImageFile, wanted: int | None) -> list[TablePart]:
     """Divide INODE into parts of about 16 MB of records, or into `wanted` parts."""
     size = next((_unpacked(image, entry) for entry in image.sections if entry.name == "INODE"), 0)
     count = wanted or max(1, min(MAX_PARTS, -(-size // _PART_BYTES)))
+    return [TablePart(number, count) for number in range(count)]
+
+
+def parts_of_diffs(image: ImageFile, wanted: int | None) -> list[TablePart]:
+    """Divide SNAPSHOT_DIFF into parts of about 8 MB as stored, or into `wanted` parts."""
+    size = next((entry.length for entry in image.sections if entry.name == "SNAPSHOT_DIFF"), 0)
+    count = wanted or max(1, min(MAX_PARTS, -(-size // _DIFF_BYTES)))
     return [TablePart(number, count) for number in range(count)]
 
 

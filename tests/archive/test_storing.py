@@ -23,8 +23,8 @@ from journal.binary_codec import encode_op
 from journal.errors import CorruptOpError
 from journal.operation import EditOp
 from journal.ops import EndLogSegmentOp, StartLogSegmentOp, TimesOp
-from journal.segment import HEADER_SIZE, encode_header
 from journal.segment_file import EditLogSegment, map_file
+from journal.segment_format import HEADER_SIZE, encode_header
 from tests.archive.storage import VERSION
 from tests.engine.image_builder import HADOOP3, numbered
 from tests.engine.op_makers import add

@@ -11,8 +11,8 @@ from bench.edits import MIXES, write_edits
 from checkpointer.merging.offline import merge_directory, plan_directory
 from image_tools.verify.checker import verify_image
 from journal.binary_codec import encode_op
-from journal.segment import HEADER_SIZE
 from journal.segment_file import list_segments, read_ops
+from journal.segment_format import HEADER_SIZE
 from tests.bench.made import TRANSACTIONS, make
 
 every_mix = pytest.mark.parametrize("mix", MIXES)

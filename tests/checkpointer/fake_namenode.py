@@ -34,8 +34,8 @@ from hadoop_rpc.server import RpcServer
 from hadoop_rpc.service import CallContext, Handler
 from journal.binary_codec import encode_op
 from journal.operation import EditOp
-from journal.segment import encode_header
 from journal.segment_file import EditLogSegment, read_ops
+from journal.segment_format import encode_header
 from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp, UpdateMasterKeyOp
 from journal.values import DelegationKey
 from tests.interop.hadoop_conf import free_port

@@ -16,8 +16,8 @@ from hadoop_rpc.server import RpcServer
 from journal.journal import RecordBatch
 from journal.quorum.open_quorum import open_quorum_journal
 from journal.quorum.quorum_journal import QuorumJournal, QuorumSegmentWriter
-from journal.segment import HEADER_SIZE, decode_header, scan_segment
 from journal.segment_file import EditLogSegment, list_segments
+from journal.segment_format import HEADER_SIZE, decode_header, scan_segment
 from journal_node.file_disk import below
 from journal_node.get_journal import get_journal_blueprint
 from journal_node.node import JournalNode

@@ -19,7 +19,7 @@ from hadoop_rpc.namenode_protocol import (
 )
 from hadoop_rpc.service import CallContext
 from journal.binary_codec import encode_op
-from journal.segment import decode_header, encode_header, iter_ops
+from journal.segment_format import decode_header, encode_header, iter_ops
 from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp
 from tests.checkpointer.fake_namenode import DEFAULT_CASE, FakeNamenode
 

@@ -32,8 +32,8 @@ from journal.ops import (
     StartLogSegmentOp,
     XAttr,
 )
-from journal.segment import encode_header
 from journal.segment_file import read_transactions
+from journal.segment_format import encode_header
 from tests.checkpointer.upgrade_cases import UPGRADES, layout_after
 from tests.cli_runner import fingerprint, run_cli
 from tests.engine.image_builder import BASE_TXID, ImageBuilder, Saved, numbered

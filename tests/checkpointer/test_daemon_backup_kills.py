@@ -14,8 +14,8 @@ from engine.observer import SilentObserver
 from hadoop_common.names import image_name
 from image_format.md5_file import md5_of_file, read_md5_file
 from journal.operation import EditOp
-from journal.segment import HEADER_SIZE
 from journal.segment_file import EditLogSegment, list_segments, read_ops
+from journal.segment_format import HEADER_SIZE
 from tests.checkpointer.backup_support import Daemon, assert_same_segments, backup_config, in_sync, play
 from tests.checkpointer.fake_namenode import DEFAULT_CASE
 from tests.checkpointer.kill_harness import Kill, kill, kills, record

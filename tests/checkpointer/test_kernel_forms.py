@@ -13,7 +13,7 @@ import pytest
 from checkpointer.merging.offline import merge_directory, plan_directory
 from engine.replay import compiled, replayer
 from image_format.compiling.mode import VARIABLE, Mode
-from journal.segment import SegmentCursor
+from journal.segment_format import SegmentCursor
 from tests.cli_runner import fingerprint
 from tests.depth import deep
 from tests.recorded_cases import RECORDED, Case

@@ -12,8 +12,8 @@ from engine.in_progress_segments import read_in_progress_segments
 from hadoop_common.names import inprogress_name, segment_name
 from journal.errors import CorruptHeaderError
 from journal.ops import EditOp, EndLogSegmentOp, MkdirOp, PermissionStatus, SetPermissionsOp, StartLogSegmentOp
-from journal.segment import encode_header, iter_ops
 from journal.segment_file import EditLogSegment
+from journal.segment_format import encode_header, iter_ops
 from journal.segment_output import write_ops
 from tests.cli_runner import Outcome, fingerprint, run_cli
 from tests.recorded_cases import RECORDED, Case

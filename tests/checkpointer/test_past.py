@@ -26,8 +26,8 @@ from journal.attribute_ops import RemoveXAttrOp, TimesOp
 from journal.binary_codec import encode_op
 from journal.operation import EditOp, declared_operations
 from journal.ops import OPERATIONS
-from journal.segment import encode_header
 from journal.segment_file import EditLogSegment, SegmentTransactions
+from journal.segment_format import encode_header
 from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp
 from tests.checkpointer.past_model import ModelSegment
 from tests.checkpointer.past_support import OURS, Provenances, Witness, chmod, delete, noted, segment

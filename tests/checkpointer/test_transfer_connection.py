@@ -14,7 +14,7 @@ import pytest
 from checkpointer.errors import TransferError
 from checkpointer.transfer import TransferCancelledError, download_segment, upload_image
 from checkpointer.transfer.common import TransferInterruptedError
-from hadoop_common.tls.process import use_client
+from hadoop_common.tls.reloading import use_client
 from hadoop_common.tls.settings import TlsConfig
 from tests.servlets.support import INFO, OLD_IMAGE, OLD_TXID, names
 from tests.socket_peer import read_head, scripted, scripted_web

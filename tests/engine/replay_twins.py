@@ -23,8 +23,8 @@ from image_tools.compare.comparison import ImageComparison
 from journal.binary_codec import decode_op, encode_op
 from journal.errors import JournalError
 from journal.ops import OPERATIONS, CreateSnapshotOp, DeleteSnapshotOp, EditOp, RenameSnapshotOp
-from journal.segment import SegmentCursor, encode_header
 from journal.segment_file import SegmentTransactions
+from journal.segment_format import SegmentCursor, encode_header
 from tests.depth import deep
 
 

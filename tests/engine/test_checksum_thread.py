@@ -23,8 +23,8 @@ from image_format.reader import ImageFile
 from journal.binary_codec import encode_op
 from journal.errors import CorruptOpError
 from journal.ops import StartLogSegmentOp
-from journal.segment import HEADER_SIZE, SegmentCursor, encode_header
 from journal.segment_file import EditLogSegment, map_file, read_transactions
+from journal.segment_format import HEADER_SIZE, SegmentCursor, encode_header
 from tests.engine.image_builder import ImageBuilder, numbered
 from tests.engine.op_makers import mkdir
 

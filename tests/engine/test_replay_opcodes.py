@@ -9,7 +9,7 @@ import pytest
 
 from engine.replay.table import REPLAYED, TABLE
 from journal.ops import OPERATIONS
-from journal.segment import iter_ops
+from journal.segment_format import iter_ops
 from tests.recorded_cases import Case, all_cases
 from tests.tools.opcode_table import PAGE, RELEASES, page, recorded_cases, uncovered, unhandled
 

@@ -13,7 +13,7 @@ from failover.settings import FailoverSettings
 from hadoop_common.cli.output import load_configuration
 from hadoop_common.cluster_http import UnreachableServerError, send_request
 from hadoop_common.tls.errors import TlsSetupError
-from hadoop_common.tls.process import use_client
+from hadoop_common.tls.reloading import use_client
 from hadoop_common.tls.settings import TlsConfig
 from namenode_stub.demo_zookeeper import ZooKeeperServer
 from tests.failover.failover_support import HERE, LONG_SESSIONS, NAMESERVICE, FakeNameNode, namenode, properties

@@ -16,8 +16,8 @@ from checkpointer.transfer import upload_image
 from hadoop_common.errors import EXIT_STORAGE, EXIT_TRANSFER
 from hadoop_common.names import image_name
 from image_format.md5_file import md5_of_file, md5_path, read_md5_file
-from journal.segment import HEADER_SIZE
 from journal.segment_file import list_segments, read_ops
+from journal.segment_format import HEADER_SIZE
 from namenode_stub.node import NameNodeStub
 from tests.checkpointer.backup_support import Daemon as BackupDaemon
 from tests.checkpointer.backup_support import backup_config

@@ -9,8 +9,8 @@ from journal.errors import JournalError
 from journal.json_codec import op_from_json, op_to_json
 from journal.operation import EditOp
 from journal.recovery import recover_in_progress
-from journal.segment import HEADER_SIZE, decode_header, iter_ops, scan_segment
 from journal.segment_file import read_ops
+from journal.segment_format import HEADER_SIZE, decode_header, iter_ops, scan_segment
 from tests.fuzz.scratch import Scratch
 from tests.fuzz.verdict import check_error
 

@@ -8,7 +8,7 @@ from zlib import crc32
 
 from journal.binary_codec import NEWEST_LAYOUT, OLDEST_LAYOUT, decode_op
 from journal.ops import OPERATIONS
-from journal.segment import HEADER_SIZE
+from journal.segment_format import HEADER_SIZE
 from tests.fuzz.wire import INTERESTING, Mutate
 
 _FRAMED_SINCE = -56

@@ -30,7 +30,7 @@ from hadoop_rpc.security import Protection
 from hadoop_rpc.server_state import Call, HandshakeReply, ServerConnection
 from hadoop_rpc.wire import AuthProtocol
 from image_format.codecs import CODECS
-from journal.segment import HEADER_SIZE, iter_ops
+from journal.segment_format import HEADER_SIZE, iter_ops
 from servlets.auth_cookie import Login, signed_cookie
 from tests.fuzz.rpc_target import CLIENT_ID, INFO, SERVICES
 from tests.fuzz.security_target import NOW, SECRET

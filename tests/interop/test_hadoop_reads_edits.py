@@ -14,8 +14,8 @@ from journal.edit_log_writer import EditLogWriter
 from journal.file_journal import FileJournal
 from journal.operation import EditOp
 from journal.ops import EndLogSegmentOp, StartLogSegmentOp
-from journal.segment import encode_header
 from journal.segment_file import list_segments, read_ops
+from journal.segment_format import encode_header
 from tests.interop.hadoop import Hadoop, HadoopRefusedError
 from tests.interop.hadoop_home import SERVER
 from tests.recorded_cases import Case, all_cases

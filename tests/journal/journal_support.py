@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from journal import attribute_kinds, compound_kinds, kinds, ops, record_kinds
 from journal.binary_codec import encode_op
 from journal.operation import EditOp
-from journal.segment import encode_header
+from journal.segment_format import encode_header
 
 RECORDED = Path(__file__).resolve().parents[1] / "recorded"
 CORRUPT = RECORDED / "hadoop-2.7.3" / "corrupt"

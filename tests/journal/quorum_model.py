@@ -26,7 +26,7 @@ from hadoop_rpc.qjournal_values import (
     RequestInfo,
     SegmentState,
 )
-from journal.segment import HEADER_SIZE, encode_header
+from journal.segment_format import HEADER_SIZE, encode_header
 from journal.segment_frames import iter_frames
 
 NAMESPACE = StorageInfo(-63, 12345, 0, "CID-quorum", "BP-quorum")

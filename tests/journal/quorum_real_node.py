@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.qjournal_values import PreparedRecovery, RequestInfo
-from journal.segment import HEADER_SIZE
+from journal.segment_format import HEADER_SIZE
 from journal_node.node import JournalNode
 from tests.journal.quorum_model import JOURNAL, NAMESPACE, NodeCrashedError, Snapshot, first_of, split_records
 from tests.journal_node.memory_disk import FaultyDisk, Killed, MemoryDisk

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from journal.segment import iter_ops
+from journal.segment_format import iter_ops
 from tests.cli_runner import fingerprint, run_cli
 from tests.recorded_cases import RECORDED
 

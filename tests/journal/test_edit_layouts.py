@@ -33,7 +33,7 @@ from journal.ops import (
     XAttr,
     by_name,
 )
-from journal.segment import decode_header, encode_header, iter_ops
+from journal.segment_format import decode_header, encode_header, iter_ops
 from tests.depth import examples, sample
 from tests.journal.journal_support import STRATEGIES, numbered, operations, recorded_segments
 

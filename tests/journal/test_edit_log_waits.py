@@ -15,7 +15,7 @@ from journal.edit_log_writer import EditLogWriter
 from journal.errors import JournalStorageError
 from journal.journal import RecordBatch
 from journal.ops import DeleteOp, EndLogSegmentOp, StartLogSegmentOp
-from journal.segment import encode_header, iter_ops
+from journal.segment_format import encode_header, iter_ops
 from tests.journal.wal_support import LAYOUT, delete
 
 DEADLINE = 600.0

@@ -21,8 +21,8 @@ from journal.journal_set import JournalMember, JournalSet
 from journal.operation import INVALID_TXID
 from journal.ops import DeleteOp
 from journal.recovery import recover_in_progress
-from journal.segment import scan_segment
 from journal.segment_file import list_segments, read_ops, read_transactions, select_segments
+from journal.segment_format import scan_segment
 from tests.journal.journal_support import NEWEST
 from tests.journal.wal_support import INFO, Reports, delete, file_journal, names
 

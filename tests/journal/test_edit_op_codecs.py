@@ -36,7 +36,7 @@ from journal.ops import (
     TruncateOp,
     XAttr,
 )
-from journal.segment import iter_ops
+from journal.segment_format import iter_ops
 from journal.xml_codec import HADOOP_2, HADOOP_3, op_to_xml
 from tests.depth import examples
 from tests.journal.journal_support import NEWEST, joined, numbered, operations, segment_bytes

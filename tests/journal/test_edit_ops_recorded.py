@@ -9,8 +9,8 @@ import pytest
 from journal.binary_codec import encode_op
 from journal.json_codec import op_from_json, op_to_json
 from journal.ops import OPERATIONS, by_name
-from journal.segment import HEADER_SIZE, decode_header, encode_header, iter_ops
 from journal.segment_file import list_segments, read_ops
+from journal.segment_format import HEADER_SIZE, decode_header, encode_header, iter_ops
 from journal.xml_codec import HADOOP_2, HADOOP_3, dialect_of, dump_xml
 from tests.journal.journal_support import case_id, recorded_segments, recorded_xml
 

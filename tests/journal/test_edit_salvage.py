@@ -20,7 +20,7 @@ from journal.errors import (
 from journal.ops import DeleteOp, EditOp, EndLogSegmentOp, StartLogSegmentOp
 from journal.resync import op_follows, readable_runs
 from journal.salvage import examine_segment
-from journal.segment import HEADER_SIZE, iter_ops
+from journal.segment_format import HEADER_SIZE, iter_ops
 from journal.segment_output import write_new_file, write_ops, write_range
 from tests.depth import examples
 from tests.journal.journal_support import CORRUPT, numbered, operations, segment_bytes

@@ -18,7 +18,7 @@ from journal.errors import (
     UnsupportedEditsLayoutError,
 )
 from journal.ops import AddOp, DeleteOp, EndLogSegmentOp, PermissionStatus, StartLogSegmentOp
-from journal.segment import HEADER_SIZE, decode_header, encode_header, iter_ops, scan_segment
+from journal.segment_format import HEADER_SIZE, decode_header, encode_header, iter_ops, scan_segment
 from tests.depth import examples
 from tests.journal.journal_support import CORRUPT, numbered, operations, segment_bytes, verdict
 

@@ -26,7 +26,7 @@ from journal.ops import (
     TimesOp,
 )
 from journal.primitives import Buffer
-from journal.segment import HEADER_SIZE, iter_ops
+from journal.segment_format import HEADER_SIZE, iter_ops
 from journal.skipping import SkipPlan, SkipRequest, neutral_op, plan_skips, source_ops
 from journal.values import Block
 from tests.depth import examples

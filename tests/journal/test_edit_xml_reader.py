@@ -18,8 +18,8 @@ from journal.edits_text import EditsDocument, fields_without_xml
 from journal.errors import EditsTextError, OpEncodingError
 from journal.json_codec import dump_json, parse_json
 from journal.ops import OPERATIONS, CachePoolInfo, DeleteOp, EditOp, PermissionStatus
-from journal.segment import decode_header
 from journal.segment_file import list_segments, read_ops
+from journal.segment_format import decode_header
 from journal.xml_codec import HADOOP_2, HADOOP_3, XmlDialect, dump_xml, op_to_xml
 from journal.xml_element import unmangle
 from journal.xml_reader import parse_xml

@@ -25,7 +25,7 @@ from journal.errors import (
 from journal.file_journal import FileJournal
 from journal.journal import RecordBatch
 from journal.open_journal import open_journal
-from journal.segment import encode_header
+from journal.segment_format import encode_header
 from tests.journal.wal_support import INFO, LAYOUT, delete, file_journal
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ import pytest
 
 from journal.binary_codec import encode_op
 from journal.ops import DeleteOp
-from journal.segment import encode_header, iter_ops, renumbered
+from journal.segment_format import encode_header, iter_ops, renumbered
 from tests.cli_runner import run_cli
 
 

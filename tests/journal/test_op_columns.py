@@ -17,7 +17,7 @@ from journal.op_times import op_paths, op_time, spreads
 from journal.operation import EditOp
 from journal.ops import DeleteOp, TimesOp
 from journal.primitives import encode_cesu8
-from journal.segment import HEADER_SIZE, decode_header, iter_ops
+from journal.segment_format import HEADER_SIZE, decode_header, iter_ops
 from journal.whole_frames import Frames, whole_frames
 from tests.depth import examples, sample
 from tests.journal.journal_support import NEWEST, case_id, numbered, operations, recorded_segments

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from journal.binary_codec import encode_op
 from journal.ops import SetGenstampV2Op, StartLogSegmentOp
 from journal.quorum.agreement import SegmentCopy, durable_part, same_transactions
-from journal.segment import encode_header
+from journal.segment_format import encode_header
 from tests.journal.quorum_model import LAYOUT
 from tests.journal.quorum_ops import mark, start_op
 

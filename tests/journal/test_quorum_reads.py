@@ -13,7 +13,7 @@ import pytest
 from journal.errors import CorruptOpError, TransactionGapError
 from journal.quorum.errors import QuorumError, SegmentFetchError
 from journal.quorum.quorum_journal import QuorumJournal
-from journal.segment import HEADER_SIZE
+from journal.segment_format import HEADER_SIZE
 from tests.journal.quorum_journal_support import (
     GOOD,
     TAILING,

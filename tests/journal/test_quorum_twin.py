@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hadoop_rpc.qjournal_values import INVALID_TXID, NodeManifest, RequestInfo, SegmentState
-from journal.segment import encode_header
+from journal.segment_format import encode_header
 from tests.depth import examples
 from tests.journal.quorum_model import JOURNAL, LAYOUT, NAMESPACE, ModelNode
 from tests.journal.quorum_ops import batch, mark

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from journal.errors import CorruptOpError, JournalError, SegmentError, TransactionGapError
-from journal.segment import HEADER_SIZE, iter_ops
 from journal.segment_file import list_segments
+from journal.segment_format import HEADER_SIZE, iter_ops
 from journal.segment_frames import check_extent
 
 RECORDED = Path(__file__).parents[1] / "recorded"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from journal.errors import CorruptOpError
 from journal.operation import EditOp
-from journal.segment import HEADER_SIZE, decode_header, iter_ops
+from journal.segment_format import HEADER_SIZE, decode_header, iter_ops
 from journal.segment_frames import OpFrame, check_frame, has_frames, iter_frames
 from tests.journal.journal_support import NEWEST, case_id, numbered, operations, recorded_segments, segment_bytes
 

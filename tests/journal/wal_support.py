@@ -22,8 +22,8 @@ from journal.journal import Journal
 from journal.journal_set import JournalMember
 from journal.operation import EditOp
 from journal.ops import DeleteOp
-from journal.segment import HEADER_SIZE
 from journal.segment_file import list_segments
+from journal.segment_format import HEADER_SIZE
 from journal.segment_frames import iter_frames
 
 LAYOUT = -67

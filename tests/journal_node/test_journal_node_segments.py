@@ -13,7 +13,7 @@ from hadoop_rpc.errors import (
     NewerTxidError,
 )
 from hadoop_rpc.qjournal_values import JournaledEdits, SegmentState
-from journal.segment import iter_ops
+from journal.segment_format import iter_ops
 from journal_node.disk import JournalOutput
 from journal_node.node import JournalNode
 from tests.journal_node.journal_node_support import FIRST, HEADER, JOURNAL, Network, Writer, batch, logs

@@ -9,7 +9,7 @@ from typing import Any
 from hadoop_common.names import segment_name
 from journal.binary_codec import encode_op
 from journal.operation import EditOp
-from journal.segment import encode_header
+from journal.segment_format import encode_header
 from pipeline.sources.edits import EditsDataSource, EditsReader
 
 LAYOUT = -67

@@ -18,7 +18,7 @@ from journal import ops
 from journal.errors import CorruptOpError, SegmentError, TransactionGapError
 from journal.op_times import TIMED, op_time
 from journal.operation import EditOp
-from journal.segment import HEADER_SIZE
+from journal.segment_format import HEADER_SIZE
 from pipeline.errors import SourceFileError, SourceOptionError
 from pipeline.sources.edit_ranges import EditsRange, WantedEdits, cut_range, read_range
 from pipeline.tables.edits import EDITS

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hadoop_common.tls.process import use_client
+from hadoop_common.tls.reloading import use_client
 from hadoop_common.tls.settings import TlsConfig
 
 

@@ -15,7 +15,7 @@ from checkpointer.checks.thresholds import Thresholds, parse_thresholds
 from checkpointer.checks.tls_checks import check_tls
 from checkpointer.checks.verdict import CheckVerdict, State
 from hadoop_common.configuration import Configuration
-from hadoop_common.tls.process import ServerTls, use_client
+from hadoop_common.tls.reloading import ServerTls, use_client
 from hadoop_common.tls.settings import TlsConfig, WebAddresses
 from journal.quorum.http_source import http_source
 from journal.quorum.settings import QuorumSettings

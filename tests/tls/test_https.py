@@ -23,7 +23,7 @@ from hadoop_common.cluster_http import send_request
 from hadoop_common.paced_socket import PacedSocket
 from hadoop_common.port_limits import PortLimits, Refusals
 from hadoop_common.tls.errors import TlsSetupError
-from hadoop_common.tls.process import HANDSHAKES, ServerTls, store_states, use_client
+from hadoop_common.tls.reloading import HANDSHAKES, ServerTls, store_states, use_client
 from hadoop_common.tls.settings import TlsConfig
 from hadoop_common.tls.sockets import TlsSocket
 from image_format.md5_file import read_md5_file

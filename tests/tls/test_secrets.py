@@ -10,7 +10,7 @@ import pytest
 
 from hadoop_common.tls.errors import TlsSetupError
 from hadoop_common.tls.material import client_material, server_material
-from hadoop_common.tls.process import ServerTls
+from hadoop_common.tls.reloading import ServerTls
 from hadoop_common.tls.settings import TlsConfig
 from tests.cli_runner import run_cli
 from tests.interop.hadoop_conf import HadoopConf

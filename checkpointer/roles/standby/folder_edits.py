@@ -16,8 +16,8 @@ from hadoop_common.storage_info import ForeignDirectoryError, StorageInfo
 from journal.errors import JournalError, TransactionGapError
 from journal.journal import ReadableSegment
 from journal.ops import EditOp
-from journal.segment import iter_ops
 from journal.segment_file import EditLogSegment, SegmentTransactions, list_segments, read_ops, select_segments
+from journal.segment_format import iter_ops
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,9 @@ SIZE_LABELS = (
     "≥ 1 TiB",
 )
 
+SMALL_PART = 8
+"""A file below one part in this many of its block size is small, unless the user sets a size."""
+
 AGE_DAYS = (1, 7, 30, 90, 180, 365, 730, 1825)
 """Bounds of the classes of ages, in days, like `SIZE_BOUNDS`."""
 

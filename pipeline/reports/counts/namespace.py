@@ -11,7 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.reports.counts.classes import NO_TIME, age_class, days_before, known_size, raw_space, size_class
+from pipeline.reports.counts.classes import (
+    NO_TIME,
+    SMALL_PART,
+    age_class,
+    days_before,
+    known_size,
+    raw_space,
+    size_class,
+)
 from pipeline.reports.counts.grouping import Numbers, codes_of, grouped, more_than_none, numbers, pack, unpack
 from pipeline.reports.counts.sums import PairNumbers, PairSums, TextNumbers
 
@@ -77,9 +85,6 @@ OF_ALL = frozenset({"owner", "group"})
 """Dimensions that count all inodes; the others count only files."""
 
 OF_FILES = ("files", "length", "raw", "blocks")
-
-SMALL_PART = 8
-"""A file below one part in this many of its block size is small, unless the user sets a size."""
 
 
 @dataclass(frozen=True, slots=True)

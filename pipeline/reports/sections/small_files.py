@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from pipeline.reports.counts.classes import SMALL_PART
 from pipeline.reports.counts.edits import ordered
 from pipeline.reports.counts.grouping import Order, first, more_than_none
-from pipeline.reports.counts.namespace import SMALL_PART
 from pipeline.reports.counts.tree import HEAP_BYTES
 from pipeline.reports.model import ReportColumn, ReportSection, ReportTable, cell_text
 from pipeline.reports.rows import (

@@ -12,7 +12,6 @@ from image_format.errors import RecordError
 from image_format.index import Ids
 from image_format.inode_columns import read_inode_columns
 from image_format.policies import policies_of
-from image_format.reader import ImageFile
 from image_tools.dump.records import ImageRecords
 from image_tools.dump.values import SerialNames, signed64
 from pipeline.kernels import features as kernel
@@ -37,22 +36,14 @@ from pipeline.sources.image_tables.inodes import (
 from pipeline.sources.image_tables.managers import cache_rows, token_rows
 from pipeline.sources.image_tables.snapshots import diff_cuts, diff_rows, reference_rows, snapshot_rows
 from pipeline.sources.image_tables.summary import summary_rows
-from pipeline.sources.table_reader import MAX_PARTS, TablePart
+from pipeline.sources.table_reader import TablePart
 from pipeline.tables.inodes import DIRECTORIES
 
 if TYPE_CHECKING:
     from pipeline.host_image import HostImage
 
 _Rows = Iterator[dict[str, Any]]
-_DIFF_BYTES = 8 * 1024 * 1024
 _SECTION_DIFFS = "SNAPSHOT_DIFF"
-
-
-def parts_of_diffs(image: ImageFile, wanted: int | None) -> list[TablePart]:
-    """Divide SNAPSHOT_DIFF into parts of about 8 MB as stored, or into `wanted` parts."""
-    size = next((entry.length for entry in image.sections if entry.name == _SECTION_DIFFS), 0)
-    count = wanted or max(1, min(MAX_PARTS, -(-size // _DIFF_BYTES)))
-    return [TablePart(number, count) for number in range(count)]
 
 
 def blocks(host: HostImage, part: TablePart, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -28,7 +28,7 @@ class Addresses:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeResources:
+class NodeParts:
     """Parts shared by all states.
 
     Attributes:
