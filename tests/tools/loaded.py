@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -123,8 +124,9 @@ async def run_target(run: Run, number: int, logs: Path, at_once: int = 1) -> End
     A run that shares the machine with others has a copy of the tree: caches and results of two runs are never mixed.
     """
     folder = logs / f"{number:03d}-{run.name}-load{run.load}{'-fresh' if run.fresh else ''}"
-    scratch, directory = folder / "tmp", folder / "tree"
-    scratch.mkdir(parents=True)
+    folder.mkdir(parents=True)
+    # a short path: a socket's path has at most 107 bytes
+    scratch, directory = Path(tempfile.mkdtemp(prefix="loaded-")), folder / "tree"
     log = folder / "log"
     environment = {**os.environ, "TMPDIR": str(scratch)}
     if run.fresh:
@@ -141,7 +143,10 @@ async def run_target(run: Run, number: int, logs: Path, at_once: int = 1) -> End
     shutil.rmtree(folder / "tree", ignore_errors=True)
     shutil.rmtree(folder / "home", ignore_errors=True)
     if code == 0:
+        shutil.rmtree(scratch, ignore_errors=True)
         shutil.rmtree(folder)
+    else:
+        shutil.move(scratch, folder / "tmp")
     return Ended(run, seconds, code, log if code else None)
 
 
