@@ -106,7 +106,12 @@ class LakeTable:
         if self._table is not None:
             return False
         with lake_errors(self.uri):
-            DeltaTable.create(self.uri, self.schema, mode="ignore", partition_by=self._partitions or None)
+            try:
+                DeltaTable.create(self.uri, self.schema, mode="ignore", partition_by=self._partitions or None)
+            except CommitFailedError:
+                # another process created the table at the same time, or the storage failed
+                if not is_delta_table(self.uri):
+                    raise
         self.reload()
         return True
 

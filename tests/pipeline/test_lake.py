@@ -18,6 +18,7 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
 
 from archive.adding import add_directory
 from archive.archive import open_archive
@@ -381,6 +382,24 @@ def test_another_process_creates_the_table_and_appends_first(
     monkeypatch.setattr(LakeTable, "create", create)
     assert append_edits(NO_SPARK, str(edits), lake, "a").ranges == []
     assert days(lake, "a") == ALL_DAYS
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_two_processes_create_the_table_at_the_same_time(
+    edits: Path, lake: str, monkeypatch: pytest.MonkeyPatch, exists: bool
+) -> None:
+    real = DeltaTable.create
+
+    def create(*arguments: Any, **options: Any) -> None:
+        if exists:
+            real(*arguments, **options)
+        raise CommitFailedError("Failed to commit transaction: Protocol changed since last commit: protocol changed")
+
+    monkeypatch.setattr(DeltaTable, "create", create)
+    with nullcontext() if exists else pytest.raises(LakeError, match="protocol changed"):
+        append_edits(NO_SPARK, str(edits), lake, "a")
+    if exists:
+        assert days(lake, "a") == ALL_DAYS
 
 
 def test_killed_writers_lose_nothing_that_they_reported(tmp_path: Path, lake: str) -> None:
