@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from hadoop_common.access import ANYBODY, LOOPBACK, AccessRules
 from hadoop_common.configuration import Configuration
-from hadoop_rpc.user import USER_NAME, process_user
+from hadoop_common.process_user import process_user
+from hadoop_rpc.user import USER_NAME
 from journal.errors import JournalError
 from journal.quorum.address import SCHEME, QuorumAddress
 from site_config import keys

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 from urllib.parse import urlsplit
 
 from hadoop_common.addresses import host_port, is_local
@@ -14,6 +15,8 @@ from site_config import keys
 
 _RPC_KEYS = (keys.SERVICERPC_ADDRESS, keys.RPC_ADDRESS)
 WILDCARDS = ("0.0.0.0", "::", "")
+# not in a host of java.net.URI; braces are those of a variable that nothing sets
+_NO_HOST = frozenset(' \t\r\n"<>\\^`{|}')
 RPC_PORT = 8020
 
 
@@ -47,11 +50,14 @@ def identity(configuration: Configuration, *own: ConfigKey[str]) -> Identity:
     of this host. Only dfs.ha.namenode.id gives this node an id, since a checkpointer may run next to a NameNode.
 
     Raises:
-        ConfigurationError: the nameservice is ambiguous, or dfs.ha.namenode.id is not one of its NameNodes.
+        ConfigurationError: the nameservice is ambiguous or unknown, or dfs.ha.namenode.id is not one of its NameNodes.
     """
     services = nameservices(configuration)
     own_id = keys.HA_NAMENODE_ID.read(configuration)
     nameservice = keys.NAMESERVICE_ID.read(configuration)
+    _check_known(configuration, keys.INTERNAL_NAMESERVICES, services)
+    if nameservice and services:
+        _check_known(configuration, keys.NAMESERVICE_ID, [nameservice])
     if not nameservice:
         nameservice = _our_service(configuration, services, own_id, (*own, keys.RPC_ADDRESS))
     namenodes = tuple(namenode_ids(configuration, nameservice)) if nameservice else ()
@@ -102,6 +108,13 @@ def _is_here(configuration: Configuration, key: ConfigKey[str], nameservice: str
     return any(is_local(host) for host in hosts if host)
 
 
+def _check_known(configuration: Configuration, key: ConfigKey[Any], services: list[str]) -> None:
+    known = keys.NAMESERVICES.read(configuration)
+    if not set(services).issubset(known):
+        problem = f"is not in {keys.NAMESERVICES.name} ({', '.join(known) or 'empty'})"
+        raise ConfigurationError([configuration.fault(key.name, problem)])
+
+
 def _unclear(configuration: Configuration, problem: str) -> ConfigurationError:
     key = keys.NAMESERVICE_ID.name
     return ConfigurationError([configuration.fault(key, f"is required with several nameservices: {problem}")])
@@ -127,7 +140,7 @@ def parse_host_port(text: str, default_port: int) -> tuple[str, int]:
         port = parts.port
     except ValueError as fault:
         raise ValueError(f"is not host:port ({fault})") from fault
-    if not parts.hostname or parts.username or parts.path.strip("/") or any(map(str.isspace, parts.hostname)):
+    if not parts.hostname or parts.username or parts.path.strip("/") or _NO_HOST.intersection(parts.hostname):
         raise ValueError("is not host:port")
     return parts.hostname, default_port if port is None else port
 

@@ -349,6 +349,9 @@ class _CheckpointReader(SettingsReader):
         if both := self._shared_directory(found, _DATA_DIR, ""):
             problem = f"names {both}, also a DataNode's by {_DATA_DIR}: on one host, only one node can use it"
             self.settings.warn(self.settings.fault(name, problem))
+        if self._role is Role.STANDBY and (both := self._shared_directory(found, keys.SHARED_EDITS_DIR.name, "")):
+            problem = f"names {both}, where the active NameNode writes the edits by {keys.SHARED_EDITS_DIR.name}"
+            raise self.error(name, problem)
         if self._role is not Role.SECONDARY:
             return
         for key in (keys.NAME_DIR, EDITS_DIR):

@@ -169,7 +169,8 @@ def test_values_that_run_in_a_circle(tmp_path: Path) -> None:
     values = {
         **SINGLE,
         "dfs.namenode.checkpoint.dir": "${dfs.namenode.checkpoint.dir}",
-        "dfs.image.odd": "${dfs.image.odd}",
+        "dfs.image.odd": "${dfs.image.even}",
+        "dfs.image.even": "x${dfs.image.odd}",
     }
     rows = keys_of(tmp_path, values, code=2)
     assert rows["dfs.image.odd"]["value"] == "(variables refer to each other)"

@@ -10,11 +10,11 @@ import pytest
 
 from hadoop_common.access import LOOPBACK, AccessRules
 from hadoop_common.configuration import Configuration
+from hadoop_common.process_user import process_user
 from hadoop_common.storage_info import JOURNAL_NODE, StorageInfo
 from hadoop_rpc.errors import RemoteError
 from hadoop_rpc.qjournal_protocol import QJournalClient
 from hadoop_rpc.qjournal_values import RequestInfo, SegmentState
-from hadoop_rpc.user import process_user
 from journal_node.config import JournalNodeConfig
 from journal_node.server import JournalNodeServer
 from site_config.access import access_rules

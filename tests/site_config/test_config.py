@@ -294,6 +294,18 @@ def test_all_faults_are_reported_at_once() -> None:
         ({"dfs.namenode.shared.edits.dir": "/a,/b"}, "dfs.namenode.shared.edits.dir", "several directories"),
         ({"dfs.ha.namenode.id": "nn9"}, "dfs.ha.namenode.id", "is not one of"),
         ({"dfs.nameservices": "a,b"}, "dfs.nameservice.id", "several nameservices"),
+        ({"dfs.nameservice.id": "other"}, "dfs.nameservice.id", "is not in dfs.nameservices (mycluster)"),
+        ({"dfs.internal.nameservices": "other"}, "dfs.internal.nameservices", "is not in dfs.nameservices (mycluster)"),
+        (
+            {"dfs.namenode.name.dir": "/data/nn", "dfs.namenode.shared.edits.dir": "file:///data/nn/"},
+            "dfs.namenode.name.dir",
+            "where the active NameNode writes the edits",
+        ),
+        (
+            {"dfs.namenode.rpc-address.mycluster.nn1": "${env.NO_HOST}:8020"},
+            "dfs.namenode.rpc-address.mycluster.nn1",
+            "is not host:port",
+        ),
         (
             {"dfs.namenode.rpc-address.mycluster.nn2": "0.0.0.0:8020"},
             "dfs.namenode.http-address",
