@@ -16,10 +16,10 @@ from hadoop_common.addresses import is_local
 from hadoop_common.config_key import ConfigKey, bound
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from hadoop_common.port_limits import PortLimits
+from hadoop_common.process_user import process_user
 from hadoop_common.tls.settings import HTTP_POLICY, WebAddresses
 from hadoop_common.zookeeper.address import ZooKeeperAddress
 from hadoop_common.zookeeper.settings import QUORUM, zookeeper_address
-from hadoop_rpc.user import process_user
 from site_config import failover_keys as own_keys
 from site_config import keys
 from site_config.addresses import Identity, address, identity, namenode_rpc, namenode_urls, scoped_key

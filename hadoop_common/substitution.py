@@ -46,7 +46,8 @@ def system_properties(environment: Mapping[str, str]) -> dict[str, str]:
     found = {
         "user.name": user,
         "user.home": environment.get("HOME"),
-        "java.io.tmpdir": environment.get("TMPDIR") or "/tmp",
+        # Java does not read TMPDIR
+        "java.io.tmpdir": "/tmp",
     }
     return {name: value for name, value in found.items() if value}
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import pwd
-
 from hadoop_common.config_key import ConfigKey, keys_in, text
 from hadoop_common.configuration import Configuration, ConfigurationError
+from hadoop_common.process_user import process_user
 
 AUTHENTICATION = ConfigKey(
     "hadoop.security.authentication",
@@ -22,10 +20,6 @@ USER_NAME = ConfigKey(
     "The user name of calls; if empty, the user of this process.",
 )
 USER_KEYS = keys_in(globals())
-
-
-def process_user() -> str:
-    return pwd.getpwuid(os.geteuid()).pw_name
 
 
 def configured_user(configuration: Configuration) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
 import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hadoop_common.errors import HdfsError
+from hadoop_common.process_user import process_user
 from hadoop_rpc.journal_protocol import JournalClient, JournalInfo
 from hadoop_rpc.namenode_protocol import NamenodeRegistration
 from site_config.addresses import parse_host_port
@@ -149,4 +149,4 @@ def _first_segment(batches: list[_Batch]) -> int:
 
 
 def _connect(host: str, port: int) -> JournalClient:
-    return JournalClient(host, port, user=getpass.getuser(), timeout=_TIMEOUT)
+    return JournalClient(host, port, user=process_user(), timeout=_TIMEOUT)

@@ -10,9 +10,9 @@ from hadoop_common.config_key import BYTES, COUNT, ConfigKey, bound, text
 from hadoop_common.configuration import Configuration, FaultCollector
 from hadoop_common.hadoop_releases import Release
 from hadoop_common.port_limits import PortLimits
+from hadoop_common.process_user import process_user
 from hadoop_common.quantities import Network
 from hadoop_common.tls.settings import WebAddresses
-from hadoop_rpc.user import process_user
 from journal.bookkeeper.settings import BookKeeperSettings
 from journal.quorum.settings import QuorumSettings
 from journal.shared_edits import directory_of, journal_uris

@@ -27,13 +27,13 @@ from functools import partial
 
 from rich.table import Table
 
+from hadoop_common.process_user import process_user
 from hadoop_common.quantities import counted
 from hadoop_rpc.client import NO_RETRY, RpcClient
 from hadoop_rpc.client_protocol import CLIENT_PROTOCOL
 from hadoop_rpc.errors import RpcError
 from hadoop_rpc.ha_protocol import HAServiceClient, HAState
 from hadoop_rpc.proto import client_namenode_pb2 as pb
-from hadoop_rpc.user import process_user
 from namenode_stub.demo_conf import HaSite
 from namenode_stub.demo_stage import DemoError, DemoStage, kill, run_demo, tree
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +22,7 @@ from hadoop_common.cli.output import (
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.configuration import Configuration
 from hadoop_common.errors import HdfsError
+from hadoop_common.process_user import process_user
 from hadoop_rpc.user import USER_NAME
 from site_config import keys
 from site_config.addresses import parse_host_port
@@ -147,7 +147,7 @@ def _settings(conf_dir: Path | None) -> Configuration:
 
 
 def _user(settings: Configuration) -> str:
-    return USER_NAME.read(settings) or getpass.getuser()
+    return USER_NAME.read(settings) or process_user()
 
 
 def _sources(settings: Configuration, options: FetchOptions) -> list[NameNodeAddress]:

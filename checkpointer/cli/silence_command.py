@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import getpass
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ import click
 from checkpointer.cli.daemon_client import ask_daemon, daemon_urls, known_answer, role_option
 from checkpointer.errors import TransferError
 from hadoop_common.cli.output import FiniteRange, conf_option, echo, echo_json, json_option
+from hadoop_common.process_user import process_user
 from node_state.alarm_kinds import ALARM_KINDS
 from site_config.checkpoint_config import Role
 
@@ -68,7 +68,7 @@ def mark_alarms(path: str, marked: MarkedKind, minutes: float | None, reason: st
     if minutes != 0 and not reason.strip():
         raise click.UsageError("--reason is required.")
     urls = daemon_urls(marked.conf_dir, marked.role)
-    query = {"kind": marked.kind, "reason": reason, "by": getpass.getuser()}
+    query = {"kind": marked.kind, "reason": reason, "by": process_user()}
     if minutes is not None:
         query["minutes"] = f"{minutes:g}"
     url, status, answer = ask_daemon(urls, "POST", path, query, _TIMEOUT)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import pwd
 import shutil
 import stat
 import sys
@@ -21,6 +20,7 @@ from hadoop_common.configuration import Configuration, FaultCollector
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import FileFaultError
 from hadoop_common.printable import escaped
+from hadoop_common.process_user import process_user
 
 
 class _ExistingPath(click.Path):
@@ -125,9 +125,8 @@ def load_configuration(conf_dir: Path, *, warns: bool = True) -> Configuration:
     from hadoop_common.tls.reloading import use_client
     from hadoop_common.tls.settings import HttpPolicy, tls_config
 
-    # a service manager may not set USER, and Hadoop's default directories contain the user name
-    user = {"USER": pwd.getpwuid(os.geteuid()).pw_name}
-    found = Configuration.load(conf_dir, environment=user | dict(os.environ))
+    # Java's user.name, which Hadoop's default directories contain, does not depend on USER
+    found = Configuration.load(conf_dir, environment={**os.environ, "USER": process_user()})
     if warns:
         found.on_warning = lambda text: echo(f"warning: {text}", err=True)
     # faults in the TLS settings are reported by the reader of the complete configuration

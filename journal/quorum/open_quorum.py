@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import getpass
 from dataclasses import dataclass, field
 
+from hadoop_common.process_user import process_user
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.client import DEFAULT_TIMEOUT
 from hadoop_rpc.qjournal_protocol import QJournalClient
@@ -26,7 +26,7 @@ class QuorumOptions:
         nameservice: sent to nodes of Hadoop 3, which find each other by it.
     """
 
-    user: str = field(default_factory=getpass.getuser)
+    user: str = field(default_factory=process_user)
     settings: QuorumSettings = field(default_factory=QuorumSettings)
     namespace: StorageInfo | None = None
     nameservice: str | None = None

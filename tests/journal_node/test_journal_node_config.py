@@ -10,8 +10,8 @@ from hadoop_common.access import AccessRules
 from hadoop_common.addresses import is_local
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.port_limits import PortLimits
+from hadoop_common.process_user import process_user
 from hadoop_common.tls.settings import WebAddresses
-from hadoop_rpc.user import process_user
 from journal.quorum.address import NodeAddress
 from journal_node.config import ConfiguredJournal, JournalNodeConfig
 from journal_node.peers import others
