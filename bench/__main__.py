@@ -1,8 +1,8 @@
 """`python -m bench`: our merge, that of Hadoop 2.7.3, and the floor (`bench.floor`), in each round.
 
 Without --inodes it measures the whole table: the mixes `jobs` and `scattered` on large images, and all mixes on a
-smaller image with and without snapshots. Load, replay and write are measured within a running process; the start of
-Python or the JVM does not count. The line "process" measures a whole `checkpointer merge` process.
+smaller image with and without snapshots. Load, replay and write are measured within a running process, without the
+start of Python or the JVM. The line "process" measures a whole `checkpointer merge` process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`python -m bench.abuse`: the cost of hostile clients on every port of a working cluster for all other clients.
+"""`python -m bench.abuse`: what hostile clients on every port of a working cluster cost all other clients.
 
 A stub writes its edits to three JournalNodes, and a standby daemon reads them and makes checkpoints. In turn, clients
 create directories over RPC, query health and request checkpoints: first alone, then for a few minutes during attacks of
@@ -234,8 +234,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.abuse", description=__doc__)
     parser.add_argument("--minutes", type=float, default=3.0)
     parser.add_argument("--connections", type=int, default=20, help="of each kind on each port")
-    parser.add_argument("--sources", type=int, default=8, help="addresses they come from; 0: that of the others too")
-    parser.add_argument("--quiet", type=float, default=20.0, help="seconds that are measured without them")
+    parser.add_argument("--sources", type=int, default=8, help="hostile addresses; 0: the address of the others")
+    parser.add_argument("--quiet", type=float, default=20.0, help="seconds to measure without hostile clients")
     parser.add_argument("--keep", type=Path, help="directory in which to keep the logs")
     arguments = parser.parse_args()
     with ExitStack() as closing:
@@ -251,7 +251,7 @@ def main() -> None:
         for attacker in attackers:
             attacker.wait()
         time.sleep(_SETTLE_SECONDS)
-        _print("a minute after", measure(cluster, arguments.quiet), cluster.usage())
+        _print("a minute later", measure(cluster, arguments.quiet), cluster.usage())
         logs = sum(path.stat().st_size for path in root.glob("*.log"))
         print(f"{logs >> 10} KiB of logs on {os.cpu_count()} cores")
 

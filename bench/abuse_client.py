@@ -1,4 +1,4 @@
-"""Hostile clients of one port, for `bench.abuse`: each kind repeats one thing that a server must survive.
+"""Hostile clients of one port, for `bench.abuse`: each kind repeats one action that a server must survive.
 
 `python -m bench.abuse_client rpc|http HOST PORT SOURCE CONNECTIONS SECONDS`: open CONNECTIONS connections of each kind
 from the address SOURCE. A rejected client reconnects after a second or two.

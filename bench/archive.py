@@ -33,7 +33,7 @@ from image_format.md5_file import md5_path
 _PACKAGES = {"borg": "borgbackup", "restic": "restic"}
 _CHANGED = 0.01
 _TRANSACTIONS_PER_CHANGE = 4
-"""Of the scattered mix: 60 % of the changes are jobs of 6 transactions, the others are one transaction."""
+"""In the scattered mix, 60 % of the changes are jobs of 6 transactions, and the others are single transactions."""
 _POLL_SECONDS = 0.005
 _MB = 1e6
 _RESTORES = 3
@@ -95,7 +95,7 @@ def _checkpointer(*words: object) -> list[str]:
 
 
 def _ways(folder: Path, environment: Mapping[str, str]) -> dict[str, Way]:
-    """Commands that add a day: ours reads the storage directory, those of the others read the image."""
+    """Return the commands that add a day: ours reads the storage directory, those of the others read the image."""
     borg, restic = folder / "borg", folder / "restic"
     _run(["borg", "init", "--encryption", "none", str(borg)], environment)
     _run(["restic", "init", "--repo", str(restic)], environment)
@@ -161,7 +161,7 @@ def _purge(current: Path, txid: int) -> None:
 
 
 def _restore(folder: Path, txid: int) -> float:
-    """Seconds to restore a moment."""
+    """Restore a moment; return the seconds."""
     out = folder / "restored"
     seconds, _ = _run(
         _checkpointer(
@@ -174,7 +174,7 @@ def _restore(folder: Path, txid: int) -> float:
 
 
 def _compressed(path: Path) -> int:
-    """Bytes of a file as one zstd stream."""
+    """Return the size of a file as one zstd stream, in bytes."""
     size = 0
     with path.open("rb") as content:
         for step in zstandard.ZstdCompressor(level=3).read_to_iter(content):
@@ -191,7 +191,7 @@ def markdown(result: Result) -> str:
     lines = [
         f"{setting}; {sizes}; {machine()}",
         "",
-        "| | size | to ours | first image | a day, median | to ours | memory |",
+        "| | size | relative to ours | first image | day, median | relative to ours | memory |",
         "|---|---|---|---|---|---|---|",
     ]
     for name, each in result.ways.items():

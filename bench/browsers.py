@@ -1,8 +1,8 @@
 """`python -m bench.browsers`: checkpoints of a daemon, alone and while browsers show its console.
 
 A secondary daemon checkpoints a generated namespace of a stub. Each round makes one checkpoint alone, and one while
-clients in another process poll the page as the console's script does. Times are measured for the request, CPU seconds
-for the daemon.
+clients in another process poll the page as the console's script does. Times are those of the request, CPU seconds those
+of the daemon.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TIMEOUT = 900.0
 
 @dataclass(frozen=True)
 class TimedCheckpoint:
-    """Seconds of a request for a checkpoint, and CPU seconds of the daemon in this time."""
+    """Seconds of a request for a checkpoint, and the daemon's CPU seconds during that time."""
 
     seconds: float
     cpu: float

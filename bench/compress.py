@@ -1,7 +1,8 @@
 """`python -m bench.compress`: seconds to write one image with each codec, on all cores and in one thread.
 
 The variants take turns in each round, so that other load on the machine affects all of them. The floor is one zlib
-stream per section, compressed in one thread as by Hadoop's saver, and written and digested as in the other variants.
+stream per section, compressed in one thread as Hadoop does when it saves an image, and written and digested as in the
+other variants.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from image_format.writer import ImageWriter, Sink
 
 _CODECS = ("none", "default", "gzip", "bzip2", "snappy", "lz4", "zstd")
 _FLOOR = "one zlib stream"
-# bytes of the pieces that a merge passes on
+# size of the pieces that a merge passes on
 _CHUNK = 8 << 20
 
 Way = Callable[[ImageFile, Sink], None]
@@ -74,7 +75,7 @@ def _run(way: Way, image: ImageFile, target: Path) -> Run:
 
 
 def measure(image: ImageFile, folder: Path, rounds: int, codecs: tuple[str, ...] = _CODECS) -> dict[str, list[Run]]:
-    """Runs of the floor and of each codec in one thread ("gzip, 1") and on all cores ("gzip")."""
+    """Return the runs of the floor, and of each codec in one thread ("gzip, 1") and on all cores ("gzip")."""
     ways: dict[str, Way] = {_FLOOR: _floor}
     for codec in codecs:
         ways[f"{codec}, 1"] = partial(_written, codec, 1)
@@ -88,7 +89,7 @@ def measure(image: ImageFile, folder: Path, rounds: int, codecs: tuple[str, ...]
 
 
 def _summary(runs: dict[str, list[Run]], plain: int) -> dict[str, dict[str, float]]:
-    """By codec, medians of the rounds; the ratios are to runs of the same round, above 1 where ours is faster."""
+    """Return medians of the rounds by codec; ratios compare runs of one round, and exceed 1 where ours is faster."""
     found = {}
     for codec in (name for name in runs if f"{name}, 1" in runs):
         ours, alone, floor = runs[codec], runs[f"{codec}, 1"], runs[_FLOOR]

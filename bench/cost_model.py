@@ -11,12 +11,12 @@ import numpy as np
 _PREDICTED = (300_000_000, 1_000_000_000)
 _REFUTED = (
     "The margins are the largest residuals above. Two results of `python -m bench.large` would refute the predictions: "
-    "load and write of the largest image that is more than this margin off the line through the smaller ones, and more "
-    "anonymous memory for it than predicted. The predictions assume a disk that reads the old image and writes the new "
-    "one as fast as their bytes are digested."
+    "a time for loading and writing the largest image that deviates from the line through the smaller ones by more "
+    "than this margin, and more anonymous memory for that image than predicted. The predictions assume a disk that "
+    "reads the old image and writes the new one as fast as their bytes are digested."
 )
 _LEAST = 3
-"""Least number of measurements for a function with three constants."""
+"""Minimum number of measurements for a function with three constants."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,14 @@ class CostModel:
             raise ValueError(f"{len(measured)} measurements do not determine three constants")
         costs = np.array([cost(each) for each in measured])
         terms = np.array([(1, each.inodes, each.transactions) for each in measured], np.float64)
-        # scaled to columns of similar size, since the numbers of inodes are large
+        # columns are scaled to similar sizes, since the numbers of inodes are large
         scale = terms.max(axis=0)
         found, *_ = np.linalg.lstsq(terms / scale / costs[:, None], np.ones(costs.size), rcond=None)
         return cls(*(found / scale).tolist())
 
 
 def model_section(measured: Sequence[Measurement]) -> list[str]:
-    """Both models as Markdown: slopes, their error for each measurement, and predictions."""
+    """Return both models as Markdown: slopes, their errors for each measurement, and predictions."""
     seconds = CostModel.fitted(measured, lambda each: each.seconds)
     memory = CostModel.fitted(measured, lambda each: each.memory)
     time = f"{seconds.constant:.2f} s, {1e9 * seconds.inode:.0f} ns per inode, {1e9 * seconds.transaction:.0f} ns"

@@ -1,6 +1,6 @@
-"""`python -m bench.dump`: an image as text by `checkpointer image dump` and by Hadoop's OIV, alternately.
+"""`python -m bench.dump`: an image as text, alternately by `checkpointer image dump` and by Hadoop's OIV.
 
-Both are timed as whole processes, start included, and both texts are compared to the byte. CPU time covers all
+Both are timed as whole processes, start included, and both texts are compared byte for byte. CPU time covers all
 threads; memory is anonymous memory, without mapped files.
 """
 

@@ -1,8 +1,8 @@
 """`python -m bench.edit_log`: transactions per second through the edit log, and with one fsync for each transaction.
 
 Every caller waits until its transaction is durable. The variants take turns in each round, so that other load on the
-machine affects all of them. The quorum and BookKeeper are three of our JournalNodes and three of our bookies, all on
-this machine. BookKeeper needs ZooKeeper, which needs a JVM and PySpark's jars; without them it is left out.
+machine affects all of them. The quorum has three of our JournalNodes and BookKeeper three of our bookies, all on this
+machine. BookKeeper needs ZooKeeper, which needs a JVM and PySpark's jars; without these, BookKeeper is left out.
 """
 
 from __future__ import annotations
@@ -150,14 +150,14 @@ def _directory(root: Path, name: str = "a") -> FileJournal:
 
 
 def _quorum(root: Path, threads: int, seconds: float) -> Run:
-    """Three JournalNodes, each in its own process."""
+    """Run three JournalNodes, each in its own process."""
     with _processes([_serve_journal_node] * 3, root) as ports:
         nodes = ";".join(f"127.0.0.1:{port}" for port in ports)
         return _logged(open_journal(f"qjournal://{nodes}/bench"), threads, seconds)
 
 
 def _bookkeeper(root: Path, threads: int, seconds: float) -> Run:
-    """Three bookies, each in its own process, and a ZooKeeper."""
+    """Run three bookies, each in its own process, and a ZooKeeper."""
     with ZooKeeperServer(root / "zookeeper") as zookeeper:
         served = [partial(_serve_bookie, zookeeper.hosts)] * 3
         with _processes(served, root):
@@ -235,7 +235,7 @@ def measure(
 
 
 def _summary(runs: dict[str, list[Run]]) -> dict[str, dict[str, float]]:
-    """Medians of the rounds; `ratio` compares with the floor of the same round."""
+    """Return the medians of the rounds; `ratio` compares with the floor of the same round."""
     found = {}
     for name, each in runs.items():
         ratios = [run.rate / floor.rate for run, floor in zip(each, runs[_FLOOR], strict=True)]
@@ -249,7 +249,7 @@ def _summary(runs: dict[str, list[Run]]) -> dict[str, dict[str, float]]:
 
 def _print(threads: int, found: dict[str, dict[str, float]]) -> None:
     print(f"{threads} writer thread{'s' if threads > 1 else ''}")
-    print(f"  {'':<16}{'txns/s':>12}{'x fsync each':>14}{'txns a sync':>13}")
+    print(f"  {'':<16}{'txns/s':>12}{'x fsync each':>14}{'txns/sync':>13}")
     for name, each in found.items():
         rate, ratio, batch = each["transactionsPerSecond"], each["ratio"], each["transactionsPerSync"]
         print(f"  {name:<16}{rate:>12,.0f}{ratio:>14.1f}{batch:>13.1f}")
@@ -258,7 +258,7 @@ def _print(threads: int, found: dict[str, dict[str, float]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.edit_log", description=__doc__)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 8, 64])
-    parser.add_argument("--seconds", type=float, default=2.0, help="of each way in each round")
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each variant in each round")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--dir", type=Path, default=None, help="working directory (default: a temporary one)")
     parser.add_argument("--ways", nargs="+", choices=list(_WAYS), help="in addition to the floor (default: all)")

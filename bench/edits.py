@@ -1,4 +1,4 @@
-"""Writes edits that follow a generated image: several mixes, the same bytes for the same seed."""
+"""Writes edits that follow a generated image, in several mixes; the same seed gives the same bytes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def write_edits(
     segment: int = _SEGMENT,
     progress: Callable[[int], None] | None = None,
 ) -> list[Path]:
-    """Write finalized segments next to an image; their first and last transactions count too.
+    """Write finalized segments next to an image; the number of transactions includes their first and last ones.
 
     Args:
         mix: one of MIXES.
@@ -52,14 +52,14 @@ def write_edits(
         ValueError: fewer than two transactions, or an unknown mix.
     """
     if transactions < 2 or mix not in MIXES:
-        raise ValueError(f"{transactions} transactions of {mix!r}: at least 2 of {', '.join(MIXES)} are wanted")
+        raise ValueError(f"{transactions} transactions of {mix!r}: at least 2, of {', '.join(MIXES)}, are required")
     state = _start(base, seed)
     shares = np.cumsum(MIXES[mix])
     room = np.empty(PATH_ROOM, np.uint8), np.empty(PATH_ROOM, np.uint8), np.empty(_OUT, np.uint8)
     paths: list[Path] = []
     end = base.txid + transactions
     while (done := int(state.numbers[TXID])) < end:
-        # do not leave a segment of one transaction
+        # leave no segment of one transaction
         last = end if end - done <= segment + 1 else done + segment
         paths.append(base.path.with_name(segment_name(done + 1, last)))
         with paths[-1].open("wb") as out:
@@ -84,7 +84,7 @@ def _segment(
 
 
 def _start(base: BaseImage, seed: int) -> EditState:
-    """Return the state after the image; it needs a bit for each inode and a byte for each directory."""
+    """Return the state after the image, with a bit for each inode and a byte for each directory."""
     tree = base.tree
     numbers = np.zeros(16, np.int64)
     numbers[[TXID, INODE, BLOCK, STAMP]] = base.txid, base.last_inode, base.last_block, base.last_genstamp

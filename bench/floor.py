@@ -19,9 +19,9 @@ _DEPTHS = (1, 2, 4, 8)
 
 
 def run_floor(image: Path, copy: Path) -> Run:
-    """Parts `md5sum`, `copy`, `sum`, and `whole`, the longer of the first two; `way` names the fastest copy.
+    """Measure `md5sum`, `copy`, `sum`, and `whole`, the longer of the first two; `way` names the fastest copy.
 
-    A copy counts until it is durable. Before each measurement, all dirty pages are written back.
+    A copy is timed until it is durable. Before each measurement, all dirty pages are written back.
     """
     digest = run_process(["md5sum", str(image)])
     copies = {"buffered and synced": _buffered(image, copy)}

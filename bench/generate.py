@@ -1,4 +1,4 @@
-"""Generates name directories of any size: a realistic image and edits after it, the same for the same seed."""
+"""Generates name directories of any size: a realistic image and edits after it; the same seed gives the same files."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Shape:
         self.last_id = ROOT_INODE_ID + self.directories + files
 
     def directory_path(self, index: int) -> str:
-        """Directories hang below the root in two levels."""
+        """Return the path of a directory: there are two levels of directories below the root."""
         group = index // FILES_A_DIRECTORY * FILES_A_DIRECTORY
         return f"/d{index:08d}" if index == group else f"/d{group:08d}/d{index:08d}"
 
@@ -61,7 +61,7 @@ class Shape:
 
     @cached_property
     def homes(self) -> npt.NDArray[np.int64]:
-        """By file, the index of its directory."""
+        """Return the index of the directory of each file."""
         if self.varied:
             return skewed_homes(self.files, self.directories, self.files)
         return np.arange(self.files) % self.directories

@@ -23,7 +23,7 @@ def merge_by_hadoop(current: Path, work: Path, heap: str) -> tuple[Run, Path]:
     """Merge linked copies of the files of `current` below the folder `work`; return the parts and the new image.
 
     Raises:
-        MissingHadoopError: Hadoop's jars, Java or the compiled program are not here.
+        MissingHadoopError: Hadoop's jars, Java or the compiled program are missing.
         subprocess.CalledProcessError: Hadoop failed.
     """
     shutil.rmtree(work, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Writes the image of a generated namespace: the same bytes for the same size and seed, in batches."""
+"""Writes the image of a generated namespace in batches; the same size and seed give the same bytes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class BaseImage:
     """A generated image, and the state that later edits continue from.
 
     Attributes:
-        last_inode, last_block, last_genstamp: the largest ids and generation stamp in it.
+        last_inode, last_block, last_genstamp: the largest ids and the largest generation stamp in the image.
         snapshottable: numbers of the tree's directories that have snapshots.
     """
 

@@ -7,7 +7,7 @@ fetch, since in production it is on another machine, and the old image before th
 an image is a quarter smaller, so more inodes fit on the disk.
 
 With --cgroup, the bench only compares a merge in a group with little memory with the same merge without a limit. Before
-both, the page cache has nothing of their files.
+each merge, its files are dropped from the page cache.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SIZES = (10_000_000, 30_000_000, 100_000_000)
 _WANTED, _STEP = 300_000_000, 5_000_000
 _PREDICTED = 1_000_000_000
 _SLACK = 3 << 30
-"""Bytes of the disk that stay free."""
+"""Bytes of the disk that are left free."""
 _BYTES_A_TRANSACTION = 200
 _WRITES_IN_FLIGHT = 2
 _POLL_SECONDS = 0.2
@@ -51,7 +51,7 @@ _MEMINFO = re.compile(r"^(Cached|Dirty):\s+(\d+) kB", re.MULTILINE)
 
 @dataclass(frozen=True)
 class SizeResult:
-    """Results of one size: seconds of each part, the floor and processors (both ends of a transfer); bytes of memory.
+    """Results of one size: seconds of each part and the floor, CPU seconds (both ends of a transfer), bytes of memory.
 
     Attributes:
         seconds, cpu: fetch, load, replay, write, verify (if not refused), upload; floor: md5sum, copy, read.
@@ -74,7 +74,7 @@ class SizeResult:
 
     @property
     def least(self) -> float:
-        """Seconds of the longest of digest, durable copy and sequential read."""
+        """Seconds of the longest part: digest, durable copy or sequential read."""
         return max(self.floor.values())
 
 
@@ -207,7 +207,7 @@ def memory_group(parent: Path, limit: int) -> Iterator[list[str]]:
 
 
 def _limited(folder: Path, arguments: argparse.Namespace, prefix: Sequence[str]) -> str:
-    """Return a merge without a limit and one with its command after `prefix`, as a line of Markdown."""
+    """Compare a merge without a limit and one whose command follows `prefix`; return a line of Markdown."""
     scene = _Size(folder, arguments.group_inodes, arguments.transactions, short_names=arguments.short_names)
     current = folder / "ours" / "current"
     current.rmdir()
@@ -298,7 +298,7 @@ def _end(*_: object) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.large", description=__doc__)
     parser.add_argument("--inodes", type=int, nargs="+", default=_SIZES)
-    parser.add_argument("--without-largest", action="store_true", help="not the largest size that fits too")
+    parser.add_argument("--without-largest", action="store_true", help="leave out the largest size that fits")
     parser.add_argument("--transactions", type=int, default=1_000_000, help="of each size but the largest")
     parser.add_argument("--most-transactions", type=int, default=10_000_000, help="of the largest")
     parser.add_argument("--short-names", action="store_true", help="files with names of six bytes")

@@ -1,8 +1,9 @@
 """`python -m bench.live_reads`: clients that list and count at full speed during tailing and a checkpoint.
 
-The namespace of a generated image is served over RPC. Client processes list its directories and count its subtrees.
-During this time, batches of transactions are applied at a steady rate, as by a standby; then a checkpoint is made. In
-each round, both are first measured without clients. The result is the median of the rounds, except for the largest lag.
+The namespace of a generated image is served over RPC. Client processes list its directories and count its subtrees. At
+the same time, batches of transactions are applied at a steady rate, as by a standby; then a checkpoint is made. In each
+round, both steps are first measured without clients. The result is the median of the rounds, except for the largest
+lag.
 
 With `--turns`, two namespaces of the image follow the same batches alternately, one of them with sums.
 """
@@ -48,7 +49,7 @@ from site_config.checkpoint_config import CheckpointConfig, Role
 
 _BATCH = 1_000
 _READ_EVERY = 5
-"""Batches between two counts: mostly the thread that follows brings sums up to date."""
+"""Batches between two counts: mostly the thread that applies edits brings sums up to date."""
 _PROCESSES = 2
 _USER = "bench"
 
@@ -96,7 +97,7 @@ def _clients(
 
 @dataclass(frozen=True)
 class Measured:
-    """Following and a checkpoint; seconds, and bytes of anonymous memory.
+    """Applying edits, and a checkpoint: seconds, and bytes of anonymous memory.
 
     Attributes:
         lags: from the arrival of each batch until it is applied.
@@ -143,7 +144,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=20, help="batches of 1,000 transactions per measurement")
     parser.add_argument("--interval", type=float, default=0.5, help="seconds between two batches")
     parser.add_argument("--sums", action="store_true", help="keep the sums of every directory")
-    parser.add_argument("--turns", action="store_true", help="measure only what sums add to following")
+    parser.add_argument("--turns", action="store_true", help="measure only what sums add to the application of edits")
     arguments = parser.parse_args()
     collect_garbage_rarely()
     warm_up()
@@ -197,7 +198,7 @@ def _reading(live: LiveNamespace, clients: int) -> Iterator[None]:
         for reader in readers:
             reader.join()
     done, refused = (sum(each) for each in zip(*found, strict=True))
-    print(f"{done / seconds:.0f} answers a second, {refused} refusals")
+    print(f"{done / seconds:.0f} answers per second, {refused} refusals")
 
 
 def _take_turns(inodes: int, batches: int) -> None:

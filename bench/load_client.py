@@ -26,7 +26,7 @@ _USER = "hdfs"
 
 @dataclass
 class Load:
-    """One thread's share; `files` stays at about 200, so that the namespace does not grow."""
+    """The calls of one thread; `files` stays at about 200, so that the namespace does not grow."""
 
     rpc: RpcClient
     folder: str
@@ -86,7 +86,7 @@ class Load:
         self._call("complete", pb.CompleteRequestProto(src=path, clientName=self.folder))
 
     def _call(self, method: str, request: Message) -> None:
-        # Only the arrival of the answer matters.
+        # Only the arrival of the answer is relevant.
         self.rpc.call(method, request, pb.EmptyProto, idempotent=False)
         self.calls += 1
 

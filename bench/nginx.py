@@ -15,7 +15,7 @@ import psutil
 
 from bench.transfer_sides import Server
 
-MISSING = "nginx is not installed, so there is no ratio to it; on Debian: apt-get install nginx-light"
+MISSING = "nginx is not installed, so the ratio to it is left out; on Debian: apt-get install nginx-light"
 _HERE = "127.0.0.1"
 _SETTINGS = """
 {user}
@@ -56,7 +56,7 @@ def nginx_serving(program: str, folder: Path, root: Path, certificate: Path) -> 
     settings = folder / "nginx.conf"
     settings.write_text(
         _SETTINGS.format(
-            # started by root, the workers would run as another user, who cannot read temporary folders
+            # if root starts nginx, the workers would run as another user, who cannot read temporary folders
             user="user root;" if os.geteuid() == 0 else "",
             folder=folder,
             root=root,

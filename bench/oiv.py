@@ -22,7 +22,7 @@ def oiv_command(processor: str, image: Path, target: Path, heap: str) -> list[st
     """Return the command that writes `image` as text to `target`.
 
     Raises:
-        MissingHadoopError: Hadoop's jars are not here.
+        MissingHadoopError: Hadoop's jars are missing.
     """
     # the viewer's main class refers to Netty, though only its web server uses it; PySpark has a newer one
     netty = [str(path) for path in CLIENT.jars.folder.glob("netty-*.jar")]
@@ -33,10 +33,10 @@ def oiv_command(processor: str, image: Path, target: Path, heap: str) -> list[st
 
 
 def run_oiv(image: Path, target: Path, heap: str) -> tuple[float, int]:
-    """Write `image` as tab separated text; returns wall seconds of the whole process and rows.
+    """Write `image` as tab-separated text; return the wall seconds of the whole process, and the number of rows.
 
     Raises:
-        MissingHadoopError: Hadoop's jars are not here.
+        MissingHadoopError: Hadoop's jars are missing.
         subprocess.CalledProcessError: it failed.
     """
     command = oiv_command("Delimited", image, target, heap)

@@ -1,11 +1,11 @@
-"""One merge of a storage directory, its parts timed: a JSON object a line; the image it made is removed.
+"""Times the parts of one merge of a storage directory: one JSON object per line; the new image is removed.
 
-`python -m bench.one_merge [--keep] CURRENT [LOAD REPLAY WRITE]`: with --keep the image stays. With sizes in bytes, each
-part is preceded by touching that much memory and returning it to the system. A virtual machine may provide memory that
-was not touched recently at a cost that varies from 0.1 to 3 us per KB; after this step, the memory is backed.
+`python -m bench.one_merge [--keep] CURRENT [LOAD REPLAY WRITE]`: --keep keeps the image. With sizes in bytes, each part
+is preceded by touching that much memory and returning it to the system. A virtual machine may provide memory that was
+not touched recently at a cost that varies from 0.1 to 3 us per KB; after this step, the memory is backed.
 
-With --md5-rate, a wait at that speed replaces every MD5 and uses no processor, which shows what remains with another
-digest. The image is then invalid and is always removed.
+With --md5-rate, a wait of that speed replaces every MD5 and uses no processor. This shows how long a merge with another
+digest would take. The image is then invalid and is always removed.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _PacedDigest:
         self._due = 0.0
 
     def update(self, part: memoryview) -> None:
-        # a sleep is always a little too long
+        # a sleep always takes a little too long
         self._due = max(self._due, time.monotonic() - _CREDIT_SECONDS) + len(part) / self._rate
         time.sleep(max(0.0, self._due - time.monotonic()))
 
@@ -84,7 +84,7 @@ def main() -> None:
     parser.add_argument("current", type=Path)
     parser.add_argument("touched", type=int, nargs="*")
     arguments = parser.parse_args()
-    # as the program does
+    # as `checkpointer` does
     collect_garbage_rarely()
     # The first calls load the compiled kernels, which a daemon does only once.
     warm_up()

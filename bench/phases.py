@@ -37,7 +37,7 @@ class Run:
 
 
 def run_phases(command: list[str]) -> Run:
-    """Run a command that prints a JSON object a line after each part: phase, seconds, cpu, at (monotonic clock).
+    """Run a command that prints a JSON object per part, on a line: phase, seconds, cpu, at (monotonic clock).
 
     Raises:
         subprocess.CalledProcessError: it failed; `stderr` contains the end of its error output.

@@ -88,7 +88,7 @@ def _tables(image: Path, files: int, rounds: int) -> dict[str, Any]:
             seconds["oiv"].append(took)
             target.unlink()
             for writer in ("spark", "tasks", "read"):
-                image.touch()  # the session considers the image changed, and builds a new index
+                image.touch()  # the session considers the image as changed, and builds a new index
                 seconds[writer].append(session.write(writer, image, target))
                 if writer != "read":
                     _check(writer, rows, target)
@@ -110,7 +110,7 @@ def _check(writer: str, rows: int, target: Path) -> None:
 
 
 def _commands(directory: Path, image: Path) -> dict[str, Any]:
-    """Wall seconds of whole commands, and peak memory of the driver's JVM."""
+    """Return wall seconds of whole commands, and peak memory of the driver's JVM."""
     spark = ["--master", _MASTER]
     report = run_watched([*_CHECKPOINTER, "report", str(image), *spark, "--driver-memory", _DRIVER_MEMORY, "--json"])
     on_spark, by_spark = _merge(directory, "--engine", "spark", *spark)

@@ -71,7 +71,7 @@ def _y(value: float, low: int, high: int) -> float:
 
 
 def _frame(title: str, unit: str, low: int, high: int, series: Mapping[str, Sequence[float]], page: int) -> list[str]:
-    """Title, legend, and a line for each power of ten."""
+    """Return the picture with title, legend, and a line for each power of ten."""
     parts = [f'<text class="t" x="{_LEFT}" y="20">{escape(title)}</text>', _text(8, 40, unit, "start")]
     for number, name in enumerate(series):
         left = _LEFT + number * 150

@@ -21,6 +21,7 @@ from bench.edits import MIXES
 from bench.phases import PARTS, Run, run_phases
 from bench.plot import lines
 from bench.scene import CONSOLE, machine, make_edits, make_image, read_all
+from hadoop_common.quantities import counted
 
 _HERE = Path(__file__).parent
 _SIZES = (1_000_000, 3_000_000, 10_000_000, 50_000_000)
@@ -86,9 +87,9 @@ class _Size:
         return run_phases(command)
 
     def measured(self) -> tuple[Point, list[Measurement]]:
-        """Return medians (load and write of proportional edits, replay and memory of the fixed number) and all runs."""
+        """Return medians (load and write of proportional edits, replay and memory of fixed ones), and all runs."""
         own, given = (self._runs[number] for number in self._transactions)
-        # no memory is touched for these runs, since it would count
+        # memory is not touched before these runs, since it would be counted
         memory = {number: self._merge(command).parts["whole"].anonymous for number, command in self._commands.items()}
         inodes = self._base.tree.inodes
 
@@ -111,7 +112,7 @@ class _Size:
 
 
 def _measure(arguments: argparse.Namespace) -> tuple[list[Point], list[Measurement]]:
-    """Return a point for each size, and its merges; all sizes take turns, since a machine has slow minutes."""
+    """Return a point for each size, and its merges; all sizes take turns, since the speed of a machine varies."""
     with tempfile.TemporaryDirectory(dir=arguments.work_dir, prefix="bench-") as scratch:
         sizes = {
             inodes: _Size(Path(scratch) / str(inodes), inodes, arguments.transactions, arguments.mix)
@@ -131,7 +132,7 @@ def _reserves(inodes: int, transactions: int) -> tuple[int, int, int]:
 
 
 def spread(points: Sequence[Point]) -> dict[str, float]:
-    """By part, how much more the most expensive size costs than the cheapest: 0.2 is 20 %."""
+    """Return by part how much more the most expensive size costs than the cheapest: 0.2 is 20 %."""
     found = {}
     for part in _PARTS:
         costs = [getattr(point, part) for point in points]
@@ -142,10 +143,10 @@ def spread(points: Sequence[Point]) -> dict[str, float]:
 def page(points: Sequence[Point], measured: Sequence[Measurement], arguments: argparse.Namespace, picture: str) -> str:
     """Return the results as Markdown."""
     introduction = (
-        f"`python -m bench.scale` on {machine()}; medians of {arguments.rounds} rounds. In each round all sizes ran "
-        f"in turn. Load and write are measured with one transaction of the mix `{arguments.mix}` per "
+        f"`python -m bench.scale` on {machine()}; medians of {counted(arguments.rounds, 'round')}. In each round all "
+        f"sizes ran in turn. Load and write are measured with one transaction of the mix `{arguments.mix}` per "
         f"{_INODES_A_TRANSACTION} inodes, replay with {arguments.transactions:,} transactions. Each process gets "
-        "memory that was touched before: a virtual machine provides other memory at a varying cost."
+        "memory that was touched before: a virtual machine provides untouched memory at a varying cost."
     )
     out = [
         "# Cost by size",

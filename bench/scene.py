@@ -30,7 +30,7 @@ def machine() -> str:
 
 
 def _processor() -> str:
-    """Return its name, and whether it has AVX-512, since processors that share a name differ in that."""
+    """Return the processor's name, and whether it has AVX-512, in which processors of the same name may differ."""
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         known = {key.strip(): value for key, _, value in (line.partition(":") for line in lines)}
@@ -74,7 +74,7 @@ def make_edits(base: BaseImage, folder: Path, transactions: int, mix: str, *, se
     with _progress() as progress:
         task = progress.add_task(f"transactions, {mix}", total=transactions)
         write_edits(here, transactions, mix, seed=seed, progress=lambda done: progress.update(task, completed=done))
-    # a link still
+    # still a link
     (current / SEEN_TXID).unlink()
     (current / SEEN_TXID).write_text(f"{base.txid + transactions}\n")
     return here

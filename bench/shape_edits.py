@@ -1,4 +1,4 @@
-"""Edits that are scattered over all of a namespace of some shape."""
+"""Edits that are scattered over a whole namespace of some shape."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _JOBS, _PERMISSIONS, _TIMES = 0.6, 0.15, 0.15
 def write_scattered(
     current: Path, layout: Layout, transactions: int, *, seed: int = 2, segments: int = 1
 ) -> list[Path]:
-    """Write finalized segments of `transactions` after the image; each transaction concerns another directory and file.
+    """Write finalized segments of `transactions` after the image; each one concerns a different directory and file.
 
     Jobs write a file in one directory and rename it into another; modes and times of files of the image change, and
     some of these files are renamed.

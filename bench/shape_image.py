@@ -27,7 +27,7 @@ _BATCH = 1 << 18
 
 
 def write_shape(current: Path, layout: Layout, *, seed: int = 1) -> Path:
-    """Write VERSION, seen_txid, `fsimage_1000` and its digest into the folder `current`; returns the image's path."""
+    """Write VERSION, seen_txid, `fsimage_1000` and its digest into the folder `current`; return the image's path."""
     shape, files = layout.shape, layout.files
     strings = StringTable.empty(0)
     user, group = strings.serial("hdfs", StringKind.USER), strings.serial("supergroup", StringKind.GROUP)

@@ -1,4 +1,4 @@
-"""Unusual namespaces: places and names of their files."""
+"""Unusual namespaces: the places and names of their files."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def _median(runs: list[Run], part: str) -> float:
 
 @dataclass(frozen=True)
 class _Scene:
-    """Measure an image with edits after it, and the same image without."""
+    """Measures an image with edits after it, and the same image without edits."""
 
     edited: Path
     plain: Path

@@ -1,4 +1,4 @@
-"""Snapshots in a generated image: some directories have snapshots, with files created, changed and deleted since."""
+"""Snapshots of some directories of a generated image, with files created, changed and deleted since."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Snapshotted:
 
 
 def build_snapshots(tree: Tree) -> SnapshotSections:
-    """Snapshots s1 and s2 of a few directories of one depth, so that none is below another.
+    """Create snapshots s1 and s2 of a few directories of one depth, so that none is below another.
 
     After each of the two, a tenth of the files were created, as many were deleted, and others got another mode.
     """
@@ -70,7 +70,7 @@ def build_snapshots(tree: Tree) -> SnapshotSections:
 
 
 def choose_directories(tree: Tree) -> tuple[int, ...]:
-    """Return the directories with the most files of the third level, or of the next level that has files."""
+    """Return the directories of the third level with the most files, or those of the next level that has files."""
     counts = np.diff(tree.arrays.ranks) - 1
     for depth in range(3, tree.levels.size - 1):
         level = np.arange(tree.levels[depth], tree.levels[depth + 1])
@@ -147,7 +147,7 @@ class SnapshotBuilder:
             self._file_diff(self._gone_id(start + number), snapshot, _gone_name(snapshot, place), place + 1)
 
     def sections(self) -> SnapshotSections:
-        """Return everything that was added."""
+        """Return all records that were added."""
         header = pb.SnapshotSection(
             snapshotCounter=len(self._snapshots),
             numSnapshots=len(self._snapshots),

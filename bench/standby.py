@@ -45,7 +45,7 @@ class Round:
 
     Attributes:
         checkpoint: seconds from its trigger to the image under its name; `again`: until the next batch can be applied.
-        tail: median of processor milliseconds for a batch of 1,000 transactions.
+        tail: median of the CPU milliseconds for a batch of 1,000 transactions.
         memory: anonymous bytes afterwards.
         committed: by connection, seconds from the trigger until the receiver answers that it has the image.
     """
@@ -126,8 +126,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.standby", description=__doc__)
     parser.add_argument("--inodes", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--transactions", type=int, default=100_000, help="of a round")
-    parser.add_argument("--behind", type=int, default=10_000, help="of them, those that a checkpoint finds unapplied")
+    parser.add_argument("--transactions", type=int, default=100_000, help="transactions of a round")
+    parser.add_argument("--behind", type=int, default=10_000, help="of them, not applied when a checkpoint begins")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     collect_garbage_rarely()

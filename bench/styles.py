@@ -62,7 +62,7 @@ _FILES = (
     Style(HASHED, 24, "attempt-output-of-a-reducer-with-a-long-name.", ".orc"),
     Style(DECIMAL, 4, "データ-", ".csv.gz"),
 )
-# the last one is chosen rarely, so there are two
+# the last style is rarely chosen, so there are two
 _SHORT_FILES = (Style(DECIMAL, 5, "f"),) * 2
 
 

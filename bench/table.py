@@ -43,11 +43,11 @@ class MixResult:
         return f"{self.mix} {self.inodes / 1e6:g}M{'+s' if self.snapshots else ''}"
 
     def rate(self, name: str) -> float:
-        """Transactions replayed in a second."""
+        """Return the transactions replayed per second."""
         return self.transactions / self.median(name, "replay").seconds
 
     def median(self, name: str, part: str) -> Part:
-        """Median seconds, and the largest memory, of a part over all rounds."""
+        """Return the median seconds and the largest memory of a part over all rounds."""
         found = [round_[name].parts[part] for round_ in self.rounds]
         return Part(
             statistics.median(each.seconds for each in found),
@@ -166,7 +166,7 @@ def _rows(result: MixResult, name: str) -> Iterator[str]:
 
 
 def chart(results: Sequence[MixResult]) -> str:
-    """Seconds of the whole merge by mix."""
+    """Return the chart of the seconds of the whole merge, by mix."""
     names = [name for name in ("floor", "ours", "hadoop") if name in results[0].rounds[0]]
     series = {_NAMES[name]: [result.median(name, "whole").seconds for result in results] for name in names}
     title = "A whole merge by mix and millions of inodes; +s: with snapshots"

@@ -2,8 +2,8 @@
 
 All variants take turns in each round. A variant that stores the image computes its MD5 and syncs the file, so its lower
 bound is `curl | tee FILE | md5sum` with a sync; without storing, it is `curl` with a loop over sendfile or recv. The
-floor of a variant over TLS is the same variant without TLS. A column has the ratio to nginx, where nginx serves the
-same. The CPU seconds of each end limit the rate of one connection.
+floor of a variant over TLS is the same variant without TLS. One column has the ratio to nginx, if nginx serves the same
+file. The CPU seconds of each end limit the rate of one connection.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class _Bench:
         self._put_url = f"{ours}/imagetransfer?{urlencode(put)}"
 
     def round(self) -> dict[str, TransferRun]:
-        """Run every way once."""
+        """Run every variant once."""
         ours, secure, plain = self._servers.ours, self._servers.secure, self._servers.plain
         ways: dict[str, Callable[[], TransferRun]] = {
             "GET curl < plain server": lambda: self._curl_get(plain, plain.url),
@@ -227,7 +227,7 @@ def summary(rounds: list[dict[str, TransferRun]]) -> dict[str, _Row]:
 
 
 def table(found: dict[str, _Row]) -> list[str]:
-    """Lines of text; the seconds are CPU seconds."""
+    """Return lines of text; the seconds are CPU seconds."""
     heads = ("MB/s", "x floor", "x nginx", "server s/GB", "client s/GB", "server MB", "client MB")
     lines = [f"{'':<34}" + "".join(f"{head:>12}" for head in heads)]
     for name, each in found.items():
@@ -266,7 +266,7 @@ def _measure(scratch: Path, size: int, rounds: int, limit: int) -> tuple[list[di
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.transfer", description=__doc__)
     parser.add_argument("--size", type=float, default=1.0, help="of the image, GB")
-    parser.add_argument("--rounds", type=int, default=3, help="after one that warms up")
+    parser.add_argument("--rounds", type=int, default=3, help="after one warm-up round")
     parser.add_argument("--limit", type=float, default=100.0, help="MB/s of the transfer that is throttled")
     parser.add_argument("--dir", type=Path, default=None, help="working directory (default: a temporary one)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -286,7 +286,7 @@ def main() -> None:
     kernel = "with" if _KERNEL_TLS.exists() else "without"
     print(f"{machine()}, {kernel} kernel TLS; {throttled.size / 1e9:.2f} GB, median of {arguments.rounds} rounds")
     print("\n".join(table(found)))
-    print(f"throttled: {arguments.limit:,.1f} MB/s asked, {throttled.rate / 1e6:,.1f} got")
+    print(f"throttled: {arguments.limit:,.1f} MB/s requested, {throttled.rate / 1e6:,.1f} measured")
 
 
 if __name__ == "__main__":

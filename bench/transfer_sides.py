@@ -1,6 +1,6 @@
 """The processes of `bench.transfer`: our server, a minimal server, a slow connection, our clients.
 
-A server prints its port and ends when its input does; a client prints its wall and CPU seconds.
+A server prints its port and ends when its input ends; a client prints its wall and CPU seconds.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class _Store:
 
 
 def serve(folder: Path, target: Path, bandwidth: int, tls: Path | None) -> None:
-    """Run our servlet over the images of `folder`; uploads go to `target`. With the folder `tls` it speaks HTTPS."""
+    """Run our servlet over the images of `folder`; uploads go to `target`. With a folder `tls`, it uses HTTPS."""
     blueprint = image_transfer_blueprint(_Store(folder, target), options=TransferOptions(bandwidth=bandwidth))
     shown = None if tls is None else ServerTls(_tls(tls))
     with HttpServer(create_application(blueprint), _LOOPBACK, 0, tls=shown) as server:
@@ -189,7 +189,7 @@ class _SlowRelay(LoopbackRelay):
 
 
 def _forward(source: socket.socket, sink: socket.socket, throttle: Throttle) -> None:
-    # a server that refuses closes its end, a client after the answer
+    # a server closes its end when it refuses, a client after the answer
     with suppress(ConnectionError), throttle.transfer():
         while data := source.recv(_RELAY_PIECE):
             throttle.acquire(len(data))
@@ -199,7 +199,7 @@ def _forward(source: socket.socket, sink: socket.socket, throttle: Throttle) -> 
 
 
 def download(url: str, txid: int, target: Path, tls: Path | None) -> None:
-    """Run our download until the image is verified, durable and has its name."""
+    """Run our download until the image is verified and durable, and has its name."""
     use_client(TlsConfig() if tls is None else _tls(tls))
     download_image(url, txid, NAMESPACE, [target])
 

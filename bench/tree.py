@@ -15,11 +15,11 @@ GAP = 8
 """Interval, in inodes, at which the id of a deleted inode is left out."""
 LEAST_INODES = 200
 _INODES_A_DIRECTORY = 14
-_MOST_ITEMS = 1_000_000  # dfs.namenode.fs-limits.max-directory-items, about
+_MOST_ITEMS = 1_000_000  # about dfs.namenode.fs-limits.max-directory-items
 _MOST_OF_ALL = 0.02
-"""Largest share of all files in one directory; with more, its style of names alone would set the image's size."""
+"""Largest share of all files in one directory; with more, its style of names alone would determine the image's size."""
 _MOST_AVERAGES = 200
-"""Largest number of files in one of few directories, as a multiple of the average."""
+"""Largest number of files in a directory if there are few directories, as a multiple of the average."""
 _LEVELS = (0.0, 0.0, 0.0005, 0.01, 0.06, 0.17, 0.26, 0.22, 0.14, 0.08, 0.04, 0.015, 0.0045)
 _DIRECTORY_TAIL, _FILE_TAIL = 1.3, 1.1  # the smaller the value, the more files are in a few directories
 _CHILDLESS = 0.3
@@ -39,12 +39,12 @@ class Tree:
         short_names: whether files have names of six bytes, for an image that is a quarter smaller.
 
     Raises:
-        ValueError: fewer inodes are requested.
+        ValueError: `inodes` is below LEAST_INODES.
     """
 
     def __init__(self, inodes: int, seed: int = 1, *, short_names: bool = False) -> None:
         if inodes < LEAST_INODES:
-            raise ValueError(f"a generated namespace has at least {LEAST_INODES} inodes, {inodes} are asked for")
+            raise ValueError(f"a generated namespace has at least {LEAST_INODES} inodes, {inodes} were requested")
         self.inodes = inodes
         self.seed = seed
         self.directories = inodes // _INODES_A_DIRECTORY
@@ -109,7 +109,7 @@ def _level_bounds(directories: int) -> Numbers:
 
 
 def _parents(levels: Numbers, random: np.random.Generator) -> npt.NDArray[np.int32]:
-    """Within a level the parents increase; some have many sub-directories, some have none."""
+    """Return the parents, which increase within a level; some have many sub-directories, some have none."""
     parents = np.zeros(levels[-1], np.int32)
     for depth in range(1, levels.size - 1):
         above, first, end = levels[depth - 1], levels[depth], levels[depth + 1]

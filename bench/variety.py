@@ -26,7 +26,7 @@ Ids = npt.NDArray[np.int64]
 
 
 def skewed_homes(files: int, directories: int, seed: int) -> Ids:
-    """Return the directory of each file: a few directories contain most of the files, some contain none."""
+    """Return the directory of each file: a few directories contain most files, and some contain none."""
     random = np.random.default_rng(seed)
     homes = (directories * random.random(files) ** _SKEW).astype(np.int64)
     # large directories can be anywhere

@@ -3,8 +3,8 @@
     /opt/hdfs-checkpointer     a virtual environment of the distribution's Python: program, libraries, documents
     /usr, /etc                 files for systemd, man and the shells, from the same wheel
 
-Installing it compiles and fetches nothing; dpkg knows every file. Needs only dpkg-deb and the standard library.
-With SOURCE_DATE_EPOCH set, the same wheelhouse, Python and dpkg make the same bytes in any folder.
+Its installation compiles and fetches nothing; dpkg knows every file. The build needs only dpkg-deb and the standard
+library. With SOURCE_DATE_EPOCH set, the same wheelhouse, Python and dpkg make the same bytes in any folder.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ from {module} import {function}
 
 sys.exit({function}())
 """
-# extras included if the wheelhouse has their package, and the Debian libraries they need
+# extras that are included if the wheelhouse has their package, with the Debian libraries that they need
 _EXTRAS = {"kerberos": "gssapi", "tls": "cryptography"}
 _LIBRARIES = {"kerberos": "libgssapi-krb5-2"}
 # from the wheel's share directory to Debian's place, as copies that dpkg manages
@@ -131,7 +131,7 @@ def build(wheelhouse: Path, out: Path) -> Path:
     shutil.copyfile(licence, documents / "copyright")
     _control(root, version, extras)
     package = out / f"{_NAME}_{version}_{_architecture()}.deb"
-    # the number of threads shows in the bytes
+    # the number of threads changes the bytes
     subprocess.run(
         ["dpkg-deb", "--build", "--root-owner-group", "-Zxz", "-z1", root, package],
         env={**os.environ, "DPKG_DEB_THREADS_MAX": "1"},
@@ -168,10 +168,10 @@ def _install(wheelhouse: Path, home: Path, extras: list[str]) -> str:
     (metadata,) = home.glob(f"lib/*/site-packages/{_NAME.replace('-', '_')}-*.dist-info")
     _scripts(home / "bin", PathDistribution(metadata))
     shutil.rmtree(home / "include", ignore_errors=True)
-    # pip's lists of files: dpkg has its own, and the digests are those of scripts with another path
+    # pip's lists of files: dpkg has its own lists, and pip's digests are of scripts with another path
     for record in home.glob("lib/*/site-packages/*.dist-info/RECORD"):
         record.unlink()
-    # only root can write there, so Python would otherwise compile at each start
+    # only root can write there, so without these files Python would compile at each start
     compileall.compile_dir(
         home / "lib",
         quiet=1,

@@ -23,11 +23,11 @@ DASHBOARD: Final = "checkpointer-dashboard.json"
 _RUNBOOK: Final = "operations.md"
 _PREFIX: Final = "hdfs_checkpointer_"
 
-# what a daemon cannot report as an alarm: (alert, expression, for, severity, section, summary)
+# conditions that a daemon cannot report as alarms: (alert, expression, for, severity, section, summary)
 _OTHERS: Final = (
     (
         "CheckpointerGone",
-        # as long as Prometheus has the address, and not at an address that never had a checkpointer
+        # as long as Prometheus knows the address, but not for an address that never had a checkpointer
         f"up == 0 and on (job, instance) max_over_time({_PREFIX}up[14d])",
         "5m",
         "page",
@@ -117,7 +117,7 @@ def families() -> list[Metric]:
 
 
 def dashboard() -> dict[str, Any]:
-    """Return the dashboard: what matters first, then a chart for each metric."""
+    """Return the dashboard: the most important metrics first, then a chart for each metric."""
     panels: list[dict[str, Any]] = []
     for column, (title, expression, unit) in enumerate(
         (

@@ -3,9 +3,9 @@
     packages     wheel and constraints, source archive, archive of the wheelhouse, Debian package
     about them   the bill of materials, SHA256SUMS and its signature
 
-All of it derives from an export of HEAD, so that ignored and forgotten files cannot get in. The same commit, Python,
-gcc and dpkg make the same bytes in any folder: the time is that of the commit, and `_ENVIRONMENT` fixes what else
-tools take from their surroundings. Only the signature differs.
+All of it derives from an export of HEAD, so that ignored and forgotten files are not included. The same commit, Python,
+gcc and dpkg make the same bytes in any folder: the time is that of the commit, and `_ENVIRONMENT` fixes everything else
+that tools read from their environment. Only the signature differs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def release(repository: Path, key: str, python: str, extras: str) -> Path:
     Args:
         repository: the checkout.
         key: the key that signs, as GnuPG finds it; `UNSIGNED` for none.
-        python: the Python that the packages are for.
+        python: the Python for which the packages are made.
         extras: names of extras, separated by spaces, whose libraries are included.
 
     Raises:
@@ -104,7 +104,7 @@ def _absolute(python: str) -> str:
     found = shutil.which(python)
     if found is None:
         raise ReleaseError(f"{python} cannot be run; next: make release TARGET_PYTHON=/path/to/python3")
-    # not resolved: a virtual environment is identified by its own path
+    # not resolved, since a virtual environment is identified by its own path
     return str(Path(found).absolute())
 
 
@@ -120,7 +120,7 @@ def _build(source: Path, venv: Path, epoch: int, words: list[str]) -> None:
     environment = {**inherited, **_ENVIRONMENT, "SOURCE_DATE_EPOCH": str(epoch)}
     make = ("make", "-o", "setup", f"VENV={venv}", *words, "sdist", "deb")
     for command in ((str(venv / "bin/python"), "hatch_build.py"), make):
-        # the release's own path is what this prints to stdout
+        # stdout is reserved for the path of the release
         ran = subprocess.run(command, cwd=source, env=environment, check=False, stdout=sys.stderr)
         if ran.returncode != 0:
             raise ReleaseError(f"{shlex.join(command)} failed; next: correct what its messages above report")
@@ -145,7 +145,7 @@ def write_sums(out: Path) -> None:
 def sign(sums: Path, key: str) -> None:
     """Write a detached signature to SUMS.asc, next to the file; warn if the key is `UNSIGNED`."""
     if key == UNSIGNED:
-        sys.stderr.write(f"this release is NOT SIGNED: nobody can tell who built it (KEY={UNSIGNED})\n")
+        sys.stderr.write(f"this release is NOT SIGNED: nobody can verify who built it (KEY={UNSIGNED})\n")
         return
     command = ("gpg", "--local-user", key, "--armor", "--output", f"{sums}.asc", "--detach-sign", str(sums))
     _output(*command, next_step="gpg --list-secret-keys")
@@ -155,7 +155,7 @@ def _output(*command: str, next_step: str = "") -> str:
     """Run a command; return what it prints on standard output.
 
     Raises:
-        ReleaseError: the command failed; the error has its messages, and `next_step` or the command as the hint.
+        ReleaseError: the command failed; the error contains its messages, and `next_step` or the command as the hint.
     """
     try:
         ran = subprocess.run(command, check=False, capture_output=True, text=True, errors="replace")
