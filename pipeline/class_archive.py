@@ -27,7 +27,7 @@ LOCAL_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """Flags of a JVM for short jobs on this host: the collector and the compiler that start fastest."""
 
 _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
-"""A JVM that cannot use an archive would report that on standard output."""
+"""Without this flag, a JVM that cannot use an archive reports that on standard output."""
 
 _MASTER = "local[2]"
 _LAST_LINES = 500
@@ -78,7 +78,7 @@ def archive_flags(archive: Path) -> tuple[str, ...]:
 
 
 def archive_classes() -> str:
-    """Make the archive for the Java that commands use, unless the file exists; return a sentence about it.
+    """Make the archive for the Java that commands use, unless the file exists; return a sentence on the result.
 
     Without PySpark or Java, no archive is needed, and the sentence is empty. An OSError becomes a sentence too.
     """

@@ -206,8 +206,8 @@ class HostImage:
         Args:
             staged: name under which Spark sent a copy to each executor of this host; all copies have one index.
 
-        The process that builds the index compares the image's MD5 with the `.md5` file, if one exists. Of the copies
-        that Spark sent, one process of each executor does.
+        The process that builds the index compares the image's MD5 with the `.md5` file, if one exists. For copies that
+        Spark sent, one process of each executor does so.
 
         Raises:
             ImageFormatError: the image is damaged, see the subclasses.
@@ -283,7 +283,7 @@ def _identity(path: Path, staged: str = "") -> str:
         raise SourceFileError(
             f"cannot read {path}: {error}", hint="Check the path; all hosts of a cluster must share it."
         ) from error
-    # copies for several executors differ in path and time; Spark keeps one file of a name
+    # copies for several executors differ in path and time; Spark keeps one file per name
     which = (staged,) if staged else (os.path.realpath(path), str(at.st_mtime_ns))
     text = "\0".join((*which, str(at.st_size), str(_FORMAT)))
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]

@@ -15,9 +15,8 @@ _SHARED_FOLDERS = (
     ),
     ("CONTAINER_ID", "LOCAL_DIRS", ",", "yarn.nodemanager.local-dirs"),
 )
-"""A variable that only executors of a cluster manager have, the variable with the application's folders on the host,
-what separates them, and the setting: of a standalone Worker, of YARN's NodeManager. Both remove the folders with the
-application.
+"""For a standalone Worker and for YARN's NodeManager: a variable that only executors have, the variable with the
+application's folders on the host, their separator, and the setting. Both remove the folders with the application.
 """
 
 

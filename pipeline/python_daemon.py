@@ -25,7 +25,7 @@ from pathlib import Path
 _IMPORTED = ("numpy", "numba", "pyarrow", "pyspark.worker", "pipeline.sources.readers")
 """Modules that start no threads, because threads do not survive a fork."""
 _IMPORTED_EARLY = ("pipeline.reports.tasks",)
-"""Modules that an early daemon imports too, because nobody waits for it."""
+"""Modules that an early daemon imports too, because no task waits for it."""
 _MODULE = "pipeline.python_daemon"
 _EARLY = "--early"
 _SOCKET = "HDFS_CHECKPOINTER_DAEMON_SOCKET"
@@ -61,7 +61,7 @@ def _early_process() -> Iterator[None]:
                 stdout=subprocess.DEVNULL,
                 env={_HASH_SEED: "0", **os.environ},
                 pass_fds=(listener.fileno(),),
-                process_group=0,  # an interrupt of the terminal is for the command, which ends Spark
+                process_group=0,  # an interrupt from the terminal is meant for the command, which ends Spark
             )
         assert early.stdin is not None
         os.environ[_SOCKET] = path
@@ -121,7 +121,7 @@ def _hand_over() -> int | None:
 
 
 def _become_daemon(listener: socket.socket) -> None:
-    """Wait until Spark's process asks, and take its place; return if the command ends before."""
+    """Wait until Spark's process asks, and take its place; return if the command ends first."""
     _import(_IMPORTED)
     _import(_IMPORTED_EARLY)
     with listener:

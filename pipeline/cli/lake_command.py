@@ -84,7 +84,7 @@ def append(
     With --conf the command appends the newest image and all finalized segments of the configured directories to
     checkpointer.lake.dir. IMAGE and EDITS may be URIs of any file system that Spark knows, LAKE of any that the library
     deltalake knows, such as hdfs:// and s3://. For the address of an HDFS with high availability set HADOOP_CONF_DIR.
-    The next run repeats a run that was killed. Several processes may append at the same time.
+    The next run completes a run that was killed. Several processes may append at the same time.
 
     \b
     Examples:
@@ -370,7 +370,7 @@ def _growth_cells(row: GrowthRow) -> list[str]:
 
 
 def _print_activity(activity: Activity, top: int) -> None:
-    """Print the newest days, and the busiest users; without audit logs they are known only for what they create."""
+    """Print the newest days and the busiest users; without audit logs, only the users of creations are known."""
     for each in activity.missing:
         echo(f"the lake lacks transactions {each.first} .. {each.last}", err=True)
     if not activity.days and not activity.users:
@@ -403,7 +403,7 @@ def optimize(hours: int | None, as_json: bool, lake: str) -> None:
     """Join small files of LAKE, and delete files that no table refers to any more.
 
     `lake append` joins the files of each day once the day is over, and deletes files when it removes images. This
-    command does both for all tables, and removes what killed appends left.
+    command does both for all tables, and removes the files that killed appends left.
 
     \b
     Example: checkpointer lake optimize hdfs://nn/warehouse/hdfs

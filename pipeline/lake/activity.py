@@ -1,8 +1,8 @@
 """Operations by day and by user over the edits of the lake; runs without Spark.
 
 Edits contain the user of an operation only if it creates an inode. Audit logs contain all users: each allowed operation
-is one line, so the lines of a user are that user's operations. They also contain what changes nothing: files opened for
-reading, and questions about names.
+is one line, so the lines of a user are that user's operations. They also contain operations that change nothing: files
+opened for reading, and queries about names.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from pipeline.lake.lake import edits_in, edits_table
 from pipeline.lake.ranges import TxidRange, holes
 from pipeline.reports.counts.edits import CREATES, KINDS, OTHER, kind_of
 
-_CLOSING = "OP_CLOSE"  # the line of its file is the one that opened the file
+_CLOSING = "OP_CLOSE"  # the audit line of the file is that of the operation that opened it
 _KIND_OF_COMMAND = {command: kind_of(op) for op, commands in COMMANDS.items() if op != _CLOSING for command in commands}
 OPENS, LOOKUPS = "opens", "lookups"
-# commands of FSNamesystem's audit lines that change nothing; those of `COMMANDS` do
+# commands of FSNamesystem's audit lines that change nothing, unlike those of `COMMANDS`
 _LOOKUP = re.compile(r"(?:get|list|List|is|check)\w+|contentSummary|quotaUsage|computeSnapshotDiff")
 _DAY_MS = 86_400_000
 
@@ -64,7 +64,7 @@ class Activity:
         }
 
     def by_kind(self, counts: Mapping[str, int]) -> dict[str, int]:
-        """Return the number of all changes, that of every kind, and with audit logs those of opens and lookups."""
+        """Return the numbers of all changes and of each kind, and with audit logs those of opens and lookups."""
         changes = {kind: counts.get(kind, 0) for kind in (*KINDS, OTHER)}
         reads = {kind: counts.get(kind, 0) for kind in ((OPENS, LOOKUPS) if self.audited else ())}
         return {"operations": sum(changes.values()), **changes, **reads}

@@ -182,7 +182,7 @@ def append_edits(context: SparkContext, edits: str, root: str, cluster: str = ""
     taken = present.get(cluster, [])
     _check_history(context, table, cluster, segments, taken)
     while batches := in_batches(segments, taken):
-        # A commit is compared with those after the version that was read, so `taken` has to be of that version.
+        # A commit is compared with the commits after the version that was read, so `taken` has to be of that version.
         if not table.create():
             files = _write_batch(context, table, cluster, batches[0], segments)
             try:

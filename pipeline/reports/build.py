@@ -67,7 +67,7 @@ def make_report(
         choose: returns the options for the image's modification time.
 
     Raises:
-        HdfsError: an input cannot be read, or an older image belongs to another namespace or not older.
+        HdfsError: an input cannot be read, or an older image belongs to another namespace or is not older.
         PySparkException, Py4JError: a job failed; `task_errors.typed_error` may find the typed error.
     """
     after = open_image(context, request.image)

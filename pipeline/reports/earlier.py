@@ -51,7 +51,7 @@ class EarlierReport:
 
 
 def last_report(folder: Path, txid: int, namespace: str) -> EarlierReport | None:
-    """Return the newest report in a folder that is of an older image of the namespace; None if there is none.
+    """Return the newest report in a folder on an older image of the namespace; None if there is none.
 
     Args:
         folder: with reports as JSON, and any other files.

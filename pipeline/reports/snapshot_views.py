@@ -5,8 +5,8 @@ snapshot and before the next diff (DirectoryWithSnapshotFeature). A child is the
 directory after the last diff that lists its name as created; a child in the deleted list of a diff, only up to that
 diff's snapshot. An inode that was renamed has several such places.
 
-Only directories that are asked for, and those above them, are resolved. Lists of deleted inodes stay in memory. The
-names in a directory's diffs are read once for all inodes that are asked for, and discarded.
+Only requested directories, and those above them, are resolved. Lists of deleted inodes stay in memory. The names in a
+directory's diffs are read once for all requested inodes, and then discarded.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class SnapshotViews:
         files: ids of the files whose diffs have blocks of their own or another replication factor, ascending.
 
     Raises:
-        RecordError: a record is damaged; so do the methods.
+        RecordError: a record is damaged; the methods raise it too.
     """
 
     def __init__(self, host: HostImage) -> None:
@@ -126,7 +126,7 @@ class SnapshotViews:
         return np.unique(ids[factors != own])
 
     def is_plain(self, ids: Ids, directories: Ids) -> npt.NDArray[np.bool_]:
-        """Return which inodes are visible exactly when their current directories are, without looking at names."""
+        """Return which inodes are visible exactly when their current directories are, without reading names."""
         diffed = self._host.index.history.owners
         return ~(np.isin(ids, self._gone.inode) | np.isin(directories, diffed) | np.isin(ids, self._referred))
 
@@ -138,7 +138,7 @@ class SnapshotViews:
         """Return the snapshots in which each directory is visible, including its own.
 
         Of two directories, each may have been below the other at some snapshot. The views of all directories above are
-        therefore extended until none changes.
+        therefore extended until none of them changes.
         """
         levels: list[list[tuple[int, int, int]]] = []
         pending = self._unknown(ids)

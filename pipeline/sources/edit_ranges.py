@@ -111,7 +111,7 @@ def _checked(buffer: Buffer, piece: EditsRange) -> Iterator[OpFrame]:
         raise
     if piece.last_txid is not None and (expected is None or expected <= piece.last_txid):
         reached = "contains no operation" if expected is None else f"ends before txid {expected}"
-        problem = f"the segment {reached}, but its name promises txid {piece.last_txid}"
+        problem = f"the segment {reached}, but its name ends at txid {piece.last_txid}"
         raise SegmentError(problem, file=piece.file, offset=position)
 
 

@@ -10,7 +10,7 @@ from pipeline.errors import SourceOptionError
 from pipeline.schema import Table
 
 _OF_TABLES = {"owner", "provider"}
-"""Table properties of Spark's TableCatalog, which CREATE TABLE adds to the options."""
+"""Table properties of Spark's TableCatalog that CREATE TABLE adds to the options."""
 _PATHS = "paths"
 _ARCHIVE = "archive"
 _OF_ARCHIVES = ("as_of", "branch", "key_file")

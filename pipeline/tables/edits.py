@@ -28,7 +28,7 @@ EDITS = Table(
         Column(
             "time",
             TIMESTAMP,
-            "Time of logging, if the operation has it; OP_TIMES has none, its times come from a client.",
+            "Time of logging, if the operation has one; OP_TIMES has none, and its times come from a client.",
             f"{_OP}.*.{{mtime,timestamp}}",
             "time, UTC",
         ),

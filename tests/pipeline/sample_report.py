@@ -281,7 +281,9 @@ def _ages() -> ReportSection:
         "Cold data",
         "Space by the time since it was last used: the later of the last read and the last write.",
         tables=(
-            ReportTable("cold_by_directory", "Directories with most cold space", columns, rows, "Not used for a year."),
+            ReportTable(
+                "cold_by_directory", "Directories with the most cold space", columns, rows, "Not used for a year."
+            ),
         ),
         charts=(Histogram("Space by last use", tuple(map(Bin, AGE_LABELS, space)), "bytes"),),
         notes=("Access times are kept to the hour (dfs.namenode.accesstime.precision), and not for directories.",),
@@ -317,7 +319,7 @@ def _small_files(chance: random.Random) -> ReportSection:
         "Files below an eighth of their block size, and where they come from.",
         tables=(
             ReportTable("small_files", "Small files in total", _SMALL, ((33_045_854, FILES, 4 * TIB, 9_812 * MIB),)),
-            ReportTable("small_files_by_directory", "Directories with most small files", columns, rows),
+            ReportTable("small_files_by_directory", "Directories with the most small files", columns, rows),
         ),
         charts=(
             Bars(

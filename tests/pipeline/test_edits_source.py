@@ -229,7 +229,7 @@ def test_a_segment_that_ends_early(tmp_path: Path, partitions: str) -> None:
     made = _timeline()
     path = write_segment(tmp_path, made)
     short = write_segment(tmp_path, made[:6], name=path.name)
-    with pytest.raises(SegmentError, match="ends before txid 7, but its name promises txid 9"):
+    with pytest.raises(SegmentError, match="ends before txid 7, but its name ends at txid 9"):
         rows(short, partitions=partitions)
     path.write_bytes(segment_bytes(made[:3] + made[4:]))
     with pytest.raises(TransactionGapError, match="expected txid 4, found 5"):

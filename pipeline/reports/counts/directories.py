@@ -39,7 +39,7 @@ def with_empty(image: ImageCounts) -> pa.Table:
 def temporary_trees(image: ImageCounts) -> pa.Table:
     """Return the directories with a name of `TEMPORARY`: path, name, owner, and `MEASURES` and `names` below.
 
-    One below another belongs to the other.
+    A tree below another one belongs to that one.
     """
     tree = image.tree
     own = _temporary_names(tree)
@@ -67,7 +67,7 @@ def children(image: ImageCounts) -> pa.Table:
 
 
 def near_limit(rows: pa.Table, limit: int) -> dict[str, int]:
-    """Return the numbers of directories with at least 90 per cent of the children that a NameNode allows, and with all.
+    """Return the numbers of directories with at least 90 per cent of the children that a NameNode allows, or with all.
 
     Args:
         rows: of `children`.

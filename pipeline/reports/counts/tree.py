@@ -153,7 +153,7 @@ class ImageCounts:
         return with_columns(rows, {"depth": tree.depth, **self.whole_trees}).filter(chosen)
 
     def dimension(self, name: str, limit: int) -> list[dict[str, Any]]:
-        """Return the `limit` values of a dimension with most raw space: value, `MEASURES`, `PARTS`.
+        """Return the `limit` values of a dimension with the most raw space: value, `MEASURES`, `PARTS`.
 
         All dimensions except owner and group count only files.
         """

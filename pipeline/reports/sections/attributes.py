@@ -45,7 +45,7 @@ def section(work: ReportData) -> ReportSection:
             ),
             first_rows("encryption_zones", "Encryption zones", (path(), *CONTENT), zones, most=most),
         ),
-        notes=("The attributes with which HDFS stores policies and encryption count too.",),
+        notes=("The attributes with which HDFS stores policies and encryption are included.",),
     )
 
 

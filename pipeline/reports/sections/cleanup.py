@@ -39,7 +39,7 @@ def section(work: ReportData) -> ReportSection:
             table("empty", "Empty files and directories", _EMPTY, [empty]),
             first_rows(
                 "empty_by_directory",
-                "Directories with most empty children",
+                "Directories with the most empty children",
                 (path(), *_EMPTY),
                 records(first(with_empty(image), _MOST_EMPTY, most + 1)),
                 most=most,
@@ -56,7 +56,7 @@ def section(work: ReportData) -> ReportSection:
         ),
         notes=(
             (
-                f"Temporary are the trees of directories named {', '.join(TEMPORARY)}. "
+                f"Directories named {', '.join(TEMPORARY)} count as temporary, with everything below. "
                 "Check that no job uses a directory before you delete it."
             ),
         ),

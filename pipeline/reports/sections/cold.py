@@ -35,7 +35,7 @@ _ATIME_KEY = "dfs.namenode.accesstime.precision"
 
 
 def section(work: ReportData) -> ReportSection:
-    """Make tables of the directories and owners with most space of files unused for `cold_days`."""
+    """Make tables of the directories and owners with the most space of files unused for `cold_days`."""
     days, top = work.options.cold_days, work.options.top
     by_path = most_cold(work.image.by_directory, "path", top + 1)
     by_owner = most_cold(work.image.by_owner, "owner", top + 1)
@@ -55,16 +55,16 @@ def section(work: ReportData) -> ReportSection:
         f"Files that were neither read nor written in the {days} days before {work.options.as_of:%Y-%m-%d}.",
         (
             table("cold", "Cold data in total", (*_COLD, bytes_("raw", "All space with replicas")), [total]),
-            first_rows("cold_by_directory", "Directories with most cold data", (path(), *_COLD), by_path, most=top),
+            first_rows("cold_by_directory", "Directories with the most cold data", (path(), *_COLD), by_path, most=top),
             first_rows(
                 "cold_by_subtree",
-                "Subtrees of one owner with most cold data",
+                "Subtrees of one owner with the most cold data",
                 (path(), owner, *_COLD),
                 by_subtree,
                 most=top,
                 text="A subtree begins where the owner of a directory is not that of the directory above.",
             ),
-            first_rows("cold_by_owner", "Owners with most cold data", (owner, *_COLD), by_owner, most=top),
+            first_rows("cold_by_owner", "Owners with the most cold data", (owner, *_COLD), by_owner, most=top),
         ),
         tuple(charts),
         (_about_access_times(work),),
@@ -72,7 +72,7 @@ def section(work: ReportData) -> ReportSection:
 
 
 def most_cold(rows: pa.Table, key: str, limit: int) -> list[Record]:
-    """Return the `limit` rows with most cold space."""
+    """Return the `limit` rows with the most cold space."""
     cold: Order = [("cold_raw", "descending"), ("cold_files", "descending"), (key, "ascending")]
     return records(first(more_than_none(rows, "cold_files"), cold, limit))
 

@@ -81,7 +81,7 @@ def _of_directories(work: ReportData, policy: str, name: str, title: str, headin
 def _unlike_default(work: ReportData) -> list[ReportTable]:
     """Make tables of the files with a different replication factor than the default."""
     default, most = work.options.replication, work.options.top
-    text = f"The default is {default} (dfs.replication); --replication sets it. Erasure-coded files do not count."
+    text = f"The default is {default} (dfs.replication); --replication sets it. Erasure-coded files are left out."
     rows = records(first(more_than_none(work.image.by_directory, "unlike_files"), _MOST_UNLIKE, most + 1))
     title = "Replication factor unlike the default"
     return [

@@ -55,7 +55,7 @@ def section(work: ReportData) -> ReportSection:
     owner: ReportColumn = text("owner", "Owner")
     tables = [
         table("growth", "The whole namespace", _CHANGED, [_whole(work.before.total, work.image.total)]),
-        first_rows("growth_by_directory", "Directories that changed most", (path(), *_CHANGED), by_path, most=top),
+        first_rows("growth_by_directory", "Directories that changed the most", (path(), *_CHANGED), by_path, most=top),
         first_rows("growth_by_owner", "Owners whose data changed most", (owner, *_CHANGED), by_owner, most=top),
     ]
     if len(work.images) > _TWO:
@@ -74,8 +74,8 @@ def section(work: ReportData) -> ReportSection:
         tuple(charts),
         (
             (
-                "Edits contain owner and client machine of written files. The users who delete or rename are only "
-                "in the NameNode's audit log."
+                "Edits contain the owner and the client machine only for written files. Only the NameNode's audit log "
+                "contains the users who delete or rename."
             ),
         )
         if work.edits is not None
@@ -102,7 +102,7 @@ def _text(work: ReportData) -> str:
 
 
 def _series(work: ReportData, changed: list[Record]) -> list[ReportTable]:
-    """Make tables of the totals of each image, and of the directories and owners that changed most."""
+    """Make tables of the totals of each image, and of the directories and owners that changed the most."""
     top = work.options.top
     totals = [{**_moment(image), **image.counts.total} for image in work.images]
     owners = [row["owner"] for row in records(changes(*_ends(work), "owner", top))]
@@ -111,7 +111,7 @@ def _series(work: ReportData, changed: list[Record]) -> list[ReportTable]:
         table("growth_images", "Each image", (*_MOMENT, *_SUMS), totals),
         table(
             "growth_images_by_directory",
-            "Directories that changed most, in each image",
+            "Directories that changed the most, in each image",
             (path(), *_MOMENT, *_SUMS),
             _rows(work, "path", paths),
         ),
@@ -146,7 +146,7 @@ def _moment(image: CountedImage) -> Record:
 
 
 def _lines(work: ReportData, changed: list[Record]) -> list[Chart]:
-    """Make a chart of the space of the directories that changed most, if the times of all images are known."""
+    """Make a chart of the space of the directories that changed the most, if the times of all images are known."""
     names = [row["path"] for row in changed[:_LINES]]
     if len(work.images) <= _TWO or not names or any(image.time is None for image in work.images):
         return []
@@ -154,7 +154,7 @@ def _lines(work: ReportData, changed: list[Record]) -> list[Chart]:
     series = [
         Series(name, tuple(Point(row["time"], row["raw"]) for row in rows if row["path"] == name)) for name in names
     ]
-    return [TimeLine("Space with replicas of the directories that changed most", tuple(series), "bytes")]
+    return [TimeLine("Space with replicas of the directories that changed the most", tuple(series), "bytes")]
 
 
 def _whole(before: Mapping[str, int], after: Mapping[str, int]) -> Record:
@@ -167,6 +167,6 @@ def _made_by(edits: Mapping[str, pa.Table], top: int) -> list[ReportTable]:
     where = records(ordered(edits, "causes", top + 1))
     who = records(ordered(edits, "writers", top + 1))
     return [
-        first_rows("growth_causes", "Directories with most changes in the edits", _CAUSES, where, most=top),
-        first_rows("growth_writers", "Clients that wrote most", _WRITERS, who, most=top),
+        first_rows("growth_causes", "Directories with the most changes in the edits", _CAUSES, where, most=top),
+        first_rows("growth_writers", "Clients that wrote the most", _WRITERS, who, most=top),
     ]

@@ -33,7 +33,7 @@ _TYPES = (
 
 
 def section(work: ReportData) -> ReportSection:
-    """Make tables of transactions by type and by hour, and of the directories with most operations."""
+    """Make tables of transactions by type and by hour, and of the directories with the most operations."""
     assert work.edits is not None
     types = records(ordered(work.edits, "types"))
     whole = sum(record["count"] for record in types)

@@ -36,7 +36,7 @@ def section(work: ReportData) -> ReportSection:
         tables.append(first_rows("databases", "Databases", (_DATABASE, *CONTENT, *MORE), databases, most=most))
         tables.append(first_rows("database_tables", "Tables", (_DATABASE, _TABLE, *CONTENT, *MORE), found, most=most))
         charts += first_bars("Space with replicas by database", "database", "raw", databases, unit="bytes", most=most)
-    note = "Everything below the directories of a set or table counts. A directory may be in several sets."
+    note = "Everything below the directories of a set or table is included. A directory may be in several sets."
     title = "Path sets and tables"
     return ReportSection("paths", title, "Named directories of --paths.", tuple(tables), tuple(charts), (note,))
 

@@ -20,7 +20,7 @@ _MOST_FILES: Order = [("writable_files", "descending"), ("path", "ascending")]
 
 
 def section(work: ReportData) -> ReportSection:
-    """Make tables of what everybody may write: in total, directories, and directories with most of these files."""
+    """Make tables of what everybody may write: in total, directories, and directories with the most of these files."""
     image, most = work.image, work.options.top
     directories = writable_by_everybody(image)
     number, sticky = directories.num_rows, total_of(directories["sticky"])
@@ -47,7 +47,11 @@ def section(work: ReportData) -> ReportSection:
                 most=most,
             ),
             first_rows(
-                "writable_files_by_directory", "Directories with most world-writable files", _FILES, files, most=most
+                "writable_files_by_directory",
+                "Directories with the most world-writable files",
+                _FILES,
+                files,
+                most=most,
             ),
         ),
         notes=(

@@ -43,7 +43,7 @@ _MADE = (
 
 
 def section(work: ReportData) -> ReportSection:
-    """Make tables of directories and owners with most small files, and of the clients that create small files."""
+    """Make tables of directories and owners with the most small files, and of the clients that create small files."""
     top = work.options.top
     by_path = most_small(work.image.by_directory, "path", top + 1)
     by_owner = most_small(work.image.by_owner, "owner", top + 1)
@@ -51,9 +51,9 @@ def section(work: ReportData) -> ReportSection:
     tables = [
         table("small_files", "Small files in total", _SMALL, [work.image.total]),
         first_rows(
-            "small_files_by_directory", "Directories with most small files", (path(), *_SMALL), by_path, most=top
+            "small_files_by_directory", "Directories with the most small files", (path(), *_SMALL), by_path, most=top
         ),
-        first_rows("small_files_by_owner", "Owners with most small files", (owner, *_SMALL), by_owner, most=top),
+        first_rows("small_files_by_owner", "Owners with the most small files", (owner, *_SMALL), by_owner, most=top),
     ]
     if work.edits is not None:
         tables += _makers(work.edits, work.options)
@@ -73,7 +73,7 @@ def section(work: ReportData) -> ReportSection:
 
 
 def most_small(rows: pa.Table, key: str, limit: int) -> list[Record]:
-    """Return the `limit` rows with most small files."""
+    """Return the `limit` rows with the most small files."""
     order: Order = [("small_files", "descending"), (key, "ascending")]
     return records(first(more_than_none(rows, "small_files"), order, limit))
 
@@ -87,7 +87,7 @@ def _makers(edits: Mapping[str, pa.Table], options: ReportOptions) -> list[Repor
     tables = []
     small = cell_text(options.edit_rules().small, "bytes")
     for name, title, keys in (
-        ("made_by_directory", "Directories with most new small files", ("directory",)),
+        ("made_by_directory", "Directories with the most new small files", ("directory",)),
         ("made_by_client", "Clients that create small files", ("owner", "machine")),
     ):
         made = records(ordered(edits, name, options.top + 1))

@@ -58,7 +58,7 @@ def section(work: ReportData) -> ReportSection:
             table("snapshots", "Snapshots in total", _TOTAL, [total]),
             first_rows(
                 "snapshots_alone",
-                "Snapshots that keep most",
+                "Snapshots that keep the most",
                 _BY_SNAPSHOT,
                 alone,
                 most=most,
@@ -66,15 +66,19 @@ def section(work: ReportData) -> ReportSection:
                 "several snapshots share are freed with the last of these snapshots.",
             ),
             first_rows(
-                "snapshots_by_directory", "Directories whose snapshots keep most", _BY_DIRECTORY, directories, most=most
+                "snapshots_by_directory",
+                "Directories whose snapshots keep the most",
+                _BY_DIRECTORY,
+                directories,
+                most=most,
             ),
         ),
         first_bars("Space only in snapshots, by directory", "path", "raw", directories, unit="bytes", most=most),
         (
             (
-                "Counted are files outside of the current tree, older blocks of files that were truncated or appended "
-                "to since a snapshot, and the replicas of a higher replication factor at a snapshot. A NameNode keeps "
-                "all blocks of a file with the highest factor of its snapshots and of the current file."
+                "The tables count files outside of the current tree, older blocks of files that were truncated or "
+                "appended to since a snapshot, and the replicas of a higher replication factor at a snapshot. A "
+                "NameNode keeps all blocks of a file with the highest factor of its snapshots and of the current file."
             ),
         ),
     )

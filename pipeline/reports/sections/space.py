@@ -35,7 +35,7 @@ _LEVELS = (text("level", "Level"), count("quotas", "Quotas"), path(), text("kind
 
 
 def section(work: ReportData) -> ReportSection:
-    """Make tables of totals, the largest directories as a tree, the directories with most names, and quotas."""
+    """Make tables of totals, the largest directories as a tree, the directories with the most names, and quotas."""
     options = work.options
     rows, most = work.image.rolled(options.depth), options.top
     largest = records(first(rows, [("raw", "descending"), ("names", "descending"), *_PLACE], max(_NODES, most + 1)))
@@ -49,7 +49,7 @@ def section(work: ReportData) -> ReportSection:
         first_rows(
             "directories", "Largest directories, as a tree", _TREE, _as_tree(largest[:most]) + largest[most:], most=most
         ),
-        first_rows("names", "Directories with most names", _TREE, fullest, most=most),
+        first_rows("names", "Directories with the most names", _TREE, fullest, most=most),
         *_fullest(work),
         *_quotas(work),
     ]
@@ -80,7 +80,7 @@ def _fullest(work: ReportData) -> list[ReportTable]:
         table(
             "directory_items", "Directories near the limit of children", _NEAR_LIMIT, [near_limit(rows, limit)], text
         ),
-        first_rows("fullest_directories", "Directories with most children", _FULLEST, fullest, most=most),
+        first_rows("fullest_directories", "Directories with the most children", _FULLEST, fullest, most=most),
     ]
 
 
