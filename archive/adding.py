@@ -137,7 +137,8 @@ def add_directory(
 ) -> Added:
     """Add what `directory/current` has and the archive lacks; see `find_files` and `add_files`.
 
-    A running NameNode purges and finalizes files between their listing and their use; they are listed again then.
+    A running NameNode may purge or finalize files between their listing and their use; in that case they are listed
+    again.
     """
     for left in reversed(range(_TRIES)):
         found = find_files(directory, edits, in_progress=options.in_progress)
@@ -330,7 +331,7 @@ class _Addition:
             return False
         archived = max((each.last for each in view.pieces), default=-1)
         if not any(each.first <= txid + 1 and txid <= (each.last or archived) for each in segments):
-            # without a segment next to it, the history that the image belongs to is unknown
+            # without a segment next to the image, its history is unknown
             return not self._catalogue.records
         plan = covering_base(view, txid)
         if plan is None:

@@ -70,7 +70,7 @@ class Archive:
         self.store = store
         self.immutable = immutable
         self._key = key
-        # commits are immutable, so each is read once
+        # commits are immutable, so each one is read once
         self._commits: dict[tuple[str, int], Commit] = {}
         self._catalogue: Catalogue | None = None
         self._pinned: dict[str, bytes] = {}
@@ -133,7 +133,7 @@ class Archive:
                     except ArchiveDamagedError:
                         damaged.append(name)
             except KeyError:
-                # another writer has replaced it by one that the listing lacks
+                # another writer has replaced it by a commit that the listing lacks
                 continue
             return self._joined(read, damaged, replaced)
         raise ArchiveError(
@@ -155,7 +155,7 @@ class Archive:
         return known
 
     def writable_catalogue(self) -> Catalogue:
-        """Read the catalogue for a change; refuses one with damaged commits, whose records and branches are unknown."""
+        """Read the catalogue for a change; refuse one with damaged commits, whose records and branches are unknown."""
         found = self.catalogue()
         if found.damaged:
             raise ArchiveDamagedError(
@@ -251,7 +251,7 @@ class Archive:
             if self._key is None:
                 yield FrameReader(stream, name)
                 return
-            # a raw stream may return less than it is asked for
+            # a raw stream may return less than requested
             with BufferedReader(DecryptingStream(stream, self._key, name), _STEP) as plain:
                 yield FrameReader(plain, name)
 

@@ -2,8 +2,8 @@
 
 A catalogue is a set of commits. Each commit adds and removes records and is published after the objects that it adds.
 Commits are immutable, and their order does not matter: a removed object never returns, since object names are unique.
-Two writers therefore never overwrite each other. From time to time a commit has the records and removed names of many,
-and names the commits that it replaces.
+Two writers therefore never overwrite each other. From time to time, one commit repeats the records and removed names of
+many commits, and names these commits as replaced.
 
 A history that was set back is a branch. A branch shares everything up to its fork with its parent.
 """

@@ -8,13 +8,13 @@ from hadoop_common.errors import EXIT_BAD_IMAGE, EXIT_STORAGE, EXIT_UNSUPPORTED,
 
 
 class ArchiveError(HdfsError):
-    """The archive cannot be read or written, or belongs to another namespace."""
+    """Failure to read or write the archive, or an archive of another namespace."""
 
     exit_code: ClassVar[int] = EXIT_STORAGE
 
 
 class ArchiveDamagedError(ArchiveError):
-    """An object does not have the bytes that its digest promises; `file` is its name."""
+    """An object whose bytes do not match its digest; `file` is its name."""
 
     exit_code: ClassVar[int] = EXIT_BAD_IMAGE
 
@@ -26,19 +26,19 @@ class ArchiveDamagedError(ArchiveError):
 
 
 class ArchiveVersionError(ArchiveError):
-    """A newer program wrote the archive."""
+    """An archive that a newer program wrote."""
 
     exit_code: ClassVar[int] = EXIT_UNSUPPORTED
 
 
 class NoSuchMomentError(ArchiveError):
-    """The archive cannot restore the requested moment."""
+    """A requested moment that the archive cannot restore."""
 
     exit_code: ClassVar[int] = EXIT_USAGE
 
 
 class CrossingWritersError(ArchiveError):
-    """Another writer published another past in the same branch, or also began the archive; our commit was removed."""
+    """A conflict with a writer that published another past in the branch, or began the archive; our commit is gone."""
 
     def __init__(self, branch: str) -> None:
         super().__init__(
@@ -48,7 +48,7 @@ class CrossingWritersError(ArchiveError):
 
 
 class OtherHistoryError(ArchiveError):
-    """The files do not belong to a history that the archive has, and a new one was not allowed."""
+    """Files that belong to no history of the archive, if a new history is not allowed."""
 
     def __init__(self, first: int) -> None:
         super().__init__(

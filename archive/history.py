@@ -1,4 +1,4 @@
-"""Which objects a moment needs. Pure functions of the catalogue."""
+"""Decides which objects a moment needs, by pure functions of the catalogue."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ _CURRENT = "current"
 class Source:
     """What a restore replays: an image, and the segments after it that reach `txid`.
 
-    `version` is the text of the VERSION file that belongs to the image, `damaged` has the names of objects that others
+    `version` is the text of the VERSION file that belongs to the image; `damaged` has the names of objects that others
     replace.
     """
 
@@ -159,7 +159,7 @@ def restore(source: Source, target: Path, options: RestoreOptions, observer: Obs
     try:
         current = aside / _CURRENT
         current.mkdir(mode=0o700)
-        # a namespace without some operations gets another txid, so that it is not confused with the archived one
+        # a namespace without some operations gets a different txid, so that it is not confused with the archived one
         txid = source.txid + bool(options.without)
         changes = _build(source, current, txid, options, observer)
         write_atomically(current / SEEN_TXID, f"{txid}\n".encode())

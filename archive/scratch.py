@@ -44,7 +44,7 @@ def _locked_folder(root: Path) -> tuple[Path, int]:
         except FileNotFoundError:
             # another process has removed it as a leftover
             continue
-        # a file system without locks keeps the folder of a killed process
+        # on a file system without locks, the folder of a killed process remains
         with suppress(OSError):
             fcntl.flock(lock, fcntl.LOCK_EX)
         if folder.exists():

@@ -232,7 +232,7 @@ def store_image(archive: Archive, path: Path, txid: int, branch: str, version: s
     Raises:
         DigestMismatchError: the image does not have its digest; nothing was stored.
     """
-    # its kernels take as long to import as a day's edits to add
+    # importing its kernels takes as long as adding a day's edits
     from image_format.reader import ImageFile
 
     expected = read_md5_file(path).hex()

@@ -28,7 +28,7 @@ _OURS = {"Delimited": "delimited", "XML": "xml", "FileDistribution": "distributi
 
 
 class BenchError(Exception):
-    """The two texts differ; the message names them."""
+    """Two texts that differ; the message names them."""
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ Caller = Callable[[MkdirOp], object]
 
 
 class BenchError(Exception):
-    """A log lacks something that was written; the message names it."""
+    """A log that lacks a written transaction; the message names the log."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ _SAMPLE_SECONDS = 0.5
 
 
 class LoadError(Exception):
-    """A requirement was not met; the message names it."""
+    """A requirement that was not met; the message names it."""
 
 
 @dataclass

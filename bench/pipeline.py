@@ -38,7 +38,7 @@ _WRITERS = {"oiv": "OIV -p Delimited", "spark": "Parquet by Spark", "tasks": "Pa
 
 
 class BenchError(Exception):
-    """Two variants gave different results; the message names them."""
+    """Two variants with different results; the message names them."""
 
 
 class _Session:

@@ -26,7 +26,7 @@ class BackgroundResult(Generic[T]):
 
 
 class BackgroundWork(Generic[T]):
-    """Runs `work` in a thread when its result is asked for and older than `seconds`."""
+    """Runs `work` in a thread when its result is requested and is older than `seconds`."""
 
     def __init__(self, name: str, work: Callable[[], T], seconds: float, wall: Callable[[], float] = time.time) -> None:
         self._name = name

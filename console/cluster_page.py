@@ -141,7 +141,7 @@ def _row(answer: PeerAnswer, now: float) -> tuple[PageCell, ...]:
     return (
         node,
         cell(kind),
-        cell("answers something unknown" if answer.odd else "does not answer", level),
+        cell("gives an unknown answer" if answer.odd else "does not answer", level),
         cell(None),
         cell(None),
         cell(answer.error),

@@ -15,7 +15,7 @@ from node_state.alarm_marks import AlarmAcknowledgement, AlarmSilence
 from node_state.state import from_json
 
 REPLAY_PER_SECOND: Final = 100_000
-"""Transactions per second that a NameNode replays at its start, about (docs/operations.md)."""
+"""Approximate number of transactions per second that a NameNode replays at its start (docs/operations.md)."""
 
 _IN_USE: Final = "in use"
 _SHOWN: Final = frozenset(
@@ -151,7 +151,7 @@ def _leader(leader: Mapping[str, Any]) -> str:
 
 
 def restart_cost(status: Mapping[str, Any]) -> PageFact | None:
-    """Return what a restart of the NameNode with the oldest known image would replay now; None without a NameNode."""
+    """Return what the NameNode with the oldest known image would replay after a restart; None without a NameNode."""
     journal, targets = status.get("journalTxid"), status.get("targets") or ()
     held = [(txid, each["address"]) for each in targets if (txid := _held_txid(each)) is not None]
     if not targets or journal is None:

@@ -1,4 +1,4 @@
-"""Panels of the history: charts of checkpoints over time, and a table of what happened last."""
+"""Panels of the history: charts of checkpoints over time, and a table of the latest events."""
 
 from __future__ import annotations
 

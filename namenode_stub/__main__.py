@@ -38,7 +38,7 @@ _WILDCARDS = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def cli() -> None:
-    """Run a small NameNode that writes real Hadoop bytes."""
+    """Run a small NameNode that writes images and edits in Hadoop's formats."""
 
 
 _conf = click.option(
@@ -115,7 +115,7 @@ def run(conf_dir: Path, standby: bool) -> None:
 
     RPC is served at dfs.namenode.rpc-address, or at the host of fs.defaultFS. Hadoop's clients and checkpointers work
     with it as far as names are concerned: there are no DataNodes. Permissions are stored, but not enforced. The
-    superuser is the user who runs this, or HADOOP_USER_NAME.
+    superuser is the user who runs this command, or HADOOP_USER_NAME.
 
     A standby follows dfs.namenode.shared.edits.dir and refers clients to the active NameNode. `namenode-stub transition
     active` or `hdfs haadmin -transitionToActive` makes it active. That fences the other NameNode, which stops at its
@@ -153,7 +153,7 @@ def transition_command(conf_dir: Path, state: str, force: bool) -> None:
         raise click.ClickException(f"{url}: no NameNode answers there: {network_reason(fault)}") from fault
     reply = answer.json
     if not isinstance(reply, dict):
-        raise click.ClickException(f"{url}: the answer is not a NameNode's (HTTP {answer.status})")
+        raise click.ClickException(f"{url}: the answer does not come from a NameNode (HTTP {answer.status})")
     if answer.status != HTTPStatus.OK:
         raise click.ClickException(
             f"{reply.get('error') or answer.text}\n  next: {reply.get('hint') or 'See its log.'}"

@@ -140,7 +140,7 @@ class Administration:
             _LOG.error("the image of txid %d is not in %s", saved.txid, failure)
         return saved
 
-    # ---- what there is ------------------------------------------------------------------------------------------
+    # ---- reports ------------------------------------------------------------------------------------------------
 
     def meta_save(self, name: str) -> None:
         """Write a report of blocks and DataNodes to a file in the log directory, as a NameNode does.

@@ -185,7 +185,7 @@ def run(demo: Demo) -> None:
     stub = demo.start_stub()
     demo.drive(2200)
     say(f"[bold]2. The daemon[/] fetches the image and checkpoints immediately: over {_TRANSACTIONS} transactions wait")
-    # started now, so that even on a slow machine the first reason is not the period
+    # the daemon is started only now, so that even on a slow machine the first reason is not the period
     demo.roll()
     daemon = demo.start_daemon()
     _report(demo, demo.wait_for_image("txns", lambda: demo.drive(_TRANSACTIONS)))
@@ -197,7 +197,7 @@ def run(demo: Demo) -> None:
     demo.show_storage()
     demo.drive(200)
     before = tree(demo.ports.stub_url)
-    say("[bold]4. The stub is killed[/] with SIGKILL, an edit segment open")
+    say("[bold]4. The stub is killed[/] with SIGKILL while an edit segment is open")
     kill(stub)
     demo.start_stub()
     after = tree(demo.ports.stub_url)
@@ -205,7 +205,7 @@ def run(demo: Demo) -> None:
         different = [pair for pair in zip(before, after, strict=False) if pair[0] != pair[1]]
         raise DemoError(f"{counted(len(before), 'inode')} before, {len(after)} after; first difference {different[:1]}")
     say(
-        f"  started again from the checkpoint and {demo.operations} operations' remaining edits: "
+        f"  restarted from the checkpoint and the remaining edits of {demo.operations} operations: "
         f"all {counted(len(after), 'inode')} are the same"
     )
     say("[bold]5. A directory is deleted by mistake;[/] the archive finds the transaction and undoes it")
@@ -215,7 +215,7 @@ def run(demo: Demo) -> None:
     # Spark reads the files after all writers have ended
     demo.stop_all()
     current = demo.scratch / "nn1" / "current"
-    # one Spark uses one core, so both jobs run in parallel
+    # each Spark job uses one core, so both run in parallel
     report = begin_report(current, demo)
     say("[bold]6. The checkpoint as a Spark job:[/] the driver replays the edits, and tasks write the sections")
     merge_on_spark(current, demo)

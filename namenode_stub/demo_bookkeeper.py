@@ -99,7 +99,7 @@ def run(demo: Demo) -> None:
         load = _ClientLoad(demo, "first")
         load.reach(_ENOUGH, stub)
         say("[bold]3. A bookie is killed[/] with SIGKILL under load")
-        # the bookie with most data has the open ledger
+        # the bookie with the most data has the open ledger
         busiest = max(ports, key=lambda port: (demo.scratch / f"bookie-{port}" / JOURNAL).stat().st_size)
         kill(bookies[busiest])
         load.reach(len(load.acknowledged) + _ENOUGH, stub)
@@ -113,7 +113,7 @@ def run(demo: Demo) -> None:
         acknowledged += second.end()
         present = {inode["path"] for inode in tree(demo.ports.stub_url)}
         _check("the stub", acknowledged, present)
-        say("[bold]5. The journal alone,[/] the stub stopped, then every bookie, and the bookies started again")
+        say("[bold]5. The journal alone:[/] the stub and every bookie are stopped, and the bookies are restarted")
         # in this order: the stub needs its bookies until its last batch is acknowledged
         demo.stop_all()
         for port in ports:

@@ -1,7 +1,7 @@
 """Common parts of the demos: processes with logs in a scratch directory, and waiting for states.
 
-A demo waits for states instead of a fixed time (`demo_progress`), and reports what a long wait is for. A failed demo
-prints a sentence and keeps its scratch directory.
+A demo waits for states instead of a fixed time (`demo_progress`), and reports the awaited state if the wait is long. A
+failed demo prints a sentence and keeps its scratch directory.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ HTTP_SECONDS = 600.0
 
 
 class DemoError(Exception):
-    """A demo failed; the message names what was expected."""
+    """Failure of a demo; the message names what was expected."""
 
 
 @dataclass(frozen=True, slots=True)

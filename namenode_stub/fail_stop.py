@@ -13,13 +13,13 @@ _HINT = "Repair what failed, then start the NameNode again: every acknowledged o
 
 
 class NotServingError(HdfsError):
-    """The NameNode has failed and serves neither changes nor reads; nothing more is acknowledged."""
+    """Refusal by a NameNode that has failed: it serves neither changes nor reads, and acknowledges nothing more."""
 
     exit_code: ClassVar[int] = EXIT_STORAGE
 
 
 class ShuttingDownError(NotServingError):
-    """The NameNode is shutting down normally and accepts no more changes."""
+    """Refusal by a NameNode that is shutting down normally and accepts no more changes."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -29,7 +29,7 @@ class ShuttingDownError(NotServingError):
 
 
 class StandbyRefusalError(NotServingError):
-    """The NameNode is a standby, or becomes one; this is not a fault."""
+    """Refusal by a NameNode that is a standby, or is becoming one; this is not a fault."""
 
     def __init__(self) -> None:
         super().__init__(

@@ -21,9 +21,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def local_segments(folders: Iterable[Path]) -> list[EditLogSegment]:
-    """Return the segments in these folders; a folder that fails is skipped, and other journals serve theirs
-    themselves.
-    """
+    """Return the segments in these folders; a folder that fails is skipped. Other journals serve their own ones."""
     found: list[EditLogSegment] = []
     for folder in folders:
         try:
@@ -125,7 +123,7 @@ class StubImages:
         return self._active()
 
     def checkpoint_rejection(self, txid: int, kind: ImageKind) -> str | None:
-        """Refuse images ahead of the edit log and, as Hadoop 3.3 and later, images that are both young and small."""
+        """Refuse images ahead of the edit log and, like Hadoop 3.3 and later, images too soon after the last one."""
         durable = self._durable_txid()
         if txid > durable:
             return f"the image is of txid {txid}, but this NameNode's edit log ends at {durable}"

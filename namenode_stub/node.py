@@ -162,7 +162,7 @@ class NameNodeStub:
         self.stop()
 
     def request_shutdown(self) -> None:
-        """Refuse changes from now on, with an answer that says so; the owner of this object then stops it."""
+        """Refuse changes from now on, and report the shutdown to clients; the owner of this object then stops it."""
         self.shutdown_requested.set()
         self._switch.narrow([], ShuttingDownError().message)
         if isinstance(self._state, ActiveState):

@@ -8,106 +8,106 @@ from engine.errors import CheckpointError
 
 
 class OperationRefusedError(CheckpointError):
-    """A client requested an operation that the namespace does not allow; nothing was logged."""
+    """A client's operation that the namespace does not allow; nothing was logged."""
 
     java_class: ClassVar[str] = "java.io.IOException"
 
 
 class NotThereError(OperationRefusedError):
-    """A file or directory does not exist."""
+    """A file or directory that does not exist."""
 
     java_class: ClassVar[str] = "java.io.FileNotFoundException"
 
 
 class AlreadyThereError(OperationRefusedError):
-    """A file or directory exists at the new path."""
+    """A new path at which a file or directory exists."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.fs.FileAlreadyExistsException"
 
 
 class NotADirectoryRefusalError(OperationRefusedError):
-    """A component above a path is not a directory."""
+    """A path below a component that is not a directory."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.fs.ParentNotDirectoryException"
 
 
 class NotEmptyError(OperationRefusedError):
-    """A directory with children cannot be deleted without `recursive`."""
+    """A directory with children, whose deletion needs `recursive`."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.fs.PathIsNotEmptyDirectoryException"
 
 
 class InvalidPathRefusalError(OperationRefusedError):
-    """A path or one of its components is not a valid name."""
+    """A path that is invalid, or has a component that is not a valid name."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.fs.InvalidPathException"
 
 
 class IllegalArgumentError(OperationRefusedError):
-    """An argument has an invalid value."""
+    """An argument with an invalid value."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.HadoopIllegalArgumentException"
 
 
 class InSafeModeError(OperationRefusedError):
-    """Safe mode forbids changes."""
+    """A change that safe mode forbids."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.hdfs.server.namenode.SafeModeException"
 
 
 class SnapshotRefusedError(OperationRefusedError):
-    """Snapshots prevent the operation, or do not exist."""
+    """An operation that snapshots prevent, or whose snapshot does not exist."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.hdfs.protocol.SnapshotException"
 
 
 class SnapshotPathError(OperationRefusedError):
-    """A snapshot cannot be changed."""
+    """A change of a path in a snapshot, which is read-only."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.hdfs.protocol.SnapshotAccessControlException"
 
 
 class BeingWrittenRefusalError(OperationRefusedError):
-    """Another client is writing the file."""
+    """A file that another client is writing."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.hdfs.protocol.AlreadyBeingCreatedException"
 
 
 class LeaseExpiredRefusalError(OperationRefusedError):
-    """The client does not hold the file's lease."""
+    """A client that does not hold the file's lease."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.hdfs.server.namenode.LeaseExpiredException"
 
 
 class QuotaRefusalError(OperationRefusedError):
-    """A directory would exceed its quota of names."""
+    """A directory that would exceed its quota of names."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.hdfs.protocol.NSQuotaExceededException"
 
 
 class SymlinkInPathError(OperationRefusedError):
-    """A path leads through a symbolic link; the client resolves the link and retries."""
+    """A path that leads through a symbolic link; the client resolves the link and retries."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.hdfs.protocol.UnresolvedPathException"
 
 
 class NoDataNodesError(OperationRefusedError):
-    """Data cannot be written: the stub has no DataNodes."""
+    """Data that cannot be written, since the stub has no DataNodes."""
 
 
 class NoPolicySetError(OperationRefusedError):
-    """A directory has no erasure coding policy of its own."""
+    """A directory without an erasure coding policy of its own."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.hdfs.protocol.NoECPolicySetException"
 
 
 class InvalidRequestError(OperationRefusedError):
-    """A cache request is invalid, or names something that does not exist."""
+    """A cache request that is invalid, or names something that does not exist."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.fs.InvalidRequestException"
 
 
 class UnsupportedRequestError(OperationRefusedError):
-    """Files of this kind do not support the operation."""
+    """An operation that files of this kind do not support."""
 
     java_class: ClassVar[str] = "java.lang.UnsupportedOperationException"

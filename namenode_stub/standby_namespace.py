@@ -92,7 +92,7 @@ class StandbyNamespace:
 
     @property
     def following(self) -> bool:
-        """Whether it was not stopped yet."""
+        """Whether it has not been stopped yet."""
         return not self._stopping.is_set()
 
     # ---- life ----------------------------------------------------------------------------------------------

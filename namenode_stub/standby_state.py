@@ -96,7 +96,7 @@ class StandbyState:
 
     @property
     def following(self) -> bool:
-        """Whether it was not stopped yet."""
+        """Whether it has not been stopped yet."""
         return self.namespace.following
 
     def close(self) -> None:

@@ -118,7 +118,7 @@ class TreeOperations(NamespaceOperations):
     # ---- rename ----------------------------------------------------------------------------------------------
 
     def rename_into(self, source: str, target: str, caller: ClientCall = LOCAL_CALL) -> bool:
-        """Rename as the old API: moves into `target` if that is a directory; return False if it is impossible."""
+        """Rename like the old API: move into `target` if it is a directory; return False if that is impossible."""
         with self._transactions.change(f"rename {source}"):
             namespace = self._namespace
             row = find_for_change(namespace, source)
@@ -141,7 +141,7 @@ class TreeOperations(NamespaceOperations):
             return True
 
     def rename(self, source: str, target: str, caller: ClientCall = LOCAL_CALL, *, overwrite: bool = False) -> None:
-        """Rename as POSIX: `target` is the new path and is replaced if `overwrite` is set."""
+        """Rename like POSIX: `target` is the new path and is replaced if `overwrite` is set."""
         with self._transactions.change(f"rename {source}"):
             self._check_rename(source, target, overwrite=overwrite)
             self._transactions.perform(

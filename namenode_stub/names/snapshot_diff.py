@@ -153,7 +153,7 @@ class _SnapshotComparison:
                 waiting += reversed(list(self._below(row, path, diff)))
 
     def _below(self, row: int, path: Parts, diff: DirectoryDiff) -> Iterator[tuple[int, Parts]]:
-        """Yield children in the earlier state to compare; a removed one counts only if it moved within `top`."""
+        """Yield children in the earlier state to compare; a removed child is included only if it moved within `top`."""
         nodes = _nodes_at(self._namespace, _InodePlace(row, self._earlier))
         for name in sorted(nodes, key=name_key):
             node = nodes[name]
