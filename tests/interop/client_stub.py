@@ -21,7 +21,7 @@ TIMES = {"mtime", "atime"}
 
 @contextmanager
 def stub_of(conf: HadoopConf, layout: int = SERVER.layout) -> Iterator[NameNodeStub]:
-    """Run the stub in the place of the configuration's NameNode."""
+    """Run the stub in place of the configuration's NameNode."""
     config = stub_config(Configuration.load(conf.folder, environment={}))
     if not (conf.name_dir / "current").exists():
         format_storage(list(config.image_directories), list(config.edits_directories), new_storage_info(layout))

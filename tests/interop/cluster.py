@@ -161,7 +161,7 @@ class NameNode(_Storing):
         return self.jmx("Hadoop:service=NameNode,name=FSNamesystem")
 
     def start(self, *arguments: str) -> Self:
-        """Start as `_Server.start`; the NameNode accepts images soon after the previous one."""
+        """Start like `_Server.start`; the NameNode accepts images soon after the previous one."""
         return super().start(*_young_images(self.conf), *arguments)
 
     def format(self, *arguments: str) -> Self:
@@ -264,8 +264,8 @@ class JournalNode(_Server):
 class HaPair:
     """NameNodes nn1 and nn2 of the nameservice `ns1` with a shared `file:` journal, without ZKFC.
 
-    nn1 is formatted, nn2 gets a copy of its storage; neither runs yet. As a context manager both are stopped at
-    the end. A test that stands in for nn2 starts nn1 alone and takes `nn2.conf.folder` for its own configuration.
+    nn1 is formatted, nn2 gets a copy of its storage; neither runs yet. As a context manager, it stops both at the end.
+    A test that takes the place of nn2 starts nn1 alone and uses `nn2.conf.folder` as its own configuration.
     """
 
     def __init__(self, root: Path, properties: dict[str, str] | None = None, release: HadoopRelease = SERVER) -> None:

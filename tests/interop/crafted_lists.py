@@ -1,4 +1,4 @@
-"""Crafted operation lists: every operation of layout -63, with fields that a client sends and fields that none sends.
+"""Crafted operation lists: every operation of layout -63, with values that clients send and values that none sends.
 
 A `Crafter` makes a list for a seed. It keeps a rough model of the namespace, so that most operations fit, and departs
 from it now and then: other spellings of a path, names that NameNodes reserve, paths that do not exist, and values

@@ -1,4 +1,4 @@
-"""One crafted list on both sides, a real NameNode and our merge: what differs, and why it may."""
+"""Replays a crafted list on a real NameNode and with our merge, and decides whether the differences are permitted."""
 
 from __future__ import annotations
 
@@ -278,7 +278,7 @@ def _negative_stamp(op: EditOp, error: str) -> bool:
 
 
 def _lost_directory(op: EditOp, error: str) -> bool:
-    """Recognise a directory that a NameNode loses by moving it below itself; ours keeps it, and gives the next step."""
+    """Recognise a directory that a NameNode loses by moving it below itself; our merge names it and the next step."""
     return isinstance(op, RenameOp | RenameOldOp) and "which a NameNode loses" in error
 
 

@@ -44,7 +44,7 @@ _COMMON = {
 
 
 def free_port() -> int:
-    """Return an unused port of 127.0.0.1 that this process has not given out before, or only long ago."""
+    """Return an unused port of 127.0.0.1 that this process has not returned recently."""
     if len(_GIVEN) > len(_PORTS) // 2:
         _GIVEN.clear()
     spread = random.Random(os.getpid() * 1_000_003 + len(_GIVEN))

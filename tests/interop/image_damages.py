@@ -92,7 +92,7 @@ def _lengths(image: DamagedImage, name: str, chosen: random.Random) -> Iterator[
 
 
 def _records(image: DamagedImage, name: str, chosen: random.Random) -> Iterator[tuple[str, bytes]]:
-    """Drop or double one record of a section."""
+    """Drop or duplicate one record of a section."""
     data = image.sections[name]
     spans = [(record.offset, record.end) for record in iter_records(memoryview(data), 0)]
     start, end = chosen.choice(spans)

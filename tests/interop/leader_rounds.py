@@ -134,7 +134,7 @@ class WatchedDaemon:
         self._closing.__exit__(kind, error, trace)
 
     def restart(self) -> None:
-        """Restart it and wait until it is warm: before, a takeover in time is not guaranteed."""
+        """Restart it and wait until it is warm: a takeover in time is guaranteed only then."""
         logged = self.process.log.stat().st_size
         self.process.start()
         self.gets_warm(logged)
@@ -254,7 +254,7 @@ class Rounds:
         """Wait for a random time before the leader is lost."""
         threading.Event().wait(seconds)
 
-    # ---- what was seen -------------------------------------------------------------------------------------
+    # ---- observations --------------------------------------------------------------------------------------
 
     @property
     def passages(self) -> list[Passage]:

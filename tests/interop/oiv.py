@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterable
 
-# an inode, a directory with its children, the diffs of an inode, a reference, a snapshottable directory, the number
-# of a snapshot, or the head of a section
+# an inode, a directory with its children, the diffs of an inode, a reference, a snapshottable directory, the number of
+# a snapshot, or the header of a section
 _ITEM = re.compile(
     r"(?=<inode><id>|<directory>|<diff>|<(?:dir|file)DiffEntry>|<ref>|<dir>|<snapshot>|<[A-Za-z]+Section>)"
 )

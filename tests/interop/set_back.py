@@ -186,9 +186,9 @@ class Row:
         imaged: the daemon makes an image of the transactions to lose, which the NameNode accepts.
         periodic: only the period triggers checkpoints. anew: number of transactions that the NameNode writes after it
             was set back.
-        rolled: it begins a segment before those, as when a backup node registers, and one after the lost ones.
-        purged: after those it saves an image and purges all earlier edits.
-        alike: those repeat the lost transactions, with other times.
+        rolled: it begins a segment before the new transactions, as when a backup node registers, and one after the lost
+        ones. purged: after the new transactions, it saves an image and purges all earlier edits. alike: the new
+        transactions repeat the lost ones, with other times.
     """
 
     role: str
@@ -209,7 +209,7 @@ class Row:
 
 
 def play(row: Row, client_jvm: ClientJvm, root: Path) -> None:
-    """Lose the past of a row; assert that the present is complete and the expectation of the row.
+    """Lose the past of a row; assert that the present is complete, and that the row's expectation is met.
 
     Raises:
         AssertionError: something is lost, or the daemon does something else.
@@ -287,7 +287,7 @@ def play_two_upgrades(role: Role, client_jvm: ClientJvm, root: Path) -> None:
             daemon.start()
             newest = site.nn.images[-1]
             wait_for_a_checkpoint(site, newest)
-            assert site.rollback_images() == [], "a rollback image was offered, and no upgrade goes on"
+            assert site.rollback_images() == [], "a rollback image was offered, but no upgrade is in progress"
             second = rolling_rollback(site)
             next(second)
             oldest = min(site.rollback_images())

@@ -138,7 +138,7 @@ class Site(ABC):
     def _shell(self, *words: str) -> None:
         self.client.shell(*words).checked()
 
-    # ---- what is there -------------------------------------------------------------------------------------
+    # ---- contents ------------------------------------------------------------------------------------------
 
     def namespace(self) -> Namespace:
         return without_clock_times(self.client.namespace())
@@ -189,7 +189,7 @@ class SingleSite(Site):
 
 
 class SharedSite(Site):
-    """The first NameNode of an HA pair with shared edits in a directory; our standby stands in for the second."""
+    """The first NameNode of an HA pair with shared edits in a directory; our standby replaces the second."""
 
     def __init__(self, client_jvm: ClientJvm, root: Path, role: Role, release: HadoopRelease = SERVER) -> None:
         super().__init__(client_jvm, root)

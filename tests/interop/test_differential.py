@@ -12,8 +12,8 @@ These rules explain all permitted differences:
 4. An error that `image verify` finds in our image is in Hadoop's own too, such as an inode that nothing leads to; in
    the one it started from, where it makes none.
 5. An error that it finds in the snapshots of Hadoop's image is healed in ours: ours is what a repair makes of Hadoop's.
-6. Where a created list of Hadoop's is out of order, as a renamed symlink leaves it, Hadoop looks for other names in
-   vain, and later renames are recorded wrongly: created names of that directory may differ.
+6. Where a created list of Hadoop's is out of order, as after the rename of a symlink, Hadoop does not find other names
+in it, and records later renames wrongly: created names of that directory may differ.
 """
 
 from __future__ import annotations

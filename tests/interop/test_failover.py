@@ -89,7 +89,7 @@ class Rounds:
         assert self.pair.active() == other
 
     def freeze_namenode(self, active: str, other: str) -> None:
-        """Freeze the NameNode: the other takes over, and fences by the script, which kills."""
+        """Freeze the NameNode: the other one takes over, and fences it by the script, which kills it."""
         before = self.fencings()
         self.pair.nodes[active].process.signal(signal.SIGSTOP)
         self.pair.wait_for_active(other, BOUND)
@@ -190,7 +190,7 @@ def test_one_active_stub(client_jvm: ClientJvm, tmp_path: Path, controllers: tup
 def test_a_namenode_that_hung_comes_back(
     client_jvm: ClientJvm, tmp_path: Path, hung: str, of: type[HaPair] | type[StubPair]
 ) -> None:
-    """Fence by the epoch of the JournalNodes alone: the old active one steps down once it continues."""
+    """Fence by the epoch of the JournalNodes alone: the old active NameNode steps down once it continues."""
     with FailoverPair(tmp_path, client_jvm, of=of, fencing="shell(true)") as pair:
         (other,) = pair.nodes.keys() - {hung}
         rounds = Rounds(pair)

@@ -1,4 +1,4 @@
-"""Every merged image of Hadoop's recordings: a real NameNode loads it, saves it the same and can show it."""
+"""Every merged image of Hadoop's recordings: a NameNode loads it and saves it unchanged, and Hadoop's viewer prints it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ UNLOADABLE = {
     },
 }[SERVER.recorded]
 
-# Hadoop searched a name in an unsorted created list, and did not find it.
+# Hadoop searched for a name in an unsorted created list, and did not find it.
 OUT_OF_ORDER = {"random-snapshot-551343"}
 
 # recordings without a loadable checkpoint of Hadoop's, and the repairs in ours

@@ -102,7 +102,7 @@ OBSERVER_READS = "org.apache.hadoop.hdfs.server.namenode.ha.ObserverReadProxyPro
 
 @dataclass(frozen=True)
 class Clients:
-    """Clients of our standby by the way in which they ask, of the active NameNode, and of both in this order."""
+    """Clients of our standby by protocol, of the active NameNode, and of both in this order."""
 
     served: dict[str, HdfsClient]
     active: HdfsClient
@@ -169,7 +169,7 @@ def make_random(active: HdfsClient, number: int) -> None:
     active.shell("-mkdir", "-p", f"{top}/coded/d").checked()
     active.load(60, seed=number, path=top, threads=1)
     if SERVER.is_3:
-        # no coded files in snapshots: Hadoop's own NameNodes fail at the deletion of some
+        # no erasure-coded files in snapshots: Hadoop's own NameNodes fail at the deletion of some
         for path in (f"{top}/coded", max(active.namespace(below)) if number % 2 else f"{top}/coded/d"):
             active.tool(EC_ADMIN, "-setPolicy", "-path", path, "-policy", "RS-6-3-1024k")
     active.shell("-touchz", f"{top}/coded/f", f"{top}/coded/d/g").checked()

@@ -1,4 +1,4 @@
-"""Nothing is lost when a real NameNode goes back in time: every way, next to each of our roles.
+"""Nothing is lost when a real NameNode goes back in time, in any way, next to each of our roles.
 
 A row takes 10 to 25 seconds. The quick tier has one, caused by Hadoop's own procedures or file backups.
 """
@@ -47,7 +47,7 @@ def _concerns(role: str, event: str) -> bool:
     if role.endswith("-open"):
         return event in ASKED_FOR_OPEN_EDITS
     if event == "imported_checkpoint":
-        # Hadoop refuses it with shared edits: a restore from an image replaces it there.
+        # Hadoop refuses it with shared edits: there, a restore from an image takes its place.
         return ROLES[role].command != "standby"
     return True
 

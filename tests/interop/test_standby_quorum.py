@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.interop]
 
 @dataclass
 class Site:
-    """An active nn1 that writes to the nodes, and our standby in the place of nn2."""
+    """An active nn1 that writes to the nodes, and our standby in place of nn2."""
 
     trio: JournalTrio
     pair: HaPair

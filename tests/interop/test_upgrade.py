@@ -81,7 +81,7 @@ class Walk:
         self.site.install(release)
         self.site.start_journal()
         run_once(NAMENODE, "-rollback", conf=self.site.nn.conf, typed="Y\n").checked()
-        # a running JournalNode of Hadoop's keeps rolled back edits in memory
+        # a running JournalNode of Hadoop keeps rolled-back edits in memory
         self.site.kill()
         self.site.start()
 
@@ -89,7 +89,7 @@ class Walk:
         """Assert that the NameNode has the old namespace, and that the daemon notices and sets its files aside.
 
         Raises:
-            AssertionError: not so.
+            AssertionError: one of these does not hold.
         """
         self._shows(namespace)
         self._write()
@@ -154,7 +154,7 @@ def test_in_place(role: str, client_jvm: ClientJvm, tmp_path: Path) -> None:
         cluster.works(OLD.layout)
         cluster.restart(NEW, "-upgrade")
         cluster.works(NEW.layout)
-        # only the running NameNode of a pair: our daemon in the place of the other does not answer this call
+        # only the running NameNode of a pair: our daemon in place of the other one does not answer this call
         one = "hdfs://{}:{}".format(*cluster.site.nn.rpc_address)
         cluster.site.client.admin("-fs", one, "-finalizeUpgrade").checked()
         cluster.works(NEW.layout)

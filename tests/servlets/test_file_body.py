@@ -1,4 +1,4 @@
-"""A file that goes out through a throttle."""
+"""A file that is sent through a throttle."""
 
 from __future__ import annotations
 

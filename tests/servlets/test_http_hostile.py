@@ -161,7 +161,7 @@ def test_who_does_not_read_an_image_leaves_threads_to_others():
 
 
 def test_who_does_not_read_has_less_time_while_others_wait(monkeypatch):
-    """All of them come from one address, which gets one thread at a time."""
+    """All clients come from one address, which gets one thread at a time."""
     monkeypatch.setattr("hadoop_common.paced_socket._PRESSED", 0.2 / WAIT)
     with serving(threads=2, peer_transfers=1, stall=WAIT) as server, ExitStack() as closing:
         for _ in range(3):
@@ -225,7 +225,7 @@ def test_connections_make_room_unless_a_thread_works_on_them(sent):
     ],
 )
 def test_headers_of_two_meanings_are_refused(headers):
-    """Each is followed by a request that must not be accepted."""
+    """Each request is followed by another one that must not be accepted."""
     hidden = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
     with serving() as server, stranger(server) as peer:
         peer.sendall(b"PUT /imagetransfer HTTP/1.1\r\nHost: x\r\n" + headers + b"\r\n\r\nabc" + hidden)

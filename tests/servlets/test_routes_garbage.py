@@ -1,4 +1,4 @@
-"""Random requests at every route of a process: a status that says which side failed, a sentence, no traceback."""
+"""Random requests to every route get a sentence and a status that shows which side failed, never a traceback."""
 
 from __future__ import annotations
 

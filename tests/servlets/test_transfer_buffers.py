@@ -117,7 +117,7 @@ def test_a_download_takes_few_buffers_and_the_server_none(tmp_path, pools, monke
 
 
 def test_what_is_sent_of_a_file_without_a_descriptor():
-    """The kernel cannot send it, so `sendfile` reads and sends."""
+    """The kernel cannot send such a file, so `sendfile` reads it and sends the bytes."""
     content = os.urandom(3 << 20)
     here, there = socket.socketpair()
     body = FileBody(io.BytesIO(content + b"more"), "file", len(content), Throttle(0), 65536)

@@ -361,7 +361,7 @@ def test_any_values_are_taken_or_reported(values: dict[str, str]) -> None:
     assert found.images_retained > 0
 
 
-# these are parts of other keys' names and defaults, and faults name the other key
+# these keys are parts of other keys' names and defaults, and faults name the other key
 ELSEWHERE = {"dfs.nameservices", "dfs.internal.nameservices", "hadoop.tmp.dir"}
 
 
@@ -413,7 +413,7 @@ HA_FEDERATION = {
 
 @pytest.fixture
 def this_host(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of this host, to be filled."""
+    """Names of this host, to be filled in by the test."""
     names: list[str] = []
     monkeypatch.setattr(addresses, "is_local", names.__contains__)
     return names
@@ -423,7 +423,7 @@ def this_host(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ("host", "role", "service"),
     [
         ("one", Role.SECONDARY, "ns1"),
-        ("two", Role.SECONDARY, "ns1"),  # its secondary's address goes before the NameNode's, as in Hadoop
+        ("two", Role.SECONDARY, "ns1"),  # its secondary's address takes precedence over the NameNode's, as in Hadoop
         ("two", Role.BACKUP, "ns2"),
         ("three", Role.SECONDARY, "ns2"),
     ],
@@ -478,7 +478,7 @@ OTHER = NamespaceRpc(("host3", 9020), is_namenode=False)
         ({RPC: "host3:9020", "checkpointer.namespace.serve": "false"}, Role.STANDBY, ()),
         ({RPC: "host3:9020"}, Role.STANDBY, (OTHER,)),
         ({RPC: "host3:8020, host3:9020"}, Role.STANDBY, (OWN, OTHER)),
-        # applications never read an older state at the address of a NameNode, by whatever name
+        # applications never read an older state at the address of a NameNode, under any name
         ({RPC: "0.0.0.0:8020"}, Role.STANDBY, (replace(OWN, address=("0.0.0.0", 8020)),)),
         (
             {RPC: "host3:8020", "dfs.namenode.rpc-bind-host": "0.0.0.0"},

@@ -1,7 +1,7 @@
 """Copies of Hadoop's whole default files as site files: operators start from them.
 
-The files are read from jars: those of `make interop-setup`, and those in the local repository of Maven, as
-`mvn dependency:copy -Dartifact=org.apache.hadoop:hadoop-hdfs:3.3.6` leaves them there.
+The files are read from jars: those of `make interop-setup`, and those in the local repository of Maven, as `mvn
+dependency:copy -Dartifact=org.apache.hadoop:hadoop-hdfs:3.3.6` stores them there.
 """
 
 from __future__ import annotations

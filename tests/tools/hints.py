@@ -4,7 +4,7 @@
     python -m tests.tools.hints stop       # those with this word
 
 A hint is the text after `next:`. Sources of hints are the argument `hint`, values of names that end in "hint" or are
-passed as one, results of functions whose names end in "hint", and the hints of checks.
+passed as a hint, results of functions whose names end in "hint", and the hints of checks.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PACKAGES = (
 )
 # classes with positional arguments that are hints, and their positions
 _POSITIONAL = {"Check": 1, "FileKind": 1, "NotRegularError": 2, "SparseFileError": 2, "with_next": 1}
-# in modules with hints, except constants that others pass; to parse and walk all other modules takes seconds
+# only modules with hints are parsed, apart from constants that others pass; parsing all modules would take seconds
 _SHOWS_HINTS = re.compile("hint|" + "|".join(rf"{name}\(" for name in _POSITIONAL), re.IGNORECASE)
 _READ = (ast.Call, ast.Assign, ast.AnnAssign, ast.FunctionDef, ast.ClassDef)
 

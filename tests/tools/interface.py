@@ -1,9 +1,9 @@
-"""The interface that a release promises to keep, one fact a line: `python -m tests.tools.interface --write`.
+"""The interface that a release promises to keep, one fact per line: `python -m tests.tools.interface --write`.
 
 `docs/interface.txt` is the record. The present interface is read from the declarations: click's commands, schemas,
-metrics, keys, error classes, applications, file names, tables. A new line is recorded by the command above. A line
-that disappeared stays in the record, and fails the test, until the deprecation rule of `docs/compatibility.md` allows
-its removal. A line that was removed from the record by hand fails it too, if the newest tag's record has it.
+metrics, keys, error classes, applications, file names, tables. A new line is recorded by the command above. A line that
+disappeared stays in the record, and fails the test, until the deprecation rule of `docs/compatibility.md` allows its
+removal. The test also fails if a line was removed from the record by hand and the newest tag's record has it.
 """
 
 from __future__ import annotations

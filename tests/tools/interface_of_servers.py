@@ -33,7 +33,7 @@ _METHODS = ("GET", "PUT", "POST")
 
 
 def endpoints() -> Iterator[str]:
-    """Yield `endpoint PROCESS METHOD PATH`; of WebHDFS, which knows one path and refuses changes, GET alone."""
+    """Yield `endpoint PROCESS METHOD PATH`; WebHDFS has one path and refuses changes, so only its GET is listed."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         anything = mock.MagicMock()

@@ -1,8 +1,8 @@
 """Runs the quick tier or the demos next to busy processes: `make test-loaded`, `make demos-loaded`.
 
-A fault of speed (a short limit, an assumed order) appears on a busy machine. Several runs at the same time are load for
-each other. The log of a failed run is kept, and a table lists the results. Busy processes and runs end with this
-process.
+Faults that depend on speed (a short limit, an assumed order) appear on a busy machine. Simultaneous runs also load the
+machine for each other. The log of a failed run is kept, and a table lists the results. Busy processes and runs end with
+this process.
 """
 
 from __future__ import annotations

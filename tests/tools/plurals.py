@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from hadoop_common.quantities import plural
 
-# the stub answers with Hadoop's sentences
+# the stub answers with Hadoop's own sentences
 _HADOOPS = "namenode_stub/names/"
 # their plurals are verbs, too: "the file changes"
 _VERBS = frozenset(("change", "list", "match", "past", "record", "report", "request", "use"))

@@ -37,7 +37,7 @@ _BLOCKS = "blocks through ClientProtocol and DatanodeProtocol with DataNodes tha
 
 
 class NotRecordedError(Exception):
-    """Hadoop made no checkpoint of the recording, or cannot read its own files; the message gives the reason."""
+    """A recording of which Hadoop made no checkpoint, or whose files it cannot read; the message gives the reason."""
 
 
 def record_case(name: str, mode: str, seed: int, steps: int, folder: Path) -> Path:
