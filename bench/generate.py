@@ -179,7 +179,7 @@ def _directories(shape: Shape) -> Iterator[bytes]:
 
 
 def generate_image(directory: Path, files: int, *, txid: int = 1000, seed: int = 1, varied: bool = False) -> Path:
-    """Write VERSION, `fsimage_txid` with `files` files and its digest into `directory`; returns the image's path.
+    """Write VERSION, `fsimage_txid` with `files` files and its digest into `directory`; return the image's path.
 
     Args:
         varied: with directories of all sizes, many owners, ages over years, empty files, a few ACLs, xattrs and quotas,

@@ -26,7 +26,7 @@ def storage(folder: Path, builder: ImageBuilder | None = None) -> Path:
 
 
 def segment(directory: Path, after: int, *ops: EditOp, markers: bool = True, layout: int = HADOOP3) -> int:
-    """Write a finalized segment after transaction `after`; returns its last transaction."""
+    """Write a finalized segment after transaction `after`; return its last transaction."""
     whole: Sequence[EditOp] = [StartLogSegmentOp(txid=0), *ops, EndLogSegmentOp(txid=0)] if markers else list(ops)
     numbered(whole, after)
     path = directory / "current" / segment_name(after + 1, whole[-1].txid)

@@ -23,7 +23,7 @@ class _KilledError(BaseException):
 
 
 def follow_growth(archive: Archive, nn: Path, writer: Writer, rounds: int) -> int:
-    """Archive an open segment while it grows; returns its last transaction."""
+    """Archive an open segment while it grows; return its last transaction."""
     follower = ArchiveFollower(archive, AddOptions())
     follower.follow(found(nn))
     for _ in range(rounds):

@@ -56,9 +56,9 @@ class FakeNamenode:
         per_roll: number of recorded segments that a roll reveals.
         busy: whether each segment after the recorded ones contains a change.
         keeps_edits: whether segments are never purged, as on a NameNode that retains extra edits.
-        started_at: when its process began, in ms since the epoch, as its /jmx shows; None if it is not shown.
+        started_at: when its process began, in ms since the epoch, as its /jmx reports; None if it does not report this.
         recent: period and transactions by which images are refused as in Hadoop 3.4.1: only in the status line, and
-            permanently for a refused txid; with None, every image is accepted.
+        permanently for a refused txid; with None, every image is accepted.
         checkpointed_at: arrival of the last image, seconds since the epoch; `now` returns the current time.
         faults: faults by step, until removed: "cut", "hang", "short", "digest", or an HTTP
             status; for a method of RPC "cut", "hang" or an exception. A list is used up, one fault per call.
@@ -318,7 +318,7 @@ class FakeNamenode:
         ops.append(EndLogSegmentOp(txid=last))
         content = encode_header(layout) + b"".join(encode_op(op, layout) for op in ops)
         (self.folder / segment_name(first, last)).write_bytes(content)
-        # from now on listed, so its content must be complete
+        # listed from now on, so its content must be complete
         self._last = last
 
     def version_request(self, caller: CallContext) -> NamespaceInfo:
@@ -361,7 +361,7 @@ class _HttpServer(ThreadingHTTPServer):
         super().__init__(address, _Handler)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Tests disconnect clients on purpose."""
+        """Do nothing, since tests disconnect clients on purpose."""
 
 
 class _Handler(QuietHandler):

@@ -167,7 +167,7 @@ def _instrument(counter: _Counter, half: int | None) -> None:
 def _counted(original: Callable[..., Any], name: str, counter: _Counter, half: int | None) -> Callable[..., Any]:
     def counted(*arguments: Any, **named: Any) -> Any:
         if name == "HTTPResponse.readinto":
-            # in how many pieces a body arrives depends on the machine, so that only the first one is a step
+            # the number of pieces of a body depends on the machine, so only the first piece is a step
             if hasattr(arguments[0], "is_begun"):
                 return original(*arguments, **named)
             arguments[0].is_begun = True

@@ -50,7 +50,7 @@ def extend(state: str, op: EditOp) -> str:
 
 @dataclass
 class ModelNamenode:
-    """Its segments, its images by txid, and copies of both that an operator may put back.
+    """A NameNode's segments, its images by txid, and copies of both that an operator may restore.
 
     Attributes:
         telling: share of the transactions that contain a time. silent: share of the queries that it does not answer.

@@ -20,7 +20,7 @@ from tests.site_files import write_site
 CORRUPT = sorted(path.parent for path in RECORDED.glob("hadoop-2.7.3/corrupt/*/case.json"))
 RENAMES = Case(RECORDED / "hadoop-2.7.3" / "renames")
 
-# What a NameNode accepts and we refuse, and why.
+# Images and edits that a NameNode accepts and we refuse, with the reasons.
 STRICTER = {
     # The INODE section would overlap the next sections; Hadoop stops at its record count.
     "image-section-length-beyond"

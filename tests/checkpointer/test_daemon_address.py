@@ -1,4 +1,4 @@
-"""The addresses at which `checkpointer checkpoint` looks for the daemon."""
+"""The addresses at which `checkpointer checkpoint` searches for the daemon."""
 
 from __future__ import annotations
 

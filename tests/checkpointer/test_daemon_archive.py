@@ -244,7 +244,7 @@ def test_no_process_without_an_archive(nn: Path) -> None:
     assert (process.state(1), process.alarms(), process._worker) == (None, [], None)
 
 
-# ---- what it reports -----------------------------------------------------------------------------------------------
+# ---- reports --------------------------------------------------------------------------------------------------------
 
 
 def test_an_archive_that_lags_or_lacks_edits_is_an_alarm(place: Path) -> None:

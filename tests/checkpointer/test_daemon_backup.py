@@ -37,7 +37,7 @@ __all__ = ["daemon", "namenode"]
 pytestmark = pytest.mark.parameters(2)
 
 
-# ---- the whole way -----------------------------------------------------------------------------------------
+# ---- normal operation --------------------------------------------------------------------------------------
 
 
 def test_a_new_backup_follows_the_stream_and_makes_the_checkpoint(namenode: StreamingNamenode, daemon: Daemon) -> None:

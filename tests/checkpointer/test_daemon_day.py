@@ -119,7 +119,7 @@ class Day:
                 break
         self.agrees()
 
-    # ---- what it tells -------------------------------------------------------------------------------------
+    # ---- reports -------------------------------------------------------------------------------------------
 
     def get(self, path: str) -> requests.Response:
         return requests.get(self.url + path, timeout=600)
@@ -190,7 +190,7 @@ class Day:
         if ready and not held and not self.bad_configuration and not status["lastError"]:
             assert state == "OK", summary
 
-    # ---- what happens --------------------------------------------------------------------------------------
+    # ---- events --------------------------------------------------------------------------------------------
 
     def disk(self, free: int) -> None:
         self.full = free < 1 << 20

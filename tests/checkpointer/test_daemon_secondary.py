@@ -47,7 +47,7 @@ def done(secondary: Secondary) -> int:
     return int(result.details["txid"])
 
 
-# ---- the whole way -----------------------------------------------------------------------------------------
+# ---- a whole checkpoint ------------------------------------------------------------------------------------
 
 
 def test_checkpoints_one_after_the_other(node: FakeNamenode, secondary: Secondary) -> None:

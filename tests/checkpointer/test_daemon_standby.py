@@ -47,7 +47,7 @@ def leftovers(folder: Path) -> list[str]:
     return [path.name for path in (folder / "current").iterdir() if "ckpt" in path.name or path.suffix == ".tmp"]
 
 
-# ---- the whole way -----------------------------------------------------------------------------------------
+# ---- a whole checkpoint ------------------------------------------------------------------------------------
 
 
 def test_bootstrap_then_checkpoints_that_the_active_takes(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:

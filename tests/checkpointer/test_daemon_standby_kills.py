@@ -55,7 +55,7 @@ def work(daemon: Daemon) -> None:
         assert "failed" not in result.details["uploads"].values()
         if not again and result.state is TriggerState.SKIPPED:
             return
-    raise AssertionError("there is no end of checkpoints")
+    raise AssertionError("checkpoints do not end")
 
 
 def stub_of(folder: Path) -> NameNodeStub:

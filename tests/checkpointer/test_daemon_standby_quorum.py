@@ -185,7 +185,7 @@ def test_a_node_that_is_killed_and_comes_back(
         last = write_edits(stub, "b")
         daemon.role.tail()
         status = daemon.service.status()
-        # in progress, the operation that begins the next segment may be there too
+        # in progress, the operation that begins the next segment may exist too
         assert last <= status["appliedTxid"] <= last + in_progress
         assert status["alarms"] == []
         assert nodes_of(daemon) == [False, True, True]
@@ -197,7 +197,7 @@ def test_a_node_that_is_killed_and_comes_back(
         quorum.nodes[1].stop()
         daemon.role.tail()
         status = daemon.service.status()
-        # in progress, the operation that begins the next segment may be there too
+        # in progress, the operation that begins the next segment may exist too
         assert last <= status["appliedTxid"] <= last + in_progress
         assert status["alarms"] == []
         assert nodes_of(daemon) == [True, False, True]
@@ -453,7 +453,7 @@ def silent_nodes(daemon: Daemon) -> set[str]:
     return {node.address for node in nodes if "no answer for" in node.fault}
 
 
-# ---- what it tells -----------------------------------------------------------------------------------------
+# ---- reports -----------------------------------------------------------------------------------------------
 
 
 def test_metrics_and_beans(quorum: Quorum, stub: NameNodeStub, daemon: Daemon) -> None:

@@ -1,4 +1,4 @@
-"""A daemon that must stop ends soon, whichever request its NameNode does not answer."""
+"""A daemon that must stop ends soon, whichever of its requests the NameNode does not answer."""
 
 from __future__ import annotations
 

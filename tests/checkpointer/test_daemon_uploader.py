@@ -85,7 +85,7 @@ def peer(answer: bytes, *, after: int = 0, hold: threading.Event | None = None) 
                     if hold is not None:
                         hold.wait(600)
                     while answer and connection.recv(65536):
-                        """So that closing does not take the answer back."""
+                        pass  # a close with unread bytes would discard the answer
 
         thread = threading.Thread(target=run)
         thread.start()

@@ -1,4 +1,4 @@
-"""Pages of docs/ that are generated from data match the data, and name what exists."""
+"""Generated pages of docs/ match their data, and pages name only existing modules, classes and keys."""
 
 from __future__ import annotations
 

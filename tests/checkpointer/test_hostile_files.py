@@ -1,4 +1,4 @@
-"""Files that were made to hang, kill or fill a command: each ends with a sentence."""
+"""Files that were made to hang, kill or fill a command: each command ends with a sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python forms of kernels do what compiled ones do, and a replay may go from one to the other."""
+"""Python forms of kernels do the same as compiled ones, and a replay may change from one to the other."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_replay_continues_compiled_where_it_began_plain(
 
 @pytest.mark.recorded
 def test_much_replay_waits_for_the_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a process replays plainly is bounded over all segments."""
+    """The number of transactions that a process replays plainly is bounded over all segments."""
     begun = []
     begin = compiled.CompiledReplay.begin
 

@@ -163,7 +163,7 @@ def test_what_was_merged_by_a_former_leader_is_not_sent() -> None:
 
 
 def test_without_an_answer_the_upload_waits_and_then_goes_on() -> None:
-    """ZooKeeper is away: the last leader continues once a session's time has passed."""
+    """ZooKeeper is unavailable: the last leader continues once a session timeout has passed."""
     scene = Scene()
     scene.says((LockOutcome.ACQUIRED, None))
 

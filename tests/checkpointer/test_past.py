@@ -1,4 +1,4 @@
-"""The past of a node: what is recorded, compared with a witness, stored, and set aside."""
+"""The past of a node, which is recorded, compared with a witness, stored and set aside."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.checkpointer.storage_support import put_image
 LAYOUT = -63
 
 
-# ---- what tells --------------------------------------------------------------------------------------------
+# ---- identifying transactions ------------------------------------------------------------------------------
 
 
 def test_which_transactions_tell() -> None:
@@ -305,7 +305,7 @@ def test_any_other_transaction_is_seen(seed: int, at: int) -> None:
     assert verdict.holds is (at > opening.opening_end)
 
 
-# ---- what is kept ------------------------------------------------------------------------------------------
+# ---- stored provenances ------------------------------------------------------------------------------------
 
 
 def image(folder: Path, txid: int, md5: str, rollback: bool = False) -> Path:

@@ -28,7 +28,7 @@ from tests.checkpointer.standby_support import PERIOD, TRANSACTIONS, Daemon, con
 from tests.checkpointer.streaming_namenode import StreamingNamenode
 from tests.namenode_stub.stub_support import formatted
 
-# ---- what is stored ----------------------------------------------------------------------------------------
+# ---- stored images -----------------------------------------------------------------------------------------
 
 
 class Restarting(Witness):
@@ -206,7 +206,7 @@ def test_an_image_that_was_only_fetched(
 
 @pytest.mark.parametrize(("extra_edits", "kept"), [(15, True), (0, False)], ids=["later-edits-exist", "gap"])
 def test_an_image_made_here(tmp_path: Path, processes: Processes, extra_edits: int, kept: bool) -> None:
-    """The edits that the image was made of are purged, too; the process alone proves it."""
+    """The edits from which the image was made are purged, too; only the process proves it."""
     with NameNodeStub(stub_config(tmp_path, extra_edits)) as stub:
         config = config_for(tmp_path, stub)
         with Daemon(config) as daemon:

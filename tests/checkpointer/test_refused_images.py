@@ -123,7 +123,7 @@ def test_three_quarters_of_the_period_in_whole_seconds(period: int, least: int) 
     assert min_image_age(period) == least
 
 
-# ---- what is known beforehand ------------------------------------------------------------------------------
+# ---- forecasts ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_an_outlook_goes_by_what_was_heard_last() -> None:
     assert subject.expected_refusals(101) == []
 
 
-# ---- what it means -----------------------------------------------------------------------------------------
+# ---- outcomes ----------------------------------------------------------------------------------------------
 
 A, B = UploadTarget("http://a"), UploadTarget("http://b")
 A_REFUSED = replace(A, settled={ImageKind.IMAGE: 7}, refused={ImageKind.IMAGE: 7}, result=OLD, error=BUSY)
@@ -312,7 +312,7 @@ def test_a_forced_checkpoint_that_is_too_early(
         lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
         assert any("will refuse the image" in line for line in lines)
         assert any("Rejecting a fsimage" in line for line in lines)
-        # Hadoop 3.4.1 has noted the txid; a newer image goes in as soon as the last one is old enough.
+        # Hadoop 3.4.1 has noted the txid; it accepts a newer image as soon as the last one is old enough.
         node.checkpointed_at -= 2700
         again = secondary.checkpoint()
         assert (again.details["outcome"], again.details["warnings"]) == ("taken", [])

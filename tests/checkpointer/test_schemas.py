@@ -1,4 +1,4 @@
-"""What scripts read has the shape that docs/schemas promise, whatever goes well or wrong."""
+"""JSON output has the shape that docs/schemas promise, after success and after failure."""
 
 from __future__ import annotations
 

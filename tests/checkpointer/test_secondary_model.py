@@ -1,4 +1,4 @@
-"""Random histories of a NameNode and its secondary: nothing of a lost past is offered, and no loss is invented."""
+"""Random histories of a NameNode and its secondary: no image of a lost past is offered, and no loss is made up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests to NameNodes over real RPC: which one is active, which one rolls, and when they are asked at all."""
+"""Requests to NameNodes over real RPC: which one is active, which one rolls, and when requests are sent at all."""
 
 from __future__ import annotations
 

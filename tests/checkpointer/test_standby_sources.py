@@ -230,7 +230,7 @@ def test_a_daemon_on_a_journal_of_the_configuration(stub_config: StubConfig, tmp
         assert daemon.service.status()["alarms"] == []
 
 
-# ---- what is opened ----------------------------------------------------------------------------------------
+# ---- opened journals ---------------------------------------------------------------------------------------
 
 
 def test_the_kinds_of_a_configuration(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_a_majority_that_keeps_another_namespaces_journal() -> None:
         open_source._belongs_to(address, answers(True, False, False), INFO)
 
 
-# ---- what nodes answered -----------------------------------------------------------------------------------
+# ---- answers of nodes --------------------------------------------------------------------------------------
 
 
 def test_notes_on_the_nodes() -> None:

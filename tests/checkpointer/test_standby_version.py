@@ -99,7 +99,7 @@ def test_the_newest_of_several_versions() -> None:
 
 
 class Cluster:
-    """What the active reports, and what was done about it."""
+    """The reports of the active NameNode, and the reactions to them."""
 
     def __init__(self, shared: Path) -> None:
         self.shared = shared

@@ -120,7 +120,7 @@ def test_a_directory_that_lost_its_contents_is_not_filled(tmp_path: Path, lost: 
         assert f"is empty, but {roots[1 - lost]} contains images" in storage.dropped[roots[lost]]
         save(storage)
         assert list(roots[lost].iterdir()) == []
-        # it is mounted again, with its contents
+        # the disk is mounted again, with its contents
         roots[lost].rmdir()
         away.rename(roots[lost])
         assert storage.restore() == [roots[lost]]

@@ -200,7 +200,7 @@ def die() -> None:
 
 
 def run_and_die_at(step: int, folders: list[Path]) -> bool:
-    """Save in a child that is killed at the step; returns whether it reached the step."""
+    """Save in a child that is killed at the step; return whether it reached the step."""
     child = os.fork()
     if child == 0:
         status = 1

@@ -69,7 +69,7 @@ def test_edits_are_followed_at_the_period(period: float) -> None:
 @pytest.mark.parametrize("period", [0.25, 1.0, 60.0])
 @pytest.mark.parametrize("late", [0.003, 0.2, 0.45])
 def test_a_look_that_begins_late_does_not_cost_the_next(period: float, late: float) -> None:
-    """The call is late by this part of the period; the next call comes at its usual time."""
+    """The call is late by this fraction of the period; the next call comes at its usual time."""
     clock = VirtualClock()
     pace = TailPace(period, 2 * period, clock=clock.monotonic)
     assert pace.begin()

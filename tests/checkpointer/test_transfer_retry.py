@@ -1,4 +1,4 @@
-"""Which faults of a transfer are worth another attempt, and how long that waits."""
+"""Which faults of a transfer are retried, and after which wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `checkpointer compile` compiles is all that a first checkpoint or count needs, whatever the role and image."""
+"""`checkpointer compile` compiles all kernels that a first checkpoint or count needs, for every role and image."""
 
 from __future__ import annotations
 

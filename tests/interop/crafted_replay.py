@@ -278,7 +278,7 @@ def _negative_stamp(op: EditOp, error: str) -> bool:
 
 
 def _lost_directory(op: EditOp, error: str) -> bool:
-    """Recognise a directory that a NameNode loses by moving it below itself; our merge names it and the next step."""
+    """Recognise a directory that a NameNode loses by moving it below itself, which our merge refuses."""
     return isinstance(op, RenameOp | RenameOldOp) and "which a NameNode loses" in error
 
 

@@ -90,8 +90,10 @@ class JarSet:
             wrong = self.wrong()
             if not wrong:
                 return True
-            print(f"interop: {_listed(wrong)} of {self.title} came damaged or not at all", flush=True)
-        raise MissingHadoopError(f"{_listed(wrong)} of {self.title} came damaged or not at all, twice; {SETUP} again")
+            print(f"interop: {_listed(wrong)} of {self.title} was damaged or missing after the download", flush=True)
+        raise MissingHadoopError(
+            f"{_listed(wrong)} of {self.title} was damaged or missing after the download, twice; {SETUP} again"
+        )
 
     def path(self) -> str:
         """Return the jars as a class path."""

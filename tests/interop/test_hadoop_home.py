@@ -60,13 +60,15 @@ def test_a_broken_download_is_repaired_without_what_it_kept(jars: JarSet, capsys
     source = Source({**CONTENT, "b-2.jar": b"sec"})
     assert replace(jars, source=source).ensure()
     assert source.calls == [("a-1.jar", "b-2.jar"), ("b-2.jar",)]
-    assert "b-2.jar of Hadoop 1 came damaged or not at all" in capsys.readouterr().out
+    assert "b-2.jar of Hadoop 1 was damaged or missing after the download" in capsys.readouterr().out
     assert jars.wrong() == []
 
 
 def test_jars_that_are_other_ones_each_time_are_refused(jars: JarSet) -> None:
     grown = replace(jars, digests=(*jars.digests, ("c-3.jar", hashlib.sha256(b"third").hexdigest())))
-    with pytest.raises(MissingHadoopError, match=r"^c-3.jar of Hadoop 1 came damaged or not at all, twice"):
+    with pytest.raises(
+        MissingHadoopError, match=r"^c-3.jar of Hadoop 1 was damaged or missing after the download, twice"
+    ):
         grown.ensure()
 
 

@@ -1,4 +1,4 @@
-"""Every merged image of Hadoop's recordings: a NameNode loads it and saves it unchanged, and Hadoop's viewer prints it."""
+"""Every merged image of Hadoop's recordings: a NameNode loads it, saves it unchanged, and Hadoop's viewer prints it."""
 
 from __future__ import annotations
 

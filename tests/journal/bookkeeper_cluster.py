@@ -49,8 +49,7 @@ class MemoryZNodes:
     """`ZNodes` in memory. `before` is called before each change and `after` after it; both may raise.
 
     If `after` returns true, the change is executed again, as after a lost answer. The `session`s of an ensemble share
-    its
-    znodes.
+    its znodes.
     """
 
     def __init__(self) -> None:

@@ -253,17 +253,17 @@ class Oracle:
 
     def acknowledge(self, payloads: list[bytes]) -> None:
         if len(payloads) > len(self.acknowledged):
-            assert self.last is None or len(payloads) - 1 <= self.last, "acknowledged behind the ledger's end"
+            assert self.last is None or len(payloads) - 1 <= self.last, "acknowledged after the ledger's end"
             self.acknowledged = list(payloads)
 
     def show(self, last: int) -> None:
         """Record that a reader saw entry `last`: acknowledged, or secured by a recovery; in either case it stays."""
-        assert self.last is None or last <= self.last, "a reader sees what lies behind the ledger's end"
+        assert self.last is None or last <= self.last, "a reader sees entries after the ledger's end"
         self.shown = max(self.shown, last)
 
     def end(self, last: int, who: str, length: int | None = None) -> None:
-        assert last >= len(self.acknowledged) - 1, f"{who}: the ledger ends at {last}, acknowledged was more"
-        assert last >= self.shown, f"{who}: the ledger ends at {last}, a reader saw {self.shown}"
+        assert last >= len(self.acknowledged) - 1, f"{who}: the ledger ends at {last}, but more was acknowledged"
+        assert last >= self.shown, f"{who}: the ledger ends at {last}, but a reader saw {self.shown}"
         assert self.last in (None, last), f"{who}: the ledger ended at {self.last}, now at {last}"
         self.last = last
         if length is not None:
@@ -358,12 +358,14 @@ class World:
         def act() -> None:
             fate = self.random.random() if self.trouble else 1.0
             if fate < 0.03:
-                self._tell(told, None, MetadataStoreError("away before it was done"))
+                self._tell(told, None, MetadataStoreError("unavailable before the update"))
                 return
             value, fault = self._apply(step)
             if isinstance(step, SetMetadata) and fault is None and fate < 0.06:
-                # The answer is lost: a retry finds another version, and a caller that stops knows nothing.
-                fault = self.random.choice([ZnodeVersionError("tried again"), MetadataStoreError("away behind it")])
+                # The answer is lost: a retry finds another version, and a caller that stops does not learn the result.
+                fault = self.random.choice(
+                    [ZnodeVersionError("tried again"), MetadataStoreError("unavailable after the update")]
+                )
             self._tell(told, value, fault)
 
         self.later(self.random.choice((0.001, 0.01, 1.0)), act)
@@ -391,7 +393,7 @@ class World:
     def choose(self, bookies: Any, count: int) -> list[str]:
         return self.random.sample(list(bookies), count)
 
-    # ---- what happens ----
+    # ---- events ----
 
     def recover(self) -> None:
         process = Process(self, f"recoverer{next(self._recoverers)}")
@@ -415,7 +417,7 @@ class World:
         def read(last: int | None, fault: JournalError | None) -> None:
             if last is None or last < 0:
                 return
-            assert last < len(self.writer.payloads), "a reader sees what nobody wrote"
+            assert last < len(self.writer.payloads), "a reader sees an entry that was never written"
             if metadata.closed:
                 self.oracle.end(last, "a reader", metadata.length)
             else:
@@ -450,7 +452,7 @@ class World:
             self.recover()
 
     def settle(self) -> list[bytes]:
-        """End all faults, recover and read the ledger; returns its payloads."""
+        """End all faults, recover and read the ledger; return its payloads."""
         self.trouble = False
         for bookie in self.bookies.values():
             bookie.start()
@@ -488,7 +490,7 @@ class World:
             assert held >= metadata.ack_quorum, f"entry {entry_id} is on {held} bookies only"
 
     def _check_the_old_writer(self) -> None:
-        """Check that the old writer gets nothing acknowledged any more."""
+        """Check that nothing that the old writer adds is acknowledged any more."""
         before = self.oracle.acknowledged
         if self.writer.alive and self.writer.machine.state is LedgerWriterState.OPEN:
             self.writer.add()

@@ -37,7 +37,7 @@ class Fate(Enum):
     FAIL_AFTER = "performed, the connection breaks before the answer"
     LOST = "not performed, and nobody hears of it"
     SILENT = "performed, the answer never comes"
-    LATE = "performed when the writer has given up waiting"
+    LATE = "performed after the writer has stopped waiting"
 
 
 @dataclass(eq=False)

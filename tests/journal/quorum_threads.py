@@ -23,7 +23,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
     """Wait until `condition` returns true; a test that waits longer than DEADLINE has failed."""
     end = time.monotonic() + DEADLINE
     while not condition():
-        assert time.monotonic() < end, "it did not come about"
+        assert time.monotonic() < end, "the condition was not met in time"
         threading.Event().wait(0.002)
 
 

@@ -90,7 +90,7 @@ class World:
     def snapshots(self) -> dict[str, Snapshot]:
         return {name: host.node.snapshot() for name, host in self.simulation.hosts.items()}
 
-    # ---- what writers do ----
+    # ---- writers ----
 
     def go_on(self, actor: Actor, size: int, choice: int) -> bool:
         """Take the writer's next own step; return whether one existed."""
@@ -180,7 +180,7 @@ class World:
         else:
             running.on_end = ended
 
-    # ---- what readers do ----
+    # ---- readers ----
 
     def read(self, nodes: Iterable[str], *, tail: bool) -> None:
         """Read everything from a majority, including the open segment."""

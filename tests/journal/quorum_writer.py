@@ -16,7 +16,7 @@ from journal.quorum.settings import QuorumSettings
 from tests.journal.quorum_model import LAYOUT, NAMESPACE
 from tests.journal.quorum_ops import batch_of, end_op, mark, start_op
 
-SEGMENT = 40  # transactions, about
+SEGMENT = 40  # approximate number of transactions
 
 
 def write(uri: str, value: int, tell: Callable[[str], object], settings: QuorumSettings | None = None) -> None:

@@ -210,7 +210,7 @@ def test_of_two_writers_at_once_one_begins(cluster: Cluster, journal: BookKeeper
 
 
 def test_the_ledger_of_an_errored_stream_is_recovered(cluster: Cluster, journal: BookKeeperJournal) -> None:
-    """All bookies but one fail: nothing is acknowledged, with one clear error; later the next segment continues."""
+    """All bookies but one fail: nothing is acknowledged, the error is clear, and later the next segment continues."""
     journal.recover(INFO)
     writer = journal.start_segment(1, LAYOUT)
     writer.append(beginning(1, 3))
@@ -440,7 +440,7 @@ def test_whichever_change_of_a_znode_is_the_last_one_nothing_acknowledged_is_los
 
 
 def _stopped_at(cluster: Cluster, step: int, how: str, acknowledged: list[int]) -> bool:
-    """Stop one life at its change `step`, and recover; returns whether the life had ended before."""
+    """Stop one life at its change `step`, and recover; return whether the life had ended before."""
     left = step
 
     def count() -> bool:

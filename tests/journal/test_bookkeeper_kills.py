@@ -159,7 +159,7 @@ class Writer:
 def round_of_kills(
     uri: str, number: int, bookies: list[Process], chance: random.Random, least: int
 ) -> list[dict[tuple[int, int], str]]:
-    """Run a writer while bookies die, and let another one take over; returns the acknowledged batches of each.
+    """Run a writer while bookies die, and let another one take over; return the acknowledged batches of each.
 
     Args:
         least: batches acknowledged before the first kill.

@@ -1,4 +1,4 @@
-"""A bookie that hangs costs a reader one wait, not one for each window of entries; counted in simulated time."""
+"""A bookie that hangs costs a reader one wait in simulated time, not one for each window of entries."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Bookies:
             self.passed += ask.timeout
 
     def read(self, entries: int) -> float:
-        """Read a ledger in windows; returns the seconds of waiting for bookies."""
+        """Read a ledger in windows; return the seconds of waiting for bookies."""
         before = self.passed
         metadata = ledger(entries)
         for first in range(0, entries, WINDOW):

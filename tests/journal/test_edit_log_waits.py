@@ -203,7 +203,7 @@ def test_a_snapshot_of_the_metrics() -> None:
     writer.close()
 
 
-# ---- who comes along ----
+# ---- callers that share a flush ----
 
 
 class SlowJournal(MemoryJournal):

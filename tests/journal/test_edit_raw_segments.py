@@ -1,4 +1,4 @@
-"""Segments written from bytes: durable in several directories, whatever fails."""
+"""Segments that are written from bytes are durable in several directories, whatever fails."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_headers_come_back(layout_version):
 def test_headers_of_other_layouts_are_refused(layout_version):
     with pytest.raises(UnsupportedEditsLayoutError):
         encode_header(layout_version)
-    # other bytes than a layout are not a segment
+    # a file that does not begin with a layout is not a segment
     error = UnsupportedEditsLayoutError if -1000 < layout_version < 0 else CorruptHeaderError
     with pytest.raises(error):
         decode_header(layout_version.to_bytes(4, "big", signed=True) + bytes(4))

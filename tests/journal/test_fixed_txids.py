@@ -1,4 +1,4 @@
-"""Operations with gaps in their ids, renumbered as by `hdfs oev -f` of Hadoop 3.4.2."""
+"""Operations with gaps in their txids, renumbered as by `hdfs oev -f` of Hadoop 3.4.2."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def write_until_killed(folder: Path, acknowledgements: int, label: str) -> None:
 
 
 def round_of_kill(folder: Path, number: int, chance: random.Random) -> dict[int, str]:
-    """Run a writer and kill it; returns the acknowledged transactions, txid to path."""
+    """Run a writer and kill it; return the acknowledged transactions, txid to path."""
     receiving, sending = os.pipe()
     context = multiprocessing.get_context("fork")
     arguments = (folder, sending, f"round{number}")

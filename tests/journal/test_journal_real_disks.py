@@ -1,4 +1,4 @@
-"""A disk that is really full, and a directory that really becomes read-only."""
+"""A real full disk, and a real directory that becomes read-only."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def write(channel: WriterChannel, last: int, size: int = 100) -> Tally[Any]:
 
 
 def perform(channel: WriterChannel, node: Any, now: float = 0.0, fault: Exception | None = None) -> str:
-    """Perform the next call; returns its name, "" without one."""
+    """Perform the next call; return its name, "" without one."""
     work = channel.take(now)
     if work is None:
         return ""

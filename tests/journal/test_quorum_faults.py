@@ -18,7 +18,7 @@ from tests.journal.quorum_real_node import RealNode
 from tests.journal.quorum_simulation import Fate, Message, Simulation, instant_reader, simulated_journal
 
 _SINGLE, _DOUBLE, _DYING = 60, 100, 40
-"""Numbers of plans in the quick tier."""
+"""Number of plans in the quick tier."""
 
 Plan = dict[tuple[str, int], Fate]
 """The fate of the call with this number, from 1 on, to a node."""
@@ -55,7 +55,7 @@ def formatted(make_node: Callable[..., Any] = ModelNode) -> Simulation:
 
 
 def workload(journal: QuorumJournal) -> int:
-    """Write two segments of three transactions; returns the last acknowledged txid."""
+    """Write two segments of three transactions; return the last acknowledged txid."""
     acked = 0
     try:
         journal.recover(NAMESPACE)
@@ -80,7 +80,7 @@ def goes_on(simulation: Simulation, acked: int, before: QuorumJournal) -> None:
     with pytest.raises(JournalError):
         write_segment(before, last + 1, last + 1, value=2)
     write_segment(journal, last + 1, last + 3, value=3)
-    simulation.settle()  # late messages arrive now
+    simulation.settle()  # the late messages arrive now
     expected = {**written(1, last, 1), **written(last + 1, last + 3, 3)}
     for group in itertools.combinations(NODES, 2):
         assert read_all(instant_reader(simulation, list(group)).streams(1, in_progress=True)) == expected
@@ -157,7 +157,7 @@ def left_open(make_node: Callable[..., Any]) -> Simulation:
 
 
 def check_recovery(plan: Plan, make_node: Callable[..., Any], *, crash: tuple[str, str] | None = None) -> bool:
-    """Run the recovery; returns whether it ended although calls failed."""
+    """Run the recovery; return whether it ended although calls failed."""
     simulation = left_open(make_node)
     Planned(simulation, plan)
     if crash is not None:

@@ -38,7 +38,7 @@ def write_until_killed(uri: str, value: int, told: Connection) -> None:
 def round_of_kills(
     uri: str, number: int, nodes: list[Node], chance: random.Random, least: int
 ) -> dict[tuple[int, int], str]:
-    """Run a writer while nodes die, and kill it; returns its acknowledged batches.
+    """Run a writer while nodes die, and kill it; return its acknowledged batches.
 
     Args:
         least: batches acknowledged before the first kill.

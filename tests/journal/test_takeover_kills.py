@@ -172,7 +172,7 @@ def test_what_was_acknowledged_is_taken_over(nodes: list[Node], tmp_path: Path) 
 
 
 def take_over(side: Path, uri: str) -> dict[int, bytes]:
-    """Recover on the other side; returns its transactions by txid, after a comparison with its own directory alone."""
+    """Recover on the other side; return its transactions by txid, after a comparison with its own directory alone."""
     journals = journals_of(side, uri)
     recover(journals)
     found = {op.txid: encode_op(op, LAYOUT) for op in read_log(journals.segments(1), 1)}

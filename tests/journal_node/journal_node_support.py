@@ -128,7 +128,7 @@ def segment_at(name: str, first: int) -> str:
 
 
 def formatted(node: JournalNode) -> Writer:
-    """Format the journal; returns a writer in its epoch 1."""
+    """Format the journal; return a writer in its epoch 1."""
     node.format(JOURNAL, NAMESPACE, force=False)
     writer = Writer(node)
     assert writer.begin() is None

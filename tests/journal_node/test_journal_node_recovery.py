@@ -104,7 +104,7 @@ def test_a_copy_that_differs_is_replaced(
 
 
 def _another(node: JournalNode, writer: Writer, records: bytes) -> Inode:
-    """Write a segment 1 to 8 with `records`, which the next epoch recovers; returns its file."""
+    """Write a segment 1 to 8 with `records`, which the next epoch recovers; return its file."""
     writer.start(1)
     node.journal(writer.request(), 1, 1, 8, records)
     writer.epoch = 2
