@@ -1,4 +1,4 @@
-"""Operations of a few kinds are found as if all were decoded."""
+"""Operations of a few kinds are found as if all operations were decoded."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_a_path_that_cannot_be_decoded_is_an_error_with_its_place(tmp_path: Path
 def test_operations_of_hadoop_3_in_a_log_of_hadoop_2_are_archived_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The bytes of these operations are as the NameNode wrote them, but no restore can replay them."""
+    """The archived bytes are those that the NameNode wrote, but no restore can replay them."""
     ops = [StartLogSegmentOp(txid=0), add("/a", 16400), add("/b", 16401), EndLogSegmentOp(txid=0)]
     with caplog.at_level(logging.WARNING):
         assert part_of(written(tmp_path, ops)).last == len(ops)

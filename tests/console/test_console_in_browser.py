@@ -182,7 +182,7 @@ def test_updates_keep_the_readers_place_and_can_be_paused(chromium: Browser, dae
         page.get_by_role("button", name="Pause updates").click()
         with page.expect_response(daemon.url):
             held[0].continue_()
-        # the answer that was under way has arrived with this one
+        # the answer that was in transit has arrived with this one
         page.evaluate("fetch(location.href).then((answer) => answer.text())")
         expect(page.locator("#attention")).to_contain_text("jn1:8485")
         page.get_by_role("button", name="Resume updates").click()

@@ -1,4 +1,4 @@
-"""What the page shows of each program and to which callers, and the cost of rendering."""
+"""The pages of all programs, their content for each kind of caller, and the cost of rendering."""
 
 from __future__ import annotations
 

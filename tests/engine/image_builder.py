@@ -74,7 +74,7 @@ class ImageBuilder:
     # ---- strings -------------------------------------------------------------------------------------------
 
     def serial(self, text: str, kind: int) -> int:
-        """`kind`: 1 user, 2 group, 3 xattr name."""
+        """Return the serial of a string; `kind` is 1 for a user, 2 for a group, 3 for the name of an xattr."""
         key = (kind if self.expanded else 0, text)
         if key not in self.strings:
             self.strings.append(key)
@@ -110,7 +110,7 @@ class ImageBuilder:
     def file(
         self, path: str, inode_id: int | None = None, *, blocks: Sequence[tuple[int, int, int]] = (), open_by: str = ""
     ) -> pb.INode:
-        """`blocks`: (id, bytes, generation stamp) each."""
+        """Add a file; each of `blocks` is (id, bytes, generation stamp)."""
         inode = self._add(path, pb.INode.FILE, inode_id)
         file = inode.file
         file.replication, file.preferredBlockSize, file.permission = 3, 128, self.permission()

@@ -16,7 +16,7 @@ NEW = 17000
 REFUSED = "refused"
 
 Change = tuple[set[str], set[str]] | str
-"""Paths that are gone and paths that came, or `REFUSED`."""
+"""Removed paths and added paths, or `REFUSED`."""
 
 
 def symlink(path: str, inode_id: int = NEW) -> EditOp:
@@ -39,7 +39,7 @@ NOTHING: Change = (set(), set())
 _DOTS = (mkdir("/d/.", NEW), mkdir("/d/..", NEW + 1), mkdir("/d/../x", NEW + 2))
 
 Case = tuple[tuple[EditOp, ...], Change, Change]
-"""Operations, what becomes of the tree in Hadoop 2.7, and in Hadoop 3."""
+"""Operations, and the changes of the tree in Hadoop 2.7 and in Hadoop 3."""
 
 CASES: Sequence[Case] = (
     ((rename_old("/d/f", "/z/n/"),), moved("/d/f", "/z/n"), moved("/d/f", "/z/n")),

@@ -1,4 +1,4 @@
-"""Operations with defaults for the fields that do not matter to a test."""
+"""Operations with defaults for the fields that are irrelevant to a test."""
 
 from __future__ import annotations
 

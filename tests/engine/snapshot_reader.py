@@ -31,7 +31,7 @@ def delimited_from(data: bytes, position: int, kind: type[M]) -> tuple[M, int]:
 
 @dataclass
 class Diff:
-    """One diff of an inode with the names behind it."""
+    """One diff of an inode, with the names that follow it."""
 
     message: pb.FileDiff | pb.DirectoryDiff
     created: list[bytes] = field(default_factory=list)
@@ -206,7 +206,7 @@ class SnapshotReader:
             for name, holder in self.children(inode_id, snapshot).items():
                 yield from self._walk(f"{path}/{name.decode()}", self.inode_id(holder), snapshot)
 
-    # ---- what every image must keep ------------------------------------------------------------------------
+    # ---- invariants ----------------------------------------------------------------------------------------
 
     def check(self) -> None:
         """Check what a NameNode that loads the image relies on."""
@@ -233,7 +233,7 @@ class SnapshotReader:
         assert len(deleted) == len(diff.message.deletedINode) + len(diff.message.deletedINodeRef)
         for name in diff.created:
             known = any(name in self.deleted(other) for other in later)
-            assert known or name in self.kept.get(inode_id, {}), f"nobody has the created name {name!r}"
+            assert known or name in self.kept.get(inode_id, {}), f"no inode has the created name {name!r}"
 
     def _check_references(self) -> None:
         held = [

@@ -34,7 +34,7 @@ def pick(found: Sequence[T], number: int) -> T:
 
 @dataclass
 class Node:
-    """An inode; directories have `children`. `moved`: it had another path once, in some snapshot maybe."""
+    """An inode; directories have `children`. `moved`: whether it once had another path, maybe in a snapshot."""
 
     inode_id: int
     user: str = "hdfs"
@@ -98,7 +98,7 @@ class SnapshotTwin:
         self.stamp = 2000
         self.clock = 10_000
 
-    # ---- what there is -------------------------------------------------------------------------------------
+    # ---- contents ------------------------------------------------------------------------------------------
 
     def trees(self) -> dict[str, Node]:
         return dict(self.root.walk())

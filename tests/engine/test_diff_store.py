@@ -16,7 +16,7 @@ pytestmark = pytest.mark.recorded
 
 # Inodes whose diffs a NameNode, and our loader, change while loading.
 LOADED_OTHERWISE = {
-    # a diff keeps no more blocks than its length needs, by the lengths that the file's own blocks have now
+    # a diff keeps no more blocks than its length needs, given the present lengths of the file's own blocks
     "hadoop-3.4.1/compress-lz4/before": {16409},
     "hadoop-3.4.1/compress-lz4/after": {16409},
     "hadoop-3.4.1/random-ec-5/before": {16402},

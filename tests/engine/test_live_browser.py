@@ -203,7 +203,7 @@ def test_nothing_is_read_without_an_image(warm: WarmNamespace) -> None:
 
 
 def test_a_walk_goes_on_after_edits_in_between(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Directories that vanish during a pause count no further."""
+    """The rest of a directory that vanishes during a pause is not counted."""
     for name, value in (("BATCH_SECONDS", 0), ("_MAX_DIRECTORIES", 1), ("_MAX_INODES", 1)):
         monkeypatch.setattr(live_content, name, value)
     play(warm, mkdir("/t", 20001), mkdir("/t/a", 20002), mkdir("/t/a/b", 20003), mkdir("/t/c", 20004))

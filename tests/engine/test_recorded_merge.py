@@ -47,9 +47,9 @@ CODEC = "org.apache.hadoop.io.compress."
 BROKEN_BASES = [case for case in NOT_LOADING if case.path.name.startswith("namenode-own-image-fails-")]
 # edits of an earlier namespace that the log does not record: their effect is unknown
 UNKNOWN_STATE = {"namenode-own-edits-fail-2"}
-# By the beginning of their lines: accepted differences from an image of Hadoop's that no NameNode loads.
+# Accepted differences from an image of Hadoop's that no NameNode loads, by the beginning of their lines.
 KNOWN_DIFFERENCES = {
-    # Hadoop looks for a name in a created list that is in no order, and does not find it
+    # Hadoop searches for a name in an unsorted created list, and does not find it
     "hadoop-2.7.3/random-snapshot-551343": ("diffs (2, 16387)",),
     # a block that no snapshot needs, which 3.4 and newer releases drop
     "hadoop-3.3.6/sub-sections": ("inodes 16510 file.blocks",),

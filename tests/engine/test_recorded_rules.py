@@ -25,7 +25,7 @@ def diff(size: int, *lengths: int, snapshot: int = 3, first: int = 1) -> dict[st
         (diff(1401, NO_ACK, NO_ACK), diff(1401, 1024, 377)),
         # the last block grew after the snapshot
         (diff(1401, 1024, NO_ACK), diff(1401, 1024, 900)),
-        # a list that went to an older snapshot, where Hadoop counted a NO_ACK
+        # a list that was moved to an older snapshot, where Hadoop counted a NO_ACK
         (diff(1401, NO_ACK), diff(1401, 1024, 377)),
         (diff(1401, 1024, NO_ACK, NO_ACK), diff(1401, 1024, 377)),
         # a list of the base image, which Hadoop cuts when it loads it
@@ -41,7 +41,7 @@ def test_a_true_length_for_a_block_marked_as_deleted(hadoops: dict[str, Any], ou
     [
         (diff(1401, 1024, 377), diff(1401, 1024, NO_ACK)),
         (diff(1401, 1024, 377), diff(1401, 1024, 378)),
-        # no true lengths: too few bytes, or a block that is not needed for them
+        # lengths that are not true: too few bytes, or a block that is not needed for them
         (diff(1401, 1024, NO_ACK), diff(1401, 1024, 376)),
         (diff(1401, 1024, NO_ACK), diff(1401, 1401, 1)),
         (diff(1024, 1024, NO_ACK), diff(1024, 1024, 377)),

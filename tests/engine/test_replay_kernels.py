@@ -46,7 +46,7 @@ def test_names_are_known_to_all_operations(tmp_path: Path, layout: int) -> None:
         ops.SetOwnerOp(src="/old/f", username="new", groupname="staff"),
         mkdir("/old/n", 20_004, permissions=ops.PermissionStatus("new", "known", 0xFFFF)),
     ]
-    # a single table has one serial for a name, whatever it names
+    # a single table has one serial for a name, for users and groups alike
     assert rare(path, steps, layout) == ["OP_ADD"] if layout == HADOOP2 else ["OP_SET_OWNER", "OP_ADD"]
     image = merged(path, *steps)
     assert image.owner("/old/f") == ("new", "staff", 0o640)

@@ -1,4 +1,4 @@
-"""Every operation of the catalogue is replayed and recorded, and docs/opcodes.md says so."""
+"""Every operation of the catalogue is replayed and recorded, as docs/opcodes.md states."""
 
 from __future__ import annotations
 

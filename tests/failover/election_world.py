@@ -92,7 +92,12 @@ class Node:
 
 
 class World:
-    """Args: kinds: of the electors, True for ours; wild: locks are wiped and sessions ended by hand too."""
+    """The simulated world.
+
+    Args:
+        kinds: of the electors, True for ours.
+        wild: whether locks are also wiped, and sessions ended, by hand.
+    """
 
     def __init__(self, seed: int, kinds: tuple[bool, ...], *, wild: bool) -> None:
         self.random = random.Random(seed)
@@ -356,7 +361,7 @@ class World:
             self._compare(node)
 
     def _compare(self, node: Node) -> None:
-        """Another controller changed the NameNode, for example by fencing it late: leave the election and rejoin."""
+        """Leave the election and rejoin: another controller changed the NameNode, for example by fencing it late."""
         expected = {ElectorState.ACTIVE: True, ElectorState.STANDBY: False}.get(node.elector.state)
         if expected is not None and expected is not node.active:
             self._handle(node, Quit(need_fence=True))
@@ -400,7 +405,7 @@ class World:
                 pass
 
     def _check_lock(self, node: Node) -> None:
-        """Our elector begins nothing without the lock."""
+        """Check that our elector begins nothing without the lock."""
         if node.ours and not self.wild:
             assert node.link is not None
             assert self.lock is not None, f"{node.name} begins without a lock"
@@ -424,7 +429,7 @@ class World:
         self.counts["active"] += not fails
         self._handle(node, ActivationEnded("no" if fails else ""))
 
-    # ---- what holds ----------------------------------------------------------------------------------------
+    # ---- invariants ----------------------------------------------------------------------------------------
 
     def leaders(self) -> list[Node]:
         """Return the electors that believe they are active and have a live session."""
@@ -435,7 +440,7 @@ class World:
         ]
 
     def _check_state(self, node: Node, before: ElectorState, event: Event) -> None:
-        """Our elector is active only after its NameNode became active, and no longer than its last news allows."""
+        """Check that our elector is active only after its NameNode, and no longer than its last news allows."""
         active = node.elector.state is ElectorState.ACTIVE
         if isinstance(event, ActivationEnded) and not event.problem:
             node.made_active = True

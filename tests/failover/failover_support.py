@@ -19,7 +19,7 @@ from tests.interop.hadoop_conf import free_port
 HERE = "127.0.0.1"
 NAMESERVICE = "ns1"
 GRACEFUL_MILLISECONDS = 60_000
-"""How long a NameNode is asked to stand by, which also a busy machine does in time."""
+"""How long a NameNode is asked to stand by; even a busy machine does so in time."""
 LONGEST_SESSION = 60.0
 """Seconds; a client of a busy machine may be silent for more than 20 of the servers' ticks, ZooKeeper's default."""
 LONG_SESSIONS = {"maxSessionTimeout": f"{LONGEST_SESSION * 1000:.0f}"}
@@ -28,7 +28,7 @@ LONG_SESSIONS = {"maxSessionTimeout": f"{LONGEST_SESSION * 1000:.0f}"}
 
 @dataclass
 class FakeNameNode:
-    """Its answers and actions; a test can change them at any time.
+    """The answers and actions of a NameNode; a test can change them at any time.
 
     Attributes:
         unwell: the reason that it reports for bad health.
@@ -78,7 +78,7 @@ class FakeNameNode:
         if state in self.refusals:
             raise self.refusals[state]
         if state is HAState.ACTIVE and self.pause is not None and not self.pause.wait(600):
-            raise ServiceFailedError("the test never let it go on")
+            raise ServiceFailedError("the test never let it continue")
         self.state = state
 
 

@@ -307,8 +307,7 @@ def test_a_breadcrumb_with_an_old_address(scene: Scene) -> None:
     assert "clear-breadcrumb" in caught.value.hint
 
 
-# ---- ceding and taking over the active role
-# ---------------------------------------------------------------------------
+# ---- ceding and taking over the active role ----------------------------------------------------------------
 
 
 def test_giving_way(scene: Scene) -> None:
@@ -446,7 +445,7 @@ def test_a_graceful_failover_asks_all_others_and_the_active_one_last(scene: Scen
     assert scene.node.state is ACTIVE
 
 
-# ---- what it tells -----------------------------------------------------------------------------------------
+# ---- reports -----------------------------------------------------------------------------------------------
 
 
 def facts(scene: Scene, election: str, problem: str = "", doing: str = "") -> ControllerFacts:

@@ -128,7 +128,7 @@ def scene(zookeeper: ZooKeeperServer, request: pytest.FixtureRequest) -> Iterato
 
 
 def both(scene: Scene) -> None:
-    """nn1 is active, nn2 stands by."""
+    """Let both join: nn1 is active, and nn2 stands by."""
     scene.join(0)
     scene.settles(0, ElectorState.ACTIVE)
     scene.join(1)

@@ -34,7 +34,7 @@ def pair(ensemble: ZooKeeperEnsemble, request: pytest.FixtureRequest) -> Iterato
 
 
 def undisturbed(pair: Pair) -> None:
-    """Both controllers are ready, and nn1 received only the request to be active after each silence."""
+    """Check that both controllers are ready, and that nn1 received only requests to be active."""
     pair.until(lambda: all(server.ready().ok for server in pair.servers.values()), "both controllers")
     assert pair.nodes["nn1"].state is HAState.ACTIVE
     assert set(pair.nodes["nn1"].told) == {HAState.ACTIVE}

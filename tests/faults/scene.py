@@ -70,7 +70,7 @@ def of_result(result: TriggerResult) -> Outcome:
 
 
 def of_alarms(alarms: list[str]) -> Outcome:
-    """Alarms carry no hint: the runbook in docs/operations.md is their next step."""
+    """Return the alarms as errors; their next step is the runbook in docs/operations.md, since they carry no hint."""
     return Outcome(EXIT_STORAGE if alarms else 0, "; ".join([*alarms, ""]) + "\n  next: see the runbook")
 
 

@@ -45,7 +45,7 @@ class Call:
 
 @functools.cache
 def strace_program() -> str:
-    """strace, where it is installed and may trace a child of ours.
+    """Return the path of strace if it is installed and may trace our children.
 
     Raises:
         MissingStraceError: strace is missing, or the system does not allow tracing.

@@ -19,7 +19,7 @@ def check_codecs(data: bytes) -> bool:
     """Decode the bytes after the first, which chooses the decoder; return False for a refusal.
 
     Raises:
-        AssertionError: something was read wrong.
+        AssertionError: something was misread.
     """
     if not data:
         return False

@@ -21,7 +21,7 @@ def check_edits(data: bytes, scratch: Scratch) -> bool:
     """Read, scan and recover `data` as a segment; return False for a typed error.
 
     Raises:
-        AssertionError: something was read wrong.
+        AssertionError: something was misread.
     """
     whole = _check_ops(data)
     in_progress = _check_in_progress(data)

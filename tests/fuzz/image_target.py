@@ -31,7 +31,7 @@ def check_image(data: bytes, scratch: Scratch) -> bool:
     """Read all of `data` as an image; return False for a typed error.
 
     Raises:
-        AssertionError: something was read wrong.
+        AssertionError: something was misread.
     """
     try:
         with ImageFile.open(scratch.file("fsimage", data), verify_md5=False) as image:
