@@ -46,7 +46,7 @@ class LoadResult:
     memory: dict[str, list[int]] = field(default_factory=lambda: {"stub": [], "daemon": []})
 
     def growth(self, process: str) -> float:
-        """Peak memory of the last third divided by that of the preceding third."""
+        """Return the peak memory of the last third divided by that of the preceding third."""
         samples = self.memory[process]
         third = len(samples) // 3
         return max(samples[2 * third :]) / max(samples[third : 2 * third])

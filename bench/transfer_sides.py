@@ -114,7 +114,7 @@ def _tls(folder: Path) -> TlsConfig:
 
 
 def plain(image: Path, tls: Path | None) -> None:
-    """Answers a GET with `image` by sendfile; reads a PUT into one buffer and discards it."""
+    """Answer a GET with `image` by sendfile; read a PUT into one buffer and discard it."""
     listening = socket.create_server((_LOOPBACK, 0))
     print(listening.getsockname()[1], flush=True)
     # ends with the process

@@ -34,7 +34,7 @@ def archive_options(function: F) -> F:
 
 
 def configured_archive_options(function: F) -> F:
-    """--archive and --key-file, for commands that also find them in the configuration."""
+    """Add --archive and --key-file to a command that also finds them in the configuration."""
     help_text = f"{_LOCATION} (default: {archive_settings.DIR.name} of --conf)."
     location = click.option("--archive", "location", metavar="DIR_OR_URL", help=help_text)
     return location(_KEY_FILE(function))

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.interop
 
 
 def from_the_clock(found: list[Difference]) -> list[Difference]:
-    """Times that Hadoop 2.7 takes from the clock: of snapshots and of their directories."""
+    """Return the times that Hadoop 2.7 takes from the clock: those of snapshots and of their directories."""
     roots = {each.inode_id for each in found if each.topic is ItemKind.SNAPSHOT}
     return [
         each

@@ -67,7 +67,7 @@ def refuse_to_load(monkeypatch: pytest.MonkeyPatch, unloadable: Path) -> None:
 
 
 def recorded_image(case: str = "renames", txid: int = NEW_TXID) -> bytes:
-    """Bytes of an image that Hadoop saved at `txid`."""
+    """Return the bytes of an image that Hadoop saved at `txid`."""
     return next((RECORDED / case).rglob(f"fsimage_{txid:019d}")).read_bytes()
 
 

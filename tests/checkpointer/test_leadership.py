@@ -85,7 +85,7 @@ def test_a_lock_that_was_lost_is_asked_for_again(tmp_path: Path) -> None:
 
 
 def lose(path: Path) -> None:
-    """Closing a file releases all locks that the process has on it."""
+    """Lose the lock: closing a file releases all locks that the process has on it."""
     os.close(os.open(path, os.O_RDONLY))
 
 

@@ -22,7 +22,7 @@ from tests.checkpointer.service_support import Clock
 
 @contextmanager
 def asking(*fakes: Double | None, retries: int = 3) -> Iterator[NameNodes]:
-    """Clients of these NameNodes; None stands for one that is down."""
+    """Yield clients of these NameNodes; None stands for one that is down."""
     servers = [None if fake is None else RpcServer(fake.services(), "127.0.0.1", 0) for fake in fakes]
     for server in servers:
         if server is not None:

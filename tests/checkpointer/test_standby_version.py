@@ -366,7 +366,7 @@ def test_directories_that_a_kill_left_with_different_versions(stub: NameNodeStub
 
 
 def with_a_gap(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> int:
-    """Applied edits, lost edits, an image of the active after them, and more edits."""
+    """Prepare applied edits, lost edits, an image of the active NameNode after them, and more edits."""
     write_edits(stub, "a", 3)
     daemon.role.tail()
     end = write_edits(stub, "b", 3)

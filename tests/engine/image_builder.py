@@ -238,7 +238,7 @@ def merged(path: Path, *ops: EditOp) -> Saved:
 
 
 def messages(data: bytes, kinds: Iterable[type[M]]) -> Iterator[M]:
-    """Delimited messages of the given types."""
+    """Yield the delimited messages of the given types."""
     position = 0
     for kind in kinds:
         if position == len(data):
@@ -347,7 +347,7 @@ class Saved:
         return PermissionStatus(self.string(user, 1), self.string(group, 2), permission & 0xFFFF)
 
     def acl(self, path: str) -> list[tuple[int, int, int, str]]:
-        """(type, scope, permission, name) of the entries in the feature."""
+        """Return (type, scope, permission, name) of each entry in the feature."""
         inode = self.paths[path]
         entries = (inode.file if inode.HasField("file") else inode.directory).acl.entries
         return [
@@ -355,13 +355,13 @@ class Saved:
         ]
 
     def owner(self, path: str) -> tuple[str, str, int]:
-        """User, group and mode."""
+        """Return the user, group and mode."""
         inode = self.paths[path]
         packed = (inode.file if inode.HasField("file") else inode.directory).permission
         return self.string(packed >> 40, 1), self.string(packed >> 16 & 0xFFFFFF, 2), packed & 0xFFFF
 
     def xattrs(self, path: str) -> list[tuple[int, str, bytes]]:
-        """(namespace, name, value) in the order of the record."""
+        """Return (namespace, name, value) of each attribute in the order of the record."""
         inode = self.paths[path]
         found = (inode.file if inode.HasField("file") else inode.directory).xAttrs.xAttrs
         return [(x.name >> 30 | (x.name >> 5 & 1) << 2, self.string(x.name >> 6 & 0xFFFFFF, 3), x.value) for x in found]

@@ -152,11 +152,11 @@ class SnapshotTwin:
         return Block(self.block_count, num_bytes, self.stamp)
 
     def can_shorten(self, node: Node) -> bool:
-        """Hadoop 2.7 forgets the blocks of a file that was renamed out of a snapshot and is truncated."""
+        """Return whether a file may be truncated: 2.7 forgets the blocks of one that was renamed out of a snapshot."""
         return self.hadoop3 or not node.moved
 
     def can_join(self) -> bool:
-        """After CONCAT, Hadoop 2.7 has a created name without an inode, and stops when it reads it."""
+        """Return whether a file may be a source of CONCAT: 2.7 then has a created name without an inode, and stops at it."""
         return self.hadoop3 or not any(self.snapshots.values())
 
     # ---- steps ---------------------------------------------------------------------------------------------

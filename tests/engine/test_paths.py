@@ -27,7 +27,7 @@ absolute = paths.map(lambda path: "/" + path)
 
 
 def names_of_2_7(path: str) -> list[bytes]:
-    """StringUtils.split, and the UTF-8 of each part."""
+    """Split as StringUtils.split does, and return the UTF-8 of each part."""
     parts, part = [], ""
     for character in path:
         if character == "/":
@@ -42,7 +42,7 @@ def names_of_2_7(path: str) -> list[bytes]:
 
 
 def names_of_3(path: str) -> list[bytes]:
-    """DFSUtilClient.bytes2byteArray."""
+    """Split as DFSUtilClient.bytes2byteArray does."""
     octets = path.encode("utf-8", "replace")
     found, start = [], None
     for at, octet in enumerate(octets):

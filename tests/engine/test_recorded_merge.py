@@ -157,7 +157,7 @@ def ready(case: Case, folder: Path) -> Path:
 
 
 def records(path: Path) -> Iterator[tuple[int, bytes]]:
-    """(id, record) in the order of the INODE section."""
+    """Yield (id, record) of each inode in the order of the INODE section."""
     with ImageFile.open(path, verify_md5=False) as image:
         index = ImageIndex(image)
         bounds = [*index.offsets.all().tolist(), index.inode_buffer.size]

@@ -203,7 +203,7 @@ def test_ids_that_only_snapshots_or_references_hold_are_taken(tmp_path: Path, na
 
 
 def misplaced(layout: int) -> ImageBuilder:
-    """/a has the name `x` that an inode, now /z/y, has in snapshot 1: 2.7 leaves one when it undoes a rename."""
+    """Return an image in which /a has the name of /z/y in snapshot 1: 2.7 leaves one when it undoes a rename."""
     image = ImageBuilder(layout)
     for path in ("/a", "/a/k", "/z"):
         image.directory(path)
@@ -267,7 +267,7 @@ UNKNOWN = encode_varint(99 << 3 | 2) + b"\x05later"
 
 
 def with_unknown_fields(records: dict[int, bytes], section: bytes) -> bytes:
-    """`section` with bytes appended to the messages of the given numbers."""
+    """Return `section` with bytes appended to the messages of the given numbers."""
     out, position, number = bytearray(), 0, 0
     while position < len(section):
         size, start = section[position], position + 1
@@ -280,7 +280,7 @@ def with_unknown_fields(records: dict[int, bytes], section: bytes) -> bytes:
 
 
 def unknown_image(layout: int = HADOOP2) -> ImageBuilder:
-    """/d with unknown fields in its INode and its DirEntry, /f with some in its INode, and in the headers."""
+    """Return an image with unknown fields: of /d in INode and DirEntry, of /f in INode, and in the headers."""
     builder = ImageBuilder(layout)
     builder.directory("/d")
     builder.file("/d/g")

@@ -83,7 +83,7 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
 
 
 def setting(*, in_snapshot: bool) -> list[EditOp]:
-    """Files that are open, with a block and without, below a directory with snapshots and elsewhere.
+    """Return files that are open, with a block and without, below a directory with snapshots and elsewhere.
 
     Args:
         in_snapshot: whether a snapshot has the files of the base, too.

@@ -79,7 +79,7 @@ def codec_seeds() -> Iterator[bytes]:
 
 
 def http_seeds() -> Iterator[bytes]:
-    """Requests of every route, bodies of both forms, and several requests on one connection."""
+    """Yield requests of every route, bodies of both forms, and several requests on one connection."""
     requests = [
         b"GET /imagetransfer?getimage=1&txid=51&storageInfo=" + _STORAGE + b" HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET /imagetransfer?getedit=1&startTxId=52&endTxId=289 HTTP/1.1\r\nHost: x\r\n\r\n",

@@ -216,7 +216,7 @@ def test_a_call_of_another_protocol_than_the_connections() -> None:
 
 
 def steps() -> st.SearchStrategy[bytes]:
-    """Valid and invalid steps of a client, and other frames."""
+    """Return valid and invalid steps of a client, and other frames."""
     context = FakeContext()
     tokens = [None, b"", b"hello", b"x", *(context.wrap(bytes((layer, 0, 0, 0)), encrypt=False) for layer in (1, 4, 5))]
     states = [each for each in pb.RpcSaslProto.SaslState.values() if each != pb.RpcSaslProto.NEGOTIATE]

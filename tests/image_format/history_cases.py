@@ -19,7 +19,7 @@ DirectoryDiffMessage = pb.DirectoryDiff | pb.CreatedListEntry
 
 
 def directory_copy(**quotas: int) -> pb.INodeDirectory:
-    """`types`: a quota for SSD."""
+    """Return a directory's copy of attributes; with `types`, it has a quota for SSD."""
     copied = pb.INodeDirectory(modificationTime=5, nsQuota=quotas.get("ns", (1 << 64) - 1), dsQuota=(1 << 64) - 1)
     if "types" in quotas:
         copied.typeQuotas.quotas.add(storageType=pb.SSD, quota=quotas["types"])
@@ -153,7 +153,7 @@ SCANNED_CUT = scanned(CUT_LIST)
 
 
 def older_diffs(entry_bytes: bytes, end: int | None = None) -> Arguments:
-    """Arguments of `history.older_diffs`, for an entry that begins the section."""
+    """Return the arguments of `history.older_diffs` for an entry that begins the section."""
     end = len(entry_bytes) if end is None else end
     return octets(entry_bytes), 0, end, *BY_ID, octets(*INODES_OF_KINDS), SNAPSHOT_IDS
 
@@ -264,7 +264,7 @@ CHILDREN = octets(encode_delimited(pb.DirEntry(parent=1, children=[2, 3], refChi
 
 
 def diffs_of(*created: bytes, deleted: tuple[int, ...] = (), references: tuple[int, ...] = ()) -> np.ndarray:
-    """SNAPSHOT_DIFF with two diffs of the root: names that the later one has as deleted the earlier may create."""
+    """Return SNAPSHOT_DIFF with two diffs of the root: the earlier one may create names that the later one deletes."""
     earlier = [pb.DirectoryDiff(snapshotId=4, createdListSize=1), pb.CreatedListEntry(name=b"c")]
     later = pb.DirectoryDiff(
         snapshotId=7, createdListSize=len(created), deletedINode=deleted, deletedINodeRef=references

@@ -62,7 +62,7 @@ WRONG = octets(b"\x02\x08\xff")
 
 
 def table() -> InodeTable:
-    """Rows of plain inodes, one of them new."""
+    """Return rows of plain inodes, one of them new."""
     made = InodeTable(-67)
     for slot, offset in enumerate(OFFSETS.tolist()):
         made.load(SECTION, offset, slot)

@@ -223,7 +223,7 @@ def open_rows() -> tuple[np.ndarray, np.ndarray]:
 
 
 def open_files(*wanted: int) -> tuple[np.ndarray, ...]:
-    """Arguments of the encoder of entries: `open_rows`, a file without a row in the directory, and the wanted ones."""
+    """Return arguments of the entries' encoder: `open_rows`, a file without a row there, and the wanted rows."""
     unread = np.array([(16390, 9, 2, 4, 1)], UNREAD_DTYPE)
     return (*open_rows(), unread, octets(b"..name.."), numbers(*wanted))
 

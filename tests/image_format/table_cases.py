@@ -35,7 +35,7 @@ LONG_SPANS = [(0, 18), (18, 18), (36, 18), (0, 8), (36, 8), (2, 0), (38, 7), (2,
 
 
 def linked() -> tuple[np.ndarray, np.ndarray]:
-    """(slots, links) of all names but the last in directory 0."""
+    """Return (slots, links) of all names but the last in directory 0."""
     slots, links = zeros(16), np.zeros(len(SPANS) - 1, tables.LINK_DTYPE)
     for number, (start, size) in enumerate(SPANS[:-1].tolist()):
         links[number] = (start, 0, number, 0, size, 0)

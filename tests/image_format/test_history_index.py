@@ -65,7 +65,7 @@ class Parts:
         return records
 
     def index(self, *, backwards: bool) -> HistoryIndex:
-        """`backwards`: the INODE section has its records in the opposite order."""
+        """Return the index; with `backwards`, the records of INODE are in the opposite order."""
         slots = np.arange(len(self.ids))[::-1] if backwards else []
         sections = (b"".join(self.diff_records()), delimited(self.references), delimited(self.entries))
         arrays = (np.frombuffer(section, np.uint8) for section in sections)
@@ -172,7 +172,7 @@ def compare(parts: Parts, index: HistoryIndex, *, backwards: bool = False) -> No
 
 @st.composite
 def images(draw: st.DrawFn) -> Parts:
-    """Directories and files in a tree, some with diffs, some by reference."""
+    """Return directories and files in a tree, some with diffs, some by reference."""
     ids = sorted(draw(st.sets(st.integers(1, 1 << 40), min_size=2, max_size=25)))
     parts = Parts(ids)
     children: dict[int, list[int]] = {}

@@ -29,7 +29,7 @@ MORE = ("storage_policy", "ec_policy", "ns_quota", "ds_quota", "has_xattrs")
 
 
 def section(messages: list[pb.INode]) -> tuple[np.ndarray, np.ndarray]:
-    """Records one after another behind a header, and the offset of each."""
+    """Return records one after the other after a header, and the offset of each."""
     records = [encode_delimited(message) for message in messages]
     starts = np.cumsum([3, *map(len, records)])
     return np.frombuffer(b"\0\0\0" + b"".join(records), np.uint8), starts[:-1].astype(np.int64)

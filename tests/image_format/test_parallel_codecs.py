@@ -30,7 +30,7 @@ LARGEST_PIECE = 1 << 20
 
 
 def block_decoder(expand: Callable[[bytes, int], bytes]) -> Callable[[bytes], bytes]:
-    """Hadoop's framing with one chunk in each block."""
+    """Return Hadoop's framing with one chunk in each block."""
 
     def decode(stored: bytes) -> bytes:
         out, position = bytearray(), 0
@@ -72,7 +72,7 @@ def short(name: str) -> str:
 
 
 def body(size: int, seed: int = 1) -> bytes:
-    """Half of it compresses well, half of it not at all, and the ends of pieces look like their beginnings."""
+    """Return data of which half compresses well and half not at all; the ends of pieces look like their beginnings."""
     unit = random.Random(seed).randbytes(1000) + b"/user/worker/part-%07d" % seed * 45
     return (unit * (size // len(unit) + 1))[:size]
 

@@ -144,7 +144,7 @@ def audited(buffer: np.ndarray = ENTRIES, size: int = 9) -> Arguments:
 
 
 def walked() -> Arguments:
-    """Arguments of `mark_reachable` over `ENTRIES`."""
+    """Return the arguments of `mark_reachable` for `ENTRIES`."""
     made = audited()
     tree_audit.audit_directories(*made)
     parents_to_flags, owner_to_references = made[2:6], made[12:15]

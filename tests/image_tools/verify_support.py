@@ -162,14 +162,14 @@ class Model:
 
 
 def record_offsets(path: Path, section: str) -> set[int]:
-    """Offsets in the file at which a record of the section starts."""
+    """Return the offsets in the file at which the records of the section start."""
     with ImageFile.open(path, verify_md5=False) as image:
         entry = next(entry for entry in image.sections if entry.name == section)
         return {record.offset + entry.offset for record in iter_records(image.section_bytes(section))}
 
 
 def inode_records(path: Path) -> dict[int, bytes]:
-    """Inode id → bytes of its record."""
+    """Return the bytes of each inode's record by inode id."""
     with ImageFile.open(path, verify_md5=False) as image:
         _, *records = image.records("INODE")
         return {parse_message(pb.INode, record).id: bytes(record.body) for record in records}

@@ -51,7 +51,7 @@ class Walk:
         self._writes = 0
 
     def works(self, layout: int) -> None:
-        """Checkpoints continue: the NameNode takes images of this layout, which equal its own.
+        """Check that checkpoints continue: the NameNode accepts images of this layout, which equal its own.
 
         Raises:
             AssertionError: an image is missing or differs, or the NameNode has another layout.

@@ -89,7 +89,7 @@ class Bookie:
         answer(with_body(reply.response, reply.body))
 
     def crash(self) -> None:
-        """Crash: unsynced bytes may remain, or a part of them."""
+        """Simulate a crash: unsynced bytes may remain, or a part of them."""
         kept = self.world.random.randint(self.synced, len(self.journal))
         self.up, self.life = False, self.life + 1
         self.frozen = False

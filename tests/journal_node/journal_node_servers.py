@@ -46,7 +46,7 @@ class Place:
 
 
 def properties(place: Place, places: Sequence[Place], **more: str) -> dict[str, str]:
-    """hdfs-site.xml of a node; `more` are further keys."""
+    """Return hdfs-site.xml of a node; `more` are further keys."""
     return {
         "dfs.journalnode.rpc-address": place.address,
         "dfs.journalnode.http-address": f"127.0.0.1:{place.http_port}",

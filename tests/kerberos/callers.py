@@ -21,7 +21,7 @@ USERS = ("hdfs", "alice")
 
 
 def add_users(kdc: Kdc) -> None:
-    """Principals without a host, each with its keytab."""
+    """Create principals without a host, each with its keytab."""
     for user in USERS:
         kdc.add(user)
         kdc.keytab(f"{user}.keytab", user)

@@ -91,7 +91,7 @@ def test_the_shell_of_hadoop_3_at_each_protection(
 def work_in_the_shell_of_hadoop_3(
     realm: Kdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protection: Protection, many: int
 ) -> None:
-    """Two principals own their files by their short names."""
+    """Check that two principals own their files by their short names."""
     skip_without(CLIENT)
     conf = secure_conf(realm, tmp_path, {"hadoop.rpc.protection": protection.name.lower()})
     with stub_of(conf, HADOOP_3) as node:

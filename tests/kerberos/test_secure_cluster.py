@@ -135,7 +135,7 @@ def test_each_step_of_the_login_is_checked(namenode: NameNode, tmp_path: Path) -
 
 
 def broken(kdc: Kdc) -> dict[str, tuple[dict[str, str], str]]:
-    """Settings with which a login fails, and the named step."""
+    """Return settings with which a login fails, and the named step."""
     missing = f"missing/_HOST@{REALM}"
     return {
         "keytab": ({"dfs.secondary.namenode.keytab.file": str(kdc.root / "nn.keytab")}, "library and keytab"),

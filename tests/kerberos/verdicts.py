@@ -21,7 +21,7 @@ _BODIES = {"PUT": b"x", "POST": b"x"}
 
 
 def login_on_all_pages(kdc: Kdc, root: Path) -> dict[str, str]:
-    """Settings with which Hadoop demands Kerberos on all its pages, as ours always do."""
+    """Return settings with which Hadoop demands Kerberos on all its pages, as ours always do."""
     secret = root / "secret"
     secret.write_text("of no worth")
     return {

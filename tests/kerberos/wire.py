@@ -22,7 +22,7 @@ _SO_RCVBUFFORCE = 33
 
 
 def ports_of(confs: Iterable[HadoopConf]) -> set[int]:
-    """Addresses of all servers in the configurations, on any port."""
+    """Return the addresses of all servers in the configurations, on any port."""
     found = (re.findall(r":(\d+)", value) for conf in confs for value in conf.properties.values())
     return {int(port) for ports in found for port in ports}
 

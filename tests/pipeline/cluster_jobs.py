@@ -28,7 +28,7 @@ def count(spark: SparkSession, image: str) -> dict[str, Any]:
 
 
 def aggregate(spark: SparkSession, image: str) -> dict[str, Any]:
-    """Sums over the whole `inodes` table, paths included."""
+    """Return sums over the whole `inodes` table, paths included."""
     from pyspark.sql import functions as sql
 
     frame = read_image(spark, image, columns=["id", "path", "type", "length", "block_count"])

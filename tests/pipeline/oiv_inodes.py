@@ -22,7 +22,7 @@ DIRECTORY_ONLY = ("ns_quota", "ds_quota")
 
 
 def inode_rows(oiv: OivTables) -> Iterator[Row]:
-    """Rows in the order of the image, each with the columns that this release's viewer prints."""
+    """Yield rows in the order of the image, each with the columns that this release's viewer prints."""
     for inode in oiv._inodes:
         inode_id = number(inode, "id")
         path = oiv.path(inode_id)

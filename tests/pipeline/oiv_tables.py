@@ -67,7 +67,7 @@ class OivTables:
         return directory.findall("refChild" if self.release3 else "inodereference-index")
 
     def path(self, inode_id: int) -> str | None:
-        """Path in the current tree."""
+        """Return the path in the current tree."""
         names: list[str] = []
         while inode_id != _ROOT:
             if inode_id not in self.parents:
@@ -77,7 +77,7 @@ class OivTables:
         return "/" + "/".join(reversed(names))
 
     def table(self, name: str) -> list[Row] | None:
-        """Rows in the order of the image; None where this release's viewer does not print them."""
+        """Return rows in the order of the image; None where this release's viewer does not print them."""
         if not self.release3 and name in {"acls", "xattrs", "tokens"}:
             return None
         rows: Iterator[Row] = getattr(self, f"_{name}")()
@@ -336,11 +336,11 @@ class OivTables:
             }
 
     def secrets(self) -> list[bytes]:
-        """Bytes of the master keys."""
+        """Return the bytes of the master keys."""
         return [bytes.fromhex(text(key, "key")) for key in self._root.findall("SecretManagerSection/delegationKey")]
 
     def header_values(self) -> dict[tuple[str, str], int]:
-        """Numbers of sections' headers that the viewer prints, by (section, field)."""
+        """Return the numbers of sections' headers that the viewer prints, by (section, field)."""
         found = {}
         for (section, field), (element, tag) in _HEADERS.items():
             shown = self._root.findtext(f"{element}/{tag}")
@@ -349,7 +349,7 @@ class OivTables:
         return found
 
     def record_counts(self) -> dict[str, int]:
-        """Records by section, of those that every image has and this viewer prints one by one."""
+        """Return the number of records of each section that every image has and whose records this viewer prints."""
         elements = {
             "INODE": "INodeSection/inode",
             "INODE_DIR": "INodeDirectorySection/directory",

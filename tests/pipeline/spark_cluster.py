@@ -102,7 +102,7 @@ class SparkCluster:
         return [child for child in children if _EXECUTOR in _command_line(child)]
 
     def environment(self, conf: Mapping[str, str] | None = None, name: str = "driver") -> dict[str, str]:
-        """Environment of a driver process: Java, Python and a `spark-defaults.conf` with what a small cluster needs.
+        """Return the environment of a driver process: Java, Python and a `spark-defaults.conf` for a small cluster.
 
         The driver waits for both workers before it gives out tasks; its events (`spark_events`) are in `folder/NAME`.
         """

@@ -50,7 +50,7 @@ def tasks_by_executor(folder: Path) -> dict[str, int]:
 
 
 def bytes_to_driver(folder: Path) -> dict[int, int]:
-    """By stage, the serialized results of its tasks: all rows that reach the driver, collected or broadcast.
+    """Return by stage the serialized results of its tasks: all rows that reach the driver, collected or broadcast.
 
     A task that returns nothing has a few kilobytes of metrics.
     """

@@ -115,7 +115,7 @@ def job(cluster: SparkCluster, name: str, *words: str, conf: dict[str, str] | No
 
 
 def merge_job(cluster: SparkCluster, storage: Path, shared: bool, conf: dict[str, str], driver: str) -> Driver:
-    """`checkpointer merge` in parts that are small enough for several tasks."""
+    """Run `checkpointer merge` in parts that are small enough for several tasks."""
     site = storage.with_name(f"{storage.name}-conf")
     engine = "checkpoint.engine.spark"
     write_site(site, {f"{engine}.shared-storage": str(shared).lower(), f"{engine}.partitions": "4"})

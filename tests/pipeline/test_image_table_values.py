@@ -26,7 +26,7 @@ from pipeline.tables.managers import CACHE
 
 
 def internal_block_length(data: int, policy: ErasurePolicy, index: int) -> int:
-    """StripedBlockUtil.getInternalBlockLength, statement by statement."""
+    """Compute StripedBlockUtil.getInternalBlockLength, statement by statement."""
     stripe = policy.cell_size * policy.data_units
     last = data % stripe
     if last == 0:

@@ -93,7 +93,7 @@ class Walk:
         return found
 
     def _space(self, inode_id: int, users: set[int], sizes: list[int]) -> int:
-        """As INodeFile.storagespaceConsumed."""
+        """Compute the space as INodeFile.storagespaceConsumed does."""
         file = self._inodes[inode_id].file
         if (policy := self._browser.erasure_policies.get(file.erasureCodingPolicyID)) and file.HasField(
             "erasureCodingPolicyID"

@@ -111,7 +111,7 @@ _JOINT = re.compile(r"""["']\s*\n\s*[rbf]*["']""")
 
 
 def findings(path: Path, text: str) -> Iterator[Finding]:
-    """Rejected phrases in a file; code spans between back-quotes are left out."""
+    """Yield rejected phrases in a file; code spans between back-quotes are left out."""
     if path.suffix == ".py" and _ANY_NOUN.search(text):
         yield from (Finding(path, line, phrase, _IMPERATIVE) for line, phrase in _noun_docstrings(text))
     if path.suffix == ".py" and not _may_match(_JOINT.sub("", text)):
