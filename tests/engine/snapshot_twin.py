@@ -156,7 +156,7 @@ class SnapshotTwin:
         return self.hadoop3 or not node.moved
 
     def can_join(self) -> bool:
-        """Return whether a file may be a source of CONCAT: 2.7 then has a created name without an inode, and stops at it."""
+        """Return whether files may be joined: 2.7 then has a created name without an inode, and stops at it."""
         return self.hadoop3 or not any(self.snapshots.values())
 
     # ---- steps ---------------------------------------------------------------------------------------------
