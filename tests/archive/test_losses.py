@@ -1,0 +1,84 @@
+"""Files of a restored moment that later operations deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from archive.adding import add_directory
+from archive.archive import open_archive
+from archive.catalogue import MAIN
+from archive.history import view_of
+from archive.losses import LaterPlaces, MomentBrowser, later_losses
+from image_format.reader import ImageFile
+from journal.operation import EditOp
+from tests.archive.random_history import cut_merge, random_ops, written
+from tests.archive.storage import storage
+from tests.depth import SEED, scaled
+from tests.engine.image_builder import BASE_TXID, HADOOP3, ImageBuilder, Saved
+from tests.engine.op_makers import delete, rename, rename_old
+
+TRANSACTIONS = 80
+FILES = ("/d/f", "/d/e/g", "/h")
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Iterator[LaterPlaces]:
+    """An image with `FILES`."""
+    builder = ImageBuilder(HADOOP3)
+    for path in ("/d", "/d/e", "/t"):
+        builder.directory(path)
+    for path in FILES:
+        builder.file(path)
+    with ImageFile.open(builder.save(tmp_path), verify_md5=False) as image:
+        yield LaterPlaces(MomentBrowser(image))
+
+
+def lost(places: LaterPlaces, *ops: EditOp) -> list[int]:
+    return [places.after(op).files for op in ops]
+
+
+@pytest.mark.parametrize(
+    ("ops", "expected"),
+    [
+        # through the trash, whose folder gets another name
+        ([rename("/d", "/t/now/d"), rename("/t/now", "/t/1"), delete("/t/1")], [0, 0, 2]),
+        ([delete("/d/e"), delete("/d")], [1, 1]),
+        ([rename("/d/f", "/f"), delete("/d"), delete("/f")], [0, 1, 1]),
+        ([rename_old("/d", "/t"), delete("/t/d/f"), rename_old("/h", "/t/d/new"), delete("/t/d")], [0, 1, 0, 2]),
+        # later inodes in the places of the image's inodes
+        ([rename("/h", "/k"), delete("/h"), delete("/k"), delete("/k")], [0, 0, 1, 0]),
+        ([rename("/d", "/k"), rename("/h", "/d/e"), delete("/d"), delete("/k")], [0, 0, 1, 2]),
+        ([rename("/new", "/h", overwrite=True), delete("/h")], [1, 0]),
+        ([rename("/d/f", "/h", overwrite=True), delete("/h"), delete("/d/f")], [1, 1, 0]),
+        ([delete("/d"), rename("/new", "/d"), delete("/d/e"), delete("/d")], [2, 0, 0, 0]),
+    ],
+)
+def test_what_each_operation_deletes(places: LaterPlaces, ops: list[EditOp], expected: list[int]) -> None:
+    assert lost(places, *ops) == expected
+
+
+def test_later_inodes_need_no_memory(places: LaterPlaces) -> None:
+    for number in range(100):
+        assert lost(places, rename(f"/t/tmp-{number}", f"/d/{number}"), delete(f"/d/{number}")) == [0, 0]
+    assert not places._root.children
+
+
+@pytest.mark.parametrize("seed", range(SEED, SEED + scaled(100, quick=3)))
+def test_random_histories(seed: int, tmp_path: Path) -> None:
+    """The lost files are those whose inodes are in the image of the moment, and not in the newest one."""
+    nn = storage(tmp_path / "nn")
+    last = written(nn, random_ops(seed, TRANSACTIONS), seed)
+    moment = (BASE_TXID + last) // 2
+    image = cut_merge(nn, moment, tmp_path / "moment")
+    before, after = Saved(image.read_bytes()), Saved(cut_merge(nn, last, tmp_path / "newest").read_bytes())
+    gone = before.inodes.keys() - after.inodes.keys()
+    with open_archive(str(tmp_path / "archive")) as archive:
+        add_directory(archive, nn)
+        found = later_losses(archive, view_of(archive.catalogue(), MAIN), moment, image, tmp_path)
+    files = [before.inodes[each].file for each in gone if before.inodes[each].HasField("file")]
+    assert found.files == len(files)
+    assert found.length == sum(block.numBytes for file in files for block in file.blocks)
+    assert bool(found.deletions) == bool(gone)
