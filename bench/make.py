@@ -20,7 +20,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     if arguments.folder.exists():
-        parser.error(f"{arguments.folder} exists already")
+        parser.error(f"{arguments.folder} already exists")
     whole = arguments.folder if not arguments.transactions else arguments.folder / "base"
     base = make_image(whole, arguments.inodes, snapshots=arguments.snapshots, seed=arguments.seed)
     if arguments.transactions:

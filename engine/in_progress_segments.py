@@ -86,7 +86,7 @@ def examine_in_progress_segment(segment: EditLogSegment, content: Buffer) -> InP
 def check_overlaps(found: Sequence[InProgressSegment], others: Iterable[EditLogSegment], image_txid: int) -> None:
     """Refuse two versions of a transaction if one of them is in a segment in progress.
 
-    A NameNode refuses only if the finalized name exists already; otherwise it silently uses the longer segment.
+    A NameNode refuses only if the finalized name already exists; otherwise it silently uses the longer segment.
     Transactions in the image do not matter.
 
     Raises:

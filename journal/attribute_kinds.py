@@ -86,7 +86,7 @@ def _parse(reader: PrimitiveReader, message: _MessageT) -> _MessageT:
     except DecodeError as error:
         raise CorruptOpError(f"a {message.DESCRIPTOR.name} cannot be parsed: {error}") from None
     if not message.IsInitialized():
-        raise CorruptOpError(f"a {message.DESCRIPTOR.name} lacks a required member, or has an unknown value for it")
+        raise CorruptOpError(f"a {message.DESCRIPTOR.name} lacks a required member, or has an unknown value for one")
     return message
 
 

@@ -41,7 +41,7 @@ class TimesOp(EditOp):
 
 @operation(11, "OP_SET_NS_QUOTA", written=False)
 class SetNsQuotaOp(EditOp):
-    """An operation of old logs; Hadoop 2 and 3 read it but never write it."""
+    """An operation of old logs, which Hadoop 2 and 3 read but never write."""
 
     src: str = field(STR, xml="SRC")
     ns_quota: int = field(LONG, xml="NSQUOTA")
@@ -49,14 +49,14 @@ class SetNsQuotaOp(EditOp):
 
 @operation(12, "OP_CLEAR_NS_QUOTA", written=False)
 class ClearNsQuotaOp(EditOp):
-    """An operation of old logs; Hadoop 2 and 3 read it but never write it."""
+    """An operation of old logs, which Hadoop 2 and 3 read but never write."""
 
     src: str = field(STR, xml="SRC")
 
 
 @operation(14, "OP_SET_QUOTA")
 class SetQuotaOp(EditOp):
-    """A change of quotas: -1 resets a quota, 2**63 - 1 leaves it unchanged; `ds_quota` is in bytes."""
+    """A change of quotas; -1 resets a quota, 2**63 - 1 leaves it unchanged. `ds_quota` is in bytes."""
 
     src: str = field(STR, xml="SRC")
     ns_quota: int = field(LONG, xml="NSQUOTA")

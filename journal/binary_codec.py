@@ -23,12 +23,12 @@ from journal.operation import EditOp, OpField
 from journal.ops import OPERATIONS
 from journal.primitives import Buffer, PrimitiveReader
 
-MAX_OP_SIZE = (1 << 31) - 1  # its length is an int of Java
+MAX_OP_SIZE = (1 << 31) - 1  # the length of an operation is an int in Java
 TERMINATOR = 0xFF  # OP_INVALID
 OLDEST_LAYOUT = -52
 NEWEST_LAYOUT = -67
 
-_HADOOP_3 = -64  # the oldest layout of its releases
+_HADOOP_3 = -64  # the oldest layout of Hadoop 3
 _LENGTH_SINCE = -56  # LayoutVersion.Feature.EDITLOG_LENGTH
 _FRAME = Struct(">Biq")
 _UNFRAMED = Struct(">Bq")
@@ -51,7 +51,7 @@ def check_layout(layout_version: int, *, file: str = "") -> None:
     """Refuse layouts whose operations this catalogue does not describe.
 
     Raises:
-        UnsupportedEditsLayoutError: not within OLDEST_LAYOUT .. NEWEST_LAYOUT.
+        UnsupportedEditsLayoutError: the layout is not within OLDEST_LAYOUT .. NEWEST_LAYOUT.
     """
     if not NEWEST_LAYOUT <= layout_version <= OLDEST_LAYOUT:
         raise UnsupportedEditsLayoutError(
@@ -133,7 +133,7 @@ def decode_op(
         UnknownOpcodeError: no supported release writes this opcode.
         CorruptOpError: the operation is truncated, its length is impossible, its checksum differs, a field cannot be
             decoded, or bytes are left over.
-        OpTooLargeError: it is complete and larger than `max_op_size`, by default the largest possible size.
+        OpTooLargeError: the operation is complete and larger than `max_op_size`, by default the largest possible size.
     """
     if layout_version <= _LENGTH_SINCE:
         return _decode_framed(buffer, position, layout_version, file, max_op_size)
@@ -186,7 +186,7 @@ def _decode_frame(frame: bytes, plan: _ReadPlan | None, file: str, position: int
 
 
 def _of_other_layout(frame: bytes, layout_version: int, error: CorruptOpError) -> OtherLayoutOpError | None:
-    """Return an error if a frame with a correct checksum fits another layout; tries the nearest newer one first."""
+    """Return an error if a frame with a correct checksum fits another layout; the nearest newer one is tried first."""
     newer = range(layout_version - 1, NEWEST_LAYOUT - 1, -1)
     for other in (*newer, *range(layout_version + 1, _LENGTH_SINCE + 1)):
         with suppress(CorruptOpError):

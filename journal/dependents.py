@@ -1,4 +1,4 @@
-"""Later operations that depend on one that is left out: they name the same path, inode, block or other object."""
+"""Later operations that depend on a left-out operation: they name the same path, inode, block or other object."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from journal.ops import (
 )
 from journal.values import Block
 
-# Their changes do not affect paths below.
+# The changes of these operations do not affect paths below theirs.
 ATTRIBUTE_OPS = (
     RemoveXAttrOp,
     SetAclOp,
@@ -42,7 +42,7 @@ _ROOT = "/"
 
 
 class Dependent(NamedTuple):
-    """An operation, and the object that it shares with one that is left out."""
+    """An operation, and the object that it shares with a left-out operation."""
 
     txid: int
     operation: str
@@ -50,9 +50,9 @@ class Dependent(NamedTuple):
 
 
 def dependents(ops: Iterable[EditOp], left_out: Collection[int]) -> Iterator[Dependent]:
-    """Yield the operations of `ops` that depend on an earlier one whose txid is in `left_out`.
+    """Yield the operations of `ops` that depend on an earlier operation whose txid is in `left_out`.
 
-    Renames are followed: operations that depend on a path depend on it under its next name.
+    Renames are followed: operations that depend on a path also depend on it under its next name.
     """
     scope = _Scope()
     for op in ops:

@@ -1,12 +1,12 @@
-"""The double buffer of the edit log (EditsDoubleBuffer): one half fills while the other is flushed.
+"""The double buffer of the edit log (EditsDoubleBuffer): one half is filled while the other is flushed.
 
     append   adds the record at the end of the filling half.
-    swap     makes the filling half the flushing one; an empty half fills. Refused while a half is flushing.
+    swap     makes the filling half the flushing half; an empty half is then filled. Refused while a half is flushing.
     flushed  drops the flushing half, which is now durable.
 
-Flushing half and filling half are consecutive without a gap, because a half begins where the previous half ends.
-So each record is in exactly one of them, and txids are flushed in order. A half whose flush failed remains the flushing
-half: `swap` stays refused, and `durable_txid` never passes that half.
+The flushing half and the filling half are consecutive, because a half begins where the previous half ends. So each
+record is in exactly one of them, and txids are flushed in order. A half whose flush failed remains the flushing half:
+`swap` stays refused, and `durable_txid` never passes that half.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class DoubleBuffer:
     the thread that swapped, until that thread calls `flushed`.
 
     Args:
-        next_txid: of the first record; earlier transactions are durable.
+        next_txid: txid of the first record; earlier transactions are durable.
     """
 
     def __init__(self, next_txid: int) -> None:
@@ -62,11 +62,11 @@ class DoubleBuffer:
 
     @property
     def durable_txid(self) -> int:
-        """Newest flushed transaction; all earlier ones are flushed too."""
+        """Newest flushed transaction; all earlier transactions are also flushed."""
         return (self._filling if self._flushing is None else self._flushing).first - 1
 
     def append(self, record: bytes) -> int:
-        """Add the record of the next transaction to the filling half; returns its txid."""
+        """Add the record of the next transaction to the filling half, and return its txid."""
         self._filling.data += record
         self._filling.count += 1
         return self._filling.last

@@ -38,8 +38,7 @@ class EditLogWriter:
     """An open edit log; thread-safe.
 
     When the journal fails, the writer fails permanently: later calls raise the same error, and nothing is acknowledged.
-    The
-    lock is not held while the journal writes, neither in a flush nor in a roll.
+    The lock is not held while the journal writes, in a flush or in a roll.
     """
 
     def __init__(
@@ -54,11 +53,11 @@ class EditLogWriter:
         """Start the segment of `first_txid`; its START_LOG_SEGMENT is durable on return.
 
         Args:
-            journal: recovered by the caller, who also closes it.
+            journal: journal that the caller has recovered, and will close.
             layout_version: layout of the segments.
             first_txid: txid of the first operation.
-            capacity: bytes that may wait for a flush before `write` waits too.
-            clock: seconds, for the metrics.
+            capacity: bytes that may wait for a flush before `write` also waits.
+            clock: returns seconds, for the metrics.
 
         Raises:
             JournalError: the segment could not be started.
@@ -110,9 +109,9 @@ class EditLogWriter:
         self.close()
 
     def write(self, op: EditOp) -> int:
-        """Assign the next txid to `op` and buffer it; returns the txid. The operation is durable only after `sync`.
+        """Assign the next txid to `op`, buffer the operation and return its txid. It is durable only after `sync`.
 
-        Waits while the buffer is full.
+        The call waits while the buffer is full.
 
         Raises:
             OpEncodingError: a value of `op` does not fit; no txid is assigned.
@@ -127,7 +126,7 @@ class EditLogWriter:
                 self._write_out(batch)
 
     def sync(self, txid: int) -> None:
-        """Return once `txid` is durable; one caller flushes for all that wait.
+        """Return once `txid` is durable; one caller flushes for all waiting callers.
 
         Raises:
             JournalError: the writer failed earlier.
@@ -154,7 +153,7 @@ class EditLogWriter:
         self.sync(self.last_txid)
 
     def roll(self) -> SegmentName:
-        """Finalize the segment and start the next one; returns the finalized one. Other threads may write at the same
+        """Finalize the segment, start the next one, and return the finalized one. Other threads may write at the same
         time.
 
         Raises:

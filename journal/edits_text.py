@@ -9,11 +9,11 @@ from journal.errors import OpEncodingError
 from journal.operation import EditOp
 from journal.ops import OPERATIONS
 
-_HINT = "Write the layout version of the text, or a newer one."
+_HINT = "Write the layout version of the text, or a newer version."
 
 
 class EditsDocument(NamedTuple):
-    """A log as text: its layout version, and its operations, which are parsed during iteration."""
+    """A log as text: its layout version and its operations, which are parsed during iteration."""
 
     layout_version: int
     ops: Iterator[EditOp]
@@ -23,7 +23,7 @@ def check_txid(txid: Any) -> int:
     """Check `txid`, a value from a text, and return it.
 
     Raises:
-        ValueError: it is not a transaction id.
+        ValueError: the value is not a transaction id.
     """
     if type(txid) is not int or not 0 <= txid < 1 << 63:
         raise ValueError(f"{str(txid)[:40]} is not a transaction id")
@@ -37,10 +37,10 @@ def fields_without_xml() -> dict[str, tuple[str, ...]]:
 
 
 def fitting(ops: Iterable[EditOp], layout_version: int) -> Iterator[EditOp]:
-    """Yield `ops`, each checked to lose nothing in `layout_version`.
+    """Yield `ops`, after checking that each operation loses nothing in `layout_version`.
 
     Raises:
-        OpEncodingError: the layout lacks the operation, or a field with a different value than the default.
+        OpEncodingError: the layout lacks the operation, or a field whose value differs from the default.
     """
     for op in ops:
         if not op.present_in(layout_version):

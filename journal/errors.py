@@ -66,7 +66,7 @@ class CorruptOpError(JournalError):
 
 
 class OpTooLargeError(JournalError):
-    """A complete operation larger than dfs.namenode.max.op.size; a NameNode does not load it either."""
+    """A complete operation that is larger than dfs.namenode.max.op.size; a NameNode does not load it either."""
 
     default_hint = (
         "Set dfs.namenode.max.op.size in hdfs-site.xml to the NameNodes' value, or above the size of this operation, "
@@ -92,19 +92,21 @@ class UnknownOpcodeError(CorruptOpError):
 
 FOREIGN_OP_HINT = (
     "No NameNode writes this operation below this header: the header was changed, or segments of two releases were "
-    "joined. Compare the file with the same segment of the NameNode or of a JournalNode, and name that one."
+    "joined. Compare the file with the same segment of the NameNode or of a JournalNode, and name that segment."
 )
 
 
 class OtherLayoutOpError(CorruptOpError):
-    """An operation with a correct checksum but the fields of a different layout than the header's.
+    """An operation with a correct checksum, but with the fields of a layout other than the header's.
 
     The default hint is for operations of Hadoop 3 below a header of Hadoop 2.
     """
 
     default_hint = (
-        "The bytes are as they were written: fetching the segment again, or another copy, does not help. NameNodes of "
-        "Hadoop 3 write such operations in a rolling upgrade from Hadoop 2 (HDFS-13596). They cannot read them after a "
+        "The bytes are as they were written, so fetching the segment again, or another copy, does not help. NameNodes "
+        "of "
+        "Hadoop 3 write such operations during a rolling upgrade from Hadoop 2 (HDFS-13596). They cannot read them "
+        "after a "
         'restart: keep that NameNode running, and see docs/operations.md, "Operations of Hadoop 3 in a log of '
         'Hadoop 2".'
     )
@@ -122,7 +124,7 @@ class EditsTextError(CorruptOpError):
         super().__init__(problem, file=file, txid=txid, hint=hint)
 
     def in_file(self, file: str, *, line: int | None = None, txid: int | None = None) -> Self:
-        """Name the file, and the line and txid if they are not known yet; returns the error."""
+        """Name the file, and the line and txid if they are not known yet; return the error."""
         self.file = file
         self.line = self.line if self.line is not None else line
         self.txid = self.txid if self.txid is not None else txid
@@ -165,7 +167,7 @@ class SegmentError(JournalError):
 
 
 class JournalStorageError(JournalError):
-    """The storage of a journal, or of the last journal of a set, fails; `__cause__` is the last failure."""
+    """The storage of a journal, or of the last journal of a set, failed; `__cause__` is the last failure."""
 
     exit_code: ClassVar[int] = EXIT_STORAGE
     default_hint = (
@@ -174,7 +176,7 @@ class JournalStorageError(JournalError):
 
 
 class JournalExistsError(JournalError):
-    """A journal to be created exists already; the existing journal is unchanged."""
+    """A journal to be created already exists; the existing journal is unchanged."""
 
     exit_code: ClassVar[int] = EXIT_STORAGE
     default_hint = "Name another place. Formatting this journal by force deletes all its edits."

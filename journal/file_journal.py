@@ -22,7 +22,7 @@ from journal.segment_file import list_segments
 from journal.segment_stream import SegmentStream
 from journal.segment_writer import JournalLifecycle, StoreWriter
 
-# Files that recovery, a failover and a rollback moved aside (FileJournalManager, EditLogFile.moveAside…).
+# Files that a recovery, a failover or a rollback has moved aside (FileJournalManager, EditLogFile.moveAside…).
 _ASIDE = re.compile(r"edits_(?:inprogress_)?([0-9]{1,19})(?:-[0-9]{1,19})?\.(?:empty|corrupt|stale|trash)")
 
 
@@ -34,7 +34,7 @@ class FileJournal:
 
     Args:
         folder: `<storage directory>/current`; `format` creates it.
-        lock: the lock of the storage directory, if the caller holds it already; the caller keeps it.
+        lock: the lock of the storage directory, if the caller already holds it; the caller keeps it.
     """
 
     def __init__(self, folder: Path, *, lock: StorageLock | None = None) -> None:
@@ -58,7 +58,7 @@ class FileJournal:
             self.folder.mkdir(parents=True, exist_ok=True)
             with self._lock.held_for_now():
                 if not force and self.is_formatted():
-                    raise JournalExistsError("a journal exists already", file=str(self.folder))
+                    raise JournalExistsError("a journal already exists", file=str(self.folder))
                 self._clear()
                 write_atomically(self.folder / SEEN_TXID, b"0\n")
                 write_atomically(self.folder / VERSION, format_version(namespace, datetime.now(UTC)))
@@ -85,10 +85,10 @@ class FileJournal:
         return chain_listed(lambda: self.files(in_progress=in_progress), from_txid)
 
     def files(self, *, in_progress: bool = False) -> list[FileSegment]:
-        """Return every segment file, also copies of a segment and files after a gap.
+        """Return every segment file, including copies of a segment and files after a gap.
 
         Raises:
-            JournalError: they cannot be listed.
+            JournalError: the files cannot be listed.
         """
         with self._failing("cannot be listed"):
             return self._view.segments(in_progress=in_progress)
@@ -124,7 +124,7 @@ class FileJournal:
 
     def _check_namespace(self, namespace: StorageInfo) -> None:
         path = self.folder / VERSION
-        # Without the folder this raises: its disk may not be mounted.
+        # Without the folder, this raises an error: its disk may not be mounted.
         if not any(each.name == VERSION for each in self.folder.iterdir()):
             hint = "Copy VERSION from another directory of the same NameNode. Format a directory only if it is empty."
             raise JournalError("the journal is not formatted: VERSION is missing", file=str(self.folder), hint=hint)

@@ -18,7 +18,7 @@ _FILE_XML = ("inode_id", "path", "replication", "mtime", "atime", "block_size")
 
 @dataclass(slots=True, kw_only=True, repr=False)
 class RetryCacheOp(EditOp):
-    """Base of operations of an RPC that the retry cache remembers; its fields follow all others (writeRpcIds)."""
+    """Base of operations whose RPC the retry cache remembers; its fields follow all others (writeRpcIds)."""
 
     rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
     rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
@@ -42,7 +42,7 @@ class RetryCacheOp(EditOp):
     ),
 )
 class AddOp(RetryCacheOp):
-    """A new file, or the old form of append when the path exists and is closed. Times in ms."""
+    """A new file, or the old form of append if the path exists and is closed. Times are in ms."""
 
     inode_id: int = field(LONG, xml="INODEID")
     path: str = field(STR, xml="PATH")
@@ -89,7 +89,7 @@ class CloseOp(EditOp):
 
 @operation(47, "OP_APPEND", since=-62)
 class AppendOp(RetryCacheOp):
-    """A closed file is open for append; `new_block` leaves the last block unchanged."""
+    """A closed file is opened for append; `new_block` leaves the last block unchanged."""
 
     path: str = field(STR, xml="PATH")
     client_name: str = field(STR, xml="CLIENT_NAME")
@@ -99,7 +99,7 @@ class AppendOp(RetryCacheOp):
 
 @operation(33, "OP_ADD_BLOCK")
 class AddBlockOp(RetryCacheOp):
-    """A block is added: `blocks` has the penultimate one, if any, with its final length, and the new one."""
+    """A block is added: `blocks` contains the penultimate block, if any, with its final length, and the new block."""
 
     path: str = field(STR, xml="PATH")
     blocks: tuple[Block, ...] = field(COMPACT_BLOCKS, xml="BLOCK")
@@ -115,7 +115,7 @@ class UpdateBlocksOp(RetryCacheOp):
 
 @operation(46, "OP_TRUNCATE", since=-61)
 class TruncateOp(EditOp):
-    """A file is truncated to `new_length` bytes; `truncate_block` is set when that is inside a block."""
+    """A file is truncated to `new_length` bytes; `truncate_block` is set if this is within a block."""
 
     src: str = field(STR, xml="SRC")
     client_name: str = field(STR, xml="CLIENTNAME")
@@ -163,7 +163,7 @@ class DeleteOp(RetryCacheOp):
 
 @operation(3, "OP_MKDIR", xml=(LENGTH, "inode_id", "path", "timestamp", "permissions", "acl_entries", "xattrs"))
 class MkdirOp(EditOp):
-    """A new directory. `atime` is None when its slot repeats `timestamp`, as Hadoop writes it."""
+    """A new directory. `atime` is None if its slot repeats `timestamp`, as Hadoop writes it."""
 
     inode_id: int = field(LONG, xml="INODEID")
     path: str = field(STR, xml="PATH")

@@ -1,4 +1,4 @@
-"""The segments of one directory for a reader: finalized ones, and the readable part of the segment in progress."""
+"""The segments of one directory for a reader: finalized segments, and the readable part of the segment in progress."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from journal.segment_file import EditLogSegment, list_segments, read_ops
 
 @dataclass(frozen=True, slots=True)
 class FileSegment:
-    """A segment file up to `last`; for a segment in progress, `last` is the newest txid found when it was listed."""
+    """A segment file up to `last`; for a segment in progress, `last` is the newest txid at the time of the listing."""
 
     first: int
     last: int
@@ -51,8 +51,8 @@ class FolderView:
 
     Args:
         folder: the directory.
-        open_last: returns the last durable txid of the segment in progress with this first txid; None if this process
-            is not writing it.
+        open_last: returns the last durable txid of the segment in progress that begins with a txid; None if this
+            process is not writing it.
     """
 
     def __init__(self, folder: Path, open_last: Callable[[int], int | None]) -> None:
@@ -87,7 +87,7 @@ class FolderView:
             try:
                 extent = self._scan(segment)
             except FileNotFoundError:
-                # It was finalized and renamed since the listing.
+                # The segment was finalized and renamed since the listing.
                 return None
         return None if extent is None else extent.last
 

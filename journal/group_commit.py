@@ -3,8 +3,8 @@
 There is one turn, which is free or claimed by one thread. The log may have failed, which is final.
 
     claim    free -> claimed. A thread that needs durability or space claims a free turn; the others wait.
-    take     returns the records written so far to the thread with the turn; `flushed` marks them as durable.
-    Repeatable.
+    take     returns the records written so far to the thread with the turn; `flushed` marks them as durable. The
+             thread may repeat this.
     release  claimed -> free. All waiting threads check again.
     fail     final, whichever thread has the turn. Only transactions that were already durable remain durable.
 
@@ -24,7 +24,7 @@ from journal.journal import RecordBatch
 
 class CommitStep(Enum):
     DONE = "done"
-    FLUSH = "flush for all that wait"
+    FLUSH = "flush for all waiting threads"
     WAIT = "wait for the thread that flushes"
 
 
@@ -33,13 +33,13 @@ class CommitMetrics:
     """Counts since the log was opened; times in seconds.
 
     Attributes:
-        transactions, transaction_bytes: durable ones.
-        syncs: batches made durable.
+        transactions, transaction_bytes: number and bytes of durable transactions.
+        syncs: number of batches made durable.
         sync_seconds, longest_sync_seconds: duration of the syncs.
         last_batch, largest_batch: transactions in the newest and in the largest batch.
         last_batch_bytes, largest_batch_bytes: the same in bytes.
-        waits, wait_seconds: callers that waited for durability, including the one that flushed.
-        full_waits, full_wait_seconds: writers that waited for space in the buffer.
+        waits, wait_seconds: waits of callers for durability, including the caller that flushed.
+        full_waits, full_wait_seconds: waits of writers for space in the buffer.
         pending, pending_bytes: transactions that wait for the next flush.
     """
 
@@ -64,11 +64,10 @@ class GroupCommit:
     """State of an edit log; the owner's lock is held around every method.
 
     A thread that flushes calls `claim`, gets batches from `take`, writes them without the lock, calls `flushed` for
-    each
-    and then `release`. After `fail` nothing becomes durable any more.
+    each and then `release`. After `fail` nothing becomes durable any more.
 
     Args:
-        next_txid: of the first transaction.
+        next_txid: txid of the first transaction.
         capacity: bytes in the filling half at which the buffer is full.
     """
 
@@ -108,12 +107,13 @@ class GroupCommit:
     def patience(self) -> float:
         """Seconds that a flush may wait for more writers: half of the duration of the previous flush.
 
-        0 if there seems to be only one writer, with at most one transaction in this batch and in the previous one.
+        The result is 0 if there seems to be only one writer: this batch and the previous one have at most one
+        transaction.
         """
         return self._last_sync / 2 if max(self._metrics.last_batch, self._buffer.count) > 1 else 0.0
 
     def add(self, record: bytes) -> int:
-        """Buffer the record of the next transaction; returns its txid."""
+        """Buffer the record of the next transaction, and return its txid."""
         return self._buffer.append(record)
 
     def turn_to_write(self) -> CommitStep:
@@ -147,7 +147,7 @@ class GroupCommit:
         """Take the turn.
 
         Raises:
-            RuntimeError: another thread has it.
+            RuntimeError: another thread has the turn.
         """
         if self._claimed:
             raise RuntimeError("the turn to flush is claimed twice")
@@ -175,7 +175,7 @@ class GroupCommit:
         self._claimed = False
 
     def fail(self, error: JournalError) -> None:
-        """Stop the log: nothing becomes durable any more. The first error stays."""
+        """Stop the log: nothing becomes durable any more. The first error is kept."""
         if self._failure is None:
             self._failure = error
 

@@ -48,16 +48,16 @@ class SegmentWriter(Protocol):
         """
 
     def abort(self) -> None:
-        """Close the segment and leave it in progress; raises nothing."""
+        """Close the segment and leave it in progress, without raising an exception."""
 
 
 class ReadableSegment(Protocol):
     """A segment that can be read, from one copy or several.
 
     Attributes:
-        first: its first txid.
-        last: the last readable txid; for a segment in progress, the last durable one when the segment was listed.
-        name: for errors and logs.
+        first: first txid of the segment.
+        last: last readable txid; for a segment in progress, the last durable txid when the segment was listed.
+        name: name for errors and logs.
     """
 
     @property
@@ -76,7 +76,7 @@ class ReadableSegment(Protocol):
         """Yield operations `from_txid` to `last`.
 
         Raises:
-            JournalError: they cannot be read.
+            JournalError: the operations cannot be read.
         """
 
 
@@ -84,14 +84,14 @@ class Journal(Protocol):
     """A write-ahead log of transactions in segments. Thread-safe; one writer at a time.
 
     Attributes:
-        location: its URI.
+        location: URI of the journal.
     """
 
     @property
     def location(self) -> str: ...
 
     def is_formatted(self) -> bool:
-        """Return whether the journal exists already, with or without transactions.
+        """Return whether the journal already exists, with or without transactions.
 
         Raises:
             JournalError: the journal cannot be read.
@@ -121,10 +121,11 @@ class Journal(Protocol):
         """
 
     def segments(self, from_txid: int, *, in_progress: bool = False) -> Sequence[ReadableSegment]:
-        """Return the segments from `from_txid` on without a gap, in order; on request with the one in progress.
+        """Return the segments from `from_txid` on without a gap, in order; with `in_progress`, including the open
+        segment.
 
         Raises:
-            TransactionGapError: transactions are missing between `from_txid` and the newest one.
+            TransactionGapError: transactions are missing between `from_txid` and the newest transaction.
             JournalError: the segments cannot be listed.
         """
 

@@ -32,8 +32,8 @@ class CopyRange:
     """The transactions to copy.
 
     Attributes:
-        first: None for the oldest.
-        last: None for the newest.
+        first: first transaction, None for the oldest.
+        last: last transaction, None for the newest.
         in_progress: whether an open segment is included; its copy is finalized.
     """
 
@@ -52,7 +52,7 @@ class CopiedSegment:
     layout_version: int
 
     def ops(self) -> Iterator[EditOp]:
-        """Yield the operations, checked to be consecutive and complete.
+        """Yield the operations, after checking that they are consecutive and complete.
 
         Raises:
             TransactionGapError: the source has other operations.
@@ -81,8 +81,8 @@ def select_range(
     """Return the transactions to copy, by segments of the source.
 
     Args:
-        layout_version: of the copy; None for that of each segment.
-        default_layout: for segments without a layout version.
+        layout_version: layout version of the copy; None for that of each segment.
+        default_layout: layout version for segments without one.
 
     Raises:
         TransactionGapError: transactions of the range are missing, or the range is empty.
@@ -107,24 +107,24 @@ def select_range(
 def copy_journal(
     parts: list[CopiedSegment], target: Journal, namespace: StorageInfo, *, force: bool = False, resume: bool = False
 ) -> tuple[list[CopiedSegment], int]:
-    """Write `parts` into `target` and read them back; returns the written parts and the number of transactions.
+    """Write `parts` into `target` and read them back; return the written parts and the number of transactions.
 
-    With `force`, an existing journal is deleted, but only after all of `parts` has been read once. With `resume`, the
+    With `force`, an existing journal is deleted, but only after all of `parts` have been read once. With `resume`, the
     copy continues at the end of the existing journal, after a comparison of its content. Recovery of a shared journal
-    fences its writer. So it follows the comparison, and only if transactions are left to copy. A segment that an
-    earlier
-    copy left unfinished ends where that copy stopped, and its rest follows as another segment.
+    fences its writer. So the journal is recovered only after the comparison, and only if transactions are left to copy.
+    A segment that an earlier copy left unfinished ends where that copy stopped, and its rest follows as another
+    segment.
 
     Raises:
-        JournalExistsError: the target exists, and `force` is not set; it is unchanged.
+        JournalExistsError: the target exists, and `force` is not set; the target is unchanged.
         SegmentError: the transactions read back differ from the written ones.
-        JournalError: the source cannot be read or the target not be written; the target is then incomplete.
+        JournalError: the source cannot be read, or the target cannot be written; the target is then incomplete.
     """
     exists = target.is_formatted()
     if exists and not resume:
         if not force:
             hint = "Name another target, or continue this one with --resume. --force deletes all its edits."
-            raise JournalExistsError("a journal exists already", file=target.location, hint=hint)
+            raise JournalExistsError("a journal already exists", file=target.location, hint=hint)
         for part in parts:
             for op in part.ops():
                 encode_op(op, part.layout_version)
@@ -148,7 +148,7 @@ def copy_journal(
 def _arrived(
     parts: list[CopiedSegment], target: Journal, namespace: StorageInfo
 ) -> tuple[list[CopiedSegment], list[CopiedSegment]]:
-    """Return the parts that `target` has, after comparing them, and the remaining ones; if any remain, recover the
+    """Return the parts that `target` has, after comparing them, and the remaining parts; if any remain, recover the
     target.
 
     Raises:
@@ -185,7 +185,7 @@ def _compare_again(parts: list[CopiedSegment], target: Journal, *, in_progress: 
 def _split(
     parts: list[CopiedSegment], target: Journal, *, in_progress: bool = False
 ) -> tuple[list[CopiedSegment], list[CopiedSegment]]:
-    """Return the parts that `target` has, by its segments, and the remaining ones.
+    """Return the parts that `target` has, according to its segments, and the remaining parts.
 
     Raises:
         SegmentError: the target has other transactions.
@@ -197,7 +197,7 @@ def _split(
         if not left or end > left[0].last:
             problem = f"one of its segments ends with txid {end}, but no segment of the source does"
             raise SegmentError(
-                problem, file=target.location, hint="This is no copy of the source: name another target."
+                problem, file=target.location, hint="This is not a copy of the source: name another target."
             )
         part = left.pop(0)
         done.append(replace(part, last=end))

@@ -20,7 +20,7 @@ class WriterLock:
 
     Args:
         directory: the directory that the lock protects.
-        lock: a lock that the caller of the journal holds already; the caller keeps it.
+        lock: a lock that the caller of the journal already holds; the caller keeps it.
     """
 
     def __init__(self, directory: Path, lock: StorageLock | None) -> None:
@@ -28,22 +28,22 @@ class WriterLock:
         self._owned = lock is None
 
     def take(self) -> None:
-        """Take the lock, if it is not held yet.
+        """Acquire the lock, if it is not held yet.
 
         Raises:
-            StorageError: the lock cannot be taken.
+            StorageError: the lock cannot be acquired.
             JournalError: the caller released its lock.
         """
         if self._lock.held:
             return
         if not self._owned:
-            hint = "Take it before the journal is used, or give the journal none."
+            hint = "Acquire it before the journal is used, or give the journal no lock."
             raise JournalError("the caller released in_use.lock", file=str(self._lock.path), hint=hint)
         self._lock.acquire()
 
     @contextmanager
     def held_for_now(self) -> Iterator[None]:
-        """Hold the lock within the context, and afterwards too if it was held before; raises as `take`."""
+        """Hold the lock within the context, and also afterwards if it was held before; raises as `take`."""
         held_before = self._lock.held
         self.take()
         try:
@@ -60,7 +60,7 @@ class WriterLock:
 
 @contextmanager
 def journal_faults(folder: Path, what: str) -> Iterator[None]:
-    """Turn errors of the system and of the lock into the package's; `what` ends the sentence "the journal …"."""
+    """Turn errors of the system and of the lock into the package's errors; `what` ends the sentence "the journal …"."""
     try:
         yield
     except JournalError:

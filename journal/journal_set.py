@@ -1,10 +1,10 @@
 """Several journals as one: all are written, and the best copy is read (JournalSet).
 
-    closed    `recover` makes the set ready. Until then nothing else is written.
+    closed    `recover` makes the set ready. Until then, nothing else is written.
     ready     `start_segment` makes it writing.
     writing   the end of the segment makes it ready. Too many failed members, or `abort`, make it closed.
 
-So after a failure nothing is written before a recovery has read every member. Members that lag are completed while
+So after a failure, nothing is written before a recovery has read every member. Members that lag are completed while
 others are written, and only with finalized segments, which no writer changes.
 """
 
@@ -39,9 +39,9 @@ class JournalSet:
     written again from the next segment on, and `copy_missing` copies the segments that it missed.
 
     Args:
-        members: at least one.
-        minimum: of the members that are not required (dfs.namenode.edits.dir.minimum).
-        restore: as dfs.namenode.name.dir.restore.
+        members: members of the set, at least one.
+        minimum: minimum number of working members, of those that are not required (dfs.namenode.edits.dir.minimum).
+        restore: whether to restore dropped members (dfs.namenode.name.dir.restore).
         on_failure: called for every dropped member; must not call the set.
 
     Raises:
@@ -72,12 +72,12 @@ class JournalSet:
 
     @property
     def members(self) -> tuple[JournalMember, ...]:
-        """All members, in the order in which they are written."""
+        """All members, in the order of writing."""
         return tuple(state.member for state in self._members.states)
 
     @property
     def active(self) -> tuple[JournalMember, ...]:
-        """The members that are written."""
+        """The members to which the set currently writes."""
         return tuple(state.member for state in self._members.written)
 
     @property
@@ -91,25 +91,24 @@ class JournalSet:
         return self._lagging
 
     def is_formatted(self) -> bool:
-        """Return whether any member exists already."""
+        """Return whether any member already exists."""
         return any(state.journal.is_formatted() for state in self._members.states)
 
     def format(self, namespace: StorageInfo, *, force: bool = False) -> None:
         """Create all members; without `force`, nothing is changed if any exists."""
         for state in self._members.states:
             if not force and state.journal.is_formatted():
-                raise JournalExistsError("a journal exists already", file=state.location)
+                raise JournalExistsError("a journal already exists", file=state.location)
         for state in self._members.states:
             state.journal.format(namespace, force=force)
 
     def recover(self, namespace: StorageInfo) -> None:
         """Recover all members, and complete those that lack transactions of others.
 
-        Directories copy missing segments from each other. Segments that only journals of other kinds have take longer;
-        they
-        are left to `copy_missing`, see `lagging`. A member whose storage fails is dropped. A member that is damaged, in
-        use or
-        of another namespace stops the recovery, because it may have transactions that the others lack.
+        Directories copy missing segments from each other. Segments that only other kinds of journals have take longer,
+        and are left to `copy_missing` (see `lagging`). A member whose storage fails is dropped. A member that is
+        damaged, in use, or belongs to another namespace stops the recovery, because it may have transactions that the
+        others lack.
         """
         with self._lifecycle.lock:
             self._lifecycle.refuse_while_writing()
@@ -172,7 +171,7 @@ class JournalSet:
         """Return finalized segments that end at `from_txid` or later, in order; there may be gaps between them.
 
         Raises:
-            JournalError: they cannot be listed.
+            JournalError: the segments cannot be listed.
         """
         return [each for each in group_copies(self._listed(from_txid, in_progress=False)) if each.last >= from_txid]
 
@@ -180,7 +179,7 @@ class JournalSet:
         """Return the newest finalized transaction of a member; None if it has none.
 
         Raises:
-            JournalError: it cannot be listed.
+            JournalError: the member cannot be listed.
         """
         found = segments_of(member.journal, 0, in_progress=False)
         return max((segment.last for segment in found), default=None)
@@ -196,7 +195,8 @@ class JournalSet:
         """Return the segments of all members that can be listed, directories first because they are read fastest.
 
         Raises:
-            JournalError: all listings fail, or that of a required member, which alone may have the newest transactions.
+            JournalError: all listings fail, or the listing of a required member, which may be the only one with the
+                newest transactions.
         """
         found: list[ReadableSegment] = []
         failures: list[JournalError] = []
@@ -214,7 +214,7 @@ class JournalSet:
         return found
 
     def purge(self, min_txid_to_keep: int) -> None:
-        """Purge all members that are not dropped, also after one has failed."""
+        """Purge all members that are not dropped, even after one has failed."""
         failures = []
         with self._upkeep:
             self._purged_to = max(self._purged_to, min_txid_to_keep)
@@ -228,7 +228,8 @@ class JournalSet:
             raise JournalStorageError(f"old segments remain: {problem}", txid=min_txid_to_keep) from failures[0]
 
     def copy_missing(self, cancelled: Callable[[], bool] = lambda: False) -> int:
-        """Copy to directories the finalized segments that they lack, while others may write; returns their number.
+        """Copy missing finalized segments to the directories that lack them, while others may write; return their
+        number.
 
         A directory that cannot be completed is logged, and lags again when the next segment begins.
 
@@ -254,8 +255,8 @@ class JournalSet:
         return taken
 
     def _directories(self, open_first: int | None) -> Iterator[tuple[MemberState, FileJournal, list[SegmentCopies]]]:
-        """Yield each directory with the segments it should have; those from `open_first`, the open segment, still
-        change.
+        """Yield each directory with the segments that it should have; those from `open_first`, the open segment, on
+        still change.
         """
         segments = [
             each

@@ -65,7 +65,7 @@ def dump_json(ops: Iterable[EditOp], layout_version: int) -> Iterator[str]:
 
 
 def parse_json(lines: Iterable[bytes], *, file: str = "") -> EditsDocument:
-    """Parse the output of `dump_json`; skips empty lines.
+    """Parse the output of `dump_json`, skipping empty lines.
 
     Raises:
         EditsTextError: the first line has no layout version, or, during iteration, a line is not an operation.

@@ -1,4 +1,4 @@
-"""The directory of a JSON journal: lists its files, and writes them and `journal.json` durably."""
+"""The directory of a JSON journal: listing of its files, and durable writes of these files and of `journal.json`."""
 
 from __future__ import annotations
 
@@ -70,15 +70,15 @@ class JsonFolder:
             with path.open("rb") as source:
                 opens, closes = _is_line(_head(source), StartLogSegmentOp), _is_line(_tail(source), EndLogSegmentOp)
         except FileNotFoundError:
-            # It was purged since the listing.
+            # The file was purged since the listing.
             return None
         return JsonFile(*txids, path, opens, closes)
 
     def write_manifest(self, manifest: JsonManifest) -> None:
-        """Replace `journal.json`, durably.
+        """Replace `journal.json` durably.
 
         Raises:
-            OSError: it failed; the file is the old one or the new one.
+            OSError: the replacement failed; the content is either old or new.
         """
         write_atomically(self.path / MANIFEST, encode_manifest(manifest))
 
@@ -99,7 +99,7 @@ class JsonFolder:
         return JsonFile(first, last, path, kinds[0] is StartLogSegmentOp, kinds[-1] is EndLogSegmentOp)
 
     def remove_temporary(self) -> None:
-        """Remove temporary files that a kill left, and make all names durable.
+        """Remove temporary files left by a killed process, and make all names durable.
 
         Raises:
             OSError: it failed.
@@ -135,7 +135,7 @@ def _tail(source: BufferedReader) -> bytes:
 
 
 def _is_line(line: bytes, kind: type[EditOp]) -> bool:
-    """Return whether a line is the marker; damaged lines are not, and are reported when they are read."""
+    """Return whether a line is the marker; a damaged line is not, and is reported when it is read."""
     if b"LOG_SEGMENT" not in line.upper():
         return False
     try:
@@ -161,7 +161,7 @@ class JsonManifest:
     """Facts that the records do not contain.
 
     Attributes:
-        namespace: its layout version applies to records without one.
+        namespace: namespace, whose layout version applies to records without a layout version.
         ends: last txids of finalized segments that have no END_LOG_SEGMENT.
     """
 
@@ -177,11 +177,11 @@ def encode_manifest(manifest: JsonManifest) -> bytes:
 
 
 def decode_manifest(content: bytes, *, file: str = "") -> JsonManifest:
-    """Parse the output of `encode_manifest`; ignores other members.
+    """Parse the output of `encode_manifest`, ignoring other members.
 
     Raises:
         UnsupportedEditsLayoutError: the version is unknown.
-        JournalError: it is damaged.
+        JournalError: the content is damaged.
     """
     try:
         members = json.loads(content)
@@ -191,7 +191,7 @@ def decode_manifest(content: bytes, *, file: str = "") -> JsonManifest:
             values = {attribute: _member(namespace, name) for name, attribute in _NAMES.items()}
             return JsonManifest(StorageInfo(**values), frozenset(map(_txid, ends)))
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        hint = "Restore the file from a copy; without it the journal can be read, but not written."
+        hint = "Restore the file from a copy; without it, the journal can be read, but not written."
         raise JournalError(f"the file does not describe a JSON journal: {error!r}", file=file, hint=hint) from None
     raise UnsupportedEditsLayoutError(
         f"unknown version {version!r} of a JSON journal, only {_VERSION} is known", file=file

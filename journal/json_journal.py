@@ -31,8 +31,8 @@ class JsonJournal:
     holds in_use.lock from `recover` until `close`.
 
     Args:
-        folder: `format` creates it.
-        lock: the lock of the directory, if the caller holds it already; the caller keeps it.
+        folder: directory of the journal; `format` creates it.
+        lock: the lock of the directory, if the caller already holds it; the caller keeps it.
     """
 
     def __init__(self, folder: Path, *, lock: StorageLock | None = None) -> None:
@@ -49,7 +49,7 @@ class JsonJournal:
         """Return the namespace of the transactions; None without `journal.json`.
 
         Raises:
-            JournalError: it cannot be read.
+            JournalError: the manifest cannot be read.
         """
         with self._failing("cannot be read"):
             manifest = self._files.manifest()
@@ -66,7 +66,7 @@ class JsonJournal:
             self.folder.mkdir(parents=True, exist_ok=True)
             with self._lock.held_for_now():
                 if not force and self.is_formatted():
-                    raise JournalExistsError("a journal exists already", file=str(self.folder))
+                    raise JournalExistsError("a journal already exists", file=str(self.folder))
                 self._files.remove_journal()
                 self._files.write_manifest(JsonManifest(namespace))
             fsync_directory(self.folder.parent)
@@ -115,7 +115,7 @@ class JsonJournal:
             writer = self._lifecycle.writer
             durable = None if writer is None else writer.last_txid
             files = [file for file in self._files.files() if durable is None or file.last <= durable]
-            # Read after the files, so that it is not older than they are.
+            # The manifest is read after the files, so that it is not older than they are.
             manifest = self._files.manifest()
             # A directory without journal.json has no writer.
             ends = {max((file.last for file in files), default=0)} if manifest is None else manifest.ends
@@ -124,7 +124,7 @@ class JsonJournal:
         return [JsonSegment(run, layout) for run in runs if in_progress or not run.in_progress]
 
     def purge(self, min_txid_to_keep: int) -> None:
-        """Purge as `Journal.purge`; the oldest file goes first, so that a kill leaves no gap."""
+        """Purge as `Journal.purge`; the oldest file is removed first, so that a kill leaves no gap."""
         with self._failing("cannot be listed"):
             paths = [
                 file.path
@@ -206,7 +206,7 @@ def _check_whole(run: FileRun, before: int | None) -> None:
 
 
 def _decoded(batch: RecordBatch, layout_version: int, place: str) -> Iterator[EditOp]:
-    """Yield the operations of a batch, checked against its txids.
+    """Yield the operations of a batch, after comparing them with its txids.
 
     Raises:
         TransactionGapError, SegmentError: the batch has other operations.

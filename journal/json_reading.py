@@ -1,4 +1,4 @@
-"""Reading of a JSON journal's files: every transaction that their names promise, or an error with file and line."""
+"""Reading of a JSON journal's files: every transaction in the range of their names, or an error with file and line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class JsonSegment:
     """A segment at the time of its listing (`ReadableSegment`).
 
     Attributes:
-        default_layout: of files that name no layout version; None if it is unknown.
+        default_layout: layout version of files that name none; None if it is unknown.
     """
 
     run: FileRun
@@ -58,14 +58,14 @@ class JsonSegment:
 
 
 def read_records(file: JsonFile) -> Iterator[JsonRecord]:
-    """Yield the transactions of `file`, checked against the txids in its name.
+    """Yield the transactions of `file`, after comparing them with the txids in its name.
 
     Raises:
         EditsTextError: a line is not a transaction; names file, line and txid.
         TransactionGapError: a transaction is missing, or out of order.
         SegmentError: the file ends before its last transaction, or continues after it.
         UnsupportedEditsLayoutError: its layout version is unknown.
-        JournalStorageError: it cannot be read.
+        JournalStorageError: the file cannot be read.
     """
     path = file.path
     expected = file.first
@@ -113,6 +113,6 @@ def _record(line: bytes, path: Path, number: int, expected: int) -> JsonRecord:
 
 def _check_layout(layout_version: int, place: str, *, is_first: bool) -> None:
     if not is_first:
-        problem = "a transaction after the first names a layout version; only the first of a file may name one, for all"
+        problem = "a transaction after the first names a layout version; the first one of a file names it for all"
         raise SegmentError(problem, file=place)
     check_layout(layout_version, file=place)

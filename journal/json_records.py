@@ -67,7 +67,7 @@ def encode_record(op: EditOp, layout_version: int | None = None) -> str:
     """Return one line of ASCII without its line feed, with every field of `op`; bytes are hexadecimal.
 
     Args:
-        layout_version: of the encoding of `op`; the first record of a file names it for all.
+        layout_version: layout version of the encoding of `op`; the first record of a file names it for all records.
     """
     members: dict[str, Any] = {_OP: op.name.removeprefix(_PREFIX), _TXID: op.txid}
     if layout_version is not None:
@@ -77,12 +77,12 @@ def encode_record(op: EditOp, layout_version: int | None = None) -> str:
 
 
 def decode_record(line: str) -> JsonRecord:
-    """Parse a line. Names ignore case and underscores; operations may omit `OP_`.
+    """Parse a line. Case and underscores in names are ignored; operations may omit `OP_`.
 
     CREATE and RM stand for OP_ADD and OP_DELETE. Missing fields take their defaults. For fields without a default, the
     same record always gives the same operation. Inode ids are 16385 + txid, which no NameNode can have assigned before,
-    because each id took a transaction. Times are 0, or -1 (unchanged) in TIMES. The owner is hdfs:supergroup, with mode
-    0755 for directories, 0644 for files, 0777 for links. Replication and block size are Hadoop's defaults.
+    because each assignment takes a transaction. Times are 0, or -1 (unchanged) in TIMES. The owner is hdfs:supergroup,
+    with mode 0755 for directories, 0644 for files, 0777 for links. Replication and block size are Hadoop's defaults.
 
     Raises:
         EditsTextError: the line is not a transaction.

@@ -21,8 +21,8 @@ class JsonFile:
     """A flushed buffer: transactions `first` to `last`, one per line.
 
     Attributes:
-        opens: it begins with START_LOG_SEGMENT.
-        closes: it ends with END_LOG_SEGMENT.
+        opens: whether it begins with START_LOG_SEGMENT.
+        closes: whether it ends with END_LOG_SEGMENT.
     """
 
     first: int
@@ -54,7 +54,7 @@ def json_file_name(first: int, last: int) -> str:
 
 
 def is_temporary(name: str) -> bool:
-    """Return whether this is the name of a temporary file, which a kill may leave."""
+    """Return whether this is the name of a temporary file, which a killed process may leave behind."""
     final = name.removesuffix(TEMPORARY_SUFFIX)
     return final != name and (final == MANIFEST or (final.startswith(_EDITS) and final.endswith(_SUFFIX)))
 
@@ -79,9 +79,8 @@ def parse_json_file(path: Path) -> tuple[int, int] | None:
 def group_files(files: Iterable[JsonFile], ends: Set[int]) -> list[FileRun]:
     """Group `files`, in any order, into segments.
 
-    A segment begins with START_LOG_SEGMENT, and after an END_LOG_SEGMENT, a txid of `ends`, or a gap. The last one is
-    in
-    progress unless it ends with an END_LOG_SEGMENT or a txid of `ends`.
+    A segment begins with START_LOG_SEGMENT, and after an END_LOG_SEGMENT, a txid of `ends`, or a gap. The last segment
+    is in progress unless it ends with an END_LOG_SEGMENT or a txid of `ends`.
 
     Raises:
         SegmentError: a transaction is in two files.

@@ -21,17 +21,16 @@ _TRASH = ".trash"  # EditLogFile.moveAsideTrashFile
 
 
 def copy_missing_segments(folder: Path, segments: Iterable[SegmentCopies], layout_version: int) -> int:
-    """Copy into `folder` each of `segments` that it lacks; returns their number.
+    """Copy into `folder` each of `segments` that it lacks; return the number of copied segments.
 
     A crash can truncate the copies of a segment at different operations. A directory that failed lacks all later
     segments. A reader of that directory alone would then find a gap. The complete copy is durable before the shorter
-    one
-    is removed. A copy that continues after the segment's end, left by a fenced writer, is moved aside as `*.trash`.
+    one is removed. A copy that continues after the segment's end, left by a fenced writer, is moved aside as `*.trash`.
     A segment without any readable copy is logged and skipped.
 
     Args:
-        segments: finalized ones of all directories, as `group_copies` returns them.
-        layout_version: for a segment that has no file to copy.
+        segments: finalized segments of all directories, as returned by `group_copies`.
+        layout_version: layout version for a segment that has no file to copy.
 
     Raises:
         JournalStorageError: the folder cannot be written.
@@ -68,7 +67,7 @@ def _copies_in(folder: Path, segment: SegmentCopies) -> list[FileSegment]:
 
 
 def _take(folder: Path, segment: SegmentCopies, layout_version: int) -> bool:
-    """Copy the segment into `folder`; False if none of its copies can be read."""
+    """Copy the segment into `folder`; return False if none of its copies can be read."""
     name = segment_name(segment.first, segment.last)
     _LOG.warning("%s lacks %s: copying it", folder, name)
     for copy in segment.copies:
@@ -99,5 +98,5 @@ def _put_away(copy: FileSegment, last: int) -> None:
     if copy.last < last:
         remove_durably(copy.path)
     elif copy.last > last:
-        _LOG.warning("%s continues after txid %d, where another writer began: it is moved aside", copy.name, last)
+        _LOG.warning("%s continues after txid %d, where another writer began, and is moved aside", copy.name, last)
         rename_durably(copy.path, copy.path.with_name(copy.path.name + _TRASH))

@@ -1,6 +1,6 @@
 """Paths and times of many operations, found in their bytes with NumPy.
 
-Lengths lead to the paths and times of the frequent operations. The others are decoded.
+The lengths of fields lead to the paths and times of the frequent operations. Other operations are decoded.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Octets = npt.NDArray[np.uint8]
 
 
 class OpColumns(NamedTuple):
-    """What operations name.
+    """The paths and times of operations.
 
     Attributes:
-        times: when each was logged, in ms since 1970; 0 if unknown.
-        begins, sizes: of each path in the buffer, in bytes.
+        times: when each operation was logged, in ms since 1970; 0 if unknown.
+        begins, sizes: start and size of each path in the buffer, in bytes.
         spreads: whether the operation of each path affects everything below it.
         decoded: operations whose paths are not in these arrays.
     """
@@ -81,7 +81,7 @@ def op_columns(buffer: bytes, frames: Frames, layout_version: int) -> OpColumns:
 
 
 class _Step(NamedTuple):
-    """A step over one field of `size` bytes; of a text, those of its length."""
+    """A step over one field of `size` bytes; for a text, the size of its length."""
 
     kind: str
     size: int
@@ -89,7 +89,7 @@ class _Step(NamedTuple):
 
 @cache
 def _steps(opcode: int, layout_version: int) -> tuple[_Step, ...] | None:
-    """Return the steps over the fields of an operation up to its last path or time; None if it has to be decoded."""
+    """Return the steps over the fields of an operation up to its last path or time; None if it must be decoded."""
     operation = OPERATIONS.get(opcode)
     if operation is None:
         return None
@@ -126,7 +126,7 @@ def _step(field: OpField, *, wanted: bool) -> _Step | None:
 
 
 class _Fields(NamedTuple):
-    """Fields of operations of one kind; `possible` is False where a length leads out of the operation."""
+    """Fields of operations of one kind; `possible` is False where a length points outside the operation."""
 
     times: Ints
     paths: list[tuple[Ints, Ints]]
@@ -149,14 +149,14 @@ def _walk(data: Octets, at: Ints, ends: Ints, steps: tuple[_Step, ...]) -> _Fiel
             value = _number(data, at, step.size)
             times = np.where((value > 0) & (value <= MAX_MILLIS), value, 0)
         elif step.kind == _BLOCKS:
-            # an append of old releases, with the file's old times
+            # this is an append of old releases, with the file's old times
             times = np.where(_number(data, at, step.size) == 0, times, 0)
         at = at + step.size
     return _Fields(np.where(possible, times, 0), paths, possible)
 
 
 def _number(data: Octets, at: Ints, size: int) -> Ints:
-    """Return the big-endian signed integers of `size` bytes at `at`; any number for a place outside."""
+    """Return the big-endian signed integers of `size` bytes at `at`; an arbitrary number for a place outside."""
     value = np.zeros(len(at), np.int64)
     for number in range(size):
         value = value << 8 | data[np.minimum(at + number, len(data) - 1)]

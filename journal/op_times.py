@@ -11,7 +11,7 @@ from journal.ops import AddOp, DeleteOp, RenameOldOp, RenameOp, by_name
 
 MAX_MILLIS: Final = 253402300799999  # last millisecond of the year 9999, the end of SQL's timestamps
 
-# OP_TIMES has a client's time, renewals a future time.
+# OP_TIMES contains a client's time, and renewals a future time.
 CLOCKS: Final = {
     "OP_ADD": "mtime",
     "OP_CLOSE": "mtime",
@@ -44,7 +44,7 @@ SPREADING: Final = frozenset(each.opcode for each in (DeleteOp, RenameOldOp, Ren
 def op_time(op: EditOp) -> int | None:
     """Return the time at which `op` was logged, in ms since 1970; None if unknown.
 
-    An OP_ADD with blocks is an append of a release before 2.7 and has the file's old times.
+    An OP_ADD with blocks is an append of a release before 2.7, and has the file's old times.
     """
     getter = _TIMES.get(op.opcode)
     if getter is None or (isinstance(op, AddOp) and op.blocks):
@@ -54,7 +54,7 @@ def op_time(op: EditOp) -> int | None:
 
 
 def op_paths(op: EditOp) -> Iterator[str]:
-    """Yield the paths that `op` names, as they are written there."""
+    """Yield the paths that `op` names, unchanged."""
     for name in PATHS:
         if isinstance(path := getattr(op, name, None), str):
             yield path

@@ -37,17 +37,16 @@ def open_journal(
     quorum: QuorumOptions | None = None,
     bookkeeper: BookKeeperOptions | None = None,
 ) -> Journal:
-    """Return the journal at `uri`, which need not be formatted yet.
+    """Return the journal at `uri`, which may be unformatted.
 
     `file:///dir`, or a path alone, is a storage directory; `json:///dir`, or `json:dir`, a directory of JSON files.
-    With
-    `journal_id`, the journal is the subdirectory of that name. `qjournal://host:port;host:port;host:port/id` is the
-    journal `id` on these JournalNodes; without `/id`, `journal_id` is used.
-    `bookkeeper://host:port;host:port/path` is the BookKeeper journal at `path` of these ZooKeeper servers.
+    With `journal_id`, the journal is the subdirectory of that name. `qjournal://host:port;host:port;host:port/id` is
+    the journal `id` on these JournalNodes; without `/id`, `journal_id` is used. `bookkeeper://host:port;host:port/path`
+    is the BookKeeper journal at `path` of these ZooKeeper servers.
 
     Args:
-        journal_id: for a place with several journals.
-        locks: of storage directories; locks that the caller holds already.
+        journal_id: id of the journal, at a place with several journals.
+        locks: locks of storage directories that the caller already holds.
         quorum: options of JournalNode clients.
         bookkeeper: options of BookKeeper and ZooKeeper clients.
 

@@ -13,7 +13,7 @@ from journal.segment_frames import check_frame, has_frames, iter_frames
 
 
 class OpenExtent(NamedTuple):
-    """Complete operations up to txid `last` and byte `end` of the file; without any, `last` is one before the first."""
+    """Complete operations up to txid `last` and byte `end`; if there are none, `last` is the txid before the first."""
 
     layout_version: int
     last: int
@@ -21,12 +21,12 @@ class OpenExtent(NamedTuple):
 
 
 def extend_extent(extent: OpenExtent, content: Buffer, *, file: str) -> OpenExtent:
-    """Continue with `content`, the bytes of the file from `extent.end` on; checks checksums and txids.
+    """Continue with `content`, the bytes of the file from `extent.end` on, and check checksums and txids.
 
-    A partial operation at the end, or padding, is skipped: its writer is writing it, or crashed.
+    A partial operation at the end, or padding, is skipped: the writer is still writing it, or has crashed.
 
     Raises:
-        CorruptOpError: complete operations follow a damaged one.
+        CorruptOpError: complete operations follow a damaged operation.
         TransactionGapError: a txid does not follow its predecessor.
     """
     layout_version, last, end = extent

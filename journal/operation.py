@@ -16,7 +16,7 @@ _declared: dict[int, type[EditOp]] = {}
 
 
 class XmlConstant(NamedTuple):
-    """An element that OEV writes without a field for it."""
+    """An element that OEV writes although no field corresponds to it."""
 
     tag: str
     text: str
@@ -26,7 +26,7 @@ class XmlConstant(NamedTuple):
 class OpField:
     """A declared field: its attribute, kind, XML tag, and the layout version that introduced it.
 
-    `since` is None for a field of every layout; `part` joins consecutive fields of one encoding.
+    `since` is None for a field of every layout; `part` combines consecutive fields of one encoding.
     """
 
     name: str
@@ -55,11 +55,11 @@ def field(
     """Declare a field of an operation, in the order of the bytes.
 
     Args:
-        kind: its codecs.
-        xml: its OEV tag; None when OEV leaves it out.
-        since: the layout version from which on the bytes contain it; in older ones it is `default`.
+        kind: codecs of the field.
+        xml: OEV tag; None if OEV omits the field.
+        since: first layout version whose bytes contain the field; in older layouts, the value is `default`.
         part: shared encoding of this field and its neighbours with the same `part`.
-        default: value when the constructor gets none; without it the constructor requires one.
+        default: value if the constructor receives none; without a default, the constructor requires a value.
     """
     spec = OpField("", kind, xml, since, part, default)
     return dataclasses.field(default=default, metadata={_SPEC: spec})
@@ -69,7 +69,7 @@ def field(
 class EditOp:
     """Base of all edit log operations.
 
-    `txid` is INVALID_TXID until one is assigned. `offset` is the position of the opcode byte in its file, -1 for an
+    `txid` is INVALID_TXID until a txid is assigned. `offset` is the position of the opcode byte in its file, -1 for an
     operation that was not read from a file; comparisons ignore it.
     """
 
@@ -86,7 +86,7 @@ class EditOp:
     def __repr__(self) -> str:
         """Return the fields in the order of the file.
 
-        `provenance.json` has digests of this text (`engine.txn_runs`), so it has to stay the same in all releases.
+        `provenance.json` has digests of this text (`engine.txn_runs`), so the text must stay the same in all releases.
         """
         parts = (f"{name}={getattr(self, name)!r}" for name in ("txid", *(item.name for item in self.fields)))
         return f"{type(self).__qualname__}({', '.join(parts)})"
@@ -110,9 +110,9 @@ def operation(
 
     Args:
         opcode: the byte in the file.
-        name: FSEditLogOpCodes name.
-        since: the first layout version whose logs contain it; None when all supported layouts do.
-        written: False for an operation that Hadoop 2 and 3 read in old logs but do not write.
+        name: name in FSEditLogOpCodes.
+        since: first layout version whose logs contain the operation; None if all supported layouts do.
+        written: False for an operation that Hadoop 2 and 3 read in old logs, but do not write.
         xml: order of attributes and constant elements in OEV XML, if it is not the order of the bytes.
     """
 
@@ -142,5 +142,5 @@ def operation(
 
 
 def declared_operations() -> dict[int, type[EditOp]]:
-    """Return opcode to class of the operations declared so far."""
+    """Return the classes of the operations declared so far, by opcode."""
     return dict(_declared)

@@ -150,9 +150,9 @@ _BY_NAME = {cls.name: cls for cls in OPERATIONS.values()}
 
 
 def by_name(name: str) -> type[EditOp]:
-    """Return the operation of FSEditLogOpCodes name `name`, such as `OP_MKDIR`.
+    """Return the operation with the FSEditLogOpCodes name `name`, such as `OP_MKDIR`.
 
     Raises:
-        KeyError: there is no such operation.
+        KeyError: no operation has this name.
     """
     return _BY_NAME[name]

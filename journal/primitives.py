@@ -20,15 +20,15 @@ _INT = Struct(">i")
 _LONG = Struct(">q")
 _UNIT = Struct("<H")
 _LEADS = ((0x80, 0, 1), (0xE0, 0xC0, 2), (0xF0, 0xE0, 3), (0xF8, 0xF0, 4))
-"""Of a first byte: mask, marks and the number of bytes of its character."""
+"""For a first byte: mask, marks and the number of bytes of its character."""
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 
 
 def decode_cesu8(raw: bytes) -> str:
-    """Decode DeprecatedUTF8: UTF-8 per UTF-16 unit, surrogate pairs joined, lone surrogates kept.
+    """Decode DeprecatedUTF8 (UTF-8 for each UTF-16 unit), joining surrogate pairs and keeping lone surrogates.
 
-    Malformed sequences are decoded to the same characters as by Hadoop's UTF8.readChars.
+    Malformed sequences are decoded to the same characters as in Hadoop's UTF8.readChars.
 
     Raises:
         ValueError: Hadoop refuses `raw`.
@@ -79,7 +79,7 @@ def _surrogates(match: re.Match[str]) -> str:
 class PrimitiveReader:
     """Reader of primitives from `buffer[position:limit]`; every method advances `position`.
 
-    Raises (every method): CorruptOpError, without a place, when the bytes end early or are invalid.
+    Every method raises CorruptOpError, without a place, if the bytes end early or are invalid.
     """
 
     __slots__ = ("buffer", "limit", "position")
@@ -185,7 +185,7 @@ class PrimitiveReader:
         return value
 
     def count(self, size: int, smallest: int, what: str) -> int:
-        """Return `size` if the input has room for that many elements of at least `smallest` bytes each."""
+        """Return `size` if the input has space for this number of elements of at least `smallest` bytes each."""
         if size < 0 or size * smallest > self.limit - self.position:
             raise CorruptOpError(f"{size} {what} do not fit in the {self.limit - self.position} bytes left")
         return size
@@ -214,7 +214,7 @@ class PrimitiveReader:
         return value
 
     def delimited(self) -> bytes:
-        """Read a protobuf message with its varint length before it; returns the message's bytes."""
+        """Read a protobuf message preceded by its length as a varint; return the message's bytes."""
         return self.take(self.varint())
 
 
@@ -304,6 +304,6 @@ def write_varint(out: bytearray, value: int) -> None:
 
 
 def write_delimited(out: bytearray, message: bytes) -> None:
-    """Write a protobuf message with its varint length before it."""
+    """Write a protobuf message preceded by its length as a varint."""
     write_varint(out, len(message))
     out += message

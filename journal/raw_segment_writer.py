@@ -1,4 +1,4 @@
-"""Writer of a segment from encoded operations: appended in several directories, durable, then finalized."""
+"""Writer of a segment from encoded operations: durable appends in several directories, then the finalization."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from journal.segment_stream import SegmentStream
 class RawSegmentWriter:
     """The segment that begins with `first_txid`, in progress in each directory. Not thread-safe.
 
-    A directory that fails is dropped and reported, with its segment left in progress. When none is left, the segment
-    ends with its last durable transaction.
+    A directory that fails is dropped and reported, with its segment left in progress. When no directory is left, the
+    segment ends with its last durable transaction.
 
     Args:
-        directories: existing directories without a segment in progress of this first txid.
-        layout_version: of the encoded records.
+        directories: existing directories without a segment in progress that begins with this txid.
+        layout_version: layout version of the encoded records.
         on_directory_failure: called for every dropped directory.
 
     Raises:
@@ -77,7 +77,7 @@ class RawSegmentWriter:
     def finish(self) -> SegmentName | None:
         """Close the segment and name it by its last durable transaction; an empty segment is removed.
 
-        Returns its name, or None if it was empty or no directory is left.
+        Return the name, or None if the segment was empty or no directory is left.
 
         Raises:
             JournalStorageError: all directories failed.

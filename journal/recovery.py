@@ -1,4 +1,4 @@
-"""Recovery after a crash: finalizes the segments that were left in progress (FileJournalManager)."""
+"""Recovery after a crash: segments that were left in progress are finalized (FileJournalManager)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from journal.segment_format import HEADER_SIZE, SegmentScan, scan_segment
 
 
 def recover_in_progress(directory: Path) -> list[EditLogSegment]:
-    """Finalize the in-progress segments of `directory` at their last intact operation; returns the finalized ones.
+    """Finalize the in-progress segments of `directory` at their last intact operation; return the finalized segments.
 
     A file is renamed, never truncated, as in Hadoop: readers stop at the last txid of its name. An empty file is
-    deleted, a file without operations becomes `*.empty`, a file with a bad header `*.corrupt`. A truncated header,
-    which
-    a crash during creation leaves, counts as a file without operations; Hadoop treats it as corrupt.
+    deleted, a file without operations becomes `*.empty`, and a file with a bad header `*.corrupt`. A truncated header,
+    left by a crash during creation, counts as a file without operations; Hadoop treats it as corrupt.
 
     Raises:
         CorruptHeaderError: a header is bad; the file was renamed.
         UnsupportedEditsLayoutError: a layout is unknown; the file is unchanged.
-        CorruptOpError: complete operations follow a damaged one; the file is unchanged.
+        CorruptOpError: complete operations follow a damaged operation; the file is unchanged.
         SegmentError: a finalized segment of the same name exists; both files are unchanged.
         OSError: a file cannot be read or renamed.
     """
@@ -55,12 +54,12 @@ def _recover(segment: EditLogSegment) -> EditLogSegment | None:
     target = path.with_name(segment_name(segment.first, scan.last_txid))
     if target.exists():
         raise SegmentError(
-            f"the segment cannot be finalized as {target.name}, which exists already",
+            f"the segment cannot be finalized as {target.name}, which already exists",
             file=path.name,
             txid=scan.last_txid,
             hint="Compare the two files, and move away the one that you do not need.",
         )
-    # bytes of a killed process can be readable without having reached the disk
+    # bytes of a killed process can be readable although they have not reached the disk
     fsync_file(path)
     rename_durably(path, target)
     return EditLogSegment(segment.first, scan.last_txid, target)

@@ -1,4 +1,4 @@
-"""Search for complete operations after a damaged place of a segment (FSEditLogOp.Reader resync)."""
+"""Search for complete operations after a damaged place in a segment (FSEditLogOp.Reader resync)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ReadableRun(NamedTuple):
 def op_follows(buffer: Buffer, position: int, layout_version: int, min_txid: int | None) -> bool:
     """Return whether a complete operation with txid `min_txid` or later starts anywhere after `position`.
 
-    The number of bytes in between limits the txid. So checksums of most random bytes need not be computed.
+    The number of bytes in between limits the txid, so that checksums of most random bytes need not be computed.
     """
     min_size = _min_op_size(layout_version)
     highest = None if min_txid is None else min_txid + (len(buffer) - position) // min_size + 1

@@ -1,4 +1,4 @@
-"""Examination of a damaged segment: the operations before the first damage, and the readable ones after it."""
+"""Examination of a damaged segment: the operations before the first damage, and the readable operations after it."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _STEP = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class SegmentExamination:
-    """How far a segment is intact, and why not further.
+    """How far a segment is intact, and what follows the intact part.
 
     Attributes:
-        first_txid, last_txid: of the intact operations; None without any.
+        first_txid, last_txid: txids of the intact operations; None if there are none.
         transactions: number of intact operations.
-        end: position in bytes after the last intact one.
-        fault: the error after it; None if the segment is complete.
+        end: position in bytes after the last intact operation.
+        fault: the error after this position; None if the segment is complete.
         padding_bytes: bytes of 0x00 and 0xFF after the intact operations, if only such bytes follow.
         cut_bytes: bytes after the intact operations that are not padding.
-        lost: complete operations after the damage, which truncation loses.
+        lost: complete operations after the damage, which a truncation would lose.
     """
 
     layout_version: int
@@ -46,9 +46,9 @@ def examine_segment(
 
     Args:
         buffer: the whole file.
-        file: its name, for errors.
-        first_txid: first txid in its name.
-        last_txid: last txid in its name; bytes after that transaction are not read.
+        file: name of the file, for errors.
+        first_txid: first txid in the file's name.
+        last_txid: last txid in the file's name; bytes after this transaction are not read.
 
     Raises:
         CorruptHeaderError, UnsupportedEditsLayoutError: see `decode_header`.

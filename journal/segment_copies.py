@@ -1,4 +1,4 @@
-"""Copies of segments, of one journal or several: selection of the log's segments, and reading of the best copy."""
+"""Copies of segments in one or several journals: selection of the log's segments, and reading of the best copy."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class SegmentCopies:
         """Yield operations `from_txid` to `last`; when a copy fails, the next copy continues at the same txid.
 
         Raises:
-            JournalError: the remaining operations are in none of the copies; this is the first failure.
+            JournalError: no copy has the remaining operations; the error is the first failure.
         """
         expected = max(from_txid, self.first)
         failure: JournalError | None = None
@@ -62,11 +62,11 @@ class SegmentCopies:
 
 
 def group_copies(segments: Iterable[ReadableSegment]) -> list[SegmentCopies]:
-    """Return `segments` in order, with those of the same first txid as copies of one segment.
+    """Return `segments` in order, with segments of the same first txid as copies of one segment.
 
-    A segment ends where the next one begins, because the writer of the next one had recovered all before. A copy with
-    later transactions comes from a writer that was fenced (JournalSet.chainAndMakeRedundantStreams compares first txids
-    only). Better copies are those that reach this end, then finalized ones, then longer ones.
+    A segment ends where the next one begins, because the writer of the next one had recovered all earlier segments. A
+    copy with later transactions comes from a writer that was fenced (JournalSet.chainAndMakeRedundantStreams compares
+    first txids only). The best copies are those that reach this end, then finalized copies, then longer copies.
     """
     by_first: defaultdict[int, list[ReadableSegment]] = defaultdict(list)
     for segment in segments:
@@ -77,10 +77,10 @@ def group_copies(segments: Iterable[ReadableSegment]) -> list[SegmentCopies]:
 
 
 def chain_segments(segments: Iterable[ReadableSegment], from_txid: int) -> list[SegmentCopies]:
-    """Return the log from `from_txid` on, made of `segments` in any order by `group_copies`.
+    """Return the log from `from_txid` on, made by `group_copies` from `segments` in any order.
 
     Raises:
-        TransactionGapError: transactions are missing between `from_txid` and the newest one.
+        TransactionGapError: transactions are missing between `from_txid` and the newest transaction.
     """
     chain = []
     expected = from_txid
@@ -95,10 +95,10 @@ def chain_segments(segments: Iterable[ReadableSegment], from_txid: int) -> list[
 
 
 def chain_listed(listed: Callable[[], Iterable[ReadableSegment]], from_txid: int) -> list[SegmentCopies]:
-    """Return the log from `from_txid` on; lists again after a gap, because a concurrent rename may hide a segment.
+    """Return the log from `from_txid` on; a gap is confirmed by a second listing, since a rename may hide a segment.
 
     Raises:
-        TransactionGapError: transactions are missing between `from_txid` and the newest one.
+        TransactionGapError: transactions are missing between `from_txid` and the newest transaction.
     """
     try:
         return chain_segments(listed(), from_txid)

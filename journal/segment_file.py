@@ -26,7 +26,7 @@ class EditLogSegment(SegmentName):
 
 
 def list_segments(directory: Path) -> list[EditLogSegment]:
-    """Return the segments of `directory` by first and last txid, those in progress last.
+    """Return the segments of `directory` by first and last txid, with segments in progress at the end.
 
     Raises:
         OSError: the directory cannot be read.
@@ -49,12 +49,11 @@ def list_segments(directory: Path) -> list[EditLogSegment]:
 def map_file(path: Path, *, follow: bool = True) -> Iterator[Buffer]:
     """Yield the content of `path`, opened as by `open_regular`, as a read-only map; empty bytes for an empty file.
 
-    A segment in progress becomes shorter when it is finalized. That is an error only if removed bytes were read.
+    A segment in progress becomes shorter when it is finalized. This is an error only if removed bytes were read.
 
     Raises:
-        OSError: the file cannot be read.
-        NotRegularError, SparseFileError: an edit log has no such file.
-        SegmentError: the file became shorter, and the reader has read bytes that were not in it.
+        OSError: the file cannot be read. NotRegularError, SparseFileError: the file cannot be one of an edit log.
+        SegmentError: the file became shorter, and the reader has read bytes that are no longer in it.
     """
     with file_faults(path, "cannot be read"):
         content = map_regular(path, follow=follow)
@@ -79,7 +78,7 @@ def _refuse_shrunk(content: MappedFile, path: Path, error: Exception | None) -> 
 
 
 def read_ops(segment: EditLogSegment, *, from_txid: int | None = None) -> Iterator[EditOp]:
-    """Yield the operations of `segment` from `from_txid` on, checked as by `iter_ops`.
+    """Yield the operations of `segment` from `from_txid` on, with the checks of `iter_ops`.
 
     Raises:
         JournalError: see `iter_ops`.
@@ -114,8 +113,8 @@ class SegmentTransactions:
     A reader iterates over operations, or over segments as cursors.
 
     Args:
-        opened: called for each segment before it is read, with the segment, its first wanted txid, and a function that
-            yields its operations from a txid on, read from the same mapping of the file.
+        opened: called for each segment before it is read. The arguments are the segment, its first wanted txid, and a
+            function that yields its operations from a txid on, read from the same mapping of the file.
 
     Raises (during iteration):
         JournalError: see `read_ops`.
@@ -137,7 +136,7 @@ class SegmentTransactions:
         self._opened = opened
 
     def observed(self, opened: Opened) -> SegmentTransactions:
-        """Return the same sequence with another `opened`."""
+        """Return the same sequence with a different `opened`."""
         return SegmentTransactions(self._segments, self._from_txid, max_op_size=self._max_op_size, opened=opened)
 
     def limited(self, max_op_size: int) -> SegmentTransactions:
@@ -145,8 +144,8 @@ class SegmentTransactions:
         return SegmentTransactions(self._segments, self._from_txid, max_op_size=max_op_size, opened=self._opened)
 
     def cursors(self) -> Iterator[SegmentCursor]:
-        """Yield a cursor for each segment at its first wanted operation; finish each cursor before you request the
-        next.
+        """Yield a cursor for each segment at its first wanted operation; each cursor must be finished before the next
+        one is requested.
         """
         expected = self._from_txid
         for segment in self._segments:
@@ -174,13 +173,13 @@ def read_transactions(segments: Iterable[EditLogSegment], from_txid: int) -> Seg
 def select_segments(
     segments: Iterable[EditLogSegment], from_txid: int, to_txid: int | None = None
 ) -> list[EditLogSegment]:
-    """Return the finalized segments with `from_txid` .. `to_txid` without a gap, in order.
+    """Return the finalized segments that contain `from_txid` .. `to_txid` without a gap, in order.
 
-    Without `to_txid` they extend to the newest finalized segment; the list is empty without segments. Of segments with
+    Without `to_txid`, they extend to the newest finalized segment; the list is empty without segments. Of segments with
     the same first txid, the longest is chosen. The first segment may begin before `from_txid`.
 
     Raises:
-        TransactionGapError: transactions are missing; names them and the next available one.
+        TransactionGapError: transactions are missing; the error names them and the next available transaction.
     """
     finalized = [(segment.first, segment.last, segment) for segment in segments if segment.last is not None]
     wanted = max((last for _, last, _ in finalized), default=from_txid - 1) if to_txid is None else to_txid
@@ -205,8 +204,8 @@ def _gap(expected: int, wanted: int, later: list[int]) -> TransactionGapError:
 
 
 def segment_ops(path: Path, content: Buffer) -> SegmentCursor:
-    """Return a cursor over all operations, checked against the file's name; an in-progress segment may have a torn
-    tail.
+    """Return a cursor over all operations, which are compared with the file's name; an in-progress segment may have a
+    torn tail.
     """
     name = parse_segment(path.name) or SegmentName(0, None)
     return SegmentCursor(content, file=str(path), last_txid=name.last, in_progress=name.in_progress)

@@ -1,4 +1,4 @@
-"""The bytes of an edit log segment: header, sequence of operations, end, and incomplete ends after a crash."""
+"""The bytes of an edit log segment: header, sequence of operations, end, or an incomplete end after a crash."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from journal.resync import op_follows
 
 HEADER_SIZE = 8
 _HEADER = Struct(">ii")
-_MIN_LAYOUT = -999  # versions below are not layouts but other bytes
+_MIN_LAYOUT = -999  # versions below this are not layouts, but other bytes
 _NEVER_WRITTEN = -1  # a preallocated file of 0xFF
 _PADDING = b"\x00\xff"
 _PADDING_STEP = 1 << 20
@@ -36,8 +36,7 @@ class SegmentScan(NamedTuple):
     """Result of a scan; the txids are None if no operation is complete.
 
     `end` is the position after the last intact operation before the first fault. `corrupt` is set if a complete
-    operation
-    with a later txid follows a damaged one: truncating at `end` would lose it.
+    operation with a later txid follows a damaged operation: truncating at `end` would lose it.
     """
 
     layout_version: int
@@ -99,21 +98,21 @@ def _check_kind(buffer: Buffer, layout_version: int, file: str) -> None:
         raise CorruptHeaderError(problem, file=file, offset=0)
     if not head.strip(b"\x00"):
         raise CorruptHeaderError(f"the segment is {kind.name}", file=file, offset=0, hint=kind.hint)
-    # with the name of a segment, the operator needs another copy, not another use of this file
+    # if the file has the name of a segment, the operator needs another copy, not another use of this file
     hint = "" if parse_segment(Path(file).name) else kind.hint
     raise CorruptHeaderError(f"the file is {kind.name}, not an edit log segment", file=file, offset=0, hint=hint)
 
 
 class SegmentCursor:
-    """Iterator over the operations of a segment in order of txid; arguments and errors as in `iter_ops`.
+    """Iterator over the operations of a segment in order of txid; for arguments and errors, see `iter_ops`.
 
     Attributes:
         buffer: the whole file.
-        file: its name, for errors.
-        layout_version: of its operations.
+        file: name of the file, for errors.
+        layout_version: layout version of its operations.
         last_txid: last transaction to read; None for the segment's end.
-        position: of the operation that `next` decodes.
-        expected: txid required of this operation; None accepts any.
+        position: position of the operation that `next` will decode.
+        expected: required txid of this operation; None accepts any txid.
     """
 
     def __init__(
@@ -208,11 +207,11 @@ def iter_ops(
 
     Args:
         buffer: the whole file.
-        file: its name, for errors.
-        first_txid: txid required of the first operation.
-        last_txid: of a finalized segment: reading stops after this transaction without checking the rest.
+        file: name of the file, for errors.
+        first_txid: required txid of the first operation.
+        last_txid: last txid of a finalized segment; reading stops after this transaction without checking the rest.
         from_txid: earlier operations are checked but not returned.
-        in_progress: a damaged tail without a complete operation after it is the end, not an error.
+        in_progress: whether a damaged tail without a complete operation after it is the end, and not an error.
         max_op_size: limit of one operation in bytes.
 
     Raises:
@@ -279,7 +278,7 @@ def check_padding(buffer: Buffer, position: int, file: str) -> None:
 
 
 def renumbered(ops: Iterable[EditOp]) -> Iterator[EditOp]:
-    """Yield the operations with consecutive ids; the first keeps its id, or gets 1 if that is smaller."""
+    """Yield the operations with consecutive ids; the first operation keeps its id, or gets 1 if its id is smaller."""
     txid: int | None = None
     for op in ops:
         txid = max(1, op.txid) if txid is None else txid + 1

@@ -1,4 +1,4 @@
-"""Operations of a segment as frames, found by their lengths without decoding: to split, check and count them."""
+"""Operations of a segment as frames, found by their lengths without decoding, to split, check and count them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MIN_LENGTH = 12  # the length field and the txid
 HEAD_SIZE = _FRAME.size
 """Bytes of an operation before its fields."""
 CHECKSUM_SIZE = _CHECKSUM.size
-"""Bytes after its fields."""
+"""Bytes of an operation after its fields."""
 
 
 class OpFrame(NamedTuple):
@@ -36,12 +36,13 @@ class OpFrame(NamedTuple):
 
 
 def has_frames(layout_version: int) -> bool:
-    """Return whether operations have a length field; they do since layout -56."""
+    """Return whether operations have a length field, as they do since layout -56."""
     return layout_version <= _LENGTH_SINCE
 
 
 def iter_frames(buffer: Buffer, start: int, stop: int, *, file: str = "") -> Iterator[OpFrame]:
-    """Yield the operations that begin in `buffer[start:stop]`, up to the terminator; the first one begins at `start`.
+    """Yield the operations that begin in `buffer[start:stop]`, up to the terminator; the first operation begins at
+    `start`.
 
     Opcodes, checksums and txids are not checked.
 
@@ -70,7 +71,7 @@ def check_frame(buffer: Buffer, frame: OpFrame, *, file: str = "") -> None:
     """Check the bytes of an operation against its checksum, without decoding them.
 
     Raises:
-        CorruptOpError: they differ.
+        CorruptOpError: the checksums differ.
     """
     body = frame.end - _CHECKSUM.size
     actual, expected = crc32(bytes(buffer[frame.start : body])), _CHECKSUM.unpack_from(buffer, body)[0]
@@ -109,7 +110,7 @@ def check_extent(buffer: Buffer, first_txid: int, last_txid: int, *, file: str =
 
 
 def check_segment_file(path: Path, first_txid: int, last_txid: int, *, name: str = "") -> None:
-    """Run `check_extent` on the file `path`; errors name it `name`, by default its file name.
+    """Run `check_extent` on the file `path`; errors call the file `name`, by default its file name.
 
     Raises:
         JournalError: see `check_extent`.

@@ -42,7 +42,7 @@ class WrittenSegment(NamedTuple):
 
 
 def write_ops(output: Path, ops: Iterable[EditOp], layout_version: int, *, overwrite: bool = False) -> WrittenSegment:
-    """Write `ops` as a finalized segment: into a directory under the segment's name, else as file `output`.
+    """Write `ops` as a finalized segment, under its name if `output` is a directory, else as file `output`.
 
     No incomplete file remains after an error.
 
@@ -51,7 +51,7 @@ def write_ops(output: Path, ops: Iterable[EditOp], layout_version: int, *, overw
         SegmentError: `ops` is empty.
         OpEncodingError, UnsupportedEditsLayoutError: see `encode_op`.
         JournalStorageError: the file cannot be written, or exists and may not be replaced.
-        JournalError: an error of iterating `ops`.
+        JournalError: the iteration of `ops` failed.
     """
     header = encode_header(layout_version)
     first = last = None
@@ -77,7 +77,7 @@ def write_ops(output: Path, ops: Iterable[EditOp], layout_version: int, *, overw
 
 
 def write_range(output: Path, buffer: Buffer, end: int, *, overwrite: bool = False) -> Path:
-    """Write `buffer[:end]` as file `output`; returns it.
+    """Write `buffer[:end]` as file `output`; return the path of the file.
 
     Raises:
         JournalStorageError: as `write_new_file`.
@@ -86,7 +86,7 @@ def write_range(output: Path, buffer: Buffer, end: int, *, overwrite: bool = Fal
 
 
 def write_pieces(output: Path, buffer: Buffer, pieces: Iterable[range | bytes], *, overwrite: bool = False) -> Path:
-    """Write ranges of `buffer`, and bytes, one after the other as file `output`; returns it.
+    """Write ranges of `buffer`, and bytes, one after the other as file `output`; return the path of the file.
 
     Raises:
         JournalStorageError: as `write_new_file`.
@@ -155,4 +155,4 @@ def _place(temporary: Path, target: Path, overwrite: bool) -> None:
 def _check_free(path: Path) -> None:
     if path.exists() or path.is_symlink():
         hint = "Name another output; --force replaces this one."
-        raise JournalStorageError(f"{path} exists already", hint=hint)
+        raise JournalStorageError(f"{path} already exists", hint=hint)

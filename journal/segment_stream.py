@@ -1,8 +1,8 @@
 """The open segment in one directory: its file is created, appended, synced and finalized durably.
 
-The segment is in progress, then finalized or abandoned. After a crash the directory contains either
-`edits_inprogress_FIRST` with all operations up to the last sync and perhaps a part of more, or the finalized file.
-Both never exist, because the rename is the only step between them.
+The segment is in progress, then finalized or abandoned. After a crash, the directory contains either the finalized file
+or `edits_inprogress_FIRST`, with all operations up to the last sync and perhaps a part of later ones. Both files never
+exist together, because the rename is the only step between them.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class SegmentStream:
 
     @classmethod
     def create(cls, directory: Path, first_txid: int, layout_version: int) -> SegmentStream:
-        """Create the file with its header, both durable.
+        """Create the file with its header; both are durable.
 
         Raises:
-            OSError: the file exists already, or cannot be written; the created file is removed.
+            OSError: the file already exists, or cannot be written; a created file is removed.
         """
         header = encode_header(layout_version)
         path = directory / inprogress_name(first_txid)
@@ -53,7 +53,7 @@ class SegmentStream:
         """Write `data` at the end and sync the file.
 
         Raises:
-            OSError: a part of the data may be written.
+            OSError: a part of the data may have been written.
         """
         with memoryview(data) as rest:
             written = 0
@@ -75,6 +75,6 @@ class SegmentStream:
         return target
 
     def abort(self) -> None:
-        """Close the file in its current state; an error of closing adds nothing to the error being reported."""
+        """Close the file in its current state; its error is ignored, since another error is already being reported."""
         with suppress(OSError):
             self._file.close()

@@ -1,10 +1,10 @@
-"""The writer's side that journals share: recovery first, then one open segment with batches in order.
+"""The writer's part that journals share: recovery first, then one open segment with batches in order.
 
     closed    a recovery makes the journal ready.
     ready     `JournalLifecycle.opened` makes it writing.
     writing   the end of the segment makes it ready. An abandoned segment makes it closed.
 
-So after a failure nothing is written before another recovery.
+So after a failure, nothing is written before another recovery.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class JournalLifecycle(Generic[R, W]):
     """Recovery and open segment of a journal.
 
     Args:
-        location: of the journal, for errors.
+        location: location of the journal, for errors.
 
     Attributes:
         lock: held by the journal around every change by its writer.
         recovered: result of the last recovery; None before it, and after an abandoned segment.
-        writer: of the open segment.
+        writer: writer of the open segment.
     """
 
     def __init__(self, location: str) -> None:
@@ -57,12 +57,12 @@ class JournalLifecycle(Generic[R, W]):
         return self.recovered
 
     def opened(self, writer: W) -> W:
-        """Record the open segment; returns its writer."""
+        """Record the open segment, and return its writer."""
         self.writer = writer
         return writer
 
     def ended(self, *, whole: bool) -> None:
-        """Record the end of the segment; without `whole` it stays in progress, and needs a recovery."""
+        """Record the end of the segment; without `whole`, the segment stays in progress, and needs a recovery."""
         with self.lock:
             self.writer = None
             if not whole:
@@ -91,14 +91,14 @@ class SegmentStore(Protocol):
     def finalize(self, last_txid: int) -> None: ...
 
     def abort(self) -> None:
-        """Release the segment; raises nothing."""
+        """Release the segment, without raising an exception."""
 
 
 class StoreWriter(Generic[S_co]):
     """`SegmentWriter` on a store; checks the order of batches, and abandons the segment at the first error.
 
     Args:
-        place: of the segment, for errors.
+        place: place of the segment, for errors.
 
     Attributes:
         last_txid: newest durable transaction; `first_txid - 1` while the segment is empty.

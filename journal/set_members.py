@@ -1,4 +1,4 @@
-"""The members of a journal set: written and dropped ones, and whether enough are left.
+"""The members of a journal set: which are written or dropped, and whether enough of them are left.
 
 A member is free (no segment, no fault), written (with an open segment), or dropped (with a fault).
 
@@ -7,7 +7,7 @@ A member is free (no segment, no fault), written (with an open segment), or drop
     the segment ends       written -> free.
     recovery               all become free, or are dropped again.
 
-A dropped member gets no more of the open segment, so its segments have no holes.
+A dropped member receives no more of the open segment, so its segments have no gaps.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class JournalMember:
     """A journal of a set.
 
     Attributes:
-        required: the set fails with it (dfs.namenode.edits.dir.required).
-        shared: others read it, as dfs.namenode.shared.edits.dir. It is written first, so that a standby sees every
-            transaction that another member has.
+        required: whether the set fails with this member (dfs.namenode.edits.dir.required).
+        shared: whether other nodes read it, as dfs.namenode.shared.edits.dir. It is written first, so that a standby
+            sees every transaction that another member has.
     """
 
     journal: Journal
@@ -63,7 +63,7 @@ class MemberStates:
     """Members in the order in which they are written; not thread-safe.
 
     Args:
-        minimum: number of members that must work, of those that are not required.
+        minimum: minimum number of working members among those that are not required.
         on_failure: called for every dropped member.
     """
 
@@ -104,7 +104,7 @@ class MemberStates:
                 raise JournalStorageError(problem, hint=error.hint) from error
 
     def in_each(self, what: str, step: Callable[[SegmentWriter], None]) -> None:
-        """Take a step in every open segment.
+        """Perform a step in every open segment.
 
         Raises:
             JournalStorageError: too many members failed.
@@ -124,7 +124,7 @@ class MemberStates:
         """Check that enough members work (NameNodeResourcePolicy).
 
         Raises:
-            JournalStorageError: too few work.
+            JournalStorageError: too few members work.
         """
         redundant = [state for state in self.states if not state.member.required]
         left = sum(state in working for state in redundant)
@@ -153,10 +153,10 @@ class MemberStates:
 
 
 class SetWriter:
-    """`SegmentWriter` of a set; takes each step in all members, and ends the segment when too many fail.
+    """`SegmentWriter` of a set; it performs each step in all members, and ends the segment when too many fail.
 
     Args:
-        members: each with its open segment.
+        members: members, each with its open segment.
         first_txid: first transaction of these segments.
 
     Attributes:
@@ -203,7 +203,7 @@ class SetWriter:
 
 
 def segments_of(journal: Journal, from_txid: int, *, in_progress: bool) -> Sequence[ReadableSegment]:
-    """Return the segments of a member, also those after a gap: another member may have the missing transactions."""
+    """Return the segments of a member, including those after a gap, which another member may fill."""
     if isinstance(journal, FileJournal):
         return journal.files(in_progress=in_progress)
     while True:

@@ -27,7 +27,7 @@ def shared_edits(settings: Configuration, key: str) -> str:
     """Return the URI in `key`: `file:///directory`, `qjournal://host:port;host:port/id`, or another journal's.
 
     Raises:
-        ConfigurationError: the key has no URI or several, or the kind of journal is unknown.
+        ConfigurationError: the key has no URI or several URIs, or the kind of journal is unknown.
     """
     found = settings.get_list(key)
     if len(found) != 1:
@@ -53,7 +53,7 @@ def _journal_uri(settings: Configuration, key: str, item: str) -> str:
         if scheme == SCHEME:
             _refuse_resolution(settings)
             return QuorumAddress.parse(item).uri
-        # Parsing loads all kinds of journal, which few commands need.
+        # Parsing loads all kinds of journals, which few commands need.
         from journal.open_journal import open_journal
 
         open_journal(item).close()
@@ -76,7 +76,7 @@ def directory_of(uri: str) -> Path | None:
 
 
 def _refuse_resolution(settings: Configuration) -> None:
-    """Without resolution, one name for all nodes would be read as a quorum of one node."""
+    """Refuse resolution: without it, one name for all nodes would be read as a quorum of one node."""
     if RESOLUTION.read(settings):
         problem = "is on, but resolution is not supported: name each JournalNode in dfs.namenode.shared.edits.dir"
         raise ConfigurationError([settings.fault(RESOLUTION.name, problem)])

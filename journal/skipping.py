@@ -1,4 +1,4 @@
-"""Leaving out single operations of a segment: each is replaced by an operation without effect, at the same txid.
+"""Leaving out single operations of a segment: each is replaced by an operation without effect, with the same txid.
 
 The replacement is OP_TIMES of the root with both times -1, "leave unchanged". Every release reads it in every layout
 (FSEditLogLoader, FSDirAttrOp.unprotectedSetTimes). A segment without one of its transactions would have a gap, and a
@@ -38,9 +38,9 @@ class SkipPlan:
     """A segment with some operations left out.
 
     Attributes:
-        first_txid, last_txid: of the result, which has all txids in between.
+        first_txid, last_txid: txids of the result, which has all txids in between.
         pieces: bytes of the result: ranges of the source, and encoded operations.
-        skipped: by txid.
+        skipped: left-out operations, by txid.
         end: end of the last operation read from the source.
         fault: why nothing was read after `end`; None at the end of the segment.
     """
@@ -79,7 +79,7 @@ def plan_skips(buffer: Buffer, request: SkipRequest) -> SkipPlan:
     """Read a whole segment and leave out the operations that `request` names.
 
     Raises:
-        SegmentError: they are missing, one is a marker without effect, or further operations are unreadable.
+        SegmentError: an operation is missing or is a marker without effect, or further operations are unreadable.
         CorruptHeaderError, UnsupportedEditsLayoutError: see `decode_header`.
     """
     return _Planner(buffer, request).plan()
@@ -147,21 +147,23 @@ class _Planner:
         self._position, self._expected = following, op.txid + 1
 
     def _jump(self, error: CorruptOpError) -> bool:
-        """Continue at the next complete operation if all before may be left out; False if none follows."""
+        """Continue at the next complete operation if all earlier operations may be left out; return False if none
+        follows.
+        """
         expected = self._expected
         least = None if expected is None else expected + 1
         run = next(iter(readable_runs(self._buffer, self._position, self._layout, least)), None)
         if run is None:
             return False
         if expected is None:
-            # the transactions before are unknown
+            # the earlier transactions are unknown
             raise error
         self._leave_out_unread(expected, run.first - 1, error)
         self._position, self._expected = run.start, run.first
         return True
 
     def _check_missing(self) -> None:
-        """Check that a finalized segment is complete to the txid of its name; an open one may lose a torn tail."""
+        """Check that a finalized segment is complete up to the txid in its name; an open one may lose a torn tail."""
         last, expected = self._request.last_txid, self._expected
         if last is not None and expected is not None and expected <= last:
             fault = self._fault or TransactionGapError(expected, None)

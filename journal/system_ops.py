@@ -36,7 +36,7 @@ class AllocateBlockIdOp(EditOp):
 
 @operation(18, "OP_GET_DELEGATION_TOKEN")
 class GetDelegationTokenOp(EditOp):
-    """`expiry_time` in ms since the epoch."""
+    """A delegation token; `expiry_time` is in ms since the epoch."""
 
     token: DelegationTokenIdent = field(DELEGATION_TOKEN, xml="DELEGATION_TOKEN_IDENTIFIER")
     expiry_time: int = field(LONG, xml="EXPIRY_TIME")
@@ -44,7 +44,7 @@ class GetDelegationTokenOp(EditOp):
 
 @operation(19, "OP_RENEW_DELEGATION_TOKEN")
 class RenewDelegationTokenOp(EditOp):
-    """`expiry_time` in ms since the epoch."""
+    """A delegation token; `expiry_time` is in ms since the epoch."""
 
     token: DelegationTokenIdent = field(DELEGATION_TOKEN, xml="DELEGATION_TOKEN_IDENTIFIER")
     expiry_time: int = field(LONG, xml="EXPIRY_TIME")
@@ -92,21 +92,21 @@ class RemoveCachePoolOp(RetryCacheOp):
 
 @operation(41, "OP_ROLLING_UPGRADE_START", since=-55)
 class RollingUpgradeStartOp(EditOp):
-    """`time` in ms since the epoch."""
+    """A rolling upgrade; `time` is in ms since the epoch."""
 
     time: int = field(LONG, xml="STARTTIME")
 
 
 @operation(42, "OP_ROLLING_UPGRADE_FINALIZE", since=-55)
 class RollingUpgradeFinalizeOp(EditOp):
-    """`time` in ms since the epoch."""
+    """A rolling upgrade; `time` is in ms since the epoch."""
 
     time: int = field(LONG, xml="FINALIZETIME")
 
 
 @operation(49, "OP_ADD_ERASURE_CODING_POLICY", since=-64)
 class AddErasureCodingPolicyOp(RetryCacheOp):
-    """`cell_size` in bytes; `extra_options` are pairs of name and value."""
+    """A new erasure coding policy; `cell_size` is in bytes, `extra_options` are pairs of name and value."""
 
     codec_name: str = field(STR, xml="CODEC")
     data_units: int = field(INT, xml="DATAUNITS")

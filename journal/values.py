@@ -43,7 +43,7 @@ class AclEntry(NamedTuple):
 
 
 class XAttr(NamedTuple):
-    """An extended attribute. `namespace` indexes XATTR_NAMESPACES; `name` comes without the namespace."""
+    """An extended attribute. `namespace` indexes XATTR_NAMESPACES; `name` does not include the namespace."""
 
     namespace: int
     name: str
@@ -81,7 +81,7 @@ class CacheDirectiveInfo(NamedTuple):
 
 
 class CachePoolInfo(NamedTuple):
-    """A cache pool, or changes to one; None means absent. `limit` in bytes, `max_relative_expiry` in ms."""
+    """A cache pool, or changes to one; None means absent. `limit` is in bytes, `max_relative_expiry` in ms."""
 
     pool_name: str
     owner_name: str | None = None

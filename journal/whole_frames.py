@@ -25,7 +25,7 @@ Octets = npt.NDArray[np.uint8]
 
 
 class Frames(NamedTuple):
-    """Whole operations: where each begins in a buffer, the byte after the last one, and the transaction after it."""
+    """Whole operations: the start of each in a buffer, and the position and transaction after the last one."""
 
     starts: Ints
     end: int
@@ -33,7 +33,7 @@ class Frames(NamedTuple):
 
     @property
     def ends(self) -> Ints:
-        """The byte after the fields of each operation, where its checksum begins."""
+        """The position after the fields of each operation, where its checksum begins."""
         following: Ints = np.append(self.starts[1:], self.end)[: len(self.starts)]
         return following - CHECKSUM_SIZE
 
@@ -42,7 +42,7 @@ def whole_frames(buffer: bytes, layout_version: int, first_txid: int, last_txid:
     """Find the operations from the start of `buffer` on, with transactions `first_txid` to at most `last_txid`.
 
     The result ends before the terminator and before the first operation that is incomplete or has a wrong checksum or
-    txid. In layouts without lengths it is empty.
+    txid. In layouts without lengths, it is empty.
     """
     if not has_frames(layout_version):
         return Frames(np.empty(0, np.int64), 0, first_txid)
@@ -97,7 +97,7 @@ def _by_length(buffer: bytes, first_txid: int) -> Frames:
 
 
 def _first(frames: Frames, fits: npt.NDArray[np.bool_], first_txid: int) -> Frames:
-    """Return the operations before the first one that does not fit."""
+    """Return the operations before the first operation that does not fit."""
     if fits.all():
         return frames
     count = int(fits.argmin())

@@ -1,4 +1,4 @@
-"""Operations as XML, line for line as Hadoop's OfflineEditsViewer (`hdfs oev -p xml`) writes them."""
+"""Operations as XML, identical line by line to the output of Hadoop's OfflineEditsViewer (`hdfs oev -p xml`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from journal.operation import EditOp, XmlConstant
 
 _ERASURE_CODING_LAYOUT = -64  # the first layout of Hadoop 3
 
-# characters that XMLUtils.mangleXmlString escapes: those impossible in XML, and the backslash
+# characters that XMLUtils.mangleXmlString escapes: those that are impossible in XML, and the backslash
 _UNHOLDABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff\\\\]")
 
 
@@ -19,7 +19,7 @@ _UNHOLDABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff\\
 class XmlDialect:
     """The differences between the releases' XML.
 
-    `layout_version` is the release's own; it selects the written fields in logs of every layout. `special` are the
+    `layout_version` is that of the release; it selects the written fields in logs of every layout. `special` are the
     characters to escape, by number in `number_format` if they have no entity.
     """
 

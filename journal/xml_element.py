@@ -12,7 +12,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class MissingElementError(EditsTextError):
-    """A field without an element; fields with a default take the default."""
+    """A field without an element; a field with a default takes its default."""
 
 
 def unmangle(text: str) -> str:
@@ -68,7 +68,7 @@ class XmlElement:
         """Take the child `tag`, if it exists.
 
         Raises:
-            EditsTextError: there are several.
+            EditsTextError: there are several such children.
         """
         found = self._untaken.pop(tag, [])
         if len(found) > 1:
@@ -79,8 +79,8 @@ class XmlElement:
         """Take the only child `tag`.
 
         Raises:
-            MissingElementError: it is missing.
-            EditsTextError: there are several.
+            MissingElementError: the child is missing.
+            EditsTextError: there are several such children.
         """
         found = self.optional(tag)
         if found is None:
@@ -137,7 +137,7 @@ class XmlElement:
 
         Raises:
             MissingElementError: the child is missing.
-            EditsTextError: its text is not in `names`.
+            EditsTextError: the child's text is not in `names`.
         """
         element = self.one(tag)
         text = element.content()
@@ -149,7 +149,7 @@ class XmlElement:
         """Return `text`, of this element, as bytes.
 
         Raises:
-            EditsTextError: it is not hexadecimal.
+            EditsTextError: the text is not hexadecimal.
         """
         try:
             return bytes.fromhex(text)

@@ -16,7 +16,7 @@ _MAX_DEPTH = 8
 
 
 def parse_xml(chunks: Iterable[bytes], *, file: str = "") -> EditsDocument:
-    """Parse the log of an EDITS document, which comes in pieces of any size.
+    """Parse the log of an EDITS document, which arrives in pieces of any size.
 
     Fields that OEV leaves out (`fields_without_xml`) take their defaults.
 
@@ -97,7 +97,7 @@ class _EditsXmlParser:
         self._parser.StartDoctypeDeclHandler = self._refuse_doctype
 
     def feed(self, chunk: bytes | None) -> None:
-        """Parse the next piece; None is the end of the document."""
+        """Parse the next piece; None means the end of the document."""
         self.ended = chunk is None
         try:
             self._parser.Parse(chunk or b"", self.ended)

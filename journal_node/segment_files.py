@@ -103,7 +103,7 @@ class SegmentFiles:
         """Make a segment in progress durable, then rename it by its last transaction."""
         target = names.finalized(first, last)
         if self._disk.exists(target):
-            raise IllegalStateError(f"{target} exists already in {self._disk.location}")
+            raise IllegalStateError(f"{target} already exists in {self._disk.location}")
         self._disk.sync(names.in_progress(first))
         self._rename(names.in_progress(first), target)
 

@@ -72,7 +72,7 @@ class ActiveNamespace:
     # ---- changes -------------------------------------------------------------------------------------------
 
     def mkdirs(self, path: str, *, mode: int = 0o755, user: str = "hdfs", group: str = "supergroup") -> bool:
-        """Create a directory and its missing parents; return False if it exists already."""
+        """Create a directory and its missing parents; return False if it already exists."""
         return self.directories.mkdirs(path, mode, ClientCall(user, group))
 
     def create(

@@ -107,7 +107,7 @@ def format_storage(
 
     Raises:
         StorageError: a directory has a `current` folder already, or is in use; nothing was changed.
-        JournalExistsError: a journal exists already; nothing was changed.
+        JournalExistsError: a journal already exists; nothing was changed.
         JournalError: a journal could not be formatted; the directories are unchanged.
     """
     everywhere = list(dict.fromkeys([*image_directories, *edits_directories]))
@@ -128,7 +128,7 @@ def _refuse_what_is_there(directories: Sequence[Path], journals: Sequence[Journa
             raise StorageError(f"{directory} is formatted already", hint=_FORCE_HINT)
     for journal in journals:
         if journal.is_formatted():
-            raise JournalExistsError("the journal exists already", file=journal.location, hint=_FORCE_HINT)
+            raise JournalExistsError("the journal already exists", file=journal.location, hint=_FORCE_HINT)
 
 
 def _format_directories(

@@ -45,7 +45,7 @@ SAFE = {
     "start bookies": "what is down is started",
     "start the other journalnodes": "what is down is started",
     "start the bookie on the host of its directory": "what is down is started",
-    "restart this one to take over": "it was fenced, and writes no more",
+    "restart this writer to take over": "it was fenced, and writes no more",
     "restart this namenode as a standby": "it was fenced, and writes no more",
     "then start the namenode again": "the stub has stopped already",
     "then start again": "it has stopped already",

@@ -47,7 +47,7 @@ _LETTERS = {
 }
 _KINDS = {
     NoNodeError: (errors.NoNodeError, "there is no such znode"),
-    NodeExistsError: (errors.NodeExistsError, "the znode exists already"),
+    NodeExistsError: (errors.NodeExistsError, "the znode already exists"),
     BadVersionError: (errors.BadVersionError, "another client changed the znode"),
 }
 

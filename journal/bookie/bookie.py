@@ -1,7 +1,7 @@
 """A bookie's store: requests in, responses out, with group commit between them.
 
 One thread writes. Requests change the index under the lock and queue their records. The writer takes the queue, appends
-and syncs its records, and sends the responses. Other requests queue at the same time.
+and syncs its records, and sends the responses. In the meantime, other requests are queued.
 
     serving    entries are accepted.
     read-only  the disk is nearly full, or a write failed: entries are refused, reads and fences are served. It serves
@@ -9,7 +9,7 @@ and syncs its records, and sends the responses. Other requests queue at the same
     failed     a sync failed, after which the content of the disk is unknown: no request is answered any more.
 
 What can never happen, and why: an answer precedes its record, because answers leave the queue after the sync of all
-earlier records. A failed write leaves a trace: its records are cut off, and the index is rebuilt.
+earlier records. A failed write leaves a trace, because its records are cut off, and the index is rebuilt.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ Answer = Callable[[BookieResponse], None]
 
 
 class Bookie:
-    """The bookie in `directory`, whose lock it holds; thread-safe.
+    """The bookie in `directory`, which it locks; thread-safe.
 
     Args:
-        reserve: bytes of the disk that stay free; with less it is read-only.
-        changed: called when it becomes writable or read-only; must not block.
+        reserve: bytes of the disk that stay free; with less free space, the bookie is read-only.
+        changed: called when the bookie becomes writable or read-only; must not block.
 
     Raises:
         StorageError: the directory is in use.
-        JournalError: its content is damaged.
-        OSError: it cannot be used.
+        JournalError: the content of the directory is damaged.
+        OSError: the directory cannot be used.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Bookie:
         self._thread.start()
 
     def handle(self, request: BookieRequest, answer: Answer) -> None:
-        """Perform `request`; `answer` is called once, immediately or later by the writer, without the lock."""
+        """Perform `request`; `answer` is called once without the lock, either immediately or later by the writer."""
         with self._lock:
             if self.failure is not None:
                 return
@@ -138,7 +138,7 @@ class Bookie:
             self._state.settled(record, place)
 
     def _undo(self, end: int, batch: list[tuple[BookieReply, Answer]], fault: OSError) -> None:
-        """Drop the failed records, and refuse later requests too, which were based on them."""
+        """Drop the failed records, and also refuse the later requests, which were based on them."""
         _LOG.error("the journal cannot be written, the bookie is read-only: %s", error_text(fault))
         self._file.cut(end)
         with self._lock:

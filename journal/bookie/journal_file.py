@@ -54,8 +54,8 @@ class JournalFile:
     A partial record at the end, left by a crash, is cut off; damage followed by complete records is refused.
 
     Raises:
-        JournalError: it is not a journal of a bookie, or damaged.
-        OSError: it cannot be used.
+        JournalError: the file is not a journal of a bookie, or is damaged.
+        OSError: the file cannot be used.
     """
 
     def __init__(self, path: Path) -> None:
@@ -84,7 +84,7 @@ class JournalFile:
         return self._end
 
     def replay(self) -> Iterator[tuple[BookieRecord, RecordPlace]]:
-        """Yield every record from the first one on, with the place of its payload; then records may be appended."""
+        """Yield every record, with the place of its payload; afterwards, records may be appended."""
         offset, size = len(MAGIC), os.fstat(self._file).st_size
         while offset < size:
             payload = self._payload(offset, size)
@@ -99,10 +99,10 @@ class JournalFile:
         self._end = offset
 
     def append(self, records: list[BookieRecord]) -> list[RecordPlace]:
-        """Append records; returns the places of their payloads. They are durable after `sync`.
+        """Append records; return the places of their payloads. The records are durable after `sync`.
 
         Raises:
-            OSError: a part of them may be written after `end`, where the next records are appended.
+            OSError: a part of the records may have been written after `end`, where the next records are appended.
         """
         encoded = [encode_record(record) for record in records]
         places, offset = [], self._end
@@ -125,11 +125,11 @@ class JournalFile:
         os.fdatasync(self._file)
 
     def read(self, place: RecordPlace) -> bytes:
-        """Return a payload without a check: an entry has its own digest."""
+        """Return a payload without checking it, since an entry has its own digest."""
         return os.pread(self._file, place.size, place.offset)
 
     def free_bytes(self) -> int:
-        """Return the free bytes of its disk."""
+        """Return the free bytes of the file's disk."""
         found = os.fstatvfs(self._file)
         return found.f_bavail * found.f_frsize
 

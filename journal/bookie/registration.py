@@ -26,7 +26,7 @@ _CHECK_SECONDS = 1.0
 
 
 def format_ledgers(znodes: ZNodes, root: str, manager: LedgerManager) -> None:
-    """Create the missing znodes of a root for ledgers; existing ones are unchanged."""
+    """Create the missing znodes of a root for ledgers; existing znodes are unchanged."""
     for path, data in (
         (root, b""),
         (f"{root}/INSTANCEID", str(uuid.uuid4()).encode()),
@@ -43,10 +43,10 @@ def format_ledgers(znodes: ZNodes, root: str, manager: LedgerManager) -> None:
 
 
 def check_cookie(znodes: ZNodes, root: str, bookie_id: str, directory: Path) -> None:
-    """Check that ZooKeeper and the directory name each other; a new bookie is recorded in both.
+    """Check that ZooKeeper and the directory refer to each other; a new bookie is recorded in both.
 
     Raises:
-        JournalError: one of them names another bookie.
+        JournalError: one of them refers to another bookie.
     """
     instance, _ = znodes.get(f"{root}/INSTANCEID")
     cookie = pb.CookieFormat(
@@ -67,12 +67,13 @@ def check_cookie(znodes: ZNodes, root: str, bookie_id: str, directory: Path) -> 
         znodes.create(path, ours, parents=True)
         return
     if known is None and kept == ours:
-        # A kill came between the two writes.
+        # An earlier process was killed between the two writes.
         znodes.create(path, ours, parents=True)
         return
     if known != ours or kept != ours:
         hint = (
-            "Start the bookie on the host of its directory. If the directory is lost, so are its entries: give the new "
+            "Start the bookie on the host of its directory. If the directory is lost, its entries are lost, too: give "
+            "the new "
             "bookie another port."
         )
         raise JournalError(
@@ -126,7 +127,7 @@ class BookieRegistration:
         self._remove(other)
         if self._znodes.owned(path):
             return
-        # A znode of an older session would vanish with that session.
+        # A znode of an older session would disappear with that session.
         self._remove(path)
         try:
             self._znodes.create(path, self._data, ephemeral=True)

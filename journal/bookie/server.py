@@ -33,10 +33,10 @@ class BookieServer:
         self._loop = SocketLoop("bookie", limits, Refusals(), self._made)
 
     def listen(self, host: str, port: int) -> tuple[str, int]:
-        """Bind the address; returns it.
+        """Bind the address, and return it.
 
         Raises:
-            OSError: it cannot be used.
+            OSError: the address cannot be used.
         """
         return self._loop.listen(host, port)
 
@@ -65,7 +65,7 @@ class _BookieConnection(Channel):
 
     def interest(self) -> int:
         with self._guard:
-            # A client that does not read its responses is not read either.
+            # Requests of a client that does not read its responses are not read either.
             reading = selectors.EVENT_READ if len(self._out) < _MAX_WAITING else 0
             return reading | (selectors.EVENT_WRITE if self._out else 0)
 

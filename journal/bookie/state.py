@@ -2,12 +2,12 @@
 
 A ledger is unknown, open, or fenced, which is final.
 
-    ADD            unknown: it becomes open, with the key of the request. Fenced: refused, unless a recovery adds.
+    ADD            unknown: it becomes open, with the key of the request. Fenced: refused, unless a recovery adds it.
     READ + FENCE   unknown or open: it becomes fenced immediately; the answer waits until the fence is durable.
 
-Every change is a record for the journal, and its answer waits until the record is durable. So does the answer to every
-fencing read, because the fence may be part of an earlier one. A read at that time may return an entry that is not
-durable yet. Only a recovery reads such entries, and writes them again.
+Every change is a record for the journal, and its answer waits until the record is durable. The answer to every fencing
+read also waits, because the fence may be part of an earlier read. During the wait, a read may return an entry that is
+not durable yet. Only a recovery reads such entries, and writes them again.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ class BookieReply:
 
     Attributes:
         records: records to make durable, in this order and after all earlier ones.
-        response: the response; that of a read lacks its body.
+        response: the response; the response to a read lacks its body.
         body: the body to send with the response of a read.
-        durable: whether the response waits until all records so far are durable.
+        durable: whether the response waits until all previous records are durable.
     """
 
     response: BookieResponse
@@ -105,7 +105,7 @@ class BookieState:
         return sum(len(ledger.entries) for ledger in self._ledgers.values())
 
     def apply(self, record: BookieRecord, place: RecordPlace | None = None) -> None:
-        """Apply a record of the journal; `place` is that of an entry's body."""
+        """Apply a record of the journal; `place` is the place of an entry's body."""
         ledger = self._ledgers.setdefault(record.ledger_id, _Ledger())
         match record:
             case KeyRecord():
@@ -117,7 +117,7 @@ class BookieState:
                 ledger.last = max(ledger.last, record.entry_id)
 
     def settled(self, record: BookieRecord, place: RecordPlace) -> None:
-        """Replace an entry's body, now durable at `place`, by its place."""
+        """Replace an entry's body, which is now durable at `place`, by that place."""
         if isinstance(record, EntryRecord):
             entries = self._ledgers[record.ledger_id].entries
             if entries[record.entry_id] is record.body:

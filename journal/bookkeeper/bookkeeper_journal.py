@@ -1,8 +1,8 @@
 """A journal on BookKeeper: each segment in a ledger, named by a znode (BookKeeperJournalManager).
 
-`SegmentLedgers` keeps the names of ledgers, `MaxTxid` and `CurrentInprogress` exclude other writers. A recovery fences
-the writer: every segment in progress is closed on the bookies before it is finalized here. Reading recovers nothing, so
-a reader never disturbs a writer.
+`SegmentLedgers` manages the names of ledgers; `MaxTxid` and `CurrentInprogress` exclude other writers. A recovery
+fences the writer: every segment in progress is closed on the bookies before it is finalized here. A reader does not
+recover anything, so it never disturbs a writer.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class BookKeeperJournal:
-    """`Journal` on BookKeeper. A writer that another one has fenced fails, and may recover again.
+    """`Journal` on BookKeeper. A writer that another writer has fenced fails, and may recover again.
 
     Args:
-        location: its URI.
+        location: URI of the journal.
         znodes, client: closed with the journal.
         namespace: expected namespace for reading; None accepts any.
     """
@@ -146,7 +146,7 @@ class BookKeeperJournal:
         self._znodes.close()
 
     def segments(self, from_txid: int, *, in_progress: bool = False) -> list[SegmentCopies]:
-        """Return segments as `Journal.segments`, without the newest batch of a segment by another writer."""
+        """Return segments as `Journal.segments`, but without the newest batch of another writer's segment."""
         if self._expected is not None:
             self._check_namespace(self._expected)
         return chain_listed(lambda: self._readable(from_txid, in_progress=in_progress), from_txid)
@@ -169,7 +169,7 @@ class BookKeeperJournal:
             raise JournalStorageError(problem, file=self.location, txid=min_txid_to_keep) from failures[0]
 
     def _finalize(self, segment: SegmentLedger, last: int) -> None:
-        """Give a segment whose ledger is closed its final name."""
+        """Give its final name to a segment whose ledger is closed."""
         self._max_txid.raise_to(last)
         self._ledgers.rename(segment, last)
         self._current.clear(segment.path(self._paths))
@@ -244,7 +244,7 @@ class BookKeeperJournal:
         check_same_namespace(namespace, self.namespace(), f"{self.location}/version")
 
     def _exists(self) -> JournalExistsError:
-        return JournalExistsError("a journal exists already", file=self.location)
+        return JournalExistsError("a journal already exists", file=self.location)
 
 
 class _OpenLedger:
@@ -266,7 +266,7 @@ class _OpenLedger:
         self._rename = rename
 
     def read(self) -> ReadLedger:
-        """Return the durable part."""
+        """Return the durable part of the ledger."""
         return self._handle.read()
 
     def append(self, batch: RecordBatch) -> None:

@@ -24,7 +24,7 @@ BookieOutcome = BookieResponse | BookKeeperError
 
 
 class RoundAnswers:
-    """Outcomes of requests, by their index in `asked`; late answers are recorded too."""
+    """Outcomes of requests, by their index in `asked`; late answers are also recorded."""
 
     def __init__(self) -> None:
         self.asked: list[AddressedRequest] = []
@@ -43,9 +43,9 @@ class BookieRound:
     """Requests to bookies and the time to wait; the results are in `answers` only.
 
     Attributes:
-        answers: of these requests, and late answers to earlier requests.
-        enough: whether waiting can end.
-        timeout: seconds.
+        answers: answers to these requests, and late answers to earlier requests.
+        enough: returns whether the wait can end.
+        timeout: maximum wait in seconds.
     """
 
     answers: RoundAnswers
@@ -82,4 +82,4 @@ class ListBookies:
 
 LedgerStep = BookieRound | GetMetadata | SetMetadata | ListBookies
 Procedure = Generator[LedgerStep, Any, T]
-"""Steps that ask and get answers; returns a result."""
+"""Steps that yield calls and receive answers; the generator returns a result."""

@@ -1,6 +1,6 @@
 """Connections to bookies: one thread for all of them, requests from any thread, one outcome for each.
 
-A link to a bookie is connecting, open, or gone. A link queues requests from the beginning.
+A link to a bookie is connecting, open, or gone. It queues requests from the beginning.
 
     send      queues requests; the caller writes them immediately if the link is open and nothing waits.
     response  goes to the oldest request of its operation, ledger and entry.
@@ -8,8 +8,8 @@ A link to a bookie is connecting, open, or gone. A link queues requests from the
               new link.
 
 What can never happen, and why: a late answer counts for a later request, because the first late answer ends the link.
-An outcome comes twice, or never: a request leaves the link's list with its outcome, and the thread checks all lists in
-short intervals. Callbacks run on the thread only, without a lock.
+An outcome is reported twice or never, because a request leaves the link's list with its outcome, and the thread checks
+all lists at short intervals. Callbacks run on the thread only, without a lock.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from journal.bookkeeper.ledger_metadata import LedgerMetadata
 from journal.bookkeeper.messages import ResultCode
 
 NEGATIVE = frozenset({ResultCode.NO_ENTRY, ResultCode.NO_LEDGER})
-"""Answers that prove the absence of an entry from a bookie; others except OK prove nothing."""
+"""Answers that prove the absence of an entry from a bookie; all other answers except OK prove nothing."""
 
 OVER = frozenset({ResultCode.FENCED, ResultCode.UNAUTHORIZED})
 """Answers to an ADD that end its writer."""
@@ -27,8 +27,8 @@ def write_set(entry_id: int, metadata: LedgerMetadata) -> tuple[int, ...]:
 def is_covered(known: Collection[int], metadata: LedgerMetadata) -> bool:
     """Return whether an acknowledgement needs at least one of the bookies at the indexes `known`.
 
-    An entry is on a window of successive indexes. In each window, so many bookies must be known that the others are too
-    few to acknowledge the entry.
+    An entry is on a window of successive indexes. In each window, enough bookies must be known that the remaining
+    bookies are too few to acknowledge the entry.
     """
     return all(
         sum(index not in known for index in write_set(start, metadata)) < metadata.ack_quorum
@@ -45,7 +45,7 @@ def new_ensemble(size: int, available: Collection[str], choose: Choose) -> tuple
     """Choose bookies for a ledger.
 
     Raises:
-        NotEnoughBookiesError: too few are writable.
+        NotEnoughBookiesError: too few bookies are writable.
     """
     if len(available) < size:
         raise NotEnoughBookiesError(f"a ledger needs {counted(size, 'bookie')}, but {_listed(available)} are writable")
@@ -53,7 +53,7 @@ def new_ensemble(size: int, available: Collection[str], choose: Choose) -> tuple
 
 
 def replaceable(ensemble: Sequence[str], broken: Collection[int], available: Collection[str]) -> frozenset[int]:
-    """Return the indexes of `broken` for which other bookies exist, the lowest first."""
+    """Return the indexes of `broken` that other bookies can replace, the lowest first."""
     return frozenset(sorted(broken)[: len(set(available) - set(ensemble))])
 
 

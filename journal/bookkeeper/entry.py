@@ -15,7 +15,7 @@ from journal.bookkeeper.errors import EntryError
 from journal.primitives import Buffer
 
 LAST_ENTRY = -1
-"""In a request, the last entry of a ledger on a bookie; as a value, the last entry of an empty ledger."""
+"""In a request, this is the last entry of a ledger on a bookie; as a value, the last entry of an empty ledger."""
 
 _HEAD = Struct(">qqqq")
 _CASTAGNOLI = 0x82F63B78
@@ -35,7 +35,7 @@ class LedgerEntry:
     """An entry of a ledger.
 
     Attributes:
-        lac: newest entry known as acknowledged when this one was sent; -1 at first.
+        lac: newest entry known to be acknowledged when this entry was sent; -1 at first.
         length: bytes of payload in the ledger up to and including this entry.
     """
 
@@ -55,7 +55,7 @@ class EntryCodec:
     """Codec of the entries of one ledger.
 
     Args:
-        password: used by MAC only.
+        password: password of the ledger, used only by MAC.
     """
 
     def __init__(self, digest_type: DigestType, password: bytes) -> None:
@@ -71,7 +71,7 @@ class EntryCodec:
         """Return the entry in `body`, which must have these ids; LAST_ENTRY accepts any entry of the ledger.
 
         Raises:
-            EntryError: it has other ids, or its digest differs.
+            EntryError: the entry has other ids, or its digest differs.
         """
         if len(body) < self._start:
             raise _fault(ledger_id, entry_id, f"is truncated after {len(body)} bytes")
@@ -88,7 +88,7 @@ def body_ids(body: Buffer) -> tuple[int, int, int]:
     """Return ledger, entry and LAC of a body without checks.
 
     Raises:
-        EntryError: it is truncated.
+        EntryError: the body is truncated.
     """
     if len(body) < _HEAD.size:
         raise EntryError(f"an entry's body is truncated after {len(body)} bytes")

@@ -24,7 +24,7 @@ class FrameError(BookKeeperError):
 class EntryError(BookKeeperError):
     """An entry whose digest or ids differ from the writer's."""
 
-    default_hint = "Another replica is read instead; look for a faulty disk at the bookie."
+    default_hint = "Another replica is read instead; check the bookie's disk for faults."
 
 
 class LedgerMetadataError(JournalError):
@@ -34,15 +34,15 @@ class LedgerMetadataError(JournalError):
 
 
 class NoLedgerError(BookKeeperError):
-    """The ledger of this id does not exist."""
+    """The ledger with this id does not exist."""
 
     default_hint = "Its segment was purged, or the ledger was deleted by hand; list the segments again."
 
 
 class LedgerFencedError(BookKeeperError):
-    """Another client has recovered the ledger; its writer never writes again."""
+    """Another client has recovered the ledger; its writer must not write again."""
 
-    default_hint = "Leave the journal to the other writer, or restart this one to take over."
+    default_hint = "Leave the journal to the other writer, or restart this writer to take over."
 
 
 class LedgerChangedError(BookKeeperError):
@@ -54,7 +54,7 @@ class LedgerChangedError(BookKeeperError):
 class NotEnoughBookiesError(BookKeeperError):
     """Fewer bookies are writable than an ensemble needs."""
 
-    default_hint = "Start bookies, or free disk space on read-only ones."
+    default_hint = "Start bookies, or free disk space on read-only bookies."
 
 
 class MetadataStoreError(JournalError):
@@ -69,7 +69,7 @@ class MissingZnodeError(MetadataStoreError):
 
 
 class ZnodeExistsError(MetadataStoreError):
-    """A znode exists already."""
+    """A znode already exists."""
 
 
 class ZnodeVersionError(MetadataStoreError):

@@ -53,12 +53,12 @@ class JournalPaths:
         return f"{self.ledgers}/edits_{first_txid:018d}_{last_txid:018d}"
 
     def unnamed(self, ledger_id: int) -> str:
-        """Return the note that a ledger is about to get, or has lost, its name in the list; recovery removes it."""
+        """Return the path of the note about a ledger without a name in the list, which recovery removes."""
         return f"{self.root}/unnamed_{ledger_id}"
 
 
 def is_segment_name(name: str) -> bool:
-    """Return whether a child of the list is a segment's."""
+    """Return whether a child of the list belongs to a segment."""
     return _IN_PROGRESS.fullmatch(name) is not None or _EDITS.fullmatch(name) is not None
 
 
@@ -98,7 +98,7 @@ def parse_segment_znode(name: str, data: bytes | None, *, file: str) -> SegmentL
     """Return the segment in the name and value of a child of the list.
 
     Raises:
-        JournalError: the value is invalid, or of a different segment than the name.
+        JournalError: the value is invalid, or belongs to a different segment than the name.
     """
     message = _parsed(pb.EditLogLedgerProto(), data, file)
     last = message.lastTxId if message.HasField("lastTxId") else None
@@ -110,7 +110,7 @@ def parse_segment_znode(name: str, data: bytes | None, *, file: str) -> SegmentL
     elif edits is not None:
         named = int(edits[1]), int(edits[2])
     if named != (found.first_txid, found.last_txid):
-        raise _fault(f"the znode's value is of txid {found.first_txid} to {found.last_txid}", file)
+        raise _fault(f"the znode's value belongs to txid {found.first_txid} to {found.last_txid}", file)
     return found
 
 

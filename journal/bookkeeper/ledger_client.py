@@ -1,6 +1,6 @@
 """Ledgers for threads: procedures run on real bookies and ZooKeeper, and a writer waits for its entries.
 
-One thread at a time appends to a ledger or closes it; answers come on the connections' thread. The writer's lock is
+One thread at a time appends to a ledger or closes it; answers arrive on the connections' thread. The writer's lock is
 held around every step of its machine, but never while a thread waits for a bookie or for ZooKeeper.
 """
 
@@ -51,7 +51,7 @@ class LedgerClient:
     """Creation, writing, reading, recovery and deletion of ledgers; thread-safe.
 
     Args:
-        password: of created and opened ledgers.
+        password: password of created and opened ledgers.
     """
 
     def __init__(
@@ -64,13 +64,13 @@ class LedgerClient:
         self._password = password
 
     def create(self, shape: LedgerShape, note: Callable[[int], None]) -> LedgerHandle:
-        """Create a ledger; returns its only writer.
+        """Create a ledger, and return its only writer.
 
         Args:
             note: called with the id before the ledger exists.
 
         Raises:
-            NotEnoughBookiesError: too few bookies are writable, also after retries.
+            NotEnoughBookiesError: too few bookies are writable, even after retries.
             MetadataStoreError: the ledger may exist.
         """
         bookies = self._new_ensemble(shape.ensemble_size)
@@ -94,7 +94,7 @@ class LedgerClient:
         return LedgerHandle(self, writer)
 
     def _new_ensemble(self, size: int) -> tuple[str, ...]:
-        """Choose bookies for a ledger; retries, because a bookie that was paused may have to register again."""
+        """Choose bookies for a ledger, with retries, because a bookie that was paused may have to register again."""
         deadline = time.monotonic() + self.limits.patience
         while True:
             try:
@@ -105,10 +105,10 @@ class LedgerClient:
             time.sleep(_RETRY_SECONDS)
 
     def recover(self, ledger_id: int) -> ReadLedger:
-        """Fence its writer and close the ledger, unless it is closed.
+        """Fence the ledger's writer and close the ledger, unless it is closed.
 
         Raises:
-            NoLedgerError: it does not exist.
+            NoLedgerError: the ledger does not exist.
             BookKeeperError: too few bookies answer.
         """
         metadata = self.run(LedgerRecovery(self._password, self.limits, choose).run(ledger_id))
@@ -164,7 +164,7 @@ class LedgerClient:
         raise TypeError(step)
 
     def _ask(self, ask: BookieRound, inbox: _Inbox) -> None:
-        """Send the requests and collect answers on this thread, so that a running procedure sees no changes."""
+        """Send the requests and collect answers on this thread, so that nothing changes while a procedure runs."""
         answers = ask.answers
         by_bookie: defaultdict[str, list[tuple[BookieRequest, OnOutcome]]] = defaultdict(list)
         for asked in ask.requests:
@@ -213,9 +213,8 @@ class LedgerHandle:
     def append(self, payloads: Sequence[bytes]) -> None:
         """Add entries, and wait until they are acknowledged.
 
-        When a bookie fails and cannot be replaced, the others continue if they are an ack quorum; otherwise the writer
-        waits
-        for the bookie.
+        When a bookie fails and cannot be replaced, the other bookies continue if they are an ack quorum; otherwise the
+        writer waits for the bookie.
 
         Raises:
             JournalError: the entries may not be durable; the ledger accepts no more.
@@ -255,7 +254,7 @@ class LedgerHandle:
         """Close the ledger after the newest acknowledged entry.
 
         Raises:
-            JournalError: it may still be open, or another client closed it differently.
+            JournalError: the ledger may still be open, or another client closed it differently.
         """
         self._client.run(self._writer.close(), self._changed)
 

@@ -23,7 +23,7 @@ _CLOSED = "CLOSED"
 
 
 class LedgerState(Enum):
-    """State of a ledger; the value is that of the metadata."""
+    """State of a ledger; the values are those of the metadata."""
 
     OPEN = 1
     IN_RECOVERY = 2
@@ -43,15 +43,15 @@ class LedgerMetadata:
     """Metadata of a ledger.
 
     Attributes:
-        ensemble_size, write_quorum, ack_quorum: number of bookies of a segment, of an entry, and of those that have to
-            acknowledge it.
-        length: bytes of payload, 0 unless it is closed.
-        last_entry: -1 unless it is closed, or while it is empty.
-        segments: at least one; the first one begins with entry 0.
-        digest_type, password: None if the metadata lack them (version 1).
-        version: of the format, which an update keeps.
-        base: the message that was read, whose other fields an update keeps; b"" for none.
-        foreign: the message has fields of which only the names are known, so that it cannot be written back.
+        ensemble_size, write_quorum, ack_quorum: number of bookies of a segment, number of bookies of an entry, and
+            number of bookies that must acknowledge an entry.
+        length: bytes of payload, 0 unless the ledger is closed.
+        last_entry: last entry; -1 if the ledger is empty or not closed.
+        segments: the segments, at least one; the first segment begins with entry 0.
+        digest_type, password: digest type and password, None if the metadata lack them (version 1).
+        version: version of the format, which an update keeps.
+        base: the parsed message, whose other fields an update keeps; b"" for none.
+        foreign: whether the message has fields of which only the names are known, so that it cannot be written back.
     """
 
     ensemble_size: int
@@ -129,7 +129,7 @@ def format_metadata(metadata: LedgerMetadata) -> bytes:
     """Return the value of the znode, in the version of the metadata.
 
     Raises:
-        LedgerMetadataError: it would lose fields of another release.
+        LedgerMetadataError: the value would lose fields of another release.
     """
     if metadata.foreign:
         raise LedgerMetadataError("the metadata have unknown fields, so they cannot be changed")

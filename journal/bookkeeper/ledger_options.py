@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LedgerShape:
-    """Number of bookies of a ledger, of an entry, and of those that have to acknowledge it."""
+    """Number of bookies of a ledger, of bookies of an entry, and of bookies that must acknowledge an entry."""
 
     ensemble_size: int = 3
     write_quorum: int = 2
@@ -21,7 +21,7 @@ class LedgerLimits:
     Attributes:
         add: a bookie that has not acknowledged an entry after this time is replaced.
         read: limit on a bookie's answer to a read.
-        speculative: time after which the next replica is asked too.
+        speculative: time after which the next replica is also asked.
     """
 
     add: float = 5.0
@@ -30,5 +30,5 @@ class LedgerLimits:
 
     @property
     def patience(self) -> float:
-        """How long a writer waits while too few bookies are writable; by default as long as with QJM."""
+        """How long a writer waits while too few bookies are writable; the default is that of QJM."""
         return 4 * self.add

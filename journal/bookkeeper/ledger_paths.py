@@ -1,4 +1,4 @@
-"""Paths of ledgers' znodes: the LAYOUT of a root names the ledger manager, which has its own paths and ids."""
+"""Paths of ledgers' znodes: the LAYOUT of a root names the ledger manager, which determines paths and ids."""
 
 from __future__ import annotations
 
@@ -84,5 +84,5 @@ def parse_layout(data: bytes, root: str) -> LedgerPaths:
 
 
 def format_layout(manager: LedgerManager) -> bytes:
-    """Return a LAYOUT that every release reads."""
+    """Return a LAYOUT that every release can read."""
     return f"2\norg.apache.bookkeeper.meta.{manager.value}LedgerManagerFactory:1".encode()

@@ -1,4 +1,4 @@
-"""Segments in ledgers: entries of whole operations, one after the other, without a file's header."""
+"""Segments in ledgers: entries of whole operations, one after the other, without the header of a file."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class LedgerSegment:
         reached = (expected or self.first) - 1
         if reached < self.last:
             hint = "" if ledger.closed else "Its ledger is open: the next writer of this journal closes it in recovery."
-            problem = f"ledger {ledger.ledger_id} ends with txid {reached}, the segment with {self.last}"
+            problem = f"ledger {ledger.ledger_id} ends with txid {reached}, but the segment ends with {self.last}"
             raise SegmentError(problem, file=self.name, hint=hint)
 
     def _first_entry(self, ledger: ReadLedger, txid: int) -> int:
@@ -76,7 +76,7 @@ def decode_ops(payload: bytes, layout_version: int, place: str) -> Iterator[Edit
     """Yield the operations of an entry.
 
     Raises:
-        CorruptOpError: one is damaged, or truncated.
+        CorruptOpError: an operation is damaged or truncated.
     """
     position = 0
     while position < len(payload):
@@ -85,12 +85,12 @@ def decode_ops(payload: bytes, layout_version: int, place: str) -> Iterator[Edit
 
 
 def first_txid(payload: bytes, layout_version: int) -> int | None:
-    """Return the txid of the first operation of an entry; None if it is empty. Raises as `decode_ops`."""
+    """Return the txid of the first operation of an entry; None if the entry is empty. Raises as `decode_ops`."""
     return next((txid for txid, _ in operation_ends(payload, layout_version)), None)
 
 
 def last_txid(payload: bytes, layout_version: int) -> int | None:
-    """Return the txid of the last operation of an entry; None if it is empty. Raises as `decode_ops`."""
+    """Return the txid of the last operation of an entry; None if the entry is empty. Raises as `decode_ops`."""
     last = None
     for txid, _ in operation_ends(payload, layout_version):
         last = txid
@@ -101,7 +101,7 @@ def operation_ends(records: Buffer, layout_version: int) -> Iterator[tuple[int, 
     """Yield the txid and the end of each operation.
 
     Raises:
-        CorruptOpError: one is damaged, or truncated.
+        CorruptOpError: an operation is damaged or truncated.
     """
     if has_frames(layout_version):
         for frame in iter_frames(records, 0, len(records)):

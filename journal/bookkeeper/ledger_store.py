@@ -20,7 +20,7 @@ class LedgerStore:
     """The ledgers below a root; thread-safe. Every method raises MetadataStoreError if ZooKeeper does not answer.
 
     Args:
-        available: the znode whose children are the writable bookies, such as /ledgers/available.
+        available: path of the znode whose children are the writable bookies, such as /ledgers/available.
     """
 
     def __init__(self, znodes: ZNodes, available: str) -> None:
@@ -35,7 +35,7 @@ class LedgerStore:
 
         Raises:
             NoLedgerError: the ledger does not exist.
-            LedgerMetadataError: they are invalid.
+            LedgerMetadataError: the metadata are invalid.
         """
         path = self._paths.of(ledger_id)
         try:
@@ -45,10 +45,10 @@ class LedgerStore:
         return parse_metadata(data or b"", file=path), version
 
     def write(self, ledger_id: int, metadata: LedgerMetadata, version: int) -> int:
-        """Change the metadata; returns the new version.
+        """Change the metadata, and return the new version.
 
         Raises:
-            ZnodeVersionError: they have another version, perhaps after this very change.
+            ZnodeVersionError: the metadata have another version, perhaps because of this very change.
             NoLedgerError: the ledger does not exist.
         """
         path = self._paths.of(ledger_id)
@@ -58,7 +58,7 @@ class LedgerStore:
             raise NoLedgerError(f"ledger {ledger_id} does not exist", file=path) from fault
 
     def create(self, metadata: LedgerMetadata, note: Callable[[int], None]) -> int:
-        """Create a ledger; returns its id, after `note` was called with it."""
+        """Create a ledger, and return its id; `note` is called with the id beforehand."""
         paths = self._paths
         counter = self._znodes.create_sequential(paths.id_prefix)
         try:
@@ -89,7 +89,7 @@ class LedgerStore:
         """Return the host and port of a bookie.
 
         Raises:
-            BookKeeperError: its address is unknown.
+            BookKeeperError: the address is unknown.
         """
         try:
             return address_of(bookie)
@@ -129,10 +129,10 @@ def address_of(bookie_id: str, registration: bytes | None = None) -> tuple[str, 
     """Return the host and port of a bookie.
 
     Args:
-        registration: the value of its znode below `available`, if it exists.
+        registration: the value of the bookie's znode below `available`, if it exists.
 
     Raises:
-        BookKeeperError: neither contains them.
+        BookKeeperError: neither of the two contains the address.
     """
     if registration:
         try:
@@ -149,6 +149,6 @@ def address_of(bookie_id: str, registration: bytes | None = None) -> tuple[str, 
 
 
 def registration_of(host: str, port: int) -> bytes:
-    """Return the value of a bookie's znode as releases from 4.11 on write it; older ones ignore it."""
+    """Return the value of a bookie's znode in the form of releases from 4.11 on; older releases ignore it."""
     endpoint = pb.BookieServiceInfoFormat.Endpoint(id="bookie", port=port, host=host, protocol=_PROTOCOL)
     return pb.BookieServiceInfoFormat(endpoints=[endpoint]).SerializeToString()

@@ -7,8 +7,7 @@ It is open, closing, closed, or has failed permanently.
     broken    a bookie failed: no entry is acknowledged until `change_ensemble` has replaced the bookie, updated
               ZooKeeper, and sent the unacknowledged entries to the new bookie.
     left out  the bookie cannot be replaced: it stays in the ensemble but receives no entries. Entries with an ack
-    quorum
-              of other bookies are acknowledged, the rest wait. `retry` sends it the unacknowledged entries: it
+              quorum of other bookies are acknowledged, the rest wait. `retry` sends it the unacknowledged entries: it
               participates again if it answers, and is broken again if it fails.
     fail      FENCED or UA from any bookie, metadata changed by another client, or `fail_left_out`: too few bookies
               answer. Whether unacknowledged entries are durable stays unknown until the ledger is recovered.
@@ -18,10 +17,11 @@ What can never happen, and why:
 
 - A lost acknowledged entry: its ack quorum has it on disk, and a recovery asks enough bookies to reach one of them.
 - An entry acknowledged after a recovery has passed it: the recovery left fewer unfenced bookies than a quorum, and the
-first FENCED answer ends the writer, whatever the others answer. - An answer of a replaced bookie that counts for its
-replacement: every request contains the turn of its place in the ensemble. - A new segment after an entry that is
-acknowledged on the old ensemble only: no entry is acknowledged while `change_ensemble` runs. Leaving a bookie out
-changes no metadata, so acknowledgements need not wait.
+  first FENCED answer ends the writer, whatever the other bookies answer.
+- An answer of a replaced bookie that counts for its replacement: every request contains the turn of its place in the
+  ensemble.
+- A new segment after an entry that is acknowledged on the old ensemble only: no entry is acknowledged while
+  `change_ensemble` runs. Leaving a bookie out changes no metadata, so acknowledgements need not wait.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class LedgerWriterState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OutgoingEntry:
-    """An entry to one bookie; `turn` counts the bookies that its place in the ensemble has had."""
+    """An entry for one bookie; `turn` counts the bookies that its place in the ensemble has had."""
 
     bookie: str
     request: AddRequest
@@ -72,7 +72,7 @@ class LedgerWriter:
     """State machine of a ledger's writer; the owner's lock is held around every method and every step of a procedure.
 
     Args:
-        metadata: as created, with that version of the znode.
+        metadata: the metadata as created; `version`: that version of the znode.
         choose: chooses bookies.
 
     Attributes:
@@ -110,7 +110,7 @@ class LedgerWriter:
 
     @property
     def broken(self) -> bool:
-        """Whether `change_ensemble` has to run."""
+        """Whether `change_ensemble` must run."""
         return bool(self._broken) and self.state is LedgerWriterState.OPEN
 
     @property
@@ -119,7 +119,7 @@ class LedgerWriter:
         return [self.metadata.last_segment.bookies[index] for index in sorted(self._left_out)]
 
     def add(self, payload: bytes) -> int:
-        """Accept the next entry; returns its id.
+        """Accept the next entry, and return its id.
 
         Raises:
             JournalError: the writer has failed, or is closed.
@@ -154,7 +154,7 @@ class LedgerWriter:
                 self._advance()
 
     def broke(self, send: OutgoingEntry) -> None:
-        """Process the failure of a bookie to store an entry in time."""
+        """Process the failure of a bookie that did not store an entry in time."""
         current = send.turn == self._turns[send.index] and send.index not in self._left_out
         if current and self.state is LedgerWriterState.OPEN:
             self._broken.add(send.index)
@@ -218,7 +218,7 @@ class LedgerWriter:
         self.state = LedgerWriterState.CLOSED
 
     def _update(self, updated: LedgerMetadata) -> Procedure[bool]:
-        """Write `updated`; returns False if compatible changes were found instead and loaded.
+        """Write `updated`; return False if compatible changes were found and loaded instead.
 
         Raises:
             JournalError: another client changed the ledger, or the outcome is unknown.
@@ -231,7 +231,7 @@ class LedgerWriter:
                 self._check(found)
                 self.metadata, self._version = found, version
                 return False
-            # An earlier attempt had succeeded.
+            # An earlier attempt has succeeded.
             self._version = version
         self.metadata = updated
         return True

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 
 MAX_FRAME = 0xFFFFF
-"""Bytes of the largest frame that every release accepts; a larger one closes the connection."""
+"""Size of the largest frame that every release accepts, in bytes; a larger frame closes the connection."""
 
 ADD_OVERHEAD = 4 + 20 + 32 + 20
-"""Maximum bytes of an ADD besides its payload: header, master key, entry header, digest."""
+"""Maximum size of an ADD without its payload, in bytes: header, master key, entry header, digest."""
 
 
 class Operation(IntEnum):
@@ -91,7 +91,7 @@ class AddResponse:
 
 @dataclass(frozen=True, slots=True)
 class ReadResponse:
-    """Answer to a read; `entry_id` is that of the request, the body has the id of the entry.
+    """Answer to a read; `entry_id` is the id in the request, and the body contains the id of the entry.
 
     Attributes:
         max_lac: LAC that some releases add in protocol v3.

@@ -1,4 +1,4 @@
-"""Protocol v2, for every bookie from 4.2 on: packets to values and back. A packet has no length here."""
+"""Protocol v2, for every bookie from 4.2 on: conversion of packets, here without their length, to values and back."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _KEY_SIZE = 20
 
 
 def framed(packet: bytes) -> bytes:
-    """Return `packet` after its length.
+    """Return `packet` preceded by its length.
 
     Raises:
-        FrameError: it is larger than bookies accept.
+        FrameError: the packet is larger than bookies accept.
     """
     if len(packet) > MAX_FRAME:
         hint = "Operations of an edit log on BookKeeper cannot be larger."
@@ -73,12 +73,12 @@ class FrameBuffer:
 
 
 def is_v2(packet: Buffer) -> bool:
-    """Return whether this can be a packet of protocol v2; packets of v3 have a different first byte."""
+    """Return whether a packet can be one of protocol v2; packets of v3 have a different first byte."""
     return len(packet) >= _HEADER.size and packet[0] <= _VERSION
 
 
 def encode_request(request: BookieRequest) -> bytes:
-    """Return the packet of `request`; ValueError for a request without a form in v2."""
+    """Return the packet of `request`; raises ValueError for a request without a form in v2."""
     match request:
         case AddRequest():
             return _HEADER.pack(_VERSION, Operation.ADD, request.flags) + request.master_key + request.body
@@ -119,7 +119,7 @@ def decode_request(packet: Buffer) -> BookieRequest:
 
 
 def encode_response(response: BookieResponse) -> bytes:
-    """Return the packet of `response`; ValueError for a response without a form in v2."""
+    """Return the packet of `response`; raises ValueError for a response without a form in v2."""
     match response:
         case AddResponse():
             return _ANSWER.pack(_VERSION, Operation.ADD, 0, response.code, response.ledger_id, response.entry_id)

@@ -16,7 +16,7 @@ def ledger_codec(ledger_id: int, metadata: LedgerMetadata, password: bytes) -> E
     """Return the codec for the entries of a ledger.
 
     Raises:
-        BookKeeperError: it was written with another password.
+        BookKeeperError: the ledger was written with another password.
     """
     if metadata.password is not None and metadata.password != password:
         hint = "Set dfs.namenode.bookkeeperjournal.digestPw to the password of the ledger."
@@ -25,7 +25,8 @@ def ledger_codec(ledger_id: int, metadata: LedgerMetadata, password: bytes) -> E
 
 
 def last_readable(ledger_id: int, metadata: LedgerMetadata, codec: EntryCodec, limits: LedgerLimits) -> Procedure[int]:
-    """Return the newest entry that is sure to stay; in an open ledger, the entry before the newest acknowledged one.
+    """Return the newest entry that is certain to stay; in an open ledger, the entry before the newest acknowledged
+    entry.
 
     Raises:
         BookKeeperError: too few bookies answer.
@@ -72,7 +73,7 @@ def read_entries(
     """Return entries `first` to `last`, each from the first bookie with an intact copy; slow bookies are bypassed.
 
     Args:
-        slow: the bookies to ask last; those that do not answer in time are added.
+        slow: the bookies to ask last; bookies that do not answer in time are added.
 
     Raises:
         BookKeeperError: an entry is on none of its bookies.
@@ -89,7 +90,7 @@ def read_entries(
     }
 
     def collect() -> bool:
-        """Collect new outcomes; return whether waiting can end."""
+        """Collect new outcomes; return whether the wait can end."""
         for number in answers.outcomes.keys() - seen:
             seen.add(number)
             entry_id, outcome = entry_of[number], answers.outcomes[number]

@@ -1,4 +1,4 @@
-"""Recovery of a ledger: fences its writer, keeps all entries that may be acknowledged, and closes it; no I/O.
+"""Recovery of a ledger: its writer is fenced, all entries that may be acknowledged are kept, and it is closed; no I/O.
 
     1. OPEN becomes IN_RECOVERY by compare-and-set; a recovery of another client is continued.
     2. Enough bookies of the last segment are fenced to prevent any further acknowledgement.
@@ -49,10 +49,10 @@ class LedgerRecovery:
     choose: Choose
 
     def run(self, ledger_id: int) -> Procedure[LedgerMetadata]:
-        """Close the ledger, unless it is closed; returns its metadata.
+        """Close the ledger, unless it is closed; return its metadata.
 
         Raises:
-            NoLedgerError: it does not exist.
+            NoLedgerError: the ledger does not exist.
             BookKeeperError: too few bookies answer; the ledger is unchanged, and the caller may retry.
         """
         while True:
@@ -75,7 +75,7 @@ class LedgerRecovery:
 
 
 class _RecoveryAttempt:
-    """Make one attempt, on metadata that are in recovery."""
+    """One attempt, on metadata that are in recovery."""
 
     def __init__(self, recovery: LedgerRecovery, ledger_id: int, metadata: LedgerMetadata, codec: EntryCodec) -> None:
         self._id = ledger_id
@@ -87,7 +87,7 @@ class _RecoveryAttempt:
         self._limits = recovery.limits
         self._choose = recovery.choose
         self._silent: set[str] = set()
-        # the last entry on bookies that other clients know, None for all so far
+        # the last entry on bookies that other clients know; None means all entries so far
         self._settled: int | None = None
 
     def find_end(self) -> Procedure[LedgerMetadata]:
@@ -142,7 +142,7 @@ class _RecoveryAttempt:
         places = [bookies[index] for index in write_set(entry_id, self._written)]
         negative = 0
         answers = RoundAnswers()
-        # Bookies that did not answer before are asked last.
+        # Bookies that have not answered before are asked last.
         for bookie in sorted(places, key=self._silent.__contains__):
             number = len(answers.asked)
             request = ReadRequest(self._id, entry_id, RequestFlag.FENCE | RequestFlag.HIGH_PRIORITY, self._key)

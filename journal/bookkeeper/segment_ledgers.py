@@ -1,11 +1,11 @@
 """Names of ledgers in ZooKeeper: the list of segments, and notes about ledgers without a name.
 
     list    `inprogress_<hex>` while a segment is written, `edits_<first>_<last>` afterwards; each names its ledger.
-    notes   `unnamed_<ledger>`, not in Hadoop: a ledger that has no name yet, or none any more.
+    notes   `unnamed_<ledger>`, not in Hadoop: a ledger that has no name yet, or no longer has one.
 
-A ledger gets its name, and loses it, in one transaction with its note. So every ledger of this program has a name or a
-note. A recovery removes notes: it fences the ledger, marks the note so that the ledger's writer can no longer name it,
-and deletes the ledger. BookKeeperJournalManager leaves such ledgers behind.
+A ledger gets or loses its name in the same transaction that removes or writes its note. So every ledger of this program
+has a name or a note. A recovery removes notes: it fences the ledger, marks the note so that the ledger's writer can no
+longer name it, and deletes the ledger. BookKeeperJournalManager leaves such ledgers behind.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SegmentLedgers:
     """The ledgers of a journal, by their names and notes.
 
     Args:
-        location: of the journal, for errors and logs.
+        location: location of the journal, for errors and logs.
     """
 
     def __init__(self, location: str, paths: JournalPaths, znodes: ZNodes, client: LedgerClient) -> None:
@@ -66,14 +66,14 @@ class SegmentLedgers:
         try:
             self._znodes.create(self._paths.unnamed(ledger_id), _NEW)
         except ZnodeExistsError:
-            # Ids are used once: this is our own earlier attempt.
+            # Ids are used only once, so this is our own earlier attempt.
             return
 
     def name(self, segment: SegmentLedger) -> None:
         """Name a ledger, unless a recovery has marked its note.
 
         Raises:
-            JournalInUseError: a recovery or another writer came first.
+            JournalInUseError: a recovery or another writer was faster.
         """
         path, data = segment.path(self._paths), format_segment(segment)
         try:
@@ -83,7 +83,7 @@ class SegmentLedgers:
                 raise another_writer(self._location, path, segment.first_txid) from fault
 
     def rename(self, segment: SegmentLedger, last: int) -> None:
-        """Give a segment whose ledger is closed its final name.
+        """Give its final name to a segment whose ledger is closed.
 
         Raises:
             SegmentError: another segment has this name.
@@ -97,7 +97,11 @@ class SegmentLedgers:
             # Our own earlier attempt, or an attempt that stopped between the two steps.
             found = znode_value(self._znodes, path)
             if found != data:
-                problem = "it names another ledger" if found is not None else "its segment in progress is gone"
+                problem = (
+                    "it names another ledger"
+                    if found is not None
+                    else "its segment in progress does not exist any more"
+                )
                 raise SegmentError(f"{path} cannot be created: {problem}", file=self._location, txid=last) from None
             remove_znode(self._znodes, before)
 
@@ -134,7 +138,7 @@ class SegmentLedgers:
                     _LOG.debug("ledger %d was noted but not created", ledger_id)
                 self._znodes.set(note, _DOOMED, version)
         except (MissingZnodeError, ZnodeVersionError):
-            # The ledger has been named since, or another recovery is removing its note.
+            # The ledger has been named since then, or another recovery is removing its note.
             return
         self._delete(ledger_id)
 

@@ -30,9 +30,11 @@ ACK_QUORUM = ConfigKey(
     f"{_PREFIX}.ack.quorum-size",
     "",
     text("count"),
-    "Number of bookies that have to acknowledge an entry (default: all that store it).",
+    "Number of bookies that must acknowledge an entry (default: all that store it).",
 )
-PASSWORD = ConfigKey(f"{_PREFIX}.digestPw", "", text("password"), "Password of the ledgers; in clear in ZooKeeper.")
+PASSWORD = ConfigKey(
+    f"{_PREFIX}.digestPw", "", text("password"), "Password of the ledgers; ZooKeeper stores it in clear text."
+)
 SESSION_TIMEOUT = ConfigKey(
     f"{_PREFIX}.zk.session.timeout",
     "3000",
@@ -83,8 +85,8 @@ class BookKeeperSettings:
 
     Attributes:
         output_buffer: size in bytes at which an entry is sent, at the end of an operation.
-        ensemble_size, write_quorum, ack_quorum: number of bookies of a segment, of an entry, and of those that have to
-            acknowledge it; 0 for all of these.
+        ensemble_size, write_quorum: number of bookies of a segment and of an entry; `ack_quorum`: number of bookies
+            that must acknowledge an entry, 0 for all that store it.
         available: the znode below which bookies register.
         acl, auth, sasl, tls: see `ZooKeeperAddress`.
     """
@@ -145,7 +147,7 @@ class BookKeeperSettings:
         )
         shape = found.shape
         if not shape.ack_quorum <= shape.write_quorum <= shape.ensemble_size:
-            problem = f"must be at least {QUORUM.name}, and that at least {ACK_QUORUM.name}"
+            problem = f"must be at least {QUORUM.name}, which must be at least {ACK_QUORUM.name}"
             raise ConfigurationError([configuration.fault(ENSEMBLE.name, problem)])
         return found
 
@@ -156,7 +158,7 @@ WRITER_KEYS = (OUTPUT_BUFFER, ENSEMBLE, QUORUM, ACK_QUORUM, ADD_TIMEOUT, ACL)
 
 @dataclass(frozen=True, slots=True)
 class BookKeeperAddress:
-    """The ZooKeeper servers and the journal's znode there."""
+    """The ZooKeeper servers and the path of the journal's znode."""
 
     servers: tuple[str, ...]
     path: str

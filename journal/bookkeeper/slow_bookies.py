@@ -1,8 +1,8 @@
 """Bookies that did not answer recently; the other replicas of an entry are asked first.
 
-A bookie that hangs costs each waiting request `LedgerLimits.speculative` seconds. So its name is kept for a while: 30
-seconds, then twice as long each further time in a row, up to ten minutes. After that the bookie is asked in its turn
-again, and one answer in time clears its record.
+A bookie that hangs costs each waiting request `LedgerLimits.speculative` seconds. So its name is remembered for 30
+seconds, and after each further timeout in a row for twice as long, up to ten minutes. Afterwards the bookie is asked in
+its turn again, and one answer in time clears its record.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class SlowBookies:
     """The slow bookies, with the time until which each is asked last; thread-safe.
 
     Args:
-        clock: monotonic seconds.
+        clock: returns monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -27,7 +27,7 @@ class SlowBookies:
         self._failures: dict[str, tuple[int, float]] = {}
 
     def ordered(self, bookies: Sequence[str]) -> list[str]:
-        """Return the bookies in their order, but currently slow ones at the end."""
+        """Return the bookies in their order, but with slow bookies at the end."""
         now = self._clock()
         return sorted(bookies, key=lambda bookie: self._is_slow(bookie, now))
 

@@ -1,7 +1,7 @@
 """The two znodes by which writers of a BookKeeper journal exclude each other, and their errors.
 
-maxtxid             no segment begins at or before it. It rises with every segment (MaxTxId).
-CurrentInprogress   the segment that is written. A writer sets it with the version that it has read, so one of two
+maxtxid             no segment begins at or before this txid. It rises with every segment (MaxTxId).
+CurrentInprogress   the segment that is being written. A writer sets it with the version that it has read, so one of two
 writers fails (CurrentInprogress).
 """
 
@@ -31,7 +31,7 @@ class MaxTxid:
         return parse_max_txid(data, file=self._path), version
 
     def raise_to(self, txid: int) -> None:
-        """Set the value to `txid`, unless it is larger already."""
+        """Set the value to `txid`, unless it is already larger."""
         while True:
             found, version = self.read()
             if found >= txid:
@@ -45,7 +45,7 @@ class MaxTxid:
                 continue
 
     def lower_from(self, txid: int) -> None:
-        """Take back `txid`, whose segment is empty, if it is the value."""
+        """Lower the value below `txid`, whose segment is empty, if `txid` is the value."""
         newest, version = self.read()
         if newest == txid:
             self._znodes.set(self._path, format_max_txid(newest - 1), version)
@@ -55,7 +55,7 @@ class CurrentInprogress:
     """The znode `CurrentInprogress` at `path`.
 
     Args:
-        location: of the journal, for errors.
+        location: location of the journal, for errors.
     """
 
     def __init__(self, path: str, znodes: ZNodes, location: str) -> None:
@@ -72,7 +72,7 @@ class CurrentInprogress:
         return version
 
     def set(self, path: str, version: int) -> None:
-        """Name the segment at `path`; raises JournalInUseError if another writer came first."""
+        """Name the segment at `path`; raises JournalInUseError if another writer was faster."""
         data = format_current(path, _host_name())
         try:
             self._znodes.set(self._path, data, version)
@@ -87,7 +87,7 @@ class CurrentInprogress:
             if data and parse_current(data, file=self._path) == path:
                 self._znodes.set(self._path, None, version)
         except (MissingZnodeError, ZnodeVersionError):
-            # The znode was removed, or names another segment by now.
+            # The znode was removed, or names another segment now.
             return
 
 
@@ -108,7 +108,7 @@ def remove_znode(znodes: ZNodes, path: str) -> None:
 
 
 def another_writer(location: str, path: str, first_txid: int | None) -> JournalInUseError:
-    """Return the error of a writer that another one has excluded."""
+    """Return the error of a writer that another writer has excluded."""
     hint = "Recover the journal to take over from the other writer, or leave the journal to it."
     return JournalInUseError(f"another writer has begun {path}", file=location, txid=first_txid, hint=hint)
 
@@ -120,7 +120,7 @@ def not_formatted(location: str) -> JournalError:
 
 
 def _host_name() -> str:
-    """Return this host in the form of Java's InetAddress."""
+    """Return the name of this host in the form of Java's InetAddress."""
     name = socket.gethostname()
     try:
         return f"{name}/{socket.gethostbyname(name)}"

@@ -52,14 +52,14 @@ def command(
 ) -> None:
     """Copy transactions from journal SRC to a new journal DST, segment by segment, and compare the result.
 
-    file:///DIR is a storage directory as a NameNode has it, json:///DIR a directory of JSON files, one object per
+    file:///DIR is a storage directory of a NameNode, json:///DIR a directory of JSON files with one object per
     transaction. qjournal://HOST:PORT;HOST:PORT;HOST:PORT/ID and bookkeeper://HOST:PORT;HOST:PORT/PATH are journals that
     NameNodes share. Converting to another kind and back gives the same bytes of each transaction. --conf names the
     configuration with timeouts, user, login and password. SRC is only read; a shared journal as DST must have no other
     writer.
 
-    DST gets the namespace of SRC. Neither hand-written JSON without journal.json nor a quorum contains a namespace:
-    name a VERSION file with it. After a failure DST is incomplete: repeat the command with --resume, or with --force to
+    DST gets the namespace of SRC. Hand-written JSON without journal.json and a quorum contain no namespace: name a
+    VERSION file that has it. After a failure, DST is incomplete: repeat the command with --resume, or with --force to
     start over.
 
     \b
@@ -107,7 +107,7 @@ def _check_target(source: Journal, target: Journal) -> None:
     if len(folders) == 2 and all(each.exists() for each in folders):
         same = folders[0].samefile(folders[1])
     if same:
-        raise click.UsageError("SRC and DST are the same journal; name another one for DST.")
+        raise click.UsageError("SRC and DST are the same journal; name another journal for DST.")
 
 
 def _namespace_of(journal: Journal) -> StorageInfo:

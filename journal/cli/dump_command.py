@@ -40,8 +40,8 @@ def command(
     """Print every operation as XML, as Hadoop's OfflineEditsViewer does, or as JSON Lines.
 
     XML leaves out xattrs and storage policy of OP_ADD, as Hadoop's does; JSON is complete. `edits load` reads both. An
-    output file appears only when the whole segment is intact. EDITS may be the URI of a journal, see `edits info`: all
-    its transactions are printed.
+    output file appears only when the whole segment is intact. EDITS may be the URI of a journal (see `edits info`);
+    then all its transactions are printed.
 
     \b
     Example: checkpointer edits dump --format json edits_0000000000000000001-0000000000000000042
@@ -49,7 +49,9 @@ def command(
     Exit codes: 0 done, 4 damaged edits, 5 unknown layout, 6 the output exists or cannot be written
     """
     if fix_txids and isinstance(edits, str):
-        raise click.UsageError("--fix-txids is for the file of a segment, not for a journal, which is read by ids.")
+        raise click.UsageError(
+            "--fix-txids is for the file of a segment, not for a journal, which is read by transaction id."
+        )
     if release and form == "json":
         raise click.UsageError("--release needs --format xml.")
     with _opened(edits, conf_dir, fix_txids=fix_txids) as (ops, layout_version):

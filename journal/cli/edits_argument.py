@@ -46,7 +46,7 @@ class JournalTransactions:
     """All transactions of a journal, including those of its open segment.
 
     Attributes:
-        layout_version: of the newest segment.
+        layout_version: layout version of the newest segment.
     """
 
     location: str
@@ -85,7 +85,7 @@ def journal_edits(uri: str, conf_dir: Path | None, default_layout: int) -> Itera
 
     Raises:
         TransactionGapError: transactions are missing, or the journal is empty.
-        JournalError: it cannot be read.
+        JournalError: the journal cannot be read.
     """
     with closing(opened(uri, conf_dir)) as journal:
         parts = select_range(journal, CopyRange(in_progress=True), layout_version=None, default_layout=default_layout)

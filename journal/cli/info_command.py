@@ -27,8 +27,7 @@ def command(edits: Path | str, conf_dir: Path | None, as_json: bool) -> None:
     names the configuration with its timeouts, user and password. A journal is read completely, without disturbing its
     writer.
 
-    A segment in progress may end within a transaction, as a crash leaves it: `tornBytes` counts the bytes after the
-    last
+    After a crash, a segment in progress may end within a transaction. `tornBytes` counts the bytes after the last
     complete transaction, except padding; they begin at `endOffset`.
 
     \b

@@ -41,9 +41,8 @@ def command(
     """Create a finalized segment from the output of `edits dump` or `hdfs oev`.
 
     OUTPUT is a file, or an existing directory, in which the segment gets its name edits_FIRST-LAST. Transaction ids
-    must
-    be consecutive. --fix-txids renumbers them; the result is then not part of the history of a NameNode. XML does not
-    contain xattrs and storage policy of OP_ADD: they are lost.
+    must be consecutive. --fix-txids renumbers them; the result is then not part of the history of a NameNode. XML does
+    not contain xattrs and storage policy of OP_ADD, so they are lost.
 
     \b
     Example: checkpointer edits load --format xml edits.xml /data/nn/current

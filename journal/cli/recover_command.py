@@ -29,7 +29,7 @@ from journal.skipping import SkipRequest, plan_skips
     metavar="TXID[-TXID]",
     multiple=True,
     type=TXID_RANGES,
-    help="Replace this transaction by one without effect; may be repeated.",
+    help="Replace this transaction by an operation without effect; may be repeated.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the report and write nothing.")
 @click.option("--force", is_flag=True, help="Replace a segment of the same name in DIR.")
@@ -41,9 +41,9 @@ def command(path: Path, directory: Path, skips: tuple[range, ...], dry_run: bool
     that are cut, and the intact transactions after the damage, which are lost. Try another edits directory or a
     JournalNode before you use the result.
 
-    With --skip the result has all transactions of SEGMENT: an operation that NameNodes cannot apply or that cannot be
-    read is replaced by one without effect, which every NameNode of that layout accepts. The report lists the operations
-    that are left out, and later ones, also of later segments in the same directory, that name the same path, inode or
+    With --skip, the result has all transactions of SEGMENT. An operation that cannot be applied or read is replaced by
+    one without effect, which every NameNode of that layout accepts. The report lists the operations that are left out.
+    It also lists later operations, even of later segments in the same directory, that name the same path, inode or
     block. Without the skipped operation, these may be impossible or have another effect.
 
     \b

@@ -24,19 +24,19 @@ class NodeAddress:
 
 @dataclass(frozen=True, slots=True)
 class QuorumAddress:
-    """The JournalNodes of a journal and its name there."""
+    """The JournalNodes of a journal, and the journal's name on them."""
 
     nodes: tuple[NodeAddress, ...]
     journal_id: str
 
     @classmethod
     def parse(cls, uri: str) -> QuorumAddress:
-        """Parse a `qjournal:` URI; a node without a port has Hadoop's.
+        """Parse a `qjournal:` URI; a node without a port gets Hadoop's default port.
 
         Raises:
             JournalError: the URI is invalid, or names a node twice.
         """
-        # not by the standard library, see `uri_scheme`
+        # the standard library cannot parse it, see `uri_scheme`
         scheme, _, rest = uri.partition("://")
         authority, _, journal_id = rest.partition("/")
         if scheme.lower() != SCHEME:
@@ -57,7 +57,7 @@ def http_base(node: NodeAddress, reported: JournalState | NodeManifest) -> str:
     """Return `scheme://host:port` of a node's HTTP server.
 
     The host is that of its RPC server, because a node may report itself as 0.0.0.0 (IPCLoggerChannel). If `from_url` is
-    not a URL, the port is the separately reported one, as for nodes of Hadoop 2.
+    not a URL, as for nodes of Hadoop 2, the port is the one that is reported separately.
     """
     scheme, port = "http", reported.http_port
     if reported.from_url:
@@ -70,7 +70,7 @@ def http_base(node: NodeAddress, reported: JournalState | NodeManifest) -> str:
 
 
 NO_SEGMENT = 0
-"""A txid at which no segment begins, since txids begin with 1; the answer of a node then only names its namespace."""
+"""A txid at which no segment begins, since txids start at 1; a node's answer then only names its namespace."""
 
 
 def segment_url(base: str, journal_id: str, first_txid: int, namespace: StorageInfo | None) -> str:

@@ -1,4 +1,4 @@
-"""The durable part of copies that may have unacknowledged transactions: compares bytes, not counts.
+"""The durable part of copies that may have unacknowledged transactions, found by a comparison of bytes, not of counts.
 
 A node that was cut off from a writer may have, under the same txids, transactions that were never on a majority. So
 the number of transactions that a node reports does not identify them.
@@ -35,7 +35,7 @@ class SegmentCopy:
 
 @dataclass(frozen=True, slots=True)
 class DurablePrefix:
-    """Transactions up to `last` in `content`; later ones in `content` are not part of it."""
+    """Transactions up to `last` in `content`; later transactions in `content` do not count."""
 
     content: Buffer
     last: int
@@ -44,11 +44,10 @@ class DurablePrefix:
 def durable_part(copies: Sequence[SegmentCopy], first_txid: int, need: int) -> DurablePrefix | None:
     """Return the transactions from `first_txid` on that every later recovery will keep; None if there are none.
 
-    These are the transactions that `need` copies, a majority of the nodes, have byte for byte. A START_LOG_SEGMENT at
-    the
-    end does not count, because every attempt to begin a segment writes the same one. If all copies agree as far as they
-    go, the transactions that a node knows to be committed count too: in any majority of copies, one is of a node that
-    acknowledged them.
+    These are the transactions that are identical, byte for byte, in `need` copies, a majority of the nodes. A
+    START_LOG_SEGMENT at the end does not count, because every attempt to begin a segment writes the same operation. If
+    all copies agree as far as they reach, the transactions that a node knows to be committed also count: any majority
+    of copies includes one of a node that acknowledged them.
     """
     ends = [_whole_end(copy.content, len(copy.content), first_txid) for copy in copies]
     common = [
@@ -75,7 +74,7 @@ def same_transactions(one: Buffer, other: Buffer, first_txid: int, last_txid: in
 
 
 def _consistent(ends: Sequence[tuple[int, int]], common: Sequence[Sequence[int]]) -> bool:
-    """Return whether of any two copies one is a prefix of the other."""
+    """Return whether, of any two copies, one is a prefix of the other."""
     return all(
         common[one][other] == min(ends[one][0], ends[other][0]) for one in range(len(ends)) for other in range(one)
     )

@@ -34,8 +34,8 @@ class Tally(Generic[T]):
     """The answers to one call; `need` of them decide it. The first answer of a node counts.
 
     Attributes:
-        nodes: all that were asked.
-        answers, faults: by node, in the order of arrival; late ones are recorded too.
+        nodes: all nodes that were asked.
+        answers, faults: answers and faults by node, in the order of arrival, including late ones.
     """
 
     def __init__(self, nodes: Sequence[str], need: int) -> None:
@@ -54,12 +54,12 @@ class Tally(Generic[T]):
             self.faults[node] = fault
 
     def abandon(self) -> None:
-        """Mark that no caller waits: unsent calls need not be sent."""
+        """Record that no caller waits: unsent calls need not be sent."""
         self.abandoned = True
 
     @property
     def verdict(self) -> TallyState:
-        """The conclusion; MISSED once so many nodes have failed that the others cannot decide."""
+        """The conclusion; MISSED once so many nodes have failed that the others cannot decide the call."""
         if len(self.answers) >= self.need:
             return TallyState.REACHED
         if len(self.nodes) - len(self.faults) < self.need:
@@ -83,8 +83,8 @@ class Tally(Generic[T]):
 class CallKind(Enum):
     """How a writer's call depends on the state of the node's channel.
 
-    ORDERED does not depend on it. START brings the node back in sync. WRITE and FINALIZE are not sent to a node that is
-    out of sync, and a failed WRITE makes the node out of sync.
+    ORDERED does not depend on this state. START brings the node back in sync. WRITE and FINALIZE are not sent to a node
+    that is out of sync, and a failed WRITE makes the node out of sync.
     """
 
     ORDERED = "ordered"
@@ -95,7 +95,7 @@ class CallKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReadCall(Generic[T]):
-    """A call in parallel to the writer's; dropped once its answer is no longer needed."""
+    """A call in parallel to the writer's calls; it is dropped once its answer is no longer needed."""
 
     name: str
     perform: Callable[[QJournal], T]
@@ -107,7 +107,7 @@ def _nobody(_: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CallTarget:
-    """A node for a writer's call; `request` is created at sending, because its serial has to rise."""
+    """A node for a writer's call; `request` is created when the call is sent, because its serial number must rise."""
 
     name: str
     node: QJournal
@@ -116,13 +116,12 @@ class CallTarget:
 
 @dataclass(frozen=True, slots=True)
 class WriterCall(Generic[T]):
-    """A call that each node receives in order, after earlier ones.
+    """A call that each node receives in order, after all earlier calls.
 
     Attributes:
         size: bytes of records, which count towards the limit of the node's queue.
         last_txid: newest transaction in the records.
-        leave_out: returns why a node, which has answered or failed all earlier calls, must not receive this one; "" if
-        it
+        leave_out: returns why a node that has answered or failed all earlier calls must not receive this call; "" if it
             may.
     """
 
@@ -144,9 +143,9 @@ class QuorumRound(Generic[T]):
 
     Attributes:
         need: number of answers that decide it.
-        timeout: seconds.
+        timeout: maximum wait in seconds.
         linger: seconds to wait for the remaining answers after the decision by number.
-        enough: whether the answers so far decide it, whatever their number.
+        enough: returns whether the answers so far decide the call, whatever their number.
         hint: next step if too few nodes answer; "" for a retry.
     """
 
@@ -166,14 +165,14 @@ class QuorumRound(Generic[T]):
 
 
 Procedure = Generator[QuorumRound[Any], Tally[Any], T]
-"""Steps of the protocol: yields asks, receives each tally once it is decided or timed out, returns a result."""
+"""Steps of the protocol: a generator that yields rounds, receives their tallies, and returns a result."""
 
 
 def reached(ask: QuorumRound[T], *, txid: int | None = None) -> Procedure[Tally[T]]:
-    """Return the tally with `ask.need` answers or more; later answers are still added.
+    """Return the tally with at least `ask.need` answers; later answers are still added to it.
 
     Raises:
-        QuorumError: too few answers in time; `WriterFencedError` if a node reported a later writer.
+        QuorumError: too few answers arrived in time; `WriterFencedError` if a node reported a later writer.
     """
     tally: Tally[T] = yield ask
     if tally.verdict is TallyState.REACHED:

@@ -1,6 +1,6 @@
 """A writer's calls to one JournalNode, and the state of that node (IPCLoggerChannel); no I/O.
 
-For each segment a node is in sync or out of sync.
+For each segment, a node is in sync or out of sync.
 
     a batch fails                    -> out of sync.
     a batch exceeds the queue        -> out of sync, after the batches queued before it were sent.
@@ -8,8 +8,8 @@ For each segment a node is in sync or out of sync.
     the writer begins an epoch       -> in sync; queued calls of the earlier epoch are dropped.
 
 A node that is out of sync receives heartbeats, but neither batches nor the end of the segment. So it never has a
-segment with a hole, and never finalizes a short one. One call is in flight at a time, and serial numbers rise with
-each, so calls stay in order.
+segment with a gap, and never finalizes an incomplete segment. One call is in flight at a time, and serial numbers rise
+with each call, so calls stay in order.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ class _QueuedCall:
 
 
 def _not_performed(_: CallTarget) -> None:
-    """Placeholder of a mark in the queue, which has no records."""
+    """Placeholder for a mark in the queue, which has no records."""
 
 
 class WriterChannel:
     """The ordered calls to one node.
 
     Args:
-        node: its name.
-        journal_id, nameservice: sent with each call.
-        queue_limit: bytes of records that may wait; a larger batch is accepted only by an empty queue.
+        node: name of the node.
+        journal_id, nameservice: id of the journal and nameservice, sent with each call.
+        queue_limit: bytes of records that may wait; only an empty queue accepts a larger batch.
     """
 
     def __init__(self, node: str, journal_id: str, *, queue_limit: int, nameservice: str | None = None) -> None:
@@ -70,7 +70,7 @@ class WriterChannel:
     # ---- for the writer ----
 
     def begin_epoch(self, epoch: int) -> None:
-        """Drop the calls of an earlier epoch; the node counts as in sync."""
+        """Drop the calls of an earlier epoch; the node then counts as in sync."""
         self._drop("the writer began a new epoch")
         self._epoch = epoch
         self._committed = None

@@ -2,14 +2,14 @@
 
 Both decisions need a majority's answers, and are correct whatever the other nodes have.
 
-- The epoch is one above all promised ones. A node outside that majority may have promised a later one. It then
+- The epoch is one above all promised epochs. A node outside that majority may have promised a later epoch. It then
   refuses, and a majority without it is enough.
 - The copy to keep is the one with the highest `recovery_rank`. A finalized copy was decided before, so it always wins.
   Among copies in progress, the later epoch wins: its writer had a majority, and had completed the recovery of older
-      copies. An epoch has one writer, so of two copies the shorter is a prefix of the longer.
+  copies. An epoch has one writer, so of two copies the shorter is a prefix of the longer.
 
-Two finalized copies of different length, and a committed transaction after the best copy, can never occur: each would
-mean that two majorities without a common node decided. They are errors: the directory of a node was damaged, or
+Two finalized copies of different length, or a committed transaction after the best copy, cannot occur: this would mean
+that two majorities without a common node decided. Such copies are an error: the directory of a node was damaged, or
 changed by hand.
 """
 
@@ -36,13 +36,13 @@ def next_epoch(promised: Mapping[str, int], established: int | None, granted: Ma
     """Return the epoch to propose (QuorumJournalManager.createNewUniqueEpoch).
 
     Args:
-        promised: by node, of a majority.
-        established: epoch in which this same writer wrote before; None for a new writer.
-        granted: promises of nodes to this writer since.
+        promised: promised epochs of a majority, by node.
+        established: epoch in which this writer wrote before; None for a new writer.
+        granted: promises of nodes to this writer since then.
 
     Raises:
-        WriterFencedError: a node made a promise to another writer since this one wrote. This writer may propose a new
-            epoch only after a restart.
+        WriterFencedError: a node has made a promise to another writer since this writer wrote. This writer may propose
+            a new epoch only after a restart.
     """
     if established is not None:
         others = {node: epoch for node, epoch in promised.items() if epoch > established and granted.get(node) != epoch}
@@ -58,11 +58,10 @@ def newest_segment(first_txids: Iterable[int | None]) -> int | None:
 
 
 def recovery_rank(prepared: PreparedRecovery) -> tuple[bool, bool, int, int]:
-    """Return the rank of a node's copy of a segment, the best highest (SegmentRecoveryComparator).
+    """Return the rank of a node's copy of a segment; the best copy has the highest rank (SegmentRecoveryComparator).
 
-    The order is: any transactions before none, finalized before in progress, later epoch of acceptance or writing,
-    longer
-    copy. Finalized copies have the same rank, because they are identical.
+    The order is: copies with transactions before empty copies, finalized before in progress, later epoch of acceptance
+    or writing, longer copy. Finalized copies have the same rank, because they are identical.
     """
     segment = prepared.segment
     if segment is None:
@@ -73,13 +72,12 @@ def recovery_rank(prepared: PreparedRecovery) -> tuple[bool, bool, int, int]:
 
 
 def may_differ_unseen(chosen: PreparedRecovery, other: PreparedRecovery) -> bool:
-    """Return whether a node may keep different transactions under the txids of the chosen copy, unnoticed.
+    """Return whether a node may unknowingly keep different transactions under the txids of the chosen copy.
 
-    Hadoop's JournalNode compares the last txid only, and keeps its copy if that is the same. Copies with
-    START_LOG_SEGMENT
-    only are always identical, and so are copies in progress that were written or accepted in the same epoch. If the
-    chosen
-    copy is finalized, the epoch of the other one proves nothing: a later segment may have begun there since.
+    Hadoop's JournalNode compares only the last txid, and keeps its copy if this txid is the same. Copies with
+    START_LOG_SEGMENT only are always identical, and so are copies in progress that were written or accepted in the same
+    epoch. If the chosen copy is finalized, the epoch of the other copy proves nothing, since a later segment may have
+    begun on that node.
     """
     best, own = chosen.segment, other.segment
     if best is None or own is None or not own.in_progress or own.last != best.last or own.last == own.first:
@@ -93,7 +91,7 @@ def _seen_epoch(prepared: PreparedRecovery) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ChosenSegment:
-    """The agreed content of the segment, and a node that has it."""
+    """The agreed content of the segment, and a node with this content."""
 
     node: str
     segment: SegmentState
@@ -103,9 +101,8 @@ def choose_recovery(first_txid: int, prepared: Mapping[str, PreparedRecovery]) -
     """Choose the content of the segment that begins at `first_txid`; None if all nodes of the majority lack it.
 
     Raises:
-        SegmentRecoveryError: finalized copies differ in length, a copy is of another segment, or transactions that a
-        node
-            knows to be committed would be lost.
+        SegmentRecoveryError: finalized copies differ in length, a copy belongs to another segment, or transactions that
+            a node knows to be committed would be lost.
     """
     held = {node: answer.segment for node, answer in prepared.items() if answer.segment is not None}
     if any(segment.first != first_txid for segment in held.values()):
@@ -120,7 +117,7 @@ def choose_recovery(first_txid: int, prepared: Mapping[str, PreparedRecovery]) -
     knows = max(committed, key=lambda each: committed[each])
     if committed[knows] > held[node].last:
         problem = (
-            f"the best copy ends with txid {held[node].last}, but {knows} knows that {committed[knows]} is committed"
+            f"the best copy ends with txid {held[node].last}, but {knows} reports that {committed[knows]} is committed"
         )
         raise SegmentRecoveryError(f"{problem}: {_listed(held)}", txid=first_txid)
     return ChosenSegment(node, held[node])

@@ -1,4 +1,4 @@
-"""Execution of procedures on real nodes: one thread per lane of calls, while the caller waits.
+"""Execution of procedures on real nodes: a thread for each lane of calls, while the caller waits.
 
 One lock guards the ensemble, its lanes and tallies. It is free only while a caller waits or a node is called.
 
@@ -53,7 +53,7 @@ class Driver(Protocol):
     """Interface of drivers, which run procedures on an ensemble."""
 
     def run(self, procedure: Procedure[T]) -> T:
-        """Run `procedure` to its end; raises its errors, and JournalClosedError once closed."""
+        """Run `procedure` to its end; raises its errors, and JournalClosedError once the driver is closed."""
 
     def locked(self, action: Callable[[], T]) -> T:
         """Return the result of `action`, run with exclusive access to the ensemble."""
@@ -66,9 +66,9 @@ class ThreadDriver:
     """Driver with daemon threads for the lanes of an ensemble; they start with the first call.
 
     Args:
-        clients: of the ensemble's nodes, by name.
-        clock: monotonic seconds.
-        drain: seconds that `close` waits for calls that are queued for slower nodes.
+        clients: clients of the ensemble's nodes, by name.
+        clock: returns monotonic seconds.
+        drain: seconds that `close` waits for calls that are still queued for slow nodes.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class ThreadDriver:
             for offered in self._offered:
                 offered.notify_all()
             self._settled.notify_all()
-        # A connecting client closes only after it has connected; threads avoid waiting for the nodes one by one.
+        # A connecting client closes only after it has connected; with threads, these waits do not add up.
         closers = [threading.Thread(target=client.close, daemon=True) for client in self._clients.values()]
         for each in closers:
             each.start()

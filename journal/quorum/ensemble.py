@@ -14,8 +14,8 @@ class Ensemble:
     """Channels and read lanes of all nodes; a driver with threads holds its lock around every call.
 
     Args:
-        nodes: their names, `host:port`.
-        journal_id, nameservice: sent with each call of the writer.
+        nodes: names of the nodes, `host:port`.
+        journal_id, nameservice: id of the journal and nameservice, sent with each call of the writer.
         queue_limit: bytes of records that may wait for one node.
     """
 
@@ -51,7 +51,7 @@ class Ensemble:
         return tuple(channel.status for channel in self._channels)
 
     def offer(self, ask: QuorumRound[Any]) -> Tally[Any]:
-        """Put the call into every node's lane; the tally fills while the driver processes the lanes."""
+        """Put the call into every node's lane; the tally is filled while the driver processes the lanes."""
         tally: Tally[Any] = Tally(self.nodes, ask.need)
         if isinstance(ask.call, ReadCall):
             for lane in self._read_lanes:

@@ -13,8 +13,8 @@ class QuorumError(JournalError):
     """Too few JournalNodes answered a call.
 
     Attributes:
-        answered: nodes that did.
-        faults: errors of other nodes, by node; nodes in neither did not answer in time.
+        answered: nodes that answered.
+        faults: errors of other nodes, by node; all remaining nodes did not answer in time.
     """
 
     exit_code: ClassVar[int] = EXIT_TRANSFER
@@ -35,13 +35,13 @@ class QuorumError(JournalError):
 
 
 class WriterFencedError(QuorumError):
-    """Another writer has taken over the journal; this one never writes again."""
+    """Another writer has taken over the journal; this writer never writes again."""
 
-    default_hint = "Leave the journal to the other writer, or restart this one to take over."
+    default_hint = "Leave the journal to the other writer, or restart this writer to take over."
 
 
 class WriterStateError(JournalError):
-    """A call that is not possible in the writer's phase."""
+    """A call that is impossible in the writer's phase."""
 
     default_hint = "Recover the journal first: recovery fences other writers and finds the durable transactions."
 
@@ -68,7 +68,7 @@ class NodeOutOfSyncError(JournalError):
 class NodeLagsError(NodeOutOfSyncError):
     """The queue of a node is full, and further batches are dropped."""
 
-    default_hint = "Look for a slow disk or network at the node, or raise dfs.qjournal.queued-edits.limit.mb."
+    default_hint = "Check the node for a slow disk or network, or raise dfs.qjournal.queued-edits.limit.mb."
 
 
 class NodeLeftOutError(JournalError):
@@ -87,4 +87,4 @@ class SegmentFetchError(JournalError):
     """A segment could not be fetched from a JournalNode."""
 
     exit_code: ClassVar[int] = EXIT_TRANSFER
-    default_hint = "Check that the JournalNode is up and its HTTP port can be reached."
+    default_hint = "Check that the JournalNode is running and that its HTTP port can be reached."

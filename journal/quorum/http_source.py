@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse
 
 SegmentSource = Callable[[str], Buffer]
-"""The content at a URL; raises `JournalError` if it cannot be fetched completely."""
+"""A function that returns the content at a URL; raises `JournalError` if it cannot be fetched completely."""
 
 _REFUSED_HINT = (
     "JournalNodes of Hadoop 3.4 and newer serve segments only to principals with their own short name: "
@@ -30,8 +30,8 @@ _CHUNK = 1 << 18
 
 
 def http_source(settings: QuorumSettings) -> SegmentSource:
-    """Fetch over HTTP into a mapped, unnamed file, so that large segments do not fill the memory."""
-    # 0 is no limit, as in Java
+    """Return a source that fetches into a mapped, unnamed file, so that large segments do not fill the memory."""
+    # 0 means no limit, as in Java
     timeout = (settings.http_open or None, settings.http_read or None)
 
     def fetch(url: str) -> Buffer:

@@ -28,7 +28,7 @@ class Lane(Protocol):
 
     @property
     def waiting(self) -> bool:
-        """Whether `take` may return work."""
+        """Whether `take` may return a call."""
 
     def take(self, now: float) -> NodeCall | None:
         """Return the next call; None if the queue is empty or a call is in flight."""
@@ -37,7 +37,7 @@ class Lane(Protocol):
         """End the call with its result."""
 
     def fail(self, fault: Exception) -> None:
-        """End the call with an error; it may have reached the node."""
+        """End the call with an error; the call may have reached the node."""
 
     def close(self) -> None:
         """Drop the queued calls."""
@@ -48,10 +48,10 @@ class NodeStatus:
     """Progress of a node behind the writer.
 
     Attributes:
-        queued_bytes: records that wait to be sent, or for their answer.
+        queued_bytes: bytes of records that wait to be sent, or for their answer.
         acked_txid: newest transaction that the node acknowledged.
         lag_txids: distance to the newest committed transaction.
-        out_of_sync: why the node receives no more of this segment, "" while it does.
+        out_of_sync: why the node receives no more of this segment, "" if it does.
     """
 
     queued_bytes: int
@@ -69,7 +69,7 @@ class ReadLane:
         self._sent: Tally[Any] | None = None
 
     def offer(self, call: ReadCall[Any], tally: Tally[Any]) -> None:
-        """Queue `call`, after dropping abandoned calls, which keep the answers of other nodes in memory."""
+        """Queue `call`, after dropping abandoned calls, which would keep the answers of other nodes in memory."""
         while self._queue and self._queue[0][1].abandoned:
             self._queue.popleft()
         self._queue.append((call, tally))

@@ -1,4 +1,4 @@
-"""Queries to single JournalNodes of a quorum: their transactions and namespace; nothing is changed there."""
+"""Queries to single JournalNodes of a quorum about their transactions and namespace; nothing is changed on them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from journal.quorum.calls import majority
 # RemoteEditLog.toString
 _FINALIZED = re.compile(r"\[(\d+),(\d+)\]")
 _IN_PROGRESS = re.compile(r"\[(\d+)-\? \(in-progress\)\]")
-# With Kerberos a refusal may be of the caller instead of the namespace.
+# With Kerberos, a refusal may concern the caller instead of the namespace.
 _REFUSAL = re.compile(r"Only [\w ,]+ may access this servlet[^<]*")
 _OPEN = "it accepts no Kerberos logins, see hadoop.http.authentication.type in its core-site.xml"
 _SAID_BYTES = 4096
@@ -34,12 +34,12 @@ class NodeAnswer:
 
     Attributes:
         address: `host:port` of its RPC server.
-        fault: why it did not list its segments, "" if it did.
-        logs: its segments; the open one up to its newest transaction.
-        committed_txid: newest transaction that it knows to be on a majority; None before Hadoop 3.
-        epoch: the promised one.
-        same_namespace: None if it is unknown.
-        http_fault: why its HTTP server, which serves segments, cannot be used; "" if it can, or was not asked.
+        fault: why the node did not list its segments, "" if it did.
+        logs: segments of the node; the open segment up to its newest transaction.
+        committed_txid: newest transaction that the node knows to be on a majority; None before Hadoop 3.
+        epoch: the promised epoch.
+        same_namespace: whether the node has the expected namespace; None if unknown.
+        http_fault: why the node's HTTP server, which serves segments, cannot be used; "" if it can, or was not asked.
     """
 
     address: str
@@ -52,7 +52,7 @@ class NodeAnswer:
 
     @property
     def leftover(self) -> str:
-        """Name of the open segment that keeps a Hadoop node from listing its segments, "" for none."""
+        """Name of the open segment that prevents a Hadoop node from listing its segments, "" for none."""
         return leftover_segment(self.fault)
 
     @property
@@ -62,10 +62,10 @@ class NodeAnswer:
 
 
 def lacking_open_segment(nodes: Sequence[NodeAnswer]) -> list[NodeAnswer]:
-    """Return the nodes without the segment that is being written: they receive edits from the next segment on.
+    """Return the nodes without the segment that is being written; they receive edits from the next segment on.
 
-    An open segment on fewer than a majority of `nodes`, which are all of the quorum, is not being written: the NameNode
-    that began it has died or was fenced.
+    An open segment on fewer than a majority of `nodes`, which are all nodes of the quorum, is not being written: the
+    NameNode that began it has died or was fenced.
     """
     listing = [node for node in nodes if not node.fault and node.same_namespace is not False]
     logs = [log for node in listing for log in node.logs]
@@ -110,7 +110,7 @@ class NodeQuery:
 
 
 def ask_nodes(question: NodeQuery) -> list[NodeAnswer]:
-    """Ask all nodes in parallel; returns the answers in the order of their addresses."""
+    """Ask all nodes in parallel; return the answers in the order of their addresses."""
     nodes: Sequence[NodeAddress] = question.quorum.nodes
     with ThreadPoolExecutor(len(nodes), "ask-journalnodes") as pool:
         return list(pool.map(_asking(question), nodes))
@@ -140,10 +140,10 @@ def _asking(question: NodeQuery) -> Callable[[NodeAddress], NodeAnswer]:
 
 
 def _of_namespace(answer: NodeAnswer, url: str, timeout: float) -> NodeAnswer:
-    """Ask the HTTP server, which compares namespaces before it searches the segment (GetJournalEditServlet)."""
+    """Ask the HTTP server, which compares namespaces before it searches for the segment (GetJournalEditServlet)."""
     try:
         with open_logged_in("GET", url, timeout=timeout) as (found, spnego):
-            # Jetty of Hadoop 3 has the sentence in the body, that of Hadoop 2 in the status line
+            # Hadoop 3's Jetty puts the sentence into the body, Hadoop 2's into the status line
             body = found.read(_SAID_BYTES)
             status, said = found.status, f"{found.reason} {body.decode('utf-8', 'replace')}"
     except KerberosError as fault:

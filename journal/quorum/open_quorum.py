@@ -23,7 +23,7 @@ class QuorumOptions:
     Attributes:
         user: the user in the calls; by default the user of this process.
         namespace: expected namespace for reading; None accepts any.
-        nameservice: sent to nodes of Hadoop 3, which find each other by it.
+        nameservice: nameservice, sent to nodes of Hadoop 3, which find each other by it.
     """
 
     user: str = field(default_factory=process_user)

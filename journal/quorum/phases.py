@@ -1,4 +1,4 @@
-"""The life cycle of a quorum journal's writer as a table of states: which step may follow which.
+"""The life cycle of a quorum journal's writer as a table of states and possible steps.
 
 A writer is in one `Phase`; `TRANSITIONS` lists the `Event`s possible in it, with the next phase. There are four kinds.
 
@@ -6,14 +6,15 @@ A writer is in one `Phase`; `TRANSITIONS` lists the `Event`s possible in it, wit
 - In flight (ASKING to SEALING, STARTING, APPENDING, FINALIZING): a call to all nodes is in flight. It ends with the
   answer of a majority, or with LOSE or FENCE. Until then the only possible requests are CLOSE and, while a segment is
   open, PURGE.
-- Unknown (LOST): some nodes may have the effect of a call, others not. RECOVER finds out which; FORMAT starts empty.
+- Unknown (LOST): some nodes may have the effect of a call, and others not. RECOVER finds out which; FORMAT starts
+  empty.
 - Ended (FENCED, CLOSED): final. A writer that was fenced cannot continue under its old epoch.
 
 What can never happen, and why:
 
 - Two majorities with different transactions under one txid. A majority grants an epoch, each node refuses epochs older
-  than the one it promised last, and two majorities share a node.
-- A segment that begins before the earlier one is recovered. READY follows SEALED or FINALIZED, which a majority
+  than its last promise, and two majorities share a node.
+- A segment that begins before the earlier segment is recovered. READY follows SEALED or FINALIZED, which a majority
   confirmed, or a majority's report that it has no segment.
 - A transaction that is acknowledged and lost. APPENDED needs a majority with the transaction on disk; recovery asks a
   majority, and one of its nodes has it.
@@ -59,11 +60,11 @@ class Event(Enum):
     PREPARED = "a majority reported its copies, one was chosen"
     PREPARED_EMPTY = "a majority lacks the segment"
     ACCEPTED = "a majority has the chosen copy"
-    SEALED = "a majority finalized it"
+    SEALED = "a majority finalized the chosen copy"
     START = "start a segment"
     STARTED = "a majority began the segment"
     APPEND = "append transactions"
-    APPENDED = "a majority has them"
+    APPENDED = "a majority has the transactions"
     FINALIZE = "finalize the segment"
     FINALIZED = "a majority finalized the segment"
     ABORT = "abandon the segment"

@@ -25,12 +25,12 @@ class QuorumJournal:
     """`Journal` on JournalNodes; its errors contain the nodes' own messages.
 
     A writer that was fenced fails permanently. `recover` helps a writer that lost its majority; it recognises a fenced
-    one by the epochs that the nodes have promised since.
+    writer by the epochs that the nodes have promised since then.
 
     Args:
-        address: the nodes and the journal's name there.
-        ensemble: over the nodes of `address`, in the same order.
-        driver: of that ensemble; closed with the journal.
+        address: the nodes, and the journal's name on them.
+        ensemble: ensemble of the nodes of `address`, in the same order.
+        driver: driver of this ensemble; closed with the journal.
         source: fetches segments from the nodes' HTTP servers.
         namespace: expected namespace for reading; None accepts any.
     """
@@ -79,10 +79,10 @@ class QuorumJournal:
         return QuorumSegmentWriter(self._driver, self._writer, segment)
 
     def segments(self, from_txid: int, *, in_progress: bool = False) -> Sequence[ReadableSegment]:
-        """Return segments as `Journal.segments`; with in-progress tailing the list may end before the newest
+        """Return segments as `Journal.segments`; with in-progress tailing, the list may end before the newest
         transaction.
 
-        The list then has the transactions of one call to the nodes' caches; the next call from its end on returns more.
+        The list then has the transactions of one call to the nodes' caches; a call from its end on returns more.
         """
         if in_progress and self._settings.tail_in_progress:
             try:
@@ -95,16 +95,20 @@ class QuorumJournal:
         return self._reader.streams(from_txid, in_progress=in_progress)
 
     def _streaming(self, from_txid: int, fault: QuorumError) -> None:
-        """Log once that the nodes have no cache, as nodes of Hadoop 2."""
+        """Log once that the nodes have no cache, as in Hadoop 2."""
         level = logging.INFO if self._cached else logging.DEBUG
-        _LOG.log(level, "the nodes' caches cannot serve txid %d on, segments are streamed: %s", from_txid, fault)
+        _LOG.log(
+            level, "the nodes' caches cannot serve txid %d and later, so segments are streamed: %s", from_txid, fault
+        )
         self._cached = False
 
     def count(self, from_txid: int, *, in_progress: bool = False) -> int:
         return count_transactions(self._reader.streams(from_txid, in_progress=in_progress), from_txid)
 
     def purge(self, min_txid_to_keep: int) -> None:
-        """Purge as `Journal.purge`, only for the writer. Raises if a majority fails; other failures are logged."""
+        """Purge as `Journal.purge`, only for the writer. Raises QuorumError if a majority fails; other failures are
+        logged.
+        """
         self._driver.run(self._writer.purge(min_txid_to_keep))
 
     def close(self) -> None:

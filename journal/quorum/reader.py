@@ -40,8 +40,9 @@ class QuorumReader:
 
     Args:
         run: runs a procedure on the ensemble.
-        addresses: of the ensemble's nodes, in the same order.
-        namespace: sent to the nodes' HTTP servers, which refuse readers of another one; None sends nothing.
+        addresses: addresses of the ensemble's nodes, in the same order.
+        namespace: namespace that is sent to the nodes' HTTP servers, which refuse readers of another namespace; None
+            sends nothing.
     """
 
     def __init__(
@@ -63,8 +64,8 @@ class QuorumReader:
         self._logged: dict[str, str] = {}
 
     def newest(self, from_txid: int) -> list[ReadableSegment]:
-        """Return the transactions in the nodes' caches from `from_txid` on, as far as a majority has them; perhaps not
-        all.
+        """Return transactions in the nodes' caches from `from_txid` on, as far as a majority has them; perhaps not all
+        of them.
 
         Raises:
             QuorumError: too few nodes can answer from their caches.
@@ -82,7 +83,7 @@ class QuorumReader:
         return [] if part is None else [_durable_segment(from_txid, part, name)]
 
     def streams(self, from_txid: int, *, in_progress: bool) -> list[ReadableSegment]:
-        """Return finalized segments from `from_txid` on, then the durable part of the open one.
+        """Return finalized segments from `from_txid` on, then the durable part of the open segment.
 
         Raises:
             QuorumError: too few nodes listed their segments.
@@ -111,10 +112,10 @@ class QuorumReader:
     def _open_segment(self, manifests: Mapping[str, NodeManifest], txid: int, *, within: bool) -> QuorumSegment | None:
         """Return the durable part of the open segment that begins at `txid`, or `within` which `txid` lies."""
         firsts = {log.first for each in manifests.values() for log in each.manifest.logs if log.in_progress}
-        # If several are open, the latest counts: its writer recovered the journal before; the others were abandoned.
+        # If several are open, the latest counts: its writer recovered the journal first, and the others were abandoned.
         first = max((first for first in firsts if first == txid or (within and first < txid)), default=None)
         if first is None:
-            # A later one proves a gap, but only if it has durable transactions.
+            # A later segment proves a gap, but only if it has durable transactions.
             first = min((first for first in firsts if first > txid), default=None)
         if first is None:
             return None
@@ -143,7 +144,7 @@ class QuorumReader:
             try:
                 content = self._source(self._url(node, manifests[node], first))
             except JournalError as fault:
-                # Log a lasting fault once per segment, not at each listing.
+                # Log a lasting fault once per segment, not in each listing.
                 level = logging.DEBUG if self._logged.get(node) == str(fault) else logging.WARNING
                 _LOG.log(level, "the open segment of txid %d cannot be read from %s: %s", first, node, fault)
                 faults[node], self._logged[node] = fault, str(fault)
@@ -165,8 +166,8 @@ class QuorumSegment:
     """A segment on the nodes (`ReadableSegment`).
 
     Attributes:
-        content: returns its bytes: those of a finalized segment are fetched at each call, of the open one the durable
-            part when the nodes were asked.
+        content: returns the bytes. For a finalized segment, each call fetches them; for the open segment, they are the
+            durable part when the nodes were asked.
     """
 
     first: int

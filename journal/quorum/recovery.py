@@ -1,15 +1,16 @@
-"""Recovery of a segment that a writer left open: the nodes agree on one copy and finalize it (paxos in the QJM).
+"""Recovery of a segment that a writer left open: the nodes agree on one copy and finalize it (Paxos in the QJM).
 
-There are three steps, each on a majority, and each with the nodes that took part in the step before:
+There are three steps, each on a majority, and each with the nodes that took part in the previous step:
 
 1. prepare: a node reports its copy, and from then on accepts no transaction of an older writer. `choose_recovery`
    chooses one copy.
 2. accept: a node fetches that copy unless its own is the same, and records the acceptance before it answers.
-3. finalize: the copy gets its final name there.
+3. finalize: the copy gets its final name on the nodes.
 
 A kill between two steps leaves a segment in progress. The next writer recovers it in a later epoch. If a majority has
-accepted, one of the nodes that it asks has the record, and the same copy is chosen again. If fewer have, either copy
-may win, because the end of the segment was not reported to any caller. So a reported choice never changes.
+accepted, one of the nodes that the writer asks has the record, and the same copy is chosen again. If fewer nodes have
+accepted, either copy may win, because the end of the segment was not reported to any caller. So a reported choice never
+changes.
 """
 
 from __future__ import annotations
@@ -47,12 +48,12 @@ class _ReportedCopy:
 class SegmentRecovery:
     """Recovery of the segment that begins at `first` (QuorumJournalManager.recoverUnclosedSegment).
 
-    It is stricter than Hadoop. Hadoop's JournalNode keeps its own copy of the segment if that is as long as the chosen
-    one, and finalizes any copy of the right length. Here a node takes part only if it reported its copy, the copy is
-    identical or replaced, and the node confirmed it.
+    It is stricter than Hadoop. Hadoop's JournalNode keeps its own copy of the segment if this copy is as long as the
+    chosen one, and finalizes any copy of the right length. Here, a node takes part only if it reported its copy, the
+    copy is identical or replaced, and the node confirmed this.
 
     Args:
-        addresses: of the ensemble's nodes, in the same order.
+        addresses: addresses of the ensemble's nodes, in the same order.
         source: fetches segments from the nodes' HTTP servers, to compare them.
     """
 
@@ -73,7 +74,7 @@ class SegmentRecovery:
         self._source = source
 
     def run(self, step: Callable[[Event], None]) -> Procedure[None]:
-        """Run the whole recovery; calls `step` for each event.
+        """Run the whole recovery, and call `step` for each event.
 
         Raises:
             QuorumError: a step failed on a majority.
@@ -111,7 +112,7 @@ class SegmentRecovery:
     # ---- calls to one node ----
 
     def _prepare(self, peer: CallTarget) -> _ReportedCopy:
-        """Report a node's copy and its HTTP address, because the others may have to fetch the segment from it."""
+        """Report a node's copy and its HTTP address, because other nodes may have to fetch the segment from it."""
         state = peer.node.get_journal_state(self._journal_id)
         return _ReportedCopy(state, peer.node.prepare_recovery(peer.request, self._first))
 
@@ -121,7 +122,7 @@ class SegmentRecovery:
         if may_differ_unseen(best.prepared, own.prepared):
             copies = self._source(url), self._source(self._url(peer.name, own))
             if not same_transactions(*copies, self._first, chosen.segment.last):
-                problem = f"{peer.name} has other transactions than {chosen.node}, but as many: it would keep them"
+                problem = f"{peer.name} has other transactions than {chosen.node}, but equally many: it would keep them"
                 raise NodeLeftOutError(problem, txid=self._first)
         peer.node.accept_recovery(peer.request, chosen.segment, url)
 

@@ -19,13 +19,13 @@ from hadoop_common.config_key import (
 from hadoop_common.configuration import Configuration
 
 TAIL_IN_PROGRESS = ConfigKey(
-    "dfs.ha.tail-edits.in-progress", "false", SWITCH, "Whether the open segment is read too.", release2=ABSENT
+    "dfs.ha.tail-edits.in-progress", "false", SWITCH, "Whether the open segment is also read.", release2=ABSENT
 )
 MAX_TAIL_TRANSACTIONS = ConfigKey(
     "dfs.ha.tail-edits.qjm.rpc.max-txns",
     "5000",
     TRANSACTIONS,
-    "Transactions per request to the caches of JournalNodes, if the open segment is read too.",
+    "Transactions per request to the caches of JournalNodes, if the open segment is also read.",
     release2=ABSENT,
     least=1,
 )
@@ -40,7 +40,7 @@ HTTP_OPEN = ConfigKey(
     "dfs.qjournal.http.open.timeout.ms",
     "60000",
     MILLISECONDS,
-    "Limit on connecting to a JournalNode to fetch a segment; 0 is none.",
+    "Limit on connecting to a JournalNode to fetch a segment; 0: unlimited.",
     release2=ABSENT,
     least=0,
 )
@@ -48,7 +48,7 @@ HTTP_READ = ConfigKey(
     "dfs.qjournal.http.read.timeout.ms",
     "60000",
     MILLISECONDS,
-    "Limit on each wait for data of the segment; 0 is none.",
+    "Limit on each wait for data of the segment; 0: unlimited.",
     release2=ABSENT,
     least=0,
 )
@@ -65,14 +65,14 @@ def _call(name: str, default: str) -> ConfigKey[float]:
 
 @dataclass(frozen=True, slots=True)
 class QuorumSettings:
-    """Timeouts in seconds, by the call of the same name; the defaults are Hadoop's.
+    """Timeouts in seconds of the calls of the same name; the defaults are Hadoop's.
 
     Attributes:
         operations: timeout of calls about the whole journal: format, isFormatted, purge.
-        http_open, http_read: of a segment's download.
+        http_open, http_read: timeouts of a segment's download.
         queue_limit: bytes of records that may wait for one node.
-        tail_in_progress: ask the nodes' caches for newest transactions before segments are streamed.
-        max_tail_transactions: limit of one answer from a node's cache.
+        tail_in_progress: whether to ask the nodes' caches for the newest transactions before segments are streamed.
+        max_tail_transactions: maximum number of transactions in one answer from a node's cache.
     """
 
     start_segment: float = bound(_call("start-segment", "20000"))

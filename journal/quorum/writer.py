@@ -1,9 +1,9 @@
 """The writer of a quorum journal as procedures over a table of phases (QuorumJournalManager, QuorumOutputStream).
 
 The table in `journal.quorum.phases` lists the possible steps. A procedure here takes the writer from one stable phase
-to another: it takes one step before it calls the nodes, and another one when a majority has answered. A fault between
+to another: it takes one step before it calls the nodes, and another step when a majority has answered. A fault between
 the two steps leads to LOST, or to FENCED if a node reported a later writer; the segment is then abandoned. Calls are
-not retried, because a failed call may have reached a node; recovery determines whether it did.
+not retried, because a failed call may have reached a node. Recovery determines whether it did.
 """
 
 from __future__ import annotations
@@ -48,19 +48,20 @@ T = TypeVar("T")
 
 @dataclass(slots=True, eq=False)
 class WriterSegment:
-    """The open segment of a writer; `next_txid` is the first that is not durable yet."""
+    """The open segment of a writer; `next_txid` is the first txid that is not durable yet."""
 
     first_txid: int
     next_txid: int
 
 
 class QuorumWriter:
-    """The life cycle of one writer: recovery, then segments; see `TRANSITIONS`. A failed call leaves it LOST or FENCED.
+    """The life cycle of one writer: recovery, then segments; see `TRANSITIONS`. A failed call leaves the writer LOST or
+    FENCED.
 
     The procedures ask all nodes in parallel and continue when a majority has answered.
 
     Args:
-        addresses: of the ensemble's nodes, in the same order.
+        addresses: addresses of the ensemble's nodes, in the same order.
         source: fetches segments from the nodes' HTTP servers.
     """
 
@@ -73,23 +74,23 @@ class QuorumWriter:
         self._source = source
         self._journal_id = ensemble.journal_id
         self._epoch: int | None = None
-        # Since the last granted one, in order.
+        # The proposals since the last granted one, in order.
         self._proposals: list[tuple[int, Tally[int | None]]] = []
         self._segment: WriterSegment | None = None
         self.phase = Phase.IDLE
 
     @property
     def epoch(self) -> int | None:
-        """The last epoch that a majority promised; None before the first."""
+        """The last epoch that a majority promised; None before the first promise."""
         return self._epoch
 
     # ---- the whole journal ----
 
     def is_formatted(self) -> Procedure[bool]:
-        """Return whether any node has the journal; False needs the answers of all nodes.
+        """Return whether any node has the journal; for False, all nodes must answer.
 
         Raises:
-            QuorumError: no node has it, and some did not answer.
+            QuorumError: no node has the journal, and some nodes did not answer.
         """
         call = ReadCall("isFormatted", lambda node: node.is_formatted(self._journal_id))
         timeout = self._settings.operations
@@ -107,12 +108,12 @@ class QuorumWriter:
         """Create an empty journal on all nodes.
 
         Raises:
-            JournalExistsError: a node has one, and `force` is not set.
-            QuorumError: a node failed; others may have created it.
+            JournalExistsError: a node has a journal, and `force` is not set.
+            QuorumError: a node failed; others may have created the journal.
         """
         self._require(Event.FORMAT)
         if not force and (yield from self.is_formatted()):
-            raise JournalExistsError(f"the journal {self._journal_id} exists already")
+            raise JournalExistsError(f"the journal {self._journal_id} already exists")
         call = self._plain("format", lambda node: node.format(self._journal_id, namespace, force=force))
         yield from reached(QuorumRound(call, self._ensemble.size, self._settings.operations))
         self._step(Event.FORMAT)
@@ -122,7 +123,7 @@ class QuorumWriter:
         """Remove old segments; a majority is enough, the other nodes get little more time.
 
         Raises:
-            QuorumError: too few nodes removed them.
+            QuorumError: too few nodes removed the segments.
             WriterStateError: the journal was not recovered.
         """
         self._step(Event.PURGE)
@@ -136,11 +137,11 @@ class QuorumWriter:
     # ---- recovery ----
 
     def recover(self, namespace: StorageInfo) -> Procedure[None]:
-        """Get an epoch, and have the newest segment finalized on a majority.
+        """Obtain an epoch, and finalize the newest segment on a majority.
 
         Raises:
             QuorumError: a step failed on a majority; the caller may retry.
-            WriterFencedError: another writer took over from this one.
+            WriterFencedError: another writer took over from this writer.
             SegmentRecoveryError: the copies contradict each other.
         """
         self._step(Event.RECOVER)
@@ -184,9 +185,9 @@ class QuorumWriter:
         """Begin a segment on a majority.
 
         Raises:
-            QuorumError, WriterFencedError: too few nodes began it.
+            QuorumError, WriterFencedError: too few nodes began the segment.
             JournalInUseError: a segment is open.
-            WriterStateError: the journal has to be recovered first.
+            WriterStateError: the journal must be recovered first.
         """
         self._step(Event.START)
         with self._losing():
@@ -204,9 +205,9 @@ class QuorumWriter:
         """Make `batch` durable on a majority.
 
         Raises:
-            QuorumError, WriterFencedError: it may not be durable; the segment accepts no more batches.
-            WriterStateError: the segment is not open any more.
-            ValueError: it does not follow the batch before, or is empty.
+            QuorumError, WriterFencedError: the batch may not be durable; the segment accepts no more batches.
+            WriterStateError: the segment is no longer open.
+            ValueError: the batch does not follow the previous batch, or is empty.
         """
         self._require_open(segment, Event.APPEND)
         if batch.first != segment.next_txid or batch.last < batch.first:
@@ -230,9 +231,9 @@ class QuorumWriter:
         """End the segment on a majority.
 
         Raises:
-            QuorumError, WriterFencedError: it may still be in progress.
-            WriterStateError: the segment is not open any more.
-            ValueError: `last_txid` is not that of the last batch.
+            QuorumError, WriterFencedError: the segment may still be in progress.
+            WriterStateError: the segment is no longer open.
+            ValueError: `last_txid` is not the last txid of the last batch.
         """
         self._require_open(segment, Event.FINALIZE)
         if last_txid != segment.next_txid - 1 or last_txid < segment.first_txid:
@@ -245,7 +246,7 @@ class QuorumWriter:
         self._segment = None
 
     def abort(self, segment: WriterSegment) -> None:
-        """Leave the segment in progress; does nothing if it is not open any more."""
+        """Leave the segment in progress; do nothing if it is no longer open."""
         if segment is self._segment and self.phase is Phase.WRITING:
             self._step(Event.ABORT)
             self._segment = None
@@ -261,7 +262,7 @@ class QuorumWriter:
 
     @staticmethod
     def _plain(name: str, perform: Callable[[QJournal], T]) -> WriterCall[T]:
-        """Return a call in order with the writer's, but without its epoch."""
+        """Return a call in order with the writer's calls, but without its epoch."""
         return WriterCall(name, lambda peer: perform(peer.node))
 
     def _step(self, event: Event) -> None:

@@ -72,7 +72,7 @@ class TreeOperations(NamespaceOperations):
     """Changes of the tree; every method raises as `Transactions.change` and `perform`."""
 
     def mkdirs(self, path: str, mode: int, caller: ClientCall = LOCAL_CALL, *, create_parent: bool = True) -> bool:
-        """Create a directory and its missing parents; return False if it exists already."""
+        """Create a directory and its missing parents; return False if it already exists."""
         with self._transactions.change(f"create directory {path}"):
             check_modes(mode)
             missing = _missing(self._namespace, path)

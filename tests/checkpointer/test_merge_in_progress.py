@@ -164,7 +164,7 @@ def test_a_gap_before_an_open_segment_is_refused(tmp_path: Path) -> None:
 @pytest.mark.recorded
 @pytest.mark.parametrize(("first", "last"), [(1, 5), (3, 7), (1, 7), (5, 9), (2, 4)])
 def test_two_versions_of_a_transaction_are_refused(tmp_path: Path, first: int, last: int) -> None:
-    # a NameNode refuses only the first pair, whose finalized name exists already
+    # a NameNode refuses only the first pair, whose finalized name already exists
     directory, txid = base(tmp_path)
     put_finalized(directory, txid + 1, txid + 5)
     path = put_open(directory, txid + first, txid + last)

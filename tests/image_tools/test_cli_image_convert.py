@@ -85,7 +85,7 @@ def test_files_are_replaced_by_force_alone(existing: str, tmp_path: Path) -> Non
     before = fingerprint(tmp_path)
     code, _, err = run_cli("image", "convert", CASE.image("before"), tmp_path / "image")
     assert code == 6
-    assert f"{existing} exists already" in err
+    assert f"{existing} already exists" in err
     assert fingerprint(tmp_path) == before
     assert run_cli("image", "convert", CASE.image("before"), tmp_path / "image", "--force").code == 0
     assert (tmp_path / "image").read_bytes() == CASE.image("before").read_bytes()

@@ -372,7 +372,7 @@ def test_segments_are_named_by_their_transactions() -> None:
     assert open_segment.path(paths) == "/j/ledgers/inprogress_4e"
     assert finalized.path(paths) == "/j/ledgers/edits_000000000000000078_000000000000000083"
     name = "edits_000000000000000078_000000000000000084"
-    with pytest.raises(JournalError, match="value is of txid 78 to 83"):
+    with pytest.raises(JournalError, match="value belongs to txid 78 to 83"):
         journal_znodes.parse_segment_znode(name, journal_znodes.format_segment(finalized), file=name)
     assert journal_znodes.parse_current(None, file="") is journal_znodes.parse_current(b"", file="") is None
     assert (journal_znodes.unnamed_id("unnamed_12"), journal_znodes.unnamed_id("ledgers")) == (12, None)

@@ -67,7 +67,7 @@ def test_dump_replaces_a_file_only_when_told_to(tmp_path: Path) -> None:
     target.write_text("precious")
     code, _, err = run_cli("edits", "dump", "--output", target, WHOLE)
     assert code == 6
-    assert "exists already" in err
+    assert "already exists" in err
     assert target.read_text() == "precious"
     assert run_cli("edits", "dump", "--output", target, "--force", WHOLE).code == 0
     assert run_cli("edits", "dump", WHOLE).out == target.read_text()

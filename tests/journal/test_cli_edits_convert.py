@@ -150,7 +150,7 @@ def test_an_existing_target_is_replaced_only_when_told_to(source: Path, tmp_path
     before = fingerprint(tmp_path / "json")
     code, _, err = run_cli("edits", "convert", source, target)
     assert code == 6
-    assert "a journal exists already" in err
+    assert "a journal already exists" in err
     assert "--force" in err
     assert fingerprint(tmp_path / "json") == before
     first = _oldest(source) + 1

@@ -206,7 +206,7 @@ def test_an_existing_file_is_replaced_only_when_wanted(tmp_path: Path) -> None:
     target = write_ops(tmp_path, some_ops(), -63).path
     target.write_bytes(b"precious")
     for output in (tmp_path, target):
-        with pytest.raises(JournalStorageError, match="exists already") as caught:
+        with pytest.raises(JournalStorageError, match="already exists") as caught:
             write_ops(output, some_ops(), -63)
         assert "--force" in caught.value.hint
     assert target.read_bytes() == b"precious"
@@ -222,7 +222,7 @@ def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
         target.write_bytes(b"precious")
         return target
 
-    with pytest.raises(JournalStorageError, match="exists already"):
+    with pytest.raises(JournalStorageError, match="already exists"):
         write_new_file(target, fill)
     assert target.read_bytes() == b"precious"
     assert list(tmp_path.iterdir()) == [target]

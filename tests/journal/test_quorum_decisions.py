@@ -194,7 +194,7 @@ def test_nothing_is_recovered_where_nobody_has_anything() -> None:
     ("prepared", "problem"),
     [
         ({"a": held(3, in_progress=False), "b": held(4, in_progress=False)}, "differ in length: a 1-3, b 1-4"),
-        ({"a": held(3), "b": held(2, committed=4)}, "b knows that 4 is committed"),
+        ({"a": held(3), "b": held(2, committed=4)}, "b reports that 4 is committed"),
         ({"a": PreparedRecovery(SegmentState(2, 3, True), None, 1, None)}, "asked for the segment of txid 1"),
     ],
 )
