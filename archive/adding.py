@@ -59,8 +59,8 @@ class FoundFiles:
 
     Attributes:
         version: text of VERSION.
-        segments: by first transaction, the one in progress after finalized ones.
-        images: with their digest files.
+        segments: segments by first transaction, with the segment in progress at the end.
+        images: images with their digest files.
     """
 
     version: str
@@ -161,9 +161,9 @@ def add_files(
     """Add what was found and the archive lacks.
 
     Args:
-        digests: of files that were compared before.
+        digests: digests of files that were compared before.
         image_branch: the only branch to which images are added; "" for any.
-        expected: as in `BranchChoice.choose`.
+        expected: see `BranchChoice.choose`.
 
     Raises:
         ArchiveError: the archive belongs to another namespace or cannot be written.

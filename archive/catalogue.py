@@ -37,8 +37,8 @@ class ImageRecord:
     """A base image.
 
     Attributes:
-        name: of the object.
-        txid: of the image.
+        name: name of the object.
+        txid: transaction id of the image.
         branch: the history that the image belongs to.
         md5: of the image, in hex.
         size, stored: bytes of the image and of the object.
@@ -63,14 +63,14 @@ class EditsRecord:
     """Transactions `first` to `last` of one segment of the edit log.
 
     Attributes:
-        name: of the object.
+        name: name of the object.
         branch: the history in which they were archived.
         finalized: False for a segment that was in progress.
         md5: of the segment's bytes up to the end of the last transaction, in hex.
         size, stored: those bytes, and bytes of the object.
         sha256: of the object.
         first_time, last_time: first and last time in the transactions, in ms since the epoch; 0 if unknown.
-        layout_version: of the segment.
+        layout_version: layout version of the segment.
         added: time in ms since the epoch.
     """
 
@@ -124,8 +124,8 @@ class Catalogue:
     """The union of all commits.
 
     Attributes:
-        images, edits: by transaction.
-        branches: by name.
+        images, edits: images and edits by transaction.
+        branches: branches by name.
         sequence: the highest of all commits.
         commits: names of those that are not replaced.
         damaged: names of commits that cannot be read.

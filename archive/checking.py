@@ -35,11 +35,12 @@ class CheckReport:
         lost: moments that need damaged objects: branch, first and last transaction.
         missing: transactions that were purged before they were archived, in the same form.
         garbage: objects and unfinished objects that no commit lists.
-        removed: of them, those that the repair removed.
+        removed: those of them that the repair removed.
         adopted: objects of damaged commits that the repair listed again.
         unlisted: missing objects that the repair has unlisted, since other objects cover their moments.
         rewritten: damaged files that the repair made from other objects.
-        images: of a deep check, for each archived image whether replay of the edits before it gives the same one.
+        images: result of a deep check: for each archived image, whether replay of the edits before it gives the same
+            image.
     """
 
     objects: int = 0
@@ -68,7 +69,8 @@ def check_archive(
     Args:
         repair: remove garbage, list the objects of damaged commits again, and unlist missing objects that others
             replace. Objects are never changed.
-        min_age: of garbage that is removed, in seconds: another process may be about to list a younger object.
+        min_age: minimum age of removed garbage, in seconds, since another process may be about to list a younger
+            object.
         progress: called with the bytes read so far.
     """
     catalogue, report = archive.catalogue(), CheckReport()
@@ -113,7 +115,7 @@ def check_images(archive: Archive, folder: Path, settings: MergeSettings, report
     """Replay the edits up to each archived image that has an older one below it, and compare the results.
 
     Args:
-        folder: for scratch files.
+        folder: folder for scratch files.
     """
     for image in archive.catalogue().images:
         view = chosen_view(archive, image.branch)

@@ -125,7 +125,7 @@ class ArchiveFollower:
         """Make one round.
 
         Args:
-            image_branch: as in `add_files`.
+            image_branch: see `add_files`.
 
         Raises:
             HdfsError: the archive or a file cannot be used; the next round compares all files again.

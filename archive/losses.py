@@ -56,7 +56,7 @@ def later_losses(archive: Archive, view: BranchView, txid: int, image: Path, fol
 
     Args:
         txid: transaction of the image; the operations after it are read.
-        folder: for the fetched segments, one at a time.
+        folder: folder for the fetched segments, one at a time.
 
     Raises:
         ArchiveDamagedError: an object is missing or damaged.

@@ -48,7 +48,7 @@ def path_log(archive: Archive, view: BranchView, path: str, folder: Path) -> lis
     every day cost no more than a single rename.
 
     Args:
-        folder: for scratch files.
+        folder: folder for scratch files.
 
     Raises:
         ArchiveDamagedError: an object that may have such a transaction is damaged.

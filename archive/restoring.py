@@ -60,7 +60,7 @@ class RestoreOptions:
     Attributes:
         without: transactions to leave out.
         strip_tokens: whether delegation tokens and their keys are left out.
-        settings: of the replay.
+        settings: settings of the replay.
     """
 
     without: Collection[int] = ()

@@ -182,8 +182,8 @@ def generate_image(directory: Path, files: int, *, txid: int = 1000, seed: int =
     """Write VERSION, `fsimage_txid` with `files` files and its digest into `directory`; return the image's path.
 
     Args:
-        varied: with directories of all sizes, many owners, ages over years, empty files, a few ACLs, xattrs and quotas,
-            so that reports on it look real; otherwise all inodes are alike.
+        varied: whether to generate directories of all sizes, many owners, ages over years, empty files, a few ACLs,
+            xattrs and quotas, so that reports on it look real; otherwise all inodes are alike.
     """
     shape = Shape(files, varied=varied)
     strings = StringTable.empty(0)

@@ -100,7 +100,7 @@ class Measured:
     """Applying edits, and a checkpoint: seconds, and bytes of anonymous memory.
 
     Attributes:
-        lags: from the arrival of each batch until it is applied.
+        lags: seconds from the arrival of each batch until it is applied.
     """
 
     lags: Sequence[float]

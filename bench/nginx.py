@@ -48,7 +48,7 @@ def nginx_serving(program: str, folder: Path, root: Path, certificate: Path) -> 
     """Serve `root` without and with TLS, with a worker for each core.
 
     Args:
-        folder: for its files, created.
+        folder: folder for its files, which is created.
         certificate: PEM, the chain and the key.
     """
     folder.mkdir()

@@ -17,7 +17,7 @@ def bars(title: str, unit: str, groups: Sequence[str], series: Mapping[str, Sequ
     """Draw grouped bars with their values on a logarithmic axis.
 
     Args:
-        series: by name, a value above 0 for each group.
+        series: values above 0, one for each group, by name of the series.
     """
     values = [value for row in series.values() for value in row]
     low, high = _decades(values)

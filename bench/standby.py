@@ -47,7 +47,7 @@ class Round:
         checkpoint: seconds from its trigger to the image under its name; `again`: until the next batch can be applied.
         tail: median of the CPU milliseconds for a batch of 1,000 transactions.
         memory: anonymous bytes afterwards.
-        committed: by connection, seconds from the trigger until the receiver answers that it has the image.
+        committed: seconds from the trigger until the receiver answers that it has the image, by connection.
     """
 
     checkpoint: float

@@ -18,7 +18,7 @@ class MixResult:
 
     Attributes:
         rounds: runs by name: `floor`, `ours`, and `hadoop` if requested.
-        heap: of Hadoop's JVM.
+        heap: heap of Hadoop's JVM.
         snapshots: whether the image has snapshots.
     """
 

@@ -40,7 +40,7 @@ class Variety:
     Args:
         strings: gets users, groups and an xattr name.
         clock: newest modification time, ms since the epoch.
-        group_of: by directory, the number of its branch below the root; one owner has the whole branch.
+        group_of: number of a directory's branch below the root, by directory; one owner has the whole branch.
     """
 
     def __init__(self, strings: StringTable, clock: int, group_of: Ids, seed: int) -> None:

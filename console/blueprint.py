@@ -63,7 +63,7 @@ def console_blueprint(sources: ConsoleSources, access: AccessControl, guard: Cha
 
     Args:
         access: who may read it, as /status, and who is an administrator with Kerberos.
-        guard: that of the application; it decides which hosts are administrators without Kerberos, by default only
+        guard: guard of the application; it decides which hosts are administrators without Kerberos, by default only
             this host.
     """
     blueprint = Blueprint("console", __name__)

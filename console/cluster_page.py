@@ -57,7 +57,7 @@ class ClusterPage:
     """Page of clusters, each queried in the background while a browser shows it, at most every few seconds.
 
     Args:
-        clusters: by name, a function that asks all nodes of a cluster within bounds.
+        clusters: functions by name of a cluster; each asks all nodes of its cluster within bounds.
     """
 
     def __init__(self, clusters: Mapping[str, Callable[[], Sequence[PeerAnswer]]]) -> None:

@@ -83,7 +83,7 @@ class Panel:
     Attributes:
         svg: a chart, made by `console.charts` and safe as it is.
         links: addresses, relative to the page, with their words.
-        actions: for administrators only.
+        actions: actions, for administrators only.
     """
 
     id: str

@@ -33,8 +33,8 @@ class LoadedImage:
     """An open image with its index and its namespace.
 
     Attributes:
-        allocator: of the arrays of index, namespace and sums, which share one limit of memory.
-        sums: of the subtrees of the namespace; None if they are not kept (`with_sums`).
+        allocator: allocator of the arrays of index, namespace and sums, which share one memory limit.
+        sums: sums of the namespace's subtrees; None if they are not kept (`with_sums`).
     """
 
     image: ImageFile

@@ -188,7 +188,7 @@ class MergeResult:
         transactions: number of replayed operations.
         ignored: number of operations without effect, as on a NameNode (`Namespace.ignore`).
         saved: the new image's files, digest and size.
-        layout_version: of the new image.
+        layout_version: layout version of the new image.
         warnings: messages for the operator about the new image.
         healed: faults of the namespace that were healed in the new image.
         engine: `local` or `spark`.

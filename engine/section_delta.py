@@ -70,10 +70,10 @@ class DirectoryDelta(NamedTuple):
 
     Attributes:
         changes: directories with changed names.
-        references: by directory id, the numbers of the references in these directories.
+        references: numbers of the references in directories, by directory id.
         patched: ids of directories in which only numbers of references change.
         moved: new numbers of references, by old number.
-        dropped: as in `InodeDelta`.
+        dropped: see `InodeDelta`.
     """
 
     changes: DirectoryChanges

@@ -46,7 +46,7 @@ class MergeSettings:
     Attributes:
         codec: Hadoop's class name of the codec of new images; "" for none, None for the base image's codec; see
             `codec_to_write`.
-        layout_version: of new images, which also selects the rules of replay; None for the base image's.
+        layout_version: layout version of new images, which also selects the rules of replay; None for the base image's.
         allow_unknown_layout: accept images newer than every known layout, and copy unknown parts.
         sub_sections: see `write_image`.
         rules: the cluster's own settings that affect replay.

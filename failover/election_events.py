@@ -67,7 +67,7 @@ class Reply:
 
     Attributes:
         owner: session that owns the lock, None without a lock; for CheckLock.
-        data, version: for ReadBreadcrumb; None and 0 without a breadcrumb.
+        data, version: result of ReadBreadcrumb; None and 0 without a breadcrumb.
     """
 
     request: ZnodeRequest

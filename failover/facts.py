@@ -26,7 +26,7 @@ class ControllerFacts:
         controller: `Controller.facts`.
         election: `Election.facts` with its `state`.
         transitions, fencings: counts by state or method, and by result.
-        started_at: in seconds since the epoch.
+        started_at: start of the process, in seconds since the epoch.
     """
 
     controller: Mapping[str, Any]

@@ -33,7 +33,7 @@ class ActiveNamespace:
         fail_stop: shared with other parts that may end the service.
         streams: further receivers of the edits.
         list_limit: maximum children in one page of a listing (dfs.ls.limit).
-        min_block_size: of a new file, in bytes (dfs.namenode.fs-limits.min-block-size).
+        min_block_size: minimum block size of a new file, in bytes (dfs.namenode.fs-limits.min-block-size).
 
     Raises (every operation):
         OperationRefusedError: the namespace does not allow it; nothing changed.

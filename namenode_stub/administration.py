@@ -35,7 +35,7 @@ class Administration:
 
     Args:
         images: notified of every saved image.
-        reservations: of uploads, whose temporary files have the same names as those of images saved here.
+        reservations: reservations of uploads, whose temporary files have the same names as those of images saved here.
         roll: rolls the edit log.
         folders: `current` folders for images.
         log_folder: folder for the output of `meta_save`.

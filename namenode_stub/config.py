@@ -56,18 +56,18 @@ class StubConfig:
         rpc_user: the superuser and user name of calls to other servers: HADOOP_USER_NAME, or the user of the process.
         nameservice: "" if there is none.
         quorum: limits on JournalNodes.
-        bookkeeper: of a journal on bookies.
+        bookkeeper: settings of a journal on bookies.
         standby: how it follows another NameNode while it is not active.
         automatic_failover: whether a failover controller decides about its state; it then starts as a standby.
         supergroup: group of administrators, in addition to `rpc_user`.
         port_limits: resource limits of the peers of its servers.
         list_limit: maximum children in one page of a listing.
-        min_block_size: of a new file, in bytes.
+        min_block_size: minimum block size of a new file, in bytes.
         release: Hadoop release that the stub reports; None for that of its layout.
         server_defaults: defaults sent to clients.
         access: who may send and fetch images on an unsecured cluster.
         kerberos: None on an unsecured cluster.
-        log_directory: for the output of metaSave; HADOOP_LOG_DIR, or the working directory.
+        log_directory: directory for the output of metaSave: HADOOP_LOG_DIR, or the working directory.
     """
 
     image_directories: tuple[Path, ...]

@@ -76,7 +76,7 @@ class ZooKeeperServer:
     Args:
         settings: additional configuration; with `secureClientPort` it also serves TLS, with `server.N` it joins an
             ensemble.
-        options: of the JVM.
+        options: options of the JVM.
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, str] | None = None, options: Sequence[str] = ()) -> None:

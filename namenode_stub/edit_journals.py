@@ -23,7 +23,7 @@ def open_edit_journals(
     """Open all configured journals as a set, not recovered yet; the shared journal is required.
 
     Args:
-        locks: of storage directories, held by the caller.
+        locks: locks of storage directories, held by the caller.
         namespace: sent to JournalNodes when segments are read; a journal on BookKeeper must belong to it.
 
     Raises:

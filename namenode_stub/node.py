@@ -59,7 +59,7 @@ class NameNodeStub:
     With automatic failover it always starts as a standby, and its controller makes it active.
 
     Attributes:
-        fail_stop: of the present state.
+        fail_stop: `FailStop` of the present state.
         shutdown_requested: set to end the process, by `request_shutdown` among others.
     """
 

@@ -32,7 +32,7 @@ class NodeParts:
     """Parts shared by all states.
 
     Attributes:
-        info: of the storage.
+        info: content of the storage's VERSION file.
         addresses: returns the servers' addresses, once they listen.
         clock: monotonic seconds.
         started_at: seconds since the epoch.

@@ -38,7 +38,7 @@ class Rebaser:
     Args:
         transactions: the live namespace; its base image is closed when it is replaced.
         image_folders: the `current` folders.
-        journal: of the edit log.
+        journal: journal of the edit log.
         worthwhile: minimum number of transactions since the base image.
     """
 

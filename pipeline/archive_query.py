@@ -24,7 +24,7 @@ class ArchiveQuery:
         branch: the history; "" for the only one.
         key_file: key of an encrypted archive, a path on the driver; "" for none.
         tokens: whether the restored image keeps delegation tokens and their keys.
-        from_txid, to_txid: of edits, the first and last transaction.
+        from_txid, to_txid: first and last transaction of the edits.
     """
 
     location: str

@@ -181,7 +181,7 @@ class HostImage:
     Attributes:
         image: the open file; if it is compressed, its large sections are decompressed on disk.
         arrays: positions of the records.
-        parent_rows: by slot, row in `directories` of an inode's parent; -1 for the root and for an inode without a
+        parent_rows: row of an inode's parent in `directories`, by slot; -1 for the root and for an inode without a
             parent.
         directories: see `DirectoryPaths`.
     """

@@ -80,7 +80,7 @@ def restored_moment(
     """Restore a moment of the only branch to a temporary folder in `scratch`, None for the system's.
 
     Args:
-        moment: as `resolve_moment` takes it; "" for the newest transaction.
+        moment: moment in the form of `resolve_moment`; "" for the newest transaction.
 
     Raises:
         ArchiveError: the archive cannot be read, or does not reach the moment.

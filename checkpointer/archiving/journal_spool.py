@@ -92,7 +92,7 @@ class JournalSpool:
         """Copy the transactions that are new in the journal; those that it has purged are skipped.
 
         Args:
-            layout_version: of new files.
+            layout_version: layout version of new files.
 
         Raises:
             HdfsError: the journal cannot be read.

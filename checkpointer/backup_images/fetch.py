@@ -35,7 +35,7 @@ class FetchOptions:
     """Options of a fetch. `bandwidth` is in bytes per second, 0 for no limit; `timeout` is in seconds for each step.
 
     Attributes:
-        txid: of the image; None means the newest.
+        txid: transaction id of the image; None means the newest.
         keep: number of images to keep, 0 for all.
         deep: check every record of the image before storing it.
         user: the name that the NameNode's RPC server sees.

@@ -60,7 +60,7 @@ class DirectoryFacts:
     """A storage directory.
 
     Attributes:
-        free: in bytes.
+        free: free space in bytes.
         holder: process that holds its lock, "" if the lock is free.
         lost_pasts: folders of set-aside histories.
         not_compared: folders of what was set aside because it could not be compared with the NameNode.
@@ -82,9 +82,9 @@ class ImageFacts:
     """The newest image in our storage directories.
 
     Attributes:
-        size: in bytes.
-        modified: in seconds since the epoch.
-        copies: for each copy its digest, or its fault.
+        size: size in bytes.
+        modified: time of the last change, in seconds since the epoch.
+        copies: digest of each copy, or its fault.
         deep: number of errors in its records.
         way_out: how an older image can replace it; "" if it is intact or if there is no replacement.
         codec: class name, "" for uncompressed, None if the summary cannot be read.
@@ -177,9 +177,9 @@ class Facts:
     """The facts of all chosen checks; those that no chosen check needs keep their defaults.
 
     Attributes:
-        now: in seconds since the epoch.
-        period: in seconds.
-        reserved: in bytes.
+        now: current time in seconds since the epoch.
+        period: checkpoint period in seconds.
+        reserved: reserved space in bytes.
         codec: class name configured for new images, "" for uncompressed.
         edits_directories: directories for edits only.
         tls: None if HTTPS is not used.

@@ -54,7 +54,7 @@ class ArchiveProcess:
     Any thread may call any method; only `stop` waits, and none raises.
 
     Args:
-        config: where the archive is and how it is filled.
+        config: location of the archive, and how it is filled.
         clock: monotonic seconds; `wall`: seconds since the epoch.
     """
 

@@ -19,7 +19,7 @@ class Cancellation:
         clock: monotonic seconds.
 
     Attributes:
-        reason: of the last cancellation.
+        reason: reason for the last cancellation.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:

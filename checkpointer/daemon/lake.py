@@ -38,7 +38,7 @@ class LakeAppender:
     Any thread may call any method. Only `stop` waits for an append, and none raises.
 
     Args:
-        config: where the lake is and how it is written.
+        config: location of the lake, and how it is written.
         module: returns the module for `python -m`, "" if none is installed.
         wall: seconds since the epoch.
     """

@@ -70,7 +70,7 @@ class CheckpointService:
         notices: returns alarms of servers.
 
     Attributes:
-        silences, acknowledgements: of alarms, kept over restarts.
+        silences, acknowledgements: silences and acknowledgements of alarms, kept over restarts.
         history: checkpoints, uploads, failures and events, kept over restarts.
         configuration_fault: why the configuration on disk does not apply, "" if it does.
     """

@@ -36,7 +36,7 @@ class PastWatch:
 
     Args:
         recorder: records what is applied to the namespace.
-        provenances: of the images here.
+        provenances: provenances of the images here.
         held: returns the images here, newest first.
         witness: returns a witness of the past; its argument is the newest transaction in question.
     """

@@ -75,10 +75,11 @@ class UploadTarget:
     """A NameNode that gets our images, and the last results (StandbyCheckpointer.CheckpointReceiverEntry).
 
     Attributes:
-        settled: by kind, the newest image that need not be offered any more.
-        refused: by kind, the newest image that the NameNode refused and does not have.
+        settled: newest image of each kind that need not be offered any more.
+        refused: newest image of each kind that the NameNode refused and does not have.
         held: newest checkpoint that the NameNode is known to have, -1 if none is known.
-        result: of the last offer; "never" before the first, "standby" if the NameNode reported that it is not active.
+        result: result of the last offer; "never" before the first, "standby" if the NameNode reported that it is not
+            active.
         error: why the NameNode did not accept the last image, "" if it has that image.
         at: time of the last offer, in seconds since the epoch.
         failures: transfers that failed in a row.

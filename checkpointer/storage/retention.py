@@ -60,8 +60,8 @@ def plan_retention(
     unknown and the newest segment may be open.
 
     Args:
-        images: of all directories; only rollback images or only plain ones are considered, as `rollback` selects.
-        segments: of all directories.
+        images: images of all directories; `rollback` selects whether rollback images or plain images are considered.
+        segments: segments of all directories.
         keep: image txids to keep, at least 1.
         extra_edits: transactions to keep before the oldest kept image.
         max_segments: limit on the segments with these extra transactions.

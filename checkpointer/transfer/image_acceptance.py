@@ -44,7 +44,7 @@ class ImageAcceptance:
     """The facts that decide whether a NameNode accepts an image.
 
     Attributes:
-        version: of its software, "" if unknown.
+        version: version of the NameNode's software, "" if unknown.
         state: active, standby or observer, "" if unknown.
         last_at: when it got its last image, in seconds since the epoch.
         last_txid: txid of that image.

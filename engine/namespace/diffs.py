@@ -56,7 +56,7 @@ class FileDiff:
     """`fsimage.proto FileDiff`: a file at a snapshot.
 
     Attributes:
-        file_size: in bytes.
+        file_size: size of the file in bytes.
         name, copy: its attributes at that time, None if they did not change since; a `RowCopy` has the name, too.
         blocks: its blocks at that time; None if they are those of the next diff that has some, or the present ones.
         detached: ids in `blocks` that no longer follow changes of the file's own block.
@@ -94,7 +94,7 @@ class DirectoryDiff:
     Attributes:
         children_size: number of children when the diff was made.
         is_root: whether the snapshot is of this directory; then `name` and `copy` are the snapshot's.
-        name, copy: as in `FileDiff`.
+        name, copy: see `FileDiff`.
         created: names that were added after the snapshot. The value is the row of a stray; for other names it is None,
             and the next diff or the directory has the inode.
         deleted: nodes that existed at the snapshot and were removed after it, by name.

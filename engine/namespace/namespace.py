@@ -51,7 +51,7 @@ class Namespace:
         base: the image, which is not changed.
         strings: its string table; new names in edits are appended.
         rules: the cluster's own settings that affect replay.
-        allocator: of its large arrays; None for an allocator without a limit.
+        allocator: allocator of its large arrays; None for an allocator without a limit.
         finder: returns a fast reader of many open files of the base image, if there is one.
 
     Attributes:

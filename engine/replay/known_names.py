@@ -28,7 +28,7 @@ class KnownNames:
 
     Attributes:
         table: the names, with users and groups apart.
-        serials: by number of a name in `table`, its serial in the image.
+        serials: serials of names in the image, by number of the name in `table`.
     """
 
     def __init__(self, strings: StringTable, allocator: ArrayAllocator) -> None:

@@ -53,7 +53,7 @@ class InodeArrays:
 
     Attributes:
         header: INodeSection; `records_start` is the offset after it.
-        record_ids, offsets, kinds, flags: by slot, in file order; kind 0 for an unknown type.
+        record_ids, offsets, kinds, flags: arrays by slot, in file order; kind 0 for an unknown type.
         ids, slots: ascending ids, and their slots; `slots` is empty if the ids are in slot order.
         shadowed: slots whose id also belongs to a later record.
         maxima: highest numbers of blocks.

@@ -73,7 +73,7 @@ def _complete(
 
     Args:
         changed: entries to change or remove.
-        scopes: of these entries.
+        scopes: scopes of these entries.
     """
     masks = {entry.scope: entry for entry in entries if entry.type == AclType.MASK}
     dirty = {entry.scope for entry in changed if entry.type == AclType.MASK}

@@ -15,7 +15,7 @@ class ClientCall:
         user: owner of new inodes.
         group: group of new inodes; None for the directory's group, as in HDFS.
         machine: address of the client.
-        client_id, call_id: of its RPC, to recognise a repeated call; empty without an RPC.
+        client_id, call_id: ids of the caller's RPC, to recognise a repeated call; empty without an RPC.
     """
 
     user: str = "hdfs"

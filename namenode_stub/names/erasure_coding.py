@@ -76,7 +76,7 @@ class ErasureCoding(NamespaceOperations):
 
         Args:
             above: name of the effective policy of its directory; "" for none.
-            name: of the requested policy.
+            name: name of the requested policy.
         """
         if name:
             return self.enabled(name).id

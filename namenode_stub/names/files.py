@@ -52,7 +52,7 @@ class Files(NamespaceOperations):
     """Changes of files; every method raises as `Transactions.change` and `perform`.
 
     Args:
-        min_block_size: of a new file, in bytes (dfs.namenode.fs-limits.min-block-size).
+        min_block_size: minimum block size of a new file, in bytes (dfs.namenode.fs-limits.min-block-size).
         clock: seconds, of any origin.
 
     Attributes:

@@ -27,11 +27,11 @@ class ChangedName:
     """A created or deleted name.
 
     Attributes:
-        id: of the inode.
+        id: id of the inode.
         path: its path; below a moved directory, with the directory's earlier name.
         was_moved: whether it is a reference, because a rename took it out of a snapshot.
         is_old_name: whether it is the name that such a rename removed.
-        target: where a deleted name's inode is in the later state, if it exists there.
+        target: place of a deleted name's inode in the later state, if it exists there.
     """
 
     id: int
@@ -46,7 +46,7 @@ class SnapshotChange:
     """A changed directory or file; `created` and `deleted` are a directory's, by name.
 
     Attributes:
-        path: in the earlier state.
+        path: path in the earlier state.
         order: position of the entry in a complete report.
     """
 

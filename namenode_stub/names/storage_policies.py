@@ -31,7 +31,7 @@ class StoragePolicies(NamespaceOperations):
 
         Args:
             above: id of the effective policy of its directory.
-            name: of the requested policy.
+            name: name of the requested policy.
         """
         if name:
             return self.named(name).id

@@ -32,7 +32,7 @@ class NodeQueries:
     """`NamenodeQuestions` of the stub in one state.
 
     Args:
-        info: of the storage.
+        info: content of the storage's VERSION file.
         release: reported release.
         last_txid: returns the newest transaction written, or applied by a standby; raises if the NameNode failed.
     """
@@ -78,7 +78,7 @@ class CheckpointCalls(NodeQueries):
     """`NamenodeProtocol` of the active stub.
 
     Args:
-        info: of the storage.
+        info: content of the storage's VERSION file.
         release: reported release.
         segments: lists the segments in all edits directories.
         addresses: returns the addresses of this node's servers, once they listen.

@@ -47,7 +47,7 @@ class GrowthRow:
     """A directory or an owner.
 
     Attributes:
-        totals: for each image, oldest first.
+        totals: totals of each image, the oldest first.
     """
 
     name: str

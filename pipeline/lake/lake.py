@@ -128,7 +128,7 @@ class LakeContents:
     """Content of a lake.
 
     Attributes:
-        edits: by cluster, the transactions in contiguous ranges.
+        edits: transactions of each cluster, in contiguous ranges.
     """
 
     images: list[ImageInLake]

@@ -29,7 +29,7 @@ class ParallelMerger:
     """`SectionMerger` that runs in tasks.
 
     Args:
-        index: of the image.
+        index: index of the image.
         parts: number of slot ranges in which INODE is merged, and of byte ranges of INODE_DIR.
         folder: folder in which executors write parts; with None they send the bytes to the driver.
     """

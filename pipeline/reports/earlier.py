@@ -23,7 +23,7 @@ class EarlierReport:
     """Sums of an earlier report.
 
     Attributes:
-        path: of its JSON file.
+        path: path of its JSON file.
         total: `CHANGES` of the whole namespace.
         trees, by_owner: `path` or `owner`, and `CHANGES`; only those that the report lists.
         every_owner: whether the report lists all owners.
@@ -54,8 +54,9 @@ def last_report(folder: Path, txid: int, namespace: str) -> EarlierReport | None
     """Return the newest report in a folder on an older image of the namespace; None if there is none.
 
     Args:
-        folder: with reports as JSON, and any other files.
-        txid, namespace: of the image; a report without a namespace, and the namespace "", are those of any.
+        folder: folder with reports as JSON, and any other files.
+        txid, namespace: transaction id and namespace of the image; a report without a namespace, and the namespace "",
+            match any namespace.
 
     Raises:
         StorageError: the folder cannot be read.

@@ -27,7 +27,7 @@ def edit_files(context: SparkContext, lake: LakeUri, cluster: str) -> list[Sourc
     """Return the files with the transactions of one cluster of a lake.
 
     Args:
-        cluster: of the reported image in a lake, "" for an image file.
+        cluster: cluster of the reported image in a lake, "" for an image file.
 
     Raises:
         LakeError: the lake contains several clusters, and neither `lake` nor `cluster` is one of them.

@@ -37,7 +37,7 @@ class _Places(NamedTuple):
 
     Attributes:
         inode: id of the inode.
-        directory: where the inode is or was.
+        directory: id of the directory in which the inode is or was.
         end: the last snapshot with the inode there; `_CURRENT` for a current child.
         reference: number of the reference with the inode's name there, -1 for its own name.
     """

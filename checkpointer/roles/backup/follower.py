@@ -85,7 +85,7 @@ class BackupFollower:
 
         Args:
             streamed_from: segments that begin here or later belong to a running stream, and stay.
-            folder: in each storage directory, for the old state.
+            folder: folder for the old state, in each storage directory.
 
         Raises:
             RpcError, TransferError, StorageError: the image could not be fetched; it is fetched when it is needed next.

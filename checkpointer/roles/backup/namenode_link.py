@@ -56,7 +56,7 @@ class NamenodeLink:
     """Client of one NameNode as its subordinate node; a context manager that closes its connection.
 
     Args:
-        host, port: of the NameNode's RPC server.
+        host, port: address of the NameNode's RPC server.
         user: the name that the NameNode sees; a superuser of HDFS.
         timeout: seconds to wait for each answer.
         role: BACKUP gets the stream of edits, CHECKPOINT does not.

@@ -83,7 +83,7 @@ class BackupRole(StoredRole):
     """A node that is subordinate to one NameNode (`CheckpointRole`).
 
     Args:
-        config: from the cluster's own configuration files.
+        config: settings from the cluster's own configuration files.
         streaming: False makes this a CheckpointNode, which gets no stream and fetches edits when it needs them.
         clock: monotonic seconds, for when to retry.
 

@@ -87,7 +87,7 @@ class SecondaryRole:
     """Checkpoints for one NameNode without HA (`CheckpointRole`, SecondaryNameNode).
 
     Args:
-        config: from the cluster's own configuration files.
+        config: settings from the cluster's own configuration files.
         retry: when a failed download is retried immediately.
         clock: monotonic seconds, for the validity of a roll and for when to offer an image again.
     """

@@ -64,7 +64,7 @@ class StandbyDetails(RoleDetails):
         tailed_at: when edits were last read.
         rolling_upgrade: whether one is in progress; `rollback_image_due`: whether it waits for its image.
         open_segment_fault: why the open segment could not be read, "" if it could or need not be.
-        journal: where edits are read.
+        journal: journal from which edits are read.
         lost_past: the last time that this node started over, None if it never did.
     """
 

@@ -106,7 +106,7 @@ def gap_alarm(gap: TransactionGapError, location: str, images: Mapping[str, int]
     """Describe a gap in one sentence.
 
     Args:
-        location: where segments were searched.
+        location: location in which segments were searched.
         images: newest image by NameNode, for those that answer.
     """
     until = "on" if gap.found is None else f"to {gap.found - 1}"

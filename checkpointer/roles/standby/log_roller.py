@@ -22,7 +22,7 @@ class LogRoller:
     One thread at a time uses it.
 
     Args:
-        location: where edits are read, for people.
+        location: location from which edits are read, for people.
 
     Attributes:
         period: dfs.ha.log-roll.period; 0 or less never asks.
@@ -148,12 +148,12 @@ class LagWatch:
         return self._fault.alarm
 
     def note(self, applied: int, *, source: int, active: int) -> None:
-        """Note the newest known transactions after a tail.
+        """Record the newest known transactions after a tail.
 
         Args:
-            applied: in the namespace.
-            source: in the journal.
-            active: of the active NameNode. Edits after it may arrive with its next segment.
+            applied: newest transaction in the namespace.
+            source: newest transaction in the journal.
+            active: newest transaction of the active NameNode; later edits may arrive with its next segment.
         """
         now = self._clock()
         behind = source > applied or active > applied + _START_OF_SEGMENT

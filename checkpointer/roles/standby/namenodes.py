@@ -76,7 +76,7 @@ class NameNodes:
     """All other NameNodes of the nameservice; any thread may ask.
 
     Args:
-        http_addresses, rpc_addresses: of the same NameNodes in the same order.
+        http_addresses, rpc_addresses: addresses of the same NameNodes, in the same order.
         user: a superuser of HDFS, since only superusers may ask for a roll.
         timeout: seconds for a call. Infinity stands for the default of RPC clients, since the tailer, which asks for
             rolls, must not hang (dfs.ha.tail-edits.rolledits.timeout bounds them in Hadoop).

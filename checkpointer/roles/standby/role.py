@@ -53,7 +53,7 @@ class StandbyRole(StoredRole):
     A tail job applies new edits to a namespace that stays in memory.
 
     Args:
-        config: from the cluster's own configuration files.
+        config: settings from the cluster's own configuration files.
         nodes: the other NameNodes; None means those of `config`.
         source: the shared edits; None means those of `config`.
         clock: monotonic seconds, for when to offer an image again and when to ask for a roll.

@@ -70,7 +70,7 @@ def near_limit(rows: pa.Table, limit: int) -> dict[str, int]:
     """Return the numbers of directories with at least 90 per cent of the children that a NameNode allows, or with all.
 
     Args:
-        rows: of `children`.
+        rows: rows of `children`.
         limit: dfs.namenode.fs-limits.max-directory-items.
     """
     found = numbers(rows["children"])

@@ -110,7 +110,7 @@ class SnapshotCosts:
     Attributes:
         total: see `KeptSpace.total`.
         snapshots: path, name, time, and `KEPT` that only this snapshot keeps.
-        directories: by snapshottable directory: path, snapshots, oldest, newest, changed, deleted_trees, `KEPT`.
+        directories: a row per snapshottable directory: path, snapshots, oldest, newest, changed, deleted_trees, `KEPT`.
     """
 
     total: Mapping[str, int]

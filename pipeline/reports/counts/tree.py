@@ -88,7 +88,7 @@ class ImageCounts:
     """Counts of a whole image, merged from those of the tasks.
 
     Args:
-        tables: of `NamespaceCounts.tables` of all tasks.
+        tables: `NamespaceCounts.tables` of all tasks.
     """
 
     def __init__(self, tables: Mapping[str, pa.Table]) -> None:

@@ -43,7 +43,7 @@ def block_batches(
     Args:
         buf: INODE; offsets: offset of each slot's record.
         policies: erasure coding policies by id.
-        place: of INODE, for errors.
+        place: place of INODE, for errors.
 
     Raises:
         RecordError: a record is damaged.

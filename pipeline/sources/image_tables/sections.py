@@ -159,7 +159,7 @@ def open_files(host: HostImage, part: TablePart, marks: Marks) -> _Rows:
     """Read the table `under_construction`, see there.
 
     Args:
-        marks: of `marks_of`.
+        marks: result of `marks_of`.
     """
     entries = ImageRecords(host.image).files_under_construction()
     leases = {signed64(entry.inodeId): entry.fullPath for entry in entries}
