@@ -7,6 +7,7 @@ import fcntl
 import logging
 import os
 import socket
+import stat
 import threading
 from collections.abc import Collection
 from functools import partial
@@ -16,6 +17,7 @@ from typing import Self
 
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import error_text
+from hadoop_common.regular_file import open_regular
 from hadoop_common.storage_info import NAME_NODE, refuse_foreign
 
 LOCK_FILE = "in_use.lock"
@@ -42,7 +44,7 @@ def storage_user(directory: Path) -> str:
     """
     path = directory / LOCK_FILE
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             answer = fcntl.fcntl(file, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
             kind, _, _, _, process = _FLOCK.unpack(answer)
             if kind == fcntl.F_UNLCK:
@@ -52,7 +54,7 @@ def storage_user(directory: Path) -> str:
         return ""
     except OSError as fault:
         raise StorageError(
-            f"{path} cannot be read: {error_text(fault)}",
+            f"{path} cannot be read: {error_text(fault, path)}",
             hint="Run this as the user of the NameNode; other users cannot detect that the directory is in use.",
         ) from fault
 
@@ -126,9 +128,12 @@ class StorageLock:
     def _open_locked(self) -> int | None:
         """Return the descriptor of the locked file, or None if its last holder removed it in between."""
         try:
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
         except OSError as fault:
             raise self._failure(fault) from fault
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise self._failure(OSError(errno.EINVAL, "it is not a regular file"))
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not os.fstat(descriptor).st_nlink:

@@ -23,6 +23,12 @@ def make_directory(root: Path, permission: int) -> None:
     Raises:
         StorageError: it cannot be created.
     """
+    for each in (root, *root.parents):
+        if each.is_symlink() and not each.exists():
+            raise StorageError(
+                f"{each} is a link to {each.readlink()}, which does not exist",
+                hint="Mount the file system to which it leads, or correct the link.",
+            )
     try:
         root.parent.mkdir(parents=True, exist_ok=True)
         make_with_mode(root, permission)

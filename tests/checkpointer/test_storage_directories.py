@@ -173,6 +173,16 @@ def test_the_start_goes_on_with_the_directories_that_can_be_used(
         assert len([line for line in caplog.messages if "is not used" in line]) == 1
 
 
+@pytest.mark.parametrize("below", ["", "cp"])
+def test_a_link_into_a_missing_mount_is_named(tmp_path: Path, below: str) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "mount" / "data")
+    with pytest.raises(StorageError, match=r"link is a link to .*/mount/data, which does not exist") as caught:
+        StorageDirectories([link / below]).lock()
+    assert "Mount the file system" in caught.value.hint
+    assert not (tmp_path / "mount").exists()
+
+
 def test_a_start_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One disk is mounted read-only, then both are."""
     roots = [recorded_directory(tmp_path / name) for name in "ab"]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hadoop_common.errors import EXIT_STORAGE, StorageError
-from hadoop_common.storage_lock import StorageLock
+from hadoop_common.storage_lock import StorageLock, storage_user
 
 ROOT = Path(__file__).parents[2]
 HOLD = """
@@ -111,6 +112,17 @@ def test_after_a_failure_it_can_be_tried_again(tmp_path: Path) -> None:
         lock.acquire()
     (tmp_path / "in_use.lock").rmdir()
     with lock:
+        pass
+
+
+def test_a_fifo_is_no_lock_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "in_use.lock")
+    with pytest.raises(StorageError, match=r"in_use\.lock cannot be locked: it is not a regular file"):
+        StorageLock(tmp_path).acquire()
+    with pytest.raises(StorageError, match=r"in_use\.lock cannot be read: it is a FIFO"):
+        storage_user(tmp_path)
+    (tmp_path / "in_use.lock").unlink()
+    with StorageLock(tmp_path):
         pass
 
 
