@@ -321,6 +321,9 @@ def _failure(journal: HostedJournal) -> str:
 
 
 def _failure_text(fault: Exception) -> str:
+    if isinstance(fault, RemoteError):
+        # made here for a caller: its text is complete, and its hint is for callers
+        return fault.text
     known = as_hdfs_error(fault)
     return with_next(error_text(fault), "" if known is None else known.hint)
 

@@ -197,7 +197,7 @@ class JournalStorage:
     def _number(self, name: str) -> int:
         if not self.disk.exists(name):
             return 0
-        line = self.disk.read(name).split(b"\n")[0]
+        line = self.disk.read(name).split(b"\n")[0].rstrip(b"\r")
         if not line.isdigit():
             raise JavaIOError(f"{self.location}/{name} is not a number: {line[:40]!r}")
         return int(line)

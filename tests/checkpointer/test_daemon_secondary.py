@@ -120,7 +120,7 @@ def test_a_poll_waits_for_its_period(node: FakeNamenode, tmp_path: Path) -> None
     with Secondary.of(tmp_path, node) as second:
         node.steps.clear()
         assert second.service.poll().state is TriggerState.SKIPPED
-        assert node.steps == ["getTransactionId", "getMostRecentCheckpointTxId"]
+        assert node.steps == ["getTransactionId", "versionRequest", "getMostRecentCheckpointTxId"]
         newest = second.role.latest_image()
     hour_ago = newest.stat().st_mtime - 3601
     os.utime(newest, (hour_ago, hour_ago))
@@ -399,7 +399,7 @@ def test_an_image_that_the_namenode_has_is_not_offered(node: FakeNamenode, tmp_p
     with Secondary.of(tmp_path, node) as second:
         node.steps.clear()
         assert second.service.poll().details["uploads"] == {}
-        assert node.steps == ["getTransactionId", "getMostRecentCheckpointTxId"]
+        assert node.steps == ["getTransactionId", "versionRequest", "getMostRecentCheckpointTxId"]
 
 
 # ---- merges that fail --------------------------------------------------------------------------------------

@@ -209,6 +209,18 @@ def test_an_image_that_is_not_wanted_is_no_error(
     assert recovers(node, secondary)
 
 
+def test_nothing_is_offered_to_a_namenode_of_another_cluster(node: FakeNamenode, secondary: Secondary) -> None:
+    with faulty(node, secondary, "upload", 500):
+        secondary.checkpoint()
+    node.upgrade(cluster_id="CID-other")
+    node.steps.clear()
+    result = secondary.service.poll()
+    assert "upload" not in node.steps
+    assert "belongs to another namespace" in result.message
+    (alarm,) = secondary.role.alarms()
+    assert "belongs to another namespace" in alarm
+
+
 def test_the_namenode_dies_before_the_upload(
     node: FakeNamenode, secondary: Secondary, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -301,6 +301,7 @@ def test_a_journal_that_cannot_be_opened_is_tried_again() -> None:
     [
         ("last-promised-epoch", b"", "is not a number"),
         ("last-promised-epoch", b"x\n", "is not a number"),
+        ("last-promised-epoch", b"1 2\r\n", "is not a number"),
         ("committed-txid", b"123", "has 3 bytes.*; next: Move it away"),
         ("VERSION", b"layoutVersion=-63\n", "storageType is missing"),
         (
@@ -316,6 +317,12 @@ def test_files_that_cannot_be_read_are_named(name: str, data: bytes, problem: st
     disk.write(f"current/{name}", data)
     with pytest.raises((JavaIOError, InconsistentStorageError), match=f"a/current/{name}.*{problem}"):
         network.node("a", disk).is_formatted(JOURNAL)
+
+
+def test_an_epoch_may_end_with_a_carriage_return(network: Network, disk: MemoryDisk) -> None:
+    formatted(network.node("a", disk))
+    disk.write("current/last-promised-epoch", b"7\r\n")
+    assert network.node("a", disk).get_journal_state(JOURNAL).last_promised_epoch == 7
 
 
 def test_an_empty_committed_txid_is_none(network: Network, disk: MemoryDisk) -> None:

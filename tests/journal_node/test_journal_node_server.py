@@ -187,6 +187,18 @@ def test_format_from_peers(formatted_pair: list[Place]) -> None:
     assert json.loads(again.out) == {JOURNAL: "was formatted"}
 
 
+def test_a_fault_has_one_next_step(formatted_pair: list[Place]) -> None:
+    place = formatted_pair[2]
+    with running([place], formatted_pair):
+        format_all([place])
+    (place.current / "committed-txid").write_bytes(b"123")
+    with JournalNodeServer(config_of(properties(place, formatted_pair))) as server:
+        failing = requests.get(f"{server.url}/status", timeout=600).json()["failing"][JOURNAL]
+        place_of_file = place.current / "committed-txid"
+        assert failing.startswith(f"{place_of_file} has 3 bytes instead of 8; next: Move it away")
+        assert failing.count("next: ") == 1
+
+
 @pytest.mark.parametrize("damaged", ["last-promised-epoch", "last-writer-epoch", "VERSION"])
 def test_a_damaged_journal_does_not_keep_others_from_being_served(
     formatted_pair: list[Place], damaged: str, caplog: pytest.LogCaptureFixture

@@ -445,7 +445,7 @@ class SecondaryRole:
         """Offer our newest image to the NameNode unless it has that image or a newer one.
 
         Raises:
-            StorageError: the image belongs to a past that the NameNode has lost; it is not offered.
+            StorageError: the NameNode has another namespace, or has lost the past of the image; it is not offered.
             CheckpointCancelledError: `cancelled()` became true.
         """
         newest = self._storage.latest_image()
@@ -453,6 +453,7 @@ class SecondaryRole:
             return
         if self._uploader.targets[0].txid < newest.txid:
             try:
+                self._rolls.check_namespace(cancelled)
                 theirs = self._calls.call(NamenodeClient.most_recent_checkpoint_txid, cancelled)
             except RpcError as error:
                 _LOG.info(
