@@ -31,8 +31,8 @@ _IMAGE = FileKind("an fsimage", "`checkpointer image info` and `image verify` re
 _EDITS = "an edit log segment of layout {}"
 _EDITS_HINT = "`checkpointer edits info` reads it."
 _EDITS_XML = FileKind("the XML of an edit log", "`checkpointer edits load` makes a segment of it.")
-_IMAGE_XML = FileKind("the XML of an fsimage", "Name the image from which it was made.")
-_XML = FileKind("an XML file", _OTHER)
+IMAGE_XML = FileKind("the XML of an fsimage", "Name the image from which it was made.")
+XML = FileKind("an XML file", _OTHER)
 _JSON = FileKind("a JSON file", "`checkpointer edits load` makes a segment of it if each line is one operation.")
 _EMPTY = FileKind("empty", "Use another copy.")
 _ZEROS = FileKind(
@@ -102,7 +102,7 @@ def _text(head: bytes) -> FileKind | None:
     if text.startswith(b"<"):
         if b"<EDITS" in text:
             return _EDITS_XML
-        return _IMAGE_XML if b"<fsimage" in text else _XML
+        return IMAGE_XML if b"<fsimage" in text else XML
     if text.startswith((b"{", b"[")) and _is_text(text):
         return _JSON
     if text.rstrip().isdigit():

@@ -80,21 +80,25 @@ def _folder_faults() -> Iterator[None]:
     """Turn a failure of a folder into a StorageError."""
     try:
         yield
-    except RemoteError as fault:
-        hint = (
-            "A running JournalNode may already have this journal; then change nothing. Move a damaged folder away "
-            "first, then format the journal from its peers."
-        )
-        raise StorageError(fault.text, hint=hint) from fault
     except StorageInUseError as fault:
-        raise StorageError(
-            fault.message,
-            hint="A JournalNode or a second `journalnode format` uses it; try again when that process has ended.",
-        ) from fault
+        raise _in_use(fault) from fault
+    except RemoteError as fault:
+        if isinstance(fault.__cause__, StorageInUseError):
+            raise _in_use(fault.__cause__) from fault
+        hint = "Move a damaged folder away first, then format the journal from its peers."
+        raise StorageError(fault.text, hint=hint) from fault
     except OSError as fault:
         raise StorageError(
             f"the journal cannot be formatted: {error_text(fault)}", hint="Check the disk and its space."
         ) from fault
+
+
+def _in_use(fault: StorageInUseError) -> StorageError:
+    hint = (
+        "A JournalNode or a second `journalnode format` uses it. A running JournalNode may already have this journal; "
+        "then change nothing. Otherwise try again when that process has ended."
+    )
+    return StorageError(fault.message, hint=hint)
 
 
 def namespace_of_namenode(configuration: Configuration, nameservice: str | None) -> StorageInfo:

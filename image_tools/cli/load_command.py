@@ -10,6 +10,7 @@ import click
 from hadoop_common.cli.output import EXISTING_FILE, echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.file_faults import error_text
+from hadoop_common.file_kind import HEAD_BYTES, IMAGE_XML, XML, file_kind
 from hadoop_common.regular_file import open_regular
 from image_format.codecs import CODEC_SHORT_NAMES, Buffer, codec_class_name
 from image_format.errors import ImageFormatError, ImageStorageError
@@ -51,6 +52,7 @@ def command(source: Path, target: Path, codec: str, force: bool, as_json: bool) 
     Exit codes: 0 done, 2 usage error, 3 XML is not an image, 6 FSIMAGE exists or cannot be written
     """
     codec_class = codec_class_name(codec)
+    _check_kind(source)
     if not force:
         check_free(target)
     folder = target.absolute().parent
@@ -69,6 +71,13 @@ def command(source: Path, target: Path, codec: str, force: bool, as_json: bool) 
         echo_json(content)
     else:
         echo(f"{target}: {written.size} bytes, txid {txid}")
+
+
+def _check_kind(source: Path) -> None:
+    with open_regular(source) as stream:
+        kind = file_kind(stream.read(HEAD_BYTES))
+    if kind is not None and kind not in (IMAGE_XML, XML):
+        raise ImageTextError(f"the file is {kind.name}, not the XML of an fsimage", file=str(source), hint=kind.hint)
 
 
 def _load(source: Path, staged: Path, codec: str, observer: ProgressObserver) -> int:

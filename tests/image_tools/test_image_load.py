@@ -77,6 +77,24 @@ def test_what_no_namenode_loads_is_not_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "the file is empty"),
+        (b"HDFSIMG1" + bytes(50), "the file is an fsimage"),
+        (b"\xff\xff\xff\xc1\x00\x00\x00\x00", "the file is an edit log segment of layout -63"),
+        (b"<?xml version='1.0'?><EDITS>", "the file is the XML of an edit log"),
+        (b"\x1f\x8b\x08", "the file is a gzip file"),
+    ],
+)
+def test_a_file_of_another_kind_is_named(content: bytes, problem: str, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(content)
+    outcome = run_cli("image", "load", source, tmp_path / "image")
+    assert (outcome.code, f"{source}: {problem}" in outcome.err) == (3, True), outcome.err
+    assert list(tmp_path.iterdir()) == [source]
+
+
+@pytest.mark.parametrize(
     ("before", "after", "problem"),
     [
         ("fsimage>", "image>", "expected <fsimage>"),

@@ -289,7 +289,8 @@ def test_format_names_what_is_missing(formatted_pair: list[Place], tmp_path: Pat
     (new.root / "journal" / JOURNAL).mkdir(parents=True)
     with StorageLock(new.root / "journal" / JOURNAL, of=(JOURNAL_NODE,)):
         locked = run_cli("journalnode", "format", "--conf", conf, "--from-peers")
-    assert (locked.code, "held by" in locked.err, "next: A JournalNode " in locked.err) == (6, True, True)
+    assert (locked.code, "held by" in locked.err, "next: A JournalNode " in locked.err) == (6, True, True), locked.err
+    assert locked.err.count("next: ") == 1
     lonely = [new, Place.new(tmp_path / "d"), Place.new(tmp_path / "e")]
     few = run_cli("journalnode", "format", "--conf", conf_of(new, lonely), "--from-peers")
     assert (few.code, "2 of the other JournalNodes must answer, but 0 do" in few.err) == (7, True)
