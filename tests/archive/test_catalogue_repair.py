@@ -49,7 +49,10 @@ def test_commits_that_a_killed_replacement_left_never_count_again(archive: Archi
         writer.finish()
         assert ArchiveFollower(archive, AddOptions()).follow(found(nn)).last_txid == writer.last
     assert parts(archive) == [(FIRST, writer.last, True)]
-    assert (check_archive(archive).damaged, check_archive(archive).garbage) == ({}, [])
+    # the kill may leave parts that the last one absorbed, but no commit
+    report = check_archive(archive, repair=True)
+    assert (report.damaged, [name for name in report.garbage if name.startswith(COMMITS)]) == ({}, [])
+    assert check_archive(archive).garbage == []
 
 
 def test_a_repair_unlists_what_a_damaged_commit_had_removed(archive: Archive, nn: Path, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_a_namenode_finds_all_where_one_directory_failed_and_the_stub_continues(
         append(stream, data)
 
     monkeypatch.setattr(SegmentStream, "append", failing)
-    monkeypatch.setattr("journal.journal_set.JournalSet.copy_missing", lambda journals: 0)
+    monkeypatch.setattr("journal.journal_set.JournalSet.copy_missing", lambda journals, stopping: 0)
     with NameNodeStub(config_of(conf)) as stub:
         stub.namespace.mkdirs("/one")
         broken = True
