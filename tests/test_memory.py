@@ -1,4 +1,4 @@
-"""Memory of a merge, measured from outside on an image of the goal's size."""
+"""Memory of a merge, measured from outside on an image of the target size."""
 
 from __future__ import annotations
 

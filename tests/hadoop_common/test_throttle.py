@@ -73,7 +73,7 @@ def test_any_pieces_take_their_time(rate, seconds, parts, costs, idle, overshoot
 def test_the_pieces_a_throttle_asks_for(rate, seconds, most, costs, idle):
     transfer = Transfer(rate, idle)
     piece = transfer.throttle.piece(most)
-    # of tiny pieces at a high rate, a part of the transfer shows the same
+    # with tiny pieces at a high rate, a part of the transfer shows the same
     count = min(int(rate * seconds / piece) + 1, 500)
     took = transfer.run([piece] * count, costs)
     # the resolution of a float time, for each piece

@@ -1,4 +1,4 @@
-"""The client's side of DIGEST-MD5 (RFC 2831), for tests of the server's."""
+"""The client's side of DIGEST-MD5 (RFC 2831), for tests of the server's side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server's side of a login, connected to the client's with a readable mechanism, and fed with disorder."""
+"""The server's side of a login, connected to the client's with a readable mechanism, and with steps out of order."""
 
 from __future__ import annotations
 

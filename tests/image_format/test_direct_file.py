@@ -17,7 +17,7 @@ from image_format.direct_file import DirectFile, WriteModeChooser
 from tests.depth import examples
 
 DATA = bytes(range(256)) * 80_000
-"""More than four buffers, and no whole number of blocks more."""
+"""More than four buffers, and not a whole number of blocks."""
 
 
 @pytest.fixture(autouse=True)

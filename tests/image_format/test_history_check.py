@@ -17,7 +17,7 @@ from tests.image_tools.recorded_images import IMAGES, OF_HADOOP, case_of
 
 pytestmark = pytest.mark.recorded
 
-# nothing of snapshots is wrong with these
+# the snapshots of these images have no faults
 OTHER = {"sub-section"}
 
 

@@ -47,7 +47,7 @@ class Parts:
     references: list[pb.INodeReference] = field(default_factory=list)
     diffs: list[tuple[int, list[pb.DirectoryDiff | pb.FileDiff]]] = field(default_factory=list)
     created: dict[tuple[int, int], list[bytes]] = field(default_factory=dict)
-    """By owner and snapshot, where it matters which names they are."""
+    """Created names by owner and snapshot, if a test needs particular names."""
 
     def diff_records(self) -> list[bytes]:
         """Return each entry with the messages after it."""

@@ -48,7 +48,7 @@ def test_code_of_other_sources_is_never_read_and_goes(tmp_path: Path) -> None:
     assert scaled_by(tmp_path, 3)(21) == 63
     (new,) = kept(tmp_path, "nbc")
     assert old.name != new.name
-    # an index was written, and its data was not: as by a full disk, or a kill between the two
+    # an index was written, but its data was not, as after a full disk or a kill between the two
     new.unlink()
     shutil.copy(kept(tmp_path, "nbi")[0], tmp_path / "index")
     assert scaled_by(tmp_path, 2)(21) == 42
@@ -64,7 +64,7 @@ def test_code_for_other_types_is_not_used(tmp_path: Path) -> None:
     shutil.copy(whole, fraction)
     again = scaled_by(tmp_path, 2)
     assert (again(1.5), hits(again)) == (3.0, 0)
-    # it was stored again
+    # the kernel was stored again
     last = scaled_by(tmp_path, 2)
     assert (last(1.5), last(21), hits(last)) == (3.0, 42, 2)
 

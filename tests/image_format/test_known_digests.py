@@ -21,7 +21,7 @@ DATA = build_image(minimal_sections())
 PLACE = (
     max(entry.offset + entry.length for entry in parse_file(memoryview(DATA), "").sections if entry.name == "INODE") - 1
 )
-"""The last byte of an inode, which no one looks at who opens the image."""
+"""The last byte of an inode, which is not read when the image is opened."""
 
 
 @pytest.fixture

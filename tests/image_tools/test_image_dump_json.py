@@ -32,7 +32,7 @@ def chosen(records: list[Record], section: str, kind: str) -> list[Record]:
 
 
 def views() -> list[Viewed]:
-    # sub-sections that do not tile, and a child that is gone, are errors to the independent decoder
+    # the independent decoder reports sub-sections that do not tile, and a missing child, as errors
     odd = ("sub-sections-partial", "dangling-child")
     return [view for view in recorded_views(large=False) if not any(name in view.id for name in odd)]
 

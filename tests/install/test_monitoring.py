@@ -1,4 +1,4 @@
-"""The alert rules and the dashboard in config/monitoring are what the metrics declare, and the rules fire."""
+"""The alert rules and the dashboard in config/monitoring match the declared metrics, and the rules fire."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_every_rule_names_metrics_that_exist_and_a_section_of_the_runbook() -> N
 
 
 def series(state: NodeState) -> list[dict[str, str]]:
-    """Return what a scrape of a daemon in `state` gives, as series that stay so."""
+    """Return the scrape of a daemon in `state` as series with constant values."""
     snapshot = MetricsSnapshot(state=state, now=0.0, version="1", started_at=0.0, counter=TransferCounter())
     found = []
     for family in checkpointer_families(snapshot):

@@ -1,4 +1,4 @@
-"""`make release`: the same bytes in any folder, signed, listed; every artefact makes a checkpoint in a bare place."""
+"""`make release`: the same bytes in any folder, signed and listed; every artefact makes a checkpoint on its own."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def run(program: Sequence[str], command: str, conf: Path, *words: str) -> int:
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("artefact", ["*-wheelhouse-*.tar", "*.whl", "*.tar.gz"])
 def test_a_bare_environment_makes_a_checkpoint(released: Path, tmp_path: Path, artefact: str) -> None:
-    """Wheel and source archive fetch libraries and what builds them; the wheelhouse has all."""
+    """Wheel and source archive fetch libraries and build tools; the wheelhouse contains everything."""
     (archive,) = released.glob(artefact)
     words = [archive]
     if archive.suffix == ".tar":

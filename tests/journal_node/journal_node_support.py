@@ -43,7 +43,7 @@ def batch(first: int, last: int) -> bytes:
 
 @dataclass
 class Writer:
-    """Calls `node` as a writer in `epoch` does, with serial numbers that rise."""
+    """Calls `node` as a writer in `epoch` does, with increasing serial numbers."""
 
     node: QJournal
     epoch: int = 1

@@ -144,7 +144,7 @@ class JournalNodeMachine(RuleBasedStateMachine):
         if not self.written:
             self.first = None
 
-    # ---- what holds ----
+    # ---- invariants ----
 
     @invariant()
     def everything_answered_is_there(self) -> None:

@@ -36,7 +36,7 @@ ACL = "security.interqjournal.service.protocol.acl"
 
 @pytest.fixture(autouse=True)
 def fresh_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the metrics never be stale."""
+    """Treat metrics as never stale."""
     monkeypatch.setattr(peers, "METRICS_AGE", 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Our JournalNode in a realm: permitted writers and readers, and the view of an onlooker."""
+"""Our JournalNode in a realm: permitted writers and readers, and the view of an observer."""
 
 from __future__ import annotations
 

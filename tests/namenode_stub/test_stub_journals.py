@@ -70,7 +70,7 @@ def write_whole(stub: NameNodeStub) -> None:
     stub.namespace.mkdirs("/open")
 
 
-# ---- what is written ---------------------------------------------------------------------------------------
+# ---- writes ------------------------------------------------------------------------------------------------
 
 
 def test_the_journals_of_a_configuration(tmp_path: Path) -> None:

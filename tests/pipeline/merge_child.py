@@ -1,4 +1,4 @@
-"""A merge on Spark in a separate process, which SIGKILL ends at one of its steps.
+"""A merge on Spark in a separate process that SIGKILL ends at one of its steps.
 
 Usage: `python -m tests.pipeline.merge_child DIRECTORY STEP`, with a name of `STEPS`.
 """

@@ -1,4 +1,4 @@
-"""How the tests start JVMs that commands do not start, such as a cluster's: with the flags and the archive of commands.
+"""Starts JVMs that commands do not start, such as a cluster's, with the flags and the class archive of commands.
 
 `python -m tests.pipeline.quick_java` makes the archive. Without an archive, and with a different class path, JVMs
 load their classes as usual.

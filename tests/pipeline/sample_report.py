@@ -252,7 +252,7 @@ def _sizes() -> ReportSection:
     return ReportSection(
         "sizes",
         "File sizes",
-        "How many files there are of each size, and the space they take.",
+        "The number of files of each size, and their space.",
         charts=(
             Histogram("Files by size", tuple(map(Bin, SIZE_LABELS, files))),
             Histogram("Space by size of file", tuple(map(Bin, SIZE_LABELS, space)), "bytes"),
@@ -427,7 +427,7 @@ def _operations(chance: random.Random) -> ReportSection:
     return ReportSection(
         "operations",
         "Operations",
-        "What the edits between the two images say was done.",
+        "The operations in the edits between the two images.",
         tables=(
             ReportTable(
                 "operations",

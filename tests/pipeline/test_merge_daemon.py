@@ -34,7 +34,7 @@ def node(tmp_path: Path) -> Iterator[FakeNamenode]:
 
 
 class Daemon:
-    """`checkpointer run --role secondary`, which looks for work each second."""
+    """`checkpointer run --role secondary`, which checks for work each second."""
 
     def __init__(self, folder: Path, node: FakeNamenode, *, free_tasks: int | None = None) -> None:
         self.base = node.image_txids()[-1]

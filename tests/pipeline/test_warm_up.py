@@ -1,4 +1,4 @@
-"""What `checkpointer compile` compiles is all that tables and reports need, whatever the image."""
+"""`checkpointer compile` compiles all kernels that tables and reports need, for every image."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ SIZE_LABELS = (
 )
 
 SMALL_PART = 8
-"""A file below one part in this many of its block size is small, unless the user sets a size."""
+"""A file smaller than its block size divided by this number is small, unless the user sets a size."""
 
 AGE_DAYS = (1, 7, 30, 90, 180, 365, 730, 1825)
 """Bounds of the classes of ages, in days, like `SIZE_BOUNDS`."""
