@@ -269,10 +269,10 @@ class _Addition:
                 continue
             if segment.last is not None and forked and segment.last <= branch.fork:
                 continue
-            # the part in front of an open segment's new transactions is archived already
+            # the part before an open segment's new transactions is archived already
             reached = 0 if segment.last is not None else reach(pieces, segment.first - 1)
             if self._compared.get(segment.first, reached) < reached:
-                # it was compared before it had the archived transactions: the next addition compares them
+                # the segment was compared before it had the archived transactions: the next addition compares them
                 continue
             record = self._store_segment(segment, branch.name, reached)
             if record is not None:
@@ -315,7 +315,7 @@ class _Addition:
     def _store_images(
         self, paths: Sequence[Path], branch: str, segments: Sequence[EditLogSegment]
     ) -> Iterator[ImageRecord]:
-        """Store each image that a restore needs when its turn comes."""
+        """Store each image that a restore needs, one after the other."""
         for path in paths:
             name = parse_image(path.name)
             assert name is not None

@@ -101,7 +101,8 @@ class BranchChoice:
     def other_past(
         self, branch: str, known: Collection[str], segments: Sequence[EditLogSegment]
     ) -> tuple[Piece, int] | None:
-        """Return edits in `branch`, not `known` by name, whose past differs from that of the segments; None if none do.
+        """Return edits in `branch`, not `known` by name, whose past differs from that of the segments; None without
+        such edits.
 
         The number is the first transaction that differs.
 

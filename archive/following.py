@@ -196,7 +196,7 @@ class ArchiveFollower:
             if self._next.first > new.first or self._next.first <= last:
                 self._note(catalogue, branch)
             if self._next.first <= last:
-                # what comes next has not been compared: it was not written when the others' transactions ended
+                # later transactions have not been compared: they were not written when the others' transactions ended
                 return True
             if self._next.first > new.first:
                 new = read_part(segment, content, self._next.start, self._next.first)

@@ -1,4 +1,4 @@
-"""Where the objects of an archive are: a directory, or a file system that fsspec knows.
+"""Stores of the objects of an archive: a directory, or a file system that fsspec supports.
 
 Objects are immutable and have unique names. `put` is atomic: a reader sees a complete object or none.
 """

@@ -153,7 +153,7 @@ class Undo:
             said, target = self._target(op, redirected)
             self._mark(source)
             self._mark(target)
-            # it stays where it was, and later operations find it there
+            # the inode stays where it was, and later operations find it there
             self._moved(clean_path(given.src), source, said, source)
         elif isinstance(redirected, DeleteOp):
             self._mark(redirected.path)

@@ -60,7 +60,7 @@ class Snapshotted:
 def build_snapshots(tree: Tree) -> SnapshotSections:
     """Create snapshots s1 and s2 of a few directories of one depth, so that none is below another.
 
-    After each of the two, a tenth of the files were created, as many were deleted, and others got another mode.
+    After each of the two, a tenth of the files were created, as many were deleted, and the mode of others was changed.
     """
     builder = SnapshotBuilder(lambda number: tree.id_at(tree.inodes + number), _PERMISSION)
     for directory in choose_directories(tree):
@@ -112,8 +112,8 @@ class SnapshotBuilder:
     def add(self, directory: Snapshotted, snapshots: int, changes: int) -> None:
         """Add a directory with snapshots s1, s2 ...; after each, `changes` files were created and as many deleted.
 
-        After the last snapshot, up to `changes` of the other files got another mode. The created files do not exceed
-        the files of the directory.
+        After the last snapshot, the mode of up to `changes` of the other files was changed. The created files do not
+        exceed the files of the directory.
         """
         first = len(self._snapshots)
         self._directories.append(directory)

@@ -168,7 +168,7 @@ def _own_url(config: StubConfig) -> str:
 
 
 def main() -> None:
-    """Run the command line; a known error prints one line and sets its exit code."""
+    """Run the command line; an expected error prints one line and sets its exit code."""
     try:
         cli.main(standalone_mode=False)
     except click.ClickException as error:

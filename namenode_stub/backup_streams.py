@@ -77,7 +77,7 @@ class BackupStreams:
             return tuple(self._streams)
 
     def register(self, node: NamenodeRegistration) -> None:
-        """Add a BackupNode; a known one continues unchanged.
+        """Add a BackupNode; a registered one continues unchanged.
 
         Raises:
             ValueError: its address is malformed.

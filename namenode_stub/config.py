@@ -129,7 +129,8 @@ class StubConfig:
 def stub_config(configuration: Configuration) -> StubConfig:
     """Read the settings of the NameNode that is this host's in the configuration.
 
-    The edit log goes to dfs.namenode.edits.dir (by default the name directories), and to dfs.namenode.shared.edits.dir.
+    The edit log is written to dfs.namenode.edits.dir (by default the name directories) and
+    dfs.namenode.shared.edits.dir.
 
     Raises:
         ConfigurationError: values are unusable; reports all faults together.

@@ -233,7 +233,7 @@ class NameNodeStub:
 
     def _close_state(self) -> None:
         try:
-            # a failed start comes here directly
+            # a failed start reaches this directly
             self._end_state()
         finally:
             self._state.close()

@@ -17,7 +17,7 @@ _CHECKS_PER_PERIOD = 4
 
 
 class SegmentRoller:
-    """A thread that rolls the open segment when needed; after a roll, restored members get missing segments.
+    """A thread that rolls the open segment when needed; after a roll, missing segments are copied to restored members.
 
     Args:
         roll: rolls the edit log.

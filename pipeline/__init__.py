@@ -30,7 +30,7 @@ def read_image(
     spark: SparkSession, path: str, table: str = "inodes", columns: Sequence[str] | None = None
 ) -> DataFrame:
     """Return a table of the image at `path`: a file, or the newest image of a storage directory, on any file system
-    that Spark knows.
+    that Spark supports.
 
     Only `columns` are decoded and sent. This is faster than a later `select`, because Spark asks a Python data source
     for all columns.

@@ -1,4 +1,4 @@
-"""Files on any file system that Spark knows, and Spark's Hadoop configuration, read in the driver's JVM."""
+"""Files on any file system that Spark supports, and Spark's Hadoop configuration, read in the driver's JVM."""
 
 from __future__ import annotations
 

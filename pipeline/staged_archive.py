@@ -37,7 +37,7 @@ KEYS = tuple(key.name for key in MERGE_KEYS)
 
 
 def archived_files(query: ArchiveQuery, kind: SourceKind, folder: Path, values: Mapping[str, str]) -> list[SourceFile]:
-    """Restore the image of a moment, or fetch the segments with the wanted transactions, into `folder`.
+    """Restore the image of a moment, or fetch the segments with the requested transactions, into `folder`.
 
     Files that an earlier query made are returned again. Each has its staged name next to it, which is unique among the
     archives and branches that a session reads.
@@ -48,7 +48,7 @@ def archived_files(query: ArchiveQuery, kind: SourceKind, folder: Path, values: 
     Raises:
         ArchiveError: the archive cannot be read, or does not have the moment.
         SourceOptionError: the moment is neither a transaction id nor a time.
-        SourceFileError: the archive has none of the wanted transactions, or `folder` cannot be written.
+        SourceFileError: the archive has none of the requested transactions, or `folder` cannot be written.
     """
     try:
         with opened(query.location, Path(query.key_file) if query.key_file else None) as archive:

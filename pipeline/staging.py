@@ -1,4 +1,4 @@
-"""Sends images and segments from any file system that Spark knows to the hosts that read them.
+"""Sends images and segments from any file system that Spark supports to the hosts that read them.
 
 The planning process and the tasks of a Python data source have no connection to the JVM. Therefore the driver listens
 on a Unix socket. The planning process sends a URI; the driver lets Spark fetch the files (`SparkContext.addFile`, which
@@ -184,7 +184,7 @@ class _StagingHandler(socketserver.StreamRequestHandler):
 
 @functools.lru_cache(maxsize=1)
 def stager_of(context: SparkContext) -> Stager:
-    """Return the context's stager, which refuses other files of a known name; a process has one context at a time."""
+    """Return the context's stager, which refuses other files with known names; a process has one context at a time."""
     return Stager(context)
 
 

@@ -37,7 +37,7 @@ def scripted_web(script: Script) -> Iterator[str]:
 
 
 def read_head(peer: socket.socket) -> tuple[bytes, bytes]:
-    """Return the head of a request, and what of the body came with it."""
+    """Return the head of a request, and the part of the body that arrived with it."""
     data = b""
     while b"\r\n\r\n" not in data:
         piece = peer.recv(65536)

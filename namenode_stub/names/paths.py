@@ -60,7 +60,7 @@ def find(namespace: Namespace, path: str) -> int:
     try:
         return namespace.tree.paths.find(checked_path(path))
     except NamespaceError:
-        # it leads through a file or a link, or into a snapshot
+        # the path leads through a file or a link, or into a snapshot
         last_existing(namespace, path)
         return NO_ROW
 

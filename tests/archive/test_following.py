@@ -156,7 +156,7 @@ def test_an_open_segment_that_begins_like_the_archived_one_is_compared_as_it_gro
 
 
 def test_another_segment_in_the_same_file_is_compared(archive: Archive, nn: Path, tmp_path: Path) -> None:
-    """A file system may give the inode of the deleted file to the one that the NameNode creates."""
+    """A file system may reuse the inode of the deleted file for the file that the NameNode creates."""
     follower, writer = ArchiveFollower(archive, AddOptions()), Writer(nn)
     writer.write(op_of(1), mkdir("/old", 17000, 6000))
     follower.follow(found(nn))

@@ -91,7 +91,7 @@ class FakeNamenode:
         self.recorded_end = max(
             name.last or 0 for path in folder.iterdir() if (name := parse_segment(path.name)) is not None
         )
-        # it may be restarted
+        # fixed ports, since the NameNode may be restarted
         self.rpc_port, self.http_port = free_port(), free_port()
 
     # ---- life ----------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from tests.checkpointer.past_model import ModelNamenode, ModelProvenances, Model
 
 
 class FinalizedWitness(ModelWitness):
-    """The view that a NameNode without HA gives its secondary: without the open segment."""
+    """The view of a secondary on a NameNode without HA: without the open segment."""
 
     def segments(self, from_txid: int) -> Sequence[ModelSegment]:
         return [each for each in super().segments(from_txid) if not each.in_progress]

@@ -72,7 +72,7 @@ def test_damaged_storage_is_judged_as_a_namenode_does(path: Path, tmp_path: Path
         answer = json.loads(out)
         assert answer["healed"]
         found = verify_image(Path(answer["image"])).findings.listed
-        # inodes that no path leads to stay, for `image verify --repair`
+        # unreachable inodes are kept for `image verify --repair`
         assert {each.code for each in found if each.severity is Severity.ERROR} <= {"inode-unreachable"}
         return
     assert code in EXIT_CODES[name.split("-")[0]], (code, err)

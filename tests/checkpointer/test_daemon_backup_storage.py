@@ -191,7 +191,7 @@ def test_a_storage_directory_that_fails_is_left_out(namenode: StreamingNamenode,
         daemon.follow()
         assert daemon.role.storage()[str(folders[0])] == "in use"
         assert "No such file" in daemon.role.storage()[str(folders[1])]
-        # it is created again if an operator wants it, and is complete with the next image
+        # an operator recreates the directory, which is complete with the next image
         (folders[1] / "current").mkdir()
         result = daemon.service.request(force=True, wait=True)
         assert result.state is TriggerState.DONE

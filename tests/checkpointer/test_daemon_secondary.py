@@ -303,7 +303,7 @@ def test_a_lost_directory_is_left_out(node: FakeNamenode, tmp_path: Path) -> Non
         assert "is empty, but" in secondary.role.storage()[str(roots[0])]
         assert "is empty, but" in secondary.service.status()["alarms"][0]
     assert image_txids(roots[1] / "current") == [88, 151]
-    # a start uses it again, if an operator wants that
+    # a start uses the directory again, if an operator asks for that
     (roots[0] / "current").mkdir()
     with Secondary.of(tmp_path, node, dfs__namenode__checkpoint__dir=",".join(map(str, roots))) as secondary:
         assert done(secondary) == 172

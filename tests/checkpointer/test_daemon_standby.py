@@ -275,7 +275,7 @@ def test_a_storage_directory_that_fails_is_left_out(daemon: Daemon, stub: NameNo
         assert storage[str(folders[1])] == "in use"
         assert "current/VERSION" in storage[str(folders[0])]
         assert images(folders[1])[-1] == last
-        # a new disk, which an operator wants formatted
+        # a new disk, which an operator marks for formatting
         (folders[0] / "current").mkdir(parents=True)
         last = write_edits(stub, "c")
         assert wider.service.poll().details["txid"] == last
@@ -352,7 +352,7 @@ def test_an_answer_is_not_asked_for_again_at_every_poll(
     daemon.clock.now = 2 * PERIOD
     daemon.service.poll()
     assert offers == ([0.0] if pause is None else [0.0, 2 * PERIOD])
-    # a new image goes to the NameNodes that answered; the inactive one gets none until its pause is over
+    # a new image goes to the NameNodes that answered; the inactive one receives none until its pause is over
     write_edits(stub, "b")
     assert daemon.service.poll().state is TriggerState.DONE
     assert len(offers) == 2

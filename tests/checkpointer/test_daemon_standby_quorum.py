@@ -115,7 +115,7 @@ def test_bootstrap_then_checkpoints_that_the_active_takes(
         assert (result.state, result.details["txid"]) == (TriggerState.DONE, last)
         assert result.details["uploads"] == {stub.server.url: "SUCCESS"}
         assert same_image(tmp_path, last)
-    # the active has purged the journal behind our images
+    # the active NameNode has purged the journal before our images
     assert daemon.service.status()["alarms"] == []
     daemon.role.tail()
     assert daemon.service.status()["alarms"] == []
@@ -193,7 +193,7 @@ def test_a_node_that_is_killed_and_comes_back(
         assert daemon.service.poll().details["uploads"] == {stub.server.url: "SUCCESS"}
         quorum.nodes[0].start()
         last = write_edits(stub, "c")
-        # it lacks the segment written in between, and another node may stop now
+        # the node lacks the segment written in between, and another node may stop now
         quorum.nodes[1].stop()
         daemon.role.tail()
         status = daemon.service.status()
@@ -414,7 +414,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("impatient")
 def test_closing_ends_a_look_that_waits(quorum: Quorum, stub: NameNodeStub, tmp_path: Path) -> None:
-    """Nodes that accept a connection and stay silent."""
+    """The nodes accept connections, but do not answer."""
     with ExitStack() as silent:
         listeners = [silent.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
         ports = [quorum.nodes[0].rpc_port, *(each.getsockname()[1] for each in listeners)]

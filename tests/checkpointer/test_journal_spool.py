@@ -29,7 +29,7 @@ from tests.engine.op_makers import mkdir
 
 @dataclass(frozen=True)
 class _Stream:
-    """Operations as the caches of JournalNodes give them: over the ends of segments."""
+    """Operations as the caches of JournalNodes return them, across the ends of segments."""
 
     ops: Sequence[EditOp]
     in_progress: bool = True
@@ -49,7 +49,7 @@ class _Stream:
 
 @dataclass
 class FakeJournal:
-    """A journal of which `purged` transactions are gone; a call returns at most three."""
+    """A journal from which `purged` transactions were removed; a call returns at most three transactions."""
 
     ops: list[EditOp] = field(default_factory=list)
     purged: int = BASE_TXID

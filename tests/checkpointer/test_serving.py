@@ -152,7 +152,7 @@ def test_nobody_acts_for_others(client: FlaskClient, parameter: str) -> None:
 
 @pytest.mark.parametrize(
     ("method", "op"),
-    # by the defaults of a server, a client decides whether what it deletes goes to the trash
+    # by the defaults of a server, a client decides whether deleted files go to the trash
     [("get", "OPEN"), ("get", "GETFILECHECKSUM"), ("put", "MKDIRS"), ("get", "GETSERVERDEFAULTS")],
 )
 def test_what_a_standby_cannot_do_is_left_to_the_active(client: FlaskClient, method: str, op: str) -> None:

@@ -225,7 +225,7 @@ def stub_config(tmp_path: Path) -> StubConfig:
         -63,
         checkpoint_transactions=TRANSACTIONS,
         checkpoint_period=PERIOD,
-        # it is restarted
+        # fixed ports, since the NameNode is restarted
         web=WebAddresses(("127.0.0.1", free_port())),
         rpc_address=("127.0.0.1", free_port()),
     )

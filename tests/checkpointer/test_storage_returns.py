@@ -247,7 +247,7 @@ def test_the_record_is_the_newest_one_where_the_clock_was_set_back(
 
 
 def test_a_newest_image_that_cannot_be_read_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fault of the disk is not recorded as one of the file, so the image stays the newest."""
+    """A fault of the disk is not recorded as a fault of the file, so the image remains the newest."""
     with OpenDirectories([recorded_directory(tmp_path / "a")]) as storage:
         monkeypatch.setattr("checkpointer.storage.directories.content_fault", lambda path: "Input/output error")
         assert not storage.exclude_damaged()

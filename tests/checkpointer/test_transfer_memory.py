@@ -1,4 +1,4 @@
-"""200 MB go up and down in separate processes, whose memory must stay flat."""
+"""Transfers of 200 MB in both directions, in separate processes whose memory must not grow."""
 
 from __future__ import annotations
 

@@ -278,7 +278,7 @@ def test_without_scripts_the_page_reloads_until_the_reader_stops_it() -> None:
 
 
 def test_nothing_is_computed_while_nobody_looks_and_once_a_second_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    # all requests come within it
+    # all requests are made within it
     monkeypatch.setattr("console.blueprint._CACHE_SECONDS", 3600.0)
     asked: list[int] = []
 

@@ -60,6 +60,6 @@ def compare(expected: Node, found: dict[str, Seen], *, present: bool) -> None:
     for path, node in wanted.items():
         if path in found and node.quotas is None and node.length is None:
             found[path] = replace(found[path], mtime=None, length=None, blocks=())
-    # The root of the file system has quotas of its own, and 2.7 gives the root of a snapshot none.
+    # The root of the file system has its own quotas, and 2.7 stores none for the root of a snapshot.
     wanted["/"], found["/"] = replace(wanted["/"], quotas=None), replace(found["/"], quotas=None)
     assert found == wanted

@@ -64,8 +64,8 @@ class SnapshotReader:
 
     Attributes:
         snapshottable: ids of the directories.
-        snapshots: by (id of the directory, name).
-        diffs: of each inode, oldest first.
+        snapshots: snapshots by (id of the directory, name).
+        diffs: diffs of each inode, oldest first.
         references: INODE_REFERENCE by number.
         kept: present children of each directory by name.
     """

@@ -113,9 +113,9 @@ class Setting:
     """An image with /s/d/f, /s/d/e/g, /s/f (two blocks each) and /z, on which operations are replayed.
 
     Args:
-        folder: for the files.
-        layout: of the image.
-        rules: of the cluster.
+        folder: folder for the files.
+        layout: layout of the image.
+        rules: replay rules of the cluster.
     """
 
     def __init__(self, folder: Path, layout: int, rules: ReplayRules | None = None) -> None:

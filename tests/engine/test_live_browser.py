@@ -1,4 +1,4 @@
-"""Reading a warm namespace gives what its saved image has, and leaves no trace in the next image."""
+"""Reads of a warm namespace return the contents of its saved image, and leave no trace in the next image."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ def walk(browser: NamespaceBrowser, path: bytes, place: LocatedInode) -> Iterato
 def tree(browser: NamespaceBrowser) -> dict[bytes, Seen]:
     """Return all inodes by path, of snapshots only what a NameNode has in memory as in an image.
 
-    In snapshots, an image gives a renamed symlink its present name, lacks some symlinks (their directories count fewer
-    children), and gives some directories the attributes of another one. The paths cover all other children.
+    In snapshots, an image shows a renamed symlink under its present name, lacks some symlinks (their directories count
+    fewer children), and shows the attributes of another directory for some. The paths cover all other children.
     """
     root = browser.root()
     assert root is not None
@@ -311,7 +311,7 @@ def test_very_many_changes_since_a_snapshot_are_left_to_a_namenode(
 
 
 def test_a_renamed_inode_of_a_snapshot_has_its_new_path(warm: WarmNamespace, tmp_path: Path) -> None:
-    """The row of the inode comes from the deleted list of the old directory, before an edit reads the new directory."""
+    """The deleted list of the old directory determines the inode's row, before an edit reads the new directory."""
     play(warm, mkdir("/a", 20001), AllowSnapshotOp(snapshot_root="/a"), mkdir("/a/f", 20002), mkdir("/b", 20003))
     play(warm, CreateSnapshotOp(snapshot_root="/a", snapshot_name="s"), mkdir("/a/f/in", 20004), rename("/a/f", "/b/g"))
     (folder := tmp_path / "saved").mkdir()

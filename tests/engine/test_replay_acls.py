@@ -1,4 +1,4 @@
-"""ACLs that kernels give to new inodes."""
+"""ACLs that kernels set on new inodes."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_kernels_leave_what_a_snapshot_has_and_they_cannot_tell(layout: int, tmp
 
 @layouts
 def test_kernels_know_the_names_in_the_diffs_of_an_image(layout: int, tmp_path: Path) -> None:
-    """Some files in the image came after the snapshot; a plain function is the first to read the diffs."""
+    """Some files in the image were created after the snapshot; a plain function is the first to read the diffs."""
     before = [
         allow("/old/a"),
         create("s0", "/old/a"),

@@ -166,7 +166,7 @@ def test_a_deleted_name_can_be_made_again(tmp_path: Path) -> None:
 
 
 def test_a_directory_in_the_place_of_a_file_is_found(tmp_path: Path) -> None:
-    """The look-up below the file must not be cached."""
+    """The lookup below the file must not be cached."""
     image = merged(
         tree().save(tmp_path), delete("/a/g/none"), delete("/a/g"), mkdir("/a/g", NEW), mkdir("/a/g/d", NEW + 1)
     )

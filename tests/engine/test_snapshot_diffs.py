@@ -337,7 +337,7 @@ def test_the_first_list_of_blocks_counts(tmp_path: Path, layout: int) -> None:
 
 @layouts
 def test_only_blocks_that_the_snapshot_had_are_kept(tmp_path: Path, layout: int) -> None:
-    """The diff is made by the append already; the truncation comes later."""
+    """The append already makes the diff, before the truncation."""
     longer = [
         append("/s/f", new_block=True),
         ops.AddBlockOp(path="/s/f", blocks=(Block(2, 50, 1001), Block(3, 0, 1002))),

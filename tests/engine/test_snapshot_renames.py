@@ -414,7 +414,7 @@ def test_moves_and_deletions_above_snapshots_leave_no_image(tmp_path: Path, op: 
 
 # ---- inodes that Hadoop leaves in two places ---------------------------------------------------------------
 
-# /s/d comes to /z after z0 and before z1, so that its own snapshots do not count among those of a path below it
+# /s/d is renamed to /z after z0 and before z1, so its own snapshots are not among those of a path below it
 IN_TWO_PLACES = [
     *SNAPSHOT,
     allow("/z"),

@@ -19,7 +19,7 @@ from tests.loopback_relay import HERE, LoopbackRelay
 def end_session(hosts: str, session: tuple[int, bytes]) -> None:
     """End a session of another client, as ZooKeeper does after its timeout: by closing it with the same id.
 
-    Its owner may take it back before it is closed, so this is repeated until the server gives another session.
+    Its owner may reclaim the session before it is closed, so this is repeated until the server issues another session.
     """
     found: tuple[int, bytes] | None = session
     while found is None or found[0] == session[0]:

@@ -95,7 +95,7 @@ class World:
     """The simulated world.
 
     Args:
-        kinds: of the electors, True for ours.
+        kinds: kinds of the electors, True for ours.
         wild: whether locks are also wiped, and sessions ended, by hand.
     """
 
@@ -116,7 +116,7 @@ class World:
         self.counts = {"events": 0, "active": 0, "fence": 0, "expired": 0, "lost": 0}
 
     def _elector(self, ours: bool) -> Elector | HadoopElector:
-        # some ask for longer sessions than the servers give
+        # some controllers request longer sessions than the servers grant
         return Elector(self.random.choice((TIMEOUT, 3 * TIMEOUT))) if ours else HadoopElector()
 
     def chance(self, probability: float) -> bool:

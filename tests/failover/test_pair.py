@@ -48,7 +48,7 @@ def test_an_unhealthy_namenode_gives_way_to_a_healthy_one_only(pair: Pair) -> No
     pair.unwell("nn2", "")
     pair.becomes("nn2", ACTIVE)
     pair.has_lock("nn2")
-    # it still answers, so it is asked to stand down; forced fencing would run `false`
+    # nn1 still answers, so it is asked to stand down; forced fencing would run `false`
     assert pair.nodes["nn1"].state is STANDBY
     pair.unwell("nn1", "")
     pair.until(lambda: pair.election("nn1") == "standby", "nn1 to stand by")
@@ -126,7 +126,7 @@ def test_a_controller_that_is_started_anew_lets_its_namenode_be(pair: Pair) -> N
     pair.nodes["nn1"].state = ACTIVE
     pair.start("nn1")
     pair.until(lambda: pair.election("nn1") == "standby", "nn1's new controller to wait")
-    # it has recognised the owner of the lock, which takes a moment
+    # the new controller recognises the owner of the lock after a moment
     pair.until(lambda: pair.servers["nn1"].controller._predecessor, "nn1's new controller to know the old one")
     before.stop()
     before.close()
@@ -157,7 +157,7 @@ def test_znodes_that_are_wiped_are_one_clear_error(pair: Pair) -> None:
     pair.until(partial(_wiped, pair), "the znodes to be gone")
     pair.until(lambda: "does not exist in ZooKeeper any more" in pair.servers["nn1"].ready().message, "the error")
     assert pair.nodes["nn1"].state is ACTIVE
-    # it retries every second, and does not count as failed in between
+    # the controller retries every second, and does not count as failed in between
     metrics = f"{pair.servers['nn1'].url}/metrics"
     pair.until(lambda: "hdfs_zkfc_election_failed 1.0" in requests.get(metrics, timeout=600).text, "the metric")
     with pytest.raises(NotFormattedError, match=pair.znode), FailoverServer(pair.settings("nn2")):

@@ -111,8 +111,8 @@ class FakeServer:
     """A kerberized Hadoop server on bytes: `receive` answers what a client sent.
 
     Attributes:
-        steps: of the client, in order.
-        frames: of the client after the negotiation, unwrapped.
+        steps: steps of the client, in order.
+        frames: frames of the client after the negotiation, unwrapped.
     """
 
     def __init__(self, layers: int = 7) -> None:

@@ -1,4 +1,4 @@
-"""Peers that attack the RPC server: they read no answers, send no end, stay silent, or come in large numbers."""
+"""Peers that attack the RPC server: they read no answers, never finish requests, stay silent, or come in crowds."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def open_records() -> list[bytes]:
     return [*map(encode_delimited, (plain, written, other)), b"\x02\x22\x09", b"\x02\x22\x80", b"\x04\x22\x02\x3a\x09"]
 
 
-# An entry with diffs behind its newest one, and ways in which one of them is not plain.
+# An entry with diffs after its newest one, and ways in which one of them is not plain.
 LINK_ID, FILE_ID, DIRECTORY_ID = 2, 3, 4
 INODES_OF_KINDS = [
     encode_delimited(pb.INode(type=kind, id=number, name=b"n"))

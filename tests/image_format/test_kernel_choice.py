@@ -91,7 +91,7 @@ print(merged.name)
 """
 MODULES = {"inode": inode, "merge": merge, "scan": scan, "tables": tables}
 BYTES_PER_INODE = {"buf": 60, "children": 8, "out": 10, "sizes": 0.2, "spans": 16}
-"""Of arguments; few new inodes are looked up in directories of the image."""
+"""Size of arguments; few new inodes are looked up in directories of the image."""
 
 
 def _run(folder: Path, program: str) -> subprocess.CompletedProcess[str]:

@@ -26,7 +26,7 @@ class Service:
     def __init__(self, root: Path, name: str) -> None:
         self.root, self.name = root, name
         stem, at, instance = name.removesuffix(".service").partition("@")
-        # optionxform: names keep their case; strict: some come twice
+        # optionxform: names keep their case; strict: some names occur twice
         unit = configparser.RawConfigParser(strict=False)
         unit.optionxform = str  # type: ignore[assignment,method-assign]
         file = name if name.endswith(".timer") else f"{stem}{at}.service"

@@ -73,7 +73,7 @@ class BookieProcess(OurProcess):
 
     Args:
         command: starts it.
-        port: of the address on which it listens.
+        port: port on which it listens.
     """
 
     def __init__(self, command: list[str], port: int, log: Path) -> None:

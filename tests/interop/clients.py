@@ -29,9 +29,9 @@ class ClientJvm:
     Serves any number of clusters. Only one thread at a time runs a command.
 
     Args:
-        release: of the tools; CLIENT has FsShell but not DFSAdmin.
-        folder: for the JVM's log.
-        conf: for all calls, where it configures the login of the JVM.
+        release: release of the tools; CLIENT has FsShell but not DFSAdmin.
+        folder: folder for the JVM's log.
+        conf: configuration for all calls, if it configures the login of the JVM.
 
     Raises:
         MissingHadoopError: Java, the jars or the compiled program are missing.

@@ -229,7 +229,7 @@ class BackupNode(_Storing):
 
     Args:
         conf: the NameNode's.
-        name: of a folder next to the NameNode's for conf, storage and log.
+        name: name of a folder next to the NameNode's for configuration, storage and log.
     """
 
     def __init__(self, conf: HadoopConf, *, name: str = "backup") -> None:

@@ -67,7 +67,7 @@ class Verdict(Enum):
 class Outcome:
     """The result of one side: an image, or the txid of the refused operation and the error.
 
-    The txid is None where the error came after the last operation.
+    The txid is None if the error occurred after the last operation.
     """
 
     image: Path | None = None
@@ -91,7 +91,7 @@ class CraftedReplay:
     """A replayer of lists on an image that Hadoop made of `SETUP`.
 
     Args:
-        folder: for all files; the files of a list are removed after it.
+        folder: folder for all files; the files of a list are removed after it.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -1,7 +1,7 @@
 """Freshly formatted storage for NameNodes: Hadoop formats one directory, and each further cluster gets a copy.
 
-A format takes a separate JVM. Each copy gets its own namespace id, cluster id and block pool id, in VERSION and in
-the image, so that two clusters of a test stay different.
+A format needs a separate JVM. Each copy gets its own namespace id, cluster id and block pool id, in VERSION and in the
+image, so that two clusters of a test are different.
 """
 
 from __future__ import annotations

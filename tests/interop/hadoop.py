@@ -23,8 +23,8 @@ class Hadoop:
     """A JVM behind a pipe; see tests/interop/java/HadoopTools.java for the commands.
 
     Args:
-        folder: for the JVM's log and the files it writes.
-        release: of the tools.
+        folder: folder for the JVM's log and the files that it writes.
+        release: release of the tools.
 
     Raises:
         MissingHadoopError: Java, the jars or the compiled program are missing.

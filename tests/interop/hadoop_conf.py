@@ -67,7 +67,7 @@ class HadoopConf:
         root: scratch folder; the configuration is in `root/conf`, storage is next to it.
         properties: replace the defaults; a key of core-site.xml begins with `fs.`, `ha.`,
             `hadoop.`, `io.`, `ipc.` or `net.`.
-        release: of the servers that use it; a restart after an assignment is an upgrade or a downgrade.
+        release: release of the servers that use it; a restart after an assignment is an upgrade or a downgrade.
     """
 
     def __init__(

@@ -71,8 +71,8 @@ class HadoopRelease:
     """A release: its jars, our programs for it, and how its servers differ from other releases.
 
     Attributes:
-        name: as in `hadoop-3.5.0`, of its folder in the cache and in CHECKPOINTER_TEST_REQUIRES.
-        jars: the class path.
+        name: name of its folder in the cache and in CHECKPOINTER_TEST_REQUIRES, such as `hadoop-3.5.0`. jars: the class
+        path.
         sources: files below tests/interop/java.
         layout: layout version of the images and edits that its servers write.
         recorded: the folder in tests/recorded whose cases its servers read.
@@ -97,7 +97,7 @@ class HadoopRelease:
 
     @property
     def refuses_young_images(self) -> bool:
-        """Whether a NameNode answers 409 to an image that comes before 3/4 of its own period (HDFS-12979)."""
+        """Whether a NameNode answers 409 to an image that arrives before 3/4 of its own period (HDFS-12979)."""
         return self.numbers >= (3, 3)
 
     @property
@@ -146,7 +146,7 @@ class HadoopRelease:
     def class_path(self, *folders: Path) -> str:
         """Return the class path; it includes log4j.properties, unless one of `folders` has its own.
 
-        The jars come first, so that an archive of their classes serves every folder.
+        The jars are first, so that an archive of their classes serves every folder.
 
         Raises:
             MissingHadoopError: as `compile_tools`.

@@ -1,4 +1,4 @@
-"""Where the jars of Hadoop come from: Maven's packages, the archive of an old PySpark, or the present PySpark.
+"""Sources of Hadoop's jars: Maven's packages, the archive of an old PySpark, or the present PySpark.
 
 The jars are kept in the user's cache. Each is compared with its SHA-256 before it is used.
 """
@@ -53,7 +53,7 @@ class JarSet:
 
     Attributes:
         title: the product, as in "Hadoop 3.5.0".
-        folder: of the jars.
+        folder: folder of the jars.
         digests: file names and SHA-256.
         source: None if an installed package contains them.
     """

@@ -82,7 +82,7 @@ def java_command(
     """Return the command of a small JVM that starts fast rather than runs fast.
 
     Args:
-        archive: of classes; the JVM ignores a missing one and one of another Java.
+        archive: archive of classes; the JVM ignores a missing one and one of another Java.
     """
     flags = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto"]
     flags += ["-Dfile.encoding=UTF-8", f"-Dhadoop.log.dir={work}", f"-Djava.io.tmpdir={work}"]
@@ -101,7 +101,7 @@ class JvmPipe:
     """A JVM that answers each line with one line.
 
     Args:
-        log: for its standard error, which is appended.
+        log: file to which its standard error is appended.
     """
 
     def __init__(self, command: list[str], log: Path, *, encoding: str = "utf-8") -> None:
@@ -132,7 +132,7 @@ class HadoopProcess:
     """A server of Hadoop; its log is `root/NAME.log` and grows over restarts.
 
     Args:
-        name: of the log file.
+        name: name of the log file.
         main_class: Java class to run.
         conf: its folder is on the class path; its release is the server's.
         ready: whether the server serves; polled until it is true, an OSError means not yet.

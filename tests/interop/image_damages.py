@@ -1,6 +1,6 @@
 """Damaged copies of an image with a correct digest, as a disk, a bug or an attacker may leave them.
 
-Each damage is deterministic: the random numbers come from the name of the image and of the damage.
+Each damage is deterministic: the random numbers are derived from the names of the image and of the damage.
 """
 
 from __future__ import annotations

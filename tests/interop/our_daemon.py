@@ -28,7 +28,7 @@ class OurDaemon(OurProcess):
     """`checkpointer run` in one role; a context manager that starts it, waits until it serves, and stops it.
 
     Args:
-        http_key: of the address of its web server.
+        http_key: key of the address of its web server.
 
     Attributes:
         program: the command that runs the checkpointer, from the next start or command on.

@@ -18,7 +18,7 @@ class OurProcess:
     """A program whose log grows over restarts.
 
     Args:
-        what: names it in errors.
+        what: its name in errors.
     """
 
     def __init__(self, what: str, log: Path) -> None:

@@ -60,8 +60,8 @@ class Recorder:
     """A JVM that records; see tests/interop/java/RandomRecorder.java. Not thread-safe.
 
     Args:
-        folder: for the JVM's log and the recordings.
-        release: of the NameNode.
+        folder: folder for the JVM's log and the recordings.
+        release: release of the NameNode.
 
     Raises:
         MissingHadoopError: Java, the jars or the compiled program are missing.

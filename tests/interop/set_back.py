@@ -224,7 +224,7 @@ def play(row: Row, client_jvm: ClientJvm, root: Path) -> None:
             event = EVENTS[row.event](site)
             next(event)
             if role.command == "backup":
-                # it registers again after the NameNode's restart
+                # a backup node registers again after the NameNode's restart
                 role.follow(site)
             site.lose()
             if row.rolled:
@@ -235,7 +235,7 @@ def play(row: Row, client_jvm: ClientJvm, root: Path) -> None:
                 wait_until(lambda: not daemon.ask_for_checkpoint().code, "an image of what is going to be lost")
             # a restart does not set a NameNode back
             if row.event != "upgrade_rollback":
-                # it fetches the upgraded namespace
+                # the daemon fetches the upgraded namespace
                 assert not (lost := daemon.status()["lostPast"]), f"set aside without a reason: {lost}"
             if row.down:
                 daemon.stop()
@@ -269,7 +269,7 @@ def play_two_upgrades(role: Role, client_jvm: ClientJvm, root: Path) -> None:
     """Roll back an upgrade while the daemon is stopped, then a second one, to its own beginning.
 
     Raises:
-        AssertionError: a rollback image of the first upgrade came back, or something is lost.
+        AssertionError: a rollback image of the first upgrade reappeared, or something is lost.
     """
     with role.site(client_jvm, root, role) as site:
         site.ours.update(dict(role.settings))
@@ -386,7 +386,7 @@ def wait_for_a_checkpoint(site: Site, newest: int, *, periodic: bool = False) ->
     """Wait until the NameNode has an image of ours after `newest`; return its txid.
 
     Raises:
-        AssertionError: no image came; the message has the answer to a last request and the daemon's log.
+        AssertionError: no image arrived; the message has the answer to a last request and the daemon's log.
     """
     try:
         wait_until(lambda: _checkpointed(site, newest, periodic=periodic), f"a checkpoint after {newest}")

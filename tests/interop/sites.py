@@ -51,7 +51,7 @@ class Site(ABC):
     """A NameNode to write to, and the configuration of our daemon; a context manager that stops all.
 
     Attributes:
-        nn: the NameNode; another one after it was cloned.
+        nn: the NameNode; after it was cloned, the clone.
         client: writes to it.
         ours: the daemon's configuration, with directories of its own.
         daemon: not started.
@@ -116,7 +116,7 @@ class Site(ABC):
     # ---- what is written -----------------------------------------------------------------------------------
 
     def write_base(self) -> None:
-        """Write directories and files that stay and are changed later."""
+        """Write directories and files that are kept and changed later."""
         self._shell("-mkdir", "/kept", "/base", *(f"/base/d{number}" for number in range(_BASE)))
         self._shell("-touchz", *(f"/base/f{number}" for number in range(_BASE)))
 
@@ -130,7 +130,7 @@ class Site(ABC):
         self._shell("-setrep", "7", "/base/f19")
 
     def write(self, count: int) -> None:
-        """Write `count` transactions that stay, and that also fit the lost namespace."""
+        """Write `count` transactions that are kept, and that also fit the lost namespace."""
         numbers = range(self._written, self._written + count)
         self._written += count
         self._shell("-mkdir", *(f"/kept/d{number}" for number in numbers))

@@ -1,4 +1,4 @@
-"""A deleted directory comes back on a real NameNode with a real DataNode, with the bytes of its files."""
+"""A deleted directory is restored on a real NameNode with a real DataNode, with the bytes of its files."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def test_the_namenode_is_killed_and_followed_again(node: NameNode, backup: Backu
     backup.wait_in_step(node)
     node.kill()
     wait_until(lambda: bool(backup.status()["alarms"]), "the alarm that the NameNode is down")
-    # it saves an image at its start
+    # the NameNode saves an image at its start
     node.conf.update({"dfs.namenode.num.extra.edits.retained": "10000"})
     node.start()
     client.load(200, seed=2, path="/again")

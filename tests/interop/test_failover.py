@@ -84,7 +84,7 @@ class Rounds:
         self.pair.controllers[active].signal(signal.SIGSTOP)
         self.pair.wait_for_active(other, BOUND)
         self.pair.controllers[active].signal(signal.SIGCONT)
-        # it notices that its session has ended, and changes no NameNode
+        # the controller notices that its session has ended, and changes no NameNode
         self.pair.write()
         assert self.pair.active() == other
 
@@ -199,7 +199,7 @@ def test_a_namenode_that_hung_comes_back(
         wait_until(lambda: pair.states()[other] is HAState.ACTIVE, f"{other} to be active", BOUND)
         # Hadoop's client would wait for the frozen one
         pair.nodes[hung].process.signal(signal.SIGCONT)
-        # it exits if it tries to close its segment; otherwise it continues as a standby
+        # the NameNode exits if it tries to close its segment; otherwise it continues as a standby
         process = pair.nodes[hung].process
         wait_until(lambda: not process.running or pair.states()[hung] is HAState.STANDBY, f"{hung} to give in")
         assert pair.active() == other

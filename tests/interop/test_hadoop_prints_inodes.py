@@ -30,7 +30,7 @@ def test_rows_are_those_of_the_live_viewer(hadoop: Hadoop, case: Case, tmp_path:
     try:
         printed = hadoop.view_image(image, "Delimited")
     except HadoopRefusedError:
-        # It stops at the first symlink and at the first inode that is not a plain child of a directory.
+        # The viewer stops at the first symlink and at the first inode that is not a plain child of a directory.
         assert any(row["type"] == "SYMLINK" for row in rows) or imgcmp.Image(str(image)).snaps
         return
     assert "".join(delimited_row(row, None) for row in rows).splitlines() == printed.splitlines()

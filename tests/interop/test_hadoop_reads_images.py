@@ -232,7 +232,7 @@ def test_sections_of_many_pieces_and_streams_are_read(hadoop: Hadoop, codec: str
     with ImageFile.open(base.path) as plain, ImageFile.open(saved, verify_md5=False) as theirs:
         assert plain.section_bytes("INODE").nbytes > 4 << 20
         found = ImageComparison(plain, theirs).differences()
-        # a NameNode of Hadoop 3 gives the image of 2.7 its own layout and policies
+        # a NameNode of Hadoop 3 writes the image of 2.7 with its own layout and policies
         upgraded = (ItemKind.COUNTER, ItemKind.ERASURE_CODING_POLICY) if SERVER.is_3 else ()
         assert [each for each in found if each.topic not in upgraded] == []
 

@@ -93,7 +93,7 @@ def test_a_namenode_is_restored_from_an_image(
     restore(namenode, shelf, txid)
     namenode.start()
     assert without_clock_times(client.namespace()) == without_clock_times(before)
-    # it continues from there
+    # the NameNode continues from there
     client.load(20, seed=5, path="/after")
     assert namenode.last_txid > txid + 20
 

@@ -66,7 +66,7 @@ def _ways(role: str, event: str) -> Iterator[Row]:
         return
     yield Row(role, event, expected)
     if role == "quorum-open":
-        # it reads the edits of "standby-open" from the JournalNodes of "quorum"
+        # this role reads the edits of "standby-open" from the JournalNodes of "quorum"
         return
     yield Row(role, event, expected, down=True)
     if event != "dropped_tail":

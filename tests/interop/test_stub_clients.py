@@ -261,7 +261,7 @@ def test_a_backup_node_keeps_in_step_with_the_stub(client_jvm: ClientJvm, tmp_pa
         client = client_jvm.of(conf)
         client.load(50, path="/before")
         with BackupNode(conf) as backup:
-            # it registers, checkpoints, and receives edits, beginning with the segment that the checkpoint began
+            # the node registers, checkpoints, and receives edits from the segment that the checkpoint began
             wait_until(lambda: stub.images.checkpoint_txid > 0, "the backup node's checkpoint")
             client.load(300, path="/streamed")
             first = stub.namespace.log.segment_first_txid

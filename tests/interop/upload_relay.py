@@ -25,7 +25,7 @@ class Passage:
 
     Attributes:
         ended: time of the answer or of the connection's end, None before.
-        status: of the answer, 0 without one.
+        status: status of the answer, 0 without one.
     """
 
     sender: str

@@ -151,7 +151,7 @@ class MemoryZNodes:
 
 
 class LocalBookie:
-    """A bookie with a port; after a stop its directory stays, and `start` takes the same port again."""
+    """A bookie with a port; a stop keeps its directory, and `start` uses the same port again."""
 
     def __init__(self, znodes: MemoryZNodes, directory: Path) -> None:
         self._znodes = znodes

@@ -35,7 +35,7 @@ JOURNAL = "myjournal"
 
 
 class NodeCrashedError(Exception):
-    """The node died during a call; durable changes stay."""
+    """The death of a node during a call; durable changes are kept."""
 
 
 @dataclass(frozen=True)

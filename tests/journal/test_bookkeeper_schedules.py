@@ -57,7 +57,7 @@ def test_a_frozen_bookie_without_a_spare_keeps_nothing_from_being_acknowledged(s
     _write(world, 20)
     world.run_until(world.now + 10)
     assert world.writer.machine.left_out == []
-    # it participates again
+    # the bookie participates again
     assert any(bookie.holds(entry_id) for entry_id in range(50, 55))
     _check_all_is_kept(world)
     assert len(parse_metadata(world.znode).segments) == 1

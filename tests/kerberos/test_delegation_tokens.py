@@ -51,7 +51,7 @@ class Served:
 
     Attributes:
         client: configuration of clients of the nameservice.
-        ticket: of alice.
+        ticket: ticket of alice.
     """
 
     daemon: OurDaemon

@@ -181,7 +181,7 @@ def test_lists_are_read_anew(realm: Kdc, tmp_path: Path, caplog: pytest.LogCaptu
 
 STATE = (401, 200, 200, 200, 200, 200)
 PATHS = {
-    # it is not formatted: permitted callers learn so
+    # the node is not formatted, as permitted callers learn
     f"/getJournal?jid={JOURNAL}&segmentTxId=1": (401, 500, 500, 500, 403, 403),
     "/jmx": STATE,
     "/status": STATE,

@@ -126,7 +126,7 @@ def test_a_paused_namenode_that_wakes_after_the_takeover_acknowledges_nothing(
     assert "transition" in (refused := site.nn1.command("transition", "active")).command
     assert (refused.code, "taken over" in refused.err) == (1, True)
     assert site.nn1.stop() == 6
-    # it is a standby now
+    # nn1 starts as a standby now
     site.nn1.start("--standby")
     wait_until(lambda: site.nn1.status()["lastTxid"] > 100, "nn1 to follow nn2")
     assert site.nn2.stop() == 0

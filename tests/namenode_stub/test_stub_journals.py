@@ -122,7 +122,7 @@ def test_the_log_is_made_of_what_each_journal_has(tmp_path: Path, locks: Storage
 def test_the_shared_journal_has_to_reach_as_far_as_what_was_loaded(tmp_path: Path, locks: StorageLocks) -> None:
     config = formatted(tmp_path)
     journals, info = opened(config, locks)
-    # it is new: other journals may have been written before it existed
+    # the shared journal is new: other journals may have been written before it existed
     check_shared_edits(journals, 100)
     with EditLogWriter(journals, info.layout_version, 1):
         pass

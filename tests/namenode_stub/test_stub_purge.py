@@ -120,7 +120,7 @@ def elsewhere(tmp_path: Path) -> Elsewhere:
         (2, 0, 100, (4, 10, 16), (10, 16), 11),
         (1, 0, 100, (4, 10, 16), (16,), 17),
         (5, 0, 100, (4, 10, 16), (4, 10, 16), 5),
-        # a segment in which the image ends stays complete
+        # the segment in which the image ends is kept completely
         (1, 0, 100, (4, 11), (11,), 11),
         # extra transactions before it, in a limited number of segments
         (2, 5, 100, (4, 10, 16), (10, 16), 5),
@@ -150,7 +150,7 @@ def test_every_journal_is_asked_for_the_same(tmp_path: Path, elsewhere: Elsewher
     store = Store(tmp_path, JournalMember(elsewhere), images_retained=1, extra_edits_retained=4)
     store.add_images(4, 10)
     store.purge()
-    # it is listed from the first transaction that may remain, not from the beginning
+    # the journal is listed from the first transaction that may remain, not from the beginning
     assert (elsewhere.listed, elsewhere.asked) == (7, [7])
     assert store.firsts() == [7, 7]
     store.add_images(14)

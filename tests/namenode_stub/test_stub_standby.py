@@ -145,7 +145,7 @@ def test_edits_that_cannot_be_read_make_no_takeover_and_are_an_alarm(
                 assert (answer.status_code, "cannot be read" in answer.json()["error"]) == (503, True)
                 assert standby.state is HAState.STANDBY
                 wait_until("the fault", lambda: "cannot be read" in status(standby)["tailFault"])
-                # it did not fence the active, which it cannot replace
+                # the standby did not fence the active NameNode, which it cannot replace
                 active.namespace.mkdirs("/goes-on")
                 last = active.namespace.last_txid
                 wait_until("the alarm", lambda: f"active NameNode wrote {last}" in status(standby)["lagAlarm"])

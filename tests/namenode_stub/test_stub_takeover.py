@@ -223,7 +223,7 @@ def test_one_that_slept_through_a_takeover_obeys_when_it_is_told_to_stand_by(quo
         first.transition_to_active()
         assert mkdirs(first, "/a").ok
         second.transition_to_active()
-        # it has not noticed yet, and cannot end its segment
+        # the old active NameNode has not noticed yet, and cannot end its segment
         with ha(first) as client:
             assert client.service_status().state is HAState.ACTIVE
             client.transition_to_standby(RequestSource.ZKFC)
@@ -358,7 +358,7 @@ def test_missing_edits_are_told_and_a_new_bootstrap_is_due(quorum: Quorum, tmp_p
                 standby.transition_to_active()
             assert "bootstrap-standby" in refused.value.hint
             assert standby.state is HAState.STANDBY
-        # it did not fence the active, which it cannot replace
+        # the standby did not fence the active NameNode, which it cannot replace
         assert mkdirs(active, "/b").ok
 
 

@@ -55,7 +55,7 @@ class SparkCluster:
     Args:
         folder: logs, the applications' work folders and Spark's scratch space; on a disk.
         workers: number of workers.
-        executors: of each worker, of one core each.
+        executors: number of executors of each worker, each with one core.
         executor_mebibytes: heap of an executor.
     """
 
@@ -104,7 +104,7 @@ class SparkCluster:
     def environment(self, conf: Mapping[str, str] | None = None, name: str = "driver") -> dict[str, str]:
         """Return the environment of a driver process: Java, Python and a `spark-defaults.conf` for a small cluster.
 
-        The driver waits for both workers before it gives out tasks; its events (`spark_events`) are in `folder/NAME`.
+        The driver waits for both workers before it distributes tasks; its events (`spark_events`) are in `folder/NAME`.
         """
         home = self.folder / name
         defaults = {

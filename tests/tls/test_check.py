@@ -121,7 +121,7 @@ def test_peers(tmp_path: Path, ca: Identity) -> None:
     with serve(make_store(tmp_path / "store"), tls=ServerTls(tls)) as served:
         port = served.address[1]
         assert ask_peer(f"https://localhost:{port}", timeout=600).error == ""
-        # segments of JournalNodes come in the same way
+        # segments of JournalNodes are fetched in the same way
         query = f"getimage=1&txid=51&imageFile=IMAGE&storageInfo={INFO.colon_string()}"
         fetched = http_source(QuorumSettings())(f"https://localhost:{port}/imagetransfer?{query}")
         assert bytes(fetched) == OLD_IMAGE.read_bytes()

@@ -86,7 +86,7 @@ def test_a_namenode_reads_edits_of_our_journalnodes(tmp_path: Path) -> None:
             last = namenode.last_txid
             namenode.kill()
             for image in namenode.current.glob("edits_*"):
-                # without its own copy, all comes from the JournalNodes
+                # without its own copy, everything is read from the JournalNodes
                 image.unlink()
             namenode.start()
             client.ha_admin("-transitionToActive", "--forceactive", "nn1").checked()

@@ -103,7 +103,7 @@ def test_what_is_no_store() -> None:
 
 
 def tries(name: str, data: bytes, password: str | None) -> KeyStore | None:
-    """Assert that changed bytes give a store or an error of ours."""
+    """Assert that changed bytes cause a store or one of our errors."""
     try:
         return decode_key_store(data, password, key_password(name))
     except KeyStoreError:

@@ -42,7 +42,7 @@ ROOT = Path(__file__).parents[2]
 RECORDED = ROOT / "docs" / "interface.txt"
 RULE = ROOT / "docs" / "compatibility.md"
 COMMAND = "python -m tests.tools.interface --write"
-# what docs/pipeline.md and docs/pipeline-tables.md tell users to import
+# names that docs/pipeline.md and docs/pipeline-tables.md tell users to import
 _PYTHON = (
     "pipeline.register",
     "pipeline.read_image",

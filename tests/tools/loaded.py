@@ -42,7 +42,7 @@ class Run:
     Attributes:
         name: a target of the Makefile.
         load: busy processes next to it.
-        fresh: in a fresh clone with an empty home.
+        fresh: whether it runs in a fresh clone with an empty home.
     """
 
     name: str

@@ -44,7 +44,7 @@ def record_case(name: str, mode: str, seed: int, steps: int, folder: Path) -> Pa
     """Record a case and return its folder, `folder/NAME`, which must not exist.
 
     Raises:
-        NotRecordedError: this seed gives no case; nothing is left in `folder`.
+        NotRecordedError: this seed yields no case; nothing is left in `folder`.
         MissingHadoopError: Java, the jars or the compiled programs are missing.
     """
     with tempfile.TemporaryDirectory(prefix="record-") as work:
