@@ -1,6 +1,6 @@
 """Adding the files of a storage directory to an archive: new segments, and a base image if needed.
 
-Each segment is compared with what the archive has at its transactions. Equal bytes are already archived. If the bytes
+Each segment is compared with the archived bytes of its transactions. Equal bytes are already archived. If the bytes
 differ, the NameNode was set back: the segments go to a branch, and nothing that was archived is touched.
 
 The segment in progress is archived in parts. A finalized segment supersedes the parts within it.
@@ -38,7 +38,7 @@ REPLAY_RATE = 500_000
 
 @dataclass(frozen=True, slots=True)
 class AddOptions:
-    """When a base image is stored, and what is read.
+    """Rules for storing base images and reading segments.
 
     Attributes:
         restore_target: seconds that a restore may take for replay.
@@ -158,7 +158,7 @@ def add_files(
     image_branch: str = "",
     expected: str = "",
 ) -> Added:
-    """Add what was found and the archive lacks.
+    """Add the found files that the archive lacks.
 
     Args:
         digests: digests of files that were compared before.
@@ -180,7 +180,7 @@ def add_files(
             try:
                 return addition.run(found, image_branch, expected)
             except CrossingWritersError:
-                # everything is compared again, also with what the other writer has published
+                # everything is compared again, also with the objects that the other writer has published
                 if not left:
                     raise
     raise AssertionError("unreachable")

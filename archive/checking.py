@@ -27,7 +27,7 @@ _SOUND = ("equal", "same meaning", "no edits lead to it")
 
 @dataclass(slots=True)
 class CheckReport:
-    """What a check found.
+    """The findings of a check.
 
     Attributes:
         objects, size: objects and bytes that were read.

@@ -36,7 +36,7 @@ _TAIL = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class ArchivePosition:
-    """What the archive has of the followed history.
+    """The archived part of the followed history.
 
     Attributes:
         branch: the history.
@@ -63,7 +63,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Next:
-    """Where the next part begins in the segment in progress: the byte, the transaction, and the bytes before."""
+    """The beginning of the next part in the segment in progress: the byte, the transaction, and the bytes before."""
 
     start: int = 0
     first: int = 0
@@ -74,13 +74,13 @@ class _Next:
         return cls(start, first, bytes(content[max(0, start - _TAIL) : start]))
 
     def continues(self, content: Buffer) -> bool:
-        """Return whether the file still has what was archived; a file of another past may reuse its name and inode."""
+        """Return whether the file still has the archived bytes; a file of another past may reuse its name and inode."""
         return bytes(content[max(0, self.start - _TAIL) : self.start]) == self.tail
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What a round found; it is equal as long as only the segment in progress grows."""
+    """The findings of a round; they are equal as long as only the segment in progress grows."""
 
     version: str
     images: tuple[Path, ...]
@@ -176,7 +176,7 @@ class ArchiveFollower:
                 self._parts = [_Part(first, start, self._next.start, own[-1].name)]
 
     def _grow(self, segment: EditLogSegment | None, branch: str) -> bool:
-        """Archive what is new in the open segment; return False if it may be another past."""
+        """Archive the new part of the open segment; return False if it may be another past."""
         if segment is None:
             return True
         with map_file(segment.path) as content:

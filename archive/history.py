@@ -24,9 +24,9 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
-    """How the state after transaction `txid` is made: `base`, and the transactions after it in `pieces`.
+    """The sources of the state after transaction `txid`: `base`, and the transactions after it in `pieces`.
 
-    `view` is what the plan was chosen from.
+    `view` is the branch from which the plan was chosen.
     """
 
     txid: int
@@ -41,14 +41,14 @@ class RestorePlan:
 
 @dataclass(frozen=True, slots=True)
 class BranchView:
-    """What a branch consists of: its own records, and those of its ancestors up to the forks."""
+    """The content of a branch: its own records, and those of its ancestors up to the forks."""
 
     branch: str
     images: tuple[ImageRecord, ...]
     pieces: tuple[Piece, ...]
 
     def without(self, names: Collection[str]) -> BranchView:
-        """Return what is left without these objects."""
+        """Return the view without these objects."""
         images = tuple(each for each in self.images if each.name not in names)
         return BranchView(self.branch, images, tuple(each for each in self.pieces if each.record.name not in names))
 
@@ -88,7 +88,7 @@ def only_history(catalogue: Catalogue) -> str:
 
 
 def view_of(catalogue: Catalogue, branch: str) -> BranchView:
-    """Return what a branch consists of.
+    """Return the content of a branch.
 
     Raises:
         NoSuchMomentError: the archive has no such branch.

@@ -11,7 +11,7 @@ from site_config.archive_settings import Rule
 
 
 def prune(archive: Archive, rules: Sequence[Rule], *, dry_run: bool = False) -> PrunePlan:
-    """Remove the objects that no rule needs; return what was removed, or with `dry_run` what would be.
+    """Remove the objects that no rule needs; return them, or with `dry_run` those that would be removed.
 
     Raises:
         ArchiveError: the archive cannot be read or written, or its catalogue is damaged.

@@ -39,7 +39,7 @@ _CURRENT = "current"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a restore replays: an image, and the segments after it that reach `txid`.
+    """The sources of a restore: an image, and the segments after it that reach `txid`.
 
     `version` is the text of the VERSION file that belongs to the image; `damaged` has the names of objects that others
     replace.
@@ -55,7 +55,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class RestoreOptions:
-    """How a moment is restored.
+    """Options of a restore.
 
     Attributes:
         without: transactions to leave out.

@@ -37,7 +37,7 @@ def plan_prune(catalogue: Catalogue, rules: Iterable[Rule], now: int) -> PrunePl
     Args:
         now: time in ms since the epoch, from which ages count.
     """
-    # without its branch, it is unknown what a record is needed for
+    # without its branch, the use of a record is unknown
     needed = {each.name for each in catalogue.records if each.branch not in catalogue.branches}
     chosen = tuple(rules)
     for branch in catalogue.branches:

@@ -1,4 +1,4 @@
-"""What an undelete replays: an image and the segments of a storage directory."""
+"""The sources of an undelete: an image and the segments of a storage directory."""
 
 from __future__ import annotations
 

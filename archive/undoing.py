@@ -71,7 +71,7 @@ class Undo:
         self.changes: list[UndoChange] = []
 
     def adapted(self, ops: Iterable[EditOp]) -> Iterator[EditOp]:
-        """Yield what is to be applied in place of each operation."""
+        """Yield the operations to apply in place of the given ones."""
         for op in ops:
             yield self._adapt(op)
 
@@ -134,10 +134,10 @@ class Undo:
             return self._leave_out(op, "it would delete what is restored")
         return self._kept(op, redirected)
 
-    # ---- what is restored --------------------------------------------------------------------------------------
+    # ---- restored inodes ---------------------------------------------------------------------------------------
 
     def _restore(self, op: Any, redirected: Any) -> None:
-        """Mark what an operation that is left out would have removed.
+        """Mark the inodes that an omitted operation would have removed.
 
         Raises:
             ArchiveError: the operation cannot be left out.

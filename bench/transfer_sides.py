@@ -168,7 +168,7 @@ def _take(connection: socket.socket, head: bytes, begun: bytes) -> None:
 
 
 def relay(url: str, bandwidth: int, tls: Path | None) -> None:
-    """Relay connections to the server at `url`; what clients send is limited to `bandwidth` bytes per second."""
+    """Relay connections to the server at `url`; clients send at most `bandwidth` bytes per second."""
     to = urlsplit(url)
     with _SlowRelay((to.hostname or "", to.port or 0), Throttle(bandwidth)) as slow:
         print(slow.address.rpartition(":")[2], flush=True)

@@ -40,7 +40,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class PeerAnswer:
-    """What a peer answered: its /status, or its beans by their names; `error` is why there is neither.
+    """The answer of a peer: its /status, or its beans by their names; `error` is the reason if there is neither.
 
     Attributes:
         odd: whether its answer was unexpected.

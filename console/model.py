@@ -1,4 +1,4 @@
-"""What a page of the console shows, as values: attention, tiles and panels."""
+"""The content of a page of the console, as values: attention, tiles and panels."""
 
 from __future__ import annotations
 

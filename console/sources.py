@@ -1,4 +1,4 @@
-"""What a program provides for its page, and a short-lived cache in front of it."""
+"""The content that a program provides for its page, and a short-lived cache of it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Alert rules for Prometheus and a dashboard for Grafana: `python -m install.monitoring` writes config/monitoring.
 
-Both derive from what the daemon declares: a rule for each kind of alarm, and a chart for each metric of a scrape.
+Both derive from the daemon's declarations: a rule for each kind of alarm, and a chart for each metric of a scrape.
 """
 
 from __future__ import annotations

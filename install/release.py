@@ -152,7 +152,7 @@ def sign(sums: Path, key: str) -> None:
 
 
 def _output(*command: str, next_step: str = "") -> str:
-    """Run a command; return what it prints on standard output.
+    """Run a command; return its standard output.
 
     Raises:
         ReleaseError: the command failed; the error contains its messages, and `next_step` or the command as the hint.

@@ -170,7 +170,7 @@ class ActiveState:
         self._purger.purge()
         self.rebaser.image_arrived()
 
-    # ---- what is served ------------------------------------------------------------------------------------
+    # ---- services ------------------------------------------------------------------------------------------
 
     def services(self) -> list[Service]:
         """Return the services of ClientProtocol and NamenodeProtocol."""

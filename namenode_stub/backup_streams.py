@@ -122,7 +122,7 @@ class BackupStreams:
                 stream.add(first_txid, start)
 
     def flush(self) -> None:
-        """Send what was logged so far; an operation is acknowledged only after that."""
+        """Send the operations logged so far; an operation is acknowledged only after that."""
         with self._lock:
             streams = list(self._streams.items())
         for address, stream in streams:

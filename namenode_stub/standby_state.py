@@ -104,7 +104,7 @@ class StandbyState:
         self._nodes.close()
         self.namespace.close()
 
-    # ---- what is served ------------------------------------------------------------------------------------
+    # ---- services ------------------------------------------------------------------------------------------
 
     def services(self) -> list[Service]:
         """Return the RPC services; all other calls are for the active NameNode."""

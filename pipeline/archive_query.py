@@ -16,7 +16,7 @@ _SCHEME = "checkpointer-archive"
 
 @dataclass(frozen=True, slots=True)
 class ArchiveQuery:
-    """What to read from an archive.
+    """A selection of an archive's content.
 
     Attributes:
         location: directory or URL of the archive.

@@ -55,7 +55,7 @@ def archive_file(home: Path) -> Path:
 
 
 def _identity(jar: Path) -> str:
-    """Return what the JVM compares of a jar before it uses an archive."""
+    """Return the properties of a jar that the JVM compares before it uses an archive."""
     found = jar.stat()
     return f"{jar.name}:{found.st_size}:{found.st_mtime_ns}"
 
