@@ -223,7 +223,8 @@ def _edits_order(record: EditsRecord) -> tuple[int, int]:
 def large_commits(commits: Mapping[str, Commit]) -> dict[str, Commit]:
     """Return the commits that a replacement keeps: each has far more records than all smaller commits together.
 
-    So each record is written only a few times in years: about once for each time that the catalogue grows tenfold.
+    Therefore each record is written only a few times in years: about once for each time that the catalogue grows
+    tenfold.
     """
     left: dict[str, Commit] = {}
     ordered = sorted(commits.items(), key=lambda each: -len(each[1].add))

@@ -30,7 +30,7 @@ EDIT_TEXTS = (
 
 @dataclass(frozen=True)
 class Style:
-    """Names of one kind: text, digits, text; the first file may have another."""
+    """Names of one kind: text, digits, text; the first file may have another pattern."""
 
     kind: int
     digits: int

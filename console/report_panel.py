@@ -26,7 +26,7 @@ _HEADERS: Final = {
 
 
 def report_panels(reports: Reports) -> Sequence[Panel]:
-    """Return the list of the last reports, nothing before the first."""
+    """Return the list of the last reports, which is empty before the first one."""
     rows = tuple(
         (
             cell(time_text(each.time.timestamp())),

@@ -1,4 +1,4 @@
-"""Values of /status as text for people: counts, ages, sizes, and names made from keys."""
+"""Values of /status as readable text: counts, ages, sizes, and names made from keys."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ asked to hand over. After each step, all acknowledged directories must exist in 
 NameNode is active.
 
 On a busy machine a NameNode may miss its answer deadline, or a controller its session. The pair then fails over
-automatically, and the fenced NameNode has ended. So every step first waits for one active and one standby, and fenced
-processes are restarted.
+automatically, and the fenced NameNode has ended. Therefore every step first waits for one active and one standby, and
+fenced processes are restarted.
 """
 
 from __future__ import annotations

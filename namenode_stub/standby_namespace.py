@@ -44,7 +44,7 @@ class StandbyNamespace:
         settings = parts.config.standby
         self._parts = parts
         self._source = source
-        # with 0, as in Hadoop's guide for observers, the stub could do nothing else
+        # with a period of 0, as in Hadoop's guide for observers, the stub would only read edits
         self._period = max(settings.tail_period, _MIN_PERIOD)
         self._warm = _CallRecordingNamespace(parts.retry_cache)
         self._tailer = EditTailer(

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def collect_results(job: RDD[T], tasks: int) -> list[T]:
-    """Return the results of a job, one of each task.
+    """Return the results of a job, one from each task.
 
     Raises:
         PipelineError: see `complete`.
@@ -22,7 +22,7 @@ def collect_results(job: RDD[T], tasks: int) -> list[T]:
 
 
 def complete(results: list[T], tasks: int, hint: str = "Repeat the command.") -> list[T]:
-    """Return the collected results of `tasks` tasks, of which each returns one.
+    """Return the collected results of `tasks` tasks, each of which returns one.
 
     Raises:
         PipelineError: results are missing. PySpark mistakes the end of a connection, such as that to a killed JVM, for

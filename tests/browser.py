@@ -28,7 +28,7 @@ class MissingBrowserError(Exception):
 
 
 def installed() -> Path:
-    """Return Chromium or Chrome of the search path.
+    """Return the Chromium or Chrome on the search path.
 
     Raises:
         MissingBrowserError: it is missing.

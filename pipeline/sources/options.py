@@ -72,7 +72,7 @@ class SourceOptions:
         return self._given.get(name, default)
 
     def integer(self, name: str, *, least: int) -> int | None:
-        """Return a number of at least `least`, None if not given.
+        """Return a number, which is at least `least`, or None if it is not given.
 
         Raises:
             SourceOptionError: the value is not an integer, or is less than `least`.
@@ -89,7 +89,7 @@ class SourceOptions:
         return value
 
     def switch(self, name: str) -> bool:
-        """Return a boolean, false if not given.
+        """Return a boolean, or false if it is not given.
 
         Raises:
             SourceOptionError: the value is not a boolean.
@@ -97,7 +97,7 @@ class SourceOptions:
         return self.choice(name, tuple(_SWITCHES), "false") == "true"
 
     def choice(self, name: str, values: Sequence[str], default: str) -> str:
-        """Return one of `values`, `default` if not given.
+        """Return one of `values`, or `default` if none is given.
 
         Raises:
             SourceOptionError: the value is not allowed.

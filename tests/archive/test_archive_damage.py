@@ -90,7 +90,7 @@ def all_moments(archive: Archive) -> set[Moment]:
 
 
 def restorable(archive: Archive, moment: Moment, folder: Path) -> Path | str:
-    """Return the image of a moment; the name of the damaged file if it cannot be restored."""
+    """Return the image of a moment, or the name of the damaged file if the moment cannot be restored."""
     branch, txid = moment
     try:
         plan = plan_restore(view_of(archive.catalogue(), branch), txid)

@@ -145,7 +145,7 @@ class FakeNamenode:
         return counted
 
     def await_calls(self) -> None:
-        """Wait until no call is being performed: one whose caller has left may still change the state."""
+        """Wait until no call is being performed: a call whose caller has left may still change the state."""
         with self._settled:
             assert self._settled.wait_for(lambda: self._calls == 0, 600)
 

@@ -1,4 +1,4 @@
-"""Replaces `checkpointer report`: records its arguments and limits, and obeys a file next to the reports."""
+"""Replaces `checkpointer report`: records its arguments and limits, and follows instructions in a file next to them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Kills a process with SIGKILL at each step of its work: every durable file operation and every network call.
 
 `record` runs a body in a child process and lists its steps, `kill` runs it again and kills it at one of them. Children
-are forked from a server process that has imported everything and compiled the kernels, so that each starts fast.
-A body is a module's function with arguments that can be pickled; it works for any role.
+are forked from a server process that has imported everything and compiled the kernels, so that each starts quickly. A
+body is a module's function with arguments that can be pickled; it works for any role.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Kill:
 
 
 def kills(steps: list[str]) -> Iterator[Kill]:
-    """Yield every place to kill at: before each step, in the middle of each write, and after the last one."""
+    """Yield every place for a kill: before each step, in the middle of each write, and after the last one."""
     for number, step in enumerate(steps):
         yield Kill(number, step)
         if step.startswith("write"):

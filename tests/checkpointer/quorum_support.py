@@ -73,7 +73,7 @@ class ServedNode:
             self.node.close()
 
     def cut_off(self) -> None:
-        """Make it unreachable while it continues to run."""
+        """Make the node unreachable while it continues to run."""
         assert self._servers is not None
         for server in self._servers:
             server.stop()

@@ -50,7 +50,7 @@ class ModelSecondary:
         return FinalizedWitness(self._namenode, hasty=self.hasty)
 
     def _interrupted(self) -> None:
-        """Perhaps set the NameNode back between two steps."""
+        """Set the NameNode back between two steps, with the probability `hasty`."""
         if self._namenode.random.random() < self.hasty:
             self._namenode.set_back()
             self._namenode.write(self._namenode.random.randint(0, 10))

@@ -26,7 +26,7 @@ from tests.checkpointer.fake_namenode import DEFAULT_CASE, FakeNamenode
 
 @dataclass
 class Stream:
-    """The NameNode's state of a backup node, which gets nothing until a segment begins."""
+    """What the NameNode keeps about a backup node, which gets nothing until a segment begins."""
 
     client: JournalClient
     active: bool = False

@@ -131,7 +131,7 @@ def test_a_copy_that_stopped_goes_on_where_it_ended(cluster: Cluster, tmp_path: 
     target = FileJournal(tmp_path / "off" / "current")
     parts = select_range(journal, CopyRange(), layout_version=None, default_layout=LAYOUT)
     copy_journal(parts[:1], target, INFO)
-    # and a part of the second segment, as after a kill
+    # and a part of the second segment, as a kill leaves it
     writer = target.start_segment(31, LAYOUT)
     half = [op for op in parts[1].ops() if op.txid <= 40]
     writer.append(batch(31, half))
@@ -164,7 +164,7 @@ def contents_of(journal: Journal) -> list[bytes]:
 
 
 class StoppedError(BaseException):
-    """The simulated end of the process; nobody handles this error."""
+    """The simulated end of the process; no code handles this error."""
 
 
 def stop_at(monkeypatch: pytest.MonkeyPatch, kind: type[Any], call: str, number: int) -> None:

@@ -1,4 +1,4 @@
-"""Text for people: 80 columns without broken words, plain lines in a pipe, and no colour when it is disabled."""
+"""Text for human readers: 80 columns without broken words, plain lines in a pipe, and no colour when it is disabled."""
 
 from __future__ import annotations
 

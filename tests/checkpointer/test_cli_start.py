@@ -1,4 +1,4 @@
-"""Commands start fast: they load modules only when needed."""
+"""Commands start quickly: they load modules only when needed."""
 
 from __future__ import annotations
 

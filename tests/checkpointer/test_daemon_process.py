@@ -111,7 +111,7 @@ def test_a_bad_configuration_changes_nothing(role: JobRole, caplog: pytest.LogCa
         control.reload()
         wait_until("the complaint", lambda: "names no directory" in caplog.text)
         url = next(m for m in caplog.messages if "checkpointer on http" in m).split(" on ")[1].split(": ")[0]
-        # who has read the log finds the alarm, too
+        # a reader of the log also finds the alarm in the status
         (alarm,) = requests.get(f"{url}/status", timeout=600).json()["alarms"]
         assert "names no directory" in alarm
     assert role.configs == []

@@ -1,7 +1,7 @@
 """A NameNode without changes for days: its secondary continues and reports no lost past.
 
-All segments of an idle NameNode are alike: START_LOG_SEGMENT and END_LOG_SEGMENT, without a time. So only other images,
-older segments or the NameNode's process can prove the past of an image.
+All segments of an idle NameNode are alike: START_LOG_SEGMENT and END_LOG_SEGMENT, without a time. Therefore only other
+images, older segments or the NameNode's process can prove the past of an image.
 """
 
 from __future__ import annotations

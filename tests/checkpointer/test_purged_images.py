@@ -55,7 +55,7 @@ def test_what_ends_with_a_fetched_image_is_of_the_process_that_has_the_image(kin
 
 @pytest.mark.parametrize(("kind", "stored"), [(Witness, ("nn", 7)), (Restarting, None)])
 def test_an_image_is_of_the_process_that_was_compared(kind: type[Witness], stored: tuple[str, int] | None) -> None:
-    """The process is known before the image is saved: `saved` asks nobody."""
+    """The process is known before the image is saved: `saved` sends no request."""
     store = Provenances("", Provenance((), None))
     witness = kind(OURS, 9, {0: "aa"}, life=7)
     watch = PastWatch(noted(*OURS), store, lambda: [ImageId(0, "aa")], lambda last: witness)

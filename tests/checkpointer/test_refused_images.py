@@ -186,7 +186,7 @@ def test_an_outlook_goes_by_what_was_heard_last() -> None:
     assert subject.expected_refusals(150) == []
     subject.note_upload(Upload("http://a", TAKEN, txid=150))
     assert subject.takes_from("http://a") == 1075.0
-    # by the NameNode's keys, whatever ours are
+    # the NameNode's keys decide, whatever ours are
     subject.note_upload(Upload("http://a", OLD, refusal=RECENT))
     assert subject.takes_from("http://a") == 1000.0 + 2305
     subject.note_upload(Upload("http://a", TAKEN, txid=160, kind=ImageKind.ROLLBACK))
@@ -211,7 +211,7 @@ DOWN = Upload("http://b", "failed", "connection refused")
     ("made", "targets", "taking", "code", "warnings", "words"),
     [
         ([Upload("http://a", TAKEN)], [A_HAS], Acceptance.ACCEPTED, 0, 0, ""),
-        # another one of the nameservice is down
+        # another NameNode of the nameservice is down
         ([Upload("http://a", TAKEN), DOWN], [A_HAS, B_DOWN], Acceptance.ACCEPTED, 0, 1, ""),
         ([DOWN], [A_HAS, B_DOWN], Acceptance.ACCEPTED, 0, 1, ""),
         ([Upload("http://a", TAKEN), Upload("http://b", OLD, refusal=BUSY)], [A_HAS, B], Acceptance.ACCEPTED, 0, 1, ""),

@@ -274,7 +274,7 @@ def test_after_a_new_beginning_a_roll_is_asked_for_at_the_same_place(nodes: Node
     [
         (Double(checkpoint_txid=5), 9, ""),
         (Double(checkpoint_txid=9, logs=()), 9, "asked"),
-        # with a quorum its manifest is of local edits since it last became active, its images reach further back
+        # with a quorum, its manifest lists its local edits since it last became active; its images reach further back
         (Double(checkpoint_txid=4500, logs=(RemoteEditLog(5001, 5002),)), 4500, "asked"),
         (Double(checkpoint_txid=4500, logs=(RemoteEditLog(5001, 5002),)), 4000, "asked"),
     ],

@@ -1,4 +1,4 @@
-"""How often a standby tails, by the keys that Hadoop's guide for observers sets."""
+"""How often a standby tails, depending on the keys that Hadoop's guide for observers sets."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def pauses(moments: list[float]) -> list[float]:
 @pytest.mark.parametrize(
     ("period", "longest", "expected"),
     [
-        # without a back-off, as it is by default
+        # without a back-off, which is the default
         (60, 0, [60, 60, 60]),
         (1, 0, [1, 1, 1]),
         # a back-off shorter than the period has no effect

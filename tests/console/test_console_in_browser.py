@@ -28,7 +28,7 @@ RUN_AXE = (
 
 @pytest.fixture
 def daemon(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ShownDaemon]:
-    """A daemon whose page is polled often; with the settings of a parameter."""
+    """A daemon whose page is polled often; a parameter can give further settings."""
     monkeypatch.setattr("console.blueprint._POLL_SECONDS", 0.1)
     monkeypatch.setattr("console.blueprint._CACHE_SECONDS", 0.0)
     config = standby_config(**getattr(request, "param", {}))

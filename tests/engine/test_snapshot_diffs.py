@@ -430,7 +430,7 @@ def test_a_deleted_file_loses_the_blocks_of_a_deleted_snapshot(tmp_path: Path, l
 
 @layouts
 def test_a_joined_file_that_was_new_leaves_no_created_name(tmp_path: Path, layout: int) -> None:
-    """2.7 leaves one in memory and cannot load its own image then."""
+    """2.7 leaves such a name in memory, and then cannot load its own image."""
     new = [add("/s/n", NEW), ops.AddBlockOp(path="/s/n", blocks=(Block(7, 0, 1007),))]
     closed = close("/s/n", blocks=(Block(7, 11, 1007),))
     joined = ops.ConcatDeleteOp(trg="/s/f", srcs=("/s/n",), timestamp=LATER)

@@ -30,7 +30,7 @@ def trees(reader: SnapshotReader) -> dict[object, dict[str, Seen]]:
 def test_every_snapshot_is_as_the_tree_was(
     layout: int, beginning: list[Step], steps: list[Step], first_merge: int, unsorted: bool
 ) -> None:
-    """Two merges, the second on top of the first one's image, and all in one, show the same."""
+    """Two merges, the second on top of the first one's image, and one merge of everything give the same views."""
     builder, twin = base(layout)
     if unsorted:
         builder.order = lambda inode: inode.id * 7919 % 1009

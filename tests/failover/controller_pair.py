@@ -136,7 +136,7 @@ class Pair:
         return self.servers[name].controller.facts()
 
     def expire(self, name: str) -> bool:
-        """End its session, by closing it from a second client with the same id; return False if it has none now."""
+        """End the controller's session by closing it in a second client with its id; return False without a session."""
         found = self.servers[name].election._session
         session = None if found is None else found._client.client_id
         if session is not None:

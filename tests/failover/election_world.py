@@ -236,7 +236,7 @@ class World:
             self.watching.discard(link.owner)
 
     def _network(self, node: Node) -> None:
-        """Act as kazoo: notice a lost connection, and reconnect."""
+        """Act like kazoo: notice a lost connection, and reconnect."""
         link = node.link
         if link is None or node.frozen_until > self.now or link.up:
             return

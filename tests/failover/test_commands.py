@@ -45,13 +45,13 @@ class Site:
         )
 
     def run(self, *words: str, code: int = 0) -> str:
-        """Return its output; for an error, standard error."""
+        """Return the command's output, or its standard error after a failure."""
         done = run_cli("zkfc", *words, "--conf", self.conf.folder)
         assert done.code == code, done
         return done.err if code else done.out
 
     def told(self, command: str, code: int = 0) -> dict[str, Any]:
-        """Return its output with --json, after validating the documented shape of a result or a failure."""
+        """Return the command's output with --json, after validating the documented shape of a result or a failure."""
         done = run_cli("zkfc", command, "--conf", self.conf.folder, "--json")
         assert done.code == code, done
         told: dict[str, Any] = json.loads(done.out)

@@ -27,7 +27,7 @@ from hadoop_rpc.zkfc_protocol import zkfc_service
 from tests.clock import Clock
 from tests.failover.failover_support import GRACEFUL_MILLISECONDS, HERE, FakeNameNode, namenode, settings
 
-# twice as long as a NameNode is asked to stand by
+# twice the time for which a NameNode is asked to stay a standby
 CEDED_FOR = 2 * GRACEFUL_MILLISECONDS
 ACTIVE, STANDBY, OBSERVER = HAState.ACTIVE, HAState.STANDBY, HAState.OBSERVER
 IMPATIENT = {

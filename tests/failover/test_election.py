@@ -243,7 +243,7 @@ def test_who_cannot_fence_does_not_become_active_until_it_can(scene: Scene) -> N
     scene.nodes[1].before_active = lambda: problems.append(scene.elections[1].facts()["problem"])
     scene.nodes[1].fails.clear()
     scene.settles(1, ElectorState.ACTIVE)
-    # an activation, which may take long, begins without the fault that has ended
+    # the fault has ended, and is not reported during an activation, which may take long
     assert [*problems, scene.elections[1].facts()["problem"]] == ["", ""]
 
 

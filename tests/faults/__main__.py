@@ -11,7 +11,7 @@ from tests.required import required
 
 
 def main() -> int:
-    """Return 1 where strace does not work, cannot be installed and the tests are required, else 0."""
+    """Return 1 if strace does not work, cannot be installed and the tests are required, else 0."""
     apt = None if shutil.which("strace") else apt_command()
     if apt is not None:
         print("faults: installing strace with apt", flush=True)

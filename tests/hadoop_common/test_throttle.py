@@ -28,7 +28,7 @@ class Transfer:
         self.moved: list[tuple[float, int]] = []
 
     def run(self, pieces: list[int], costs: list[float]) -> float:
-        """Return the seconds it took; `costs` are fractions of the time that a piece has at the rate."""
+        """Return the seconds that the transfer took; `costs` are fractions of the time that a piece has at the rate."""
         self.began = self.time.now
         with self.throttle.transfer():
             for number, size in enumerate(pieces):

@@ -152,7 +152,7 @@ def test_a_chroot_moves_all_of_it_and_has_to_be_there(secured: Secured) -> None:
 
 @pytest.fixture
 def faulty(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
-    """Faults of the next connections that end kazoo's thread, as of a SASL mechanism."""
+    """Faults of the next connections that end kazoo's thread, like those of a SASL mechanism."""
     faults: list[Exception] = []
     connect = SequentialThreadingHandler.create_connection
 

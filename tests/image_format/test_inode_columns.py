@@ -36,7 +36,7 @@ def section(messages: list[pb.INode]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def twin(inode: pb.INode) -> dict[str, int]:
-    """Return the expected row, by the protobuf library."""
+    """Return the expected row, as the protobuf library decodes it."""
     row = dict.fromkeys((*NAMES, *MORE), 0) | {"id": inode.id, "kind": inode.type}
     row |= {"storage_policy": -1, "ec_policy": -1}
     if inode.HasField("file"):

@@ -169,7 +169,7 @@ print(is_compiled())
 def test_kernels_run_where_nothing_is_kept_or_numba_is_another(tmp_path: Path, fault: str) -> None:
     assert _run(tmp_path, fault + SMALL).stdout == "False\n"
     assert _run(tmp_path, fault + LARGE).stdout == "True\n"
-    # what this Numba keeps, by our stamp, is found again
+    # by our stamp, another Numba finds again what it has stored
     kept = list(tmp_path.rglob("kept.total*.nbc"))
     assert bool(kept) == (fault == OTHER_NUMBA)
 

@@ -1,4 +1,4 @@
-"""The workflows outside run what `.ci/run` runs, on what pyproject.toml supports; actionlint accepts them."""
+"""GitHub's workflows run what `.ci/run` runs, on what pyproject.toml supports; actionlint accepts them."""
 
 from __future__ import annotations
 

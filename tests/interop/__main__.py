@@ -18,7 +18,7 @@ _JDK = ("openjdk-17-jdk-headless", "default-jdk-headless")
 
 
 def main(*versions: str) -> int:
-    """Return 1 where a required part is missing and cannot be installed, else 0."""
+    """Return 1 if a required part is missing and cannot be installed, else 0."""
     code = 0
     for release in (*(map(release_of, versions) if versions else SET_UP), CLIENT):
         try:

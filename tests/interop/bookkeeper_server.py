@@ -96,7 +96,7 @@ class BookieProcess(OurProcess):
 
 
 def our_bookie(hosts: str, root: Path) -> BookieProcess:
-    """Start a bookie of ours in the new folder `root`."""
+    """Start our bookie in the new folder `root`."""
     root.mkdir()
     port = free_port()
     command = [sys.executable, "-m", "checkpointer", "bookie", "run", "--dir", str(root / "bookie")]

@@ -64,7 +64,7 @@ def _class_lists(folder: Path) -> Iterator[None]:
 
 
 def _use_everything(folder: Path, release: HadoopRelease) -> None:
-    """Run each server and each tool for a moment."""
+    """Run each server and each tool briefly."""
     conf = HadoopConf(folder / "cluster", release=release)
     with ClientJvm(folder, release) as jvm:
         client = jvm.of(conf)

@@ -65,7 +65,7 @@ class _Server:
         return self.start(*arguments)
 
     def jmx(self, query: str) -> dict[str, Any]:
-        """Return the first bean of /jmx for `query`; empty where none matches."""
+        """Return the first bean of /jmx for `query`; empty if none matches."""
         return next(iter(beans(self.url, query)), {})
 
     def is_ready(self) -> bool:
@@ -77,7 +77,7 @@ class _Storing(_Server):
     """A server with images and edits.
 
     Attributes:
-        current: the folder with VERSION, images and edits; the first where there are several.
+        current: the folder with VERSION, images and edits; the first if there are several.
     """
 
     def __init__(

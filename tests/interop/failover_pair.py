@@ -275,7 +275,7 @@ class FailoverPair:
         return 0 if found is None else int(found.ephemeralOwner)
 
     def named(self, znode: str) -> str:
-        """Return the NameNode in a znode, "" where the znode is missing."""
+        """Return the NameNode in a znode, "" if the znode is missing."""
         try:
             data, _ = self.zk.retry(self.zk.get, f"{PARENT}/{znode}")
         except NoNodeError:

@@ -106,7 +106,7 @@ class HadoopConf:
         return _address(self._named("dfs.namenode.http-address"))
 
     def web_url(self, key: str) -> str:
-        """Return a server's URL by the key of its HTTP address, with or without nameservice; https if alone."""
+        """Return a server's URL by the key of its HTTP address, with or without nameservice; https if it is alone."""
         secure = self.properties.get("dfs.http.policy") == "HTTPS_ONLY"
         if secure and key != "dfs.namenode.backup.http-address":
             key = key.replace("http-address", "https-address")
@@ -115,7 +115,7 @@ class HadoopConf:
 
     @property
     def name_dir(self) -> Path:
-        """The NameNode's storage directory; the first where there are several."""
+        """The NameNode's storage directory; the first if there are several."""
         return _first_path(self._named("dfs.namenode.name.dir"))
 
     @property

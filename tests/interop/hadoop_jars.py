@@ -40,7 +40,7 @@ class JarSource(Protocol):
 
         Args:
             folder: exists, on the file system of its siblings.
-            again: an earlier call fetched wrong jars: do not use files that it kept.
+            again: an earlier call fetched wrong jars, so files that it kept are not used.
 
         Raises:
             MissingHadoopError: nothing can be fetched.

@@ -79,7 +79,7 @@ def beans(base_url: str, query: str, timeout: float = START_SECONDS) -> list[dic
 def java_command(
     class_path: str, main_class: str, *arguments: str, heap: str = "256m", work: Path, archive: Path | None = None
 ) -> list[str]:
-    """Return the command of a small JVM that starts fast rather than runs fast.
+    """Return the command of a small JVM that is optimized for its start rather than for long runs.
 
     Args:
         archive: archive of classes; the JVM ignores a missing one and one of another Java.

@@ -76,7 +76,7 @@ class Load(Beside):
 
 
 class Stalls(Beside):
-    """Stalls of the machine: how much longer a sleeping thread slept, which is not a daemon's fault."""
+    """Stalls of the machine: how much longer than requested a thread slept, which is not a daemon's fault."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -263,7 +263,7 @@ class Rounds:
         return sorted(found, key=lambda each: each.begun)
 
     def taken(self) -> list[Passage]:
-        """Return the uploads that the NameNode accepted, in that order."""
+        """Return the uploads that the NameNode accepted, in the order of acceptance."""
         found = [(each.ended, each) for each in self.passages if each.taken and each.ended is not None]
         return [each for _, each in sorted(found, key=lambda pair: pair[0])]
 

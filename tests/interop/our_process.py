@@ -1,4 +1,4 @@
-"""A program of ours in a separate process: start, wait, stop and kill."""
+"""One of our programs in a separate process: start, wait, stop and kill."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Recording:
 
 
 def images(folder: Path) -> list[int]:
-    """Return the txids of a folder's images, ascending; none where the folder is missing."""
+    """Return the txids of a folder's images, ascending; none if the folder is missing."""
     found = map(parse_image, (path.name for path in folder.iterdir())) if folder.is_dir() else ()
     return sorted(image.txid for image in found if image is not None)
 

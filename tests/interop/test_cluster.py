@@ -113,7 +113,7 @@ def test_a_killed_namenode_comes_back(namenode: NameNode, client: HdfsClient) ->
 
 @pytest.mark.deep
 def test_a_load_is_the_same_each_time(shared_client: HdfsClient) -> None:
-    """Names, modes and snapshots follow from the seed, in any order of the threads."""
+    """Names, modes and snapshots depend only on the seed, not on the order of the threads."""
     shown = []
     for path in ("/one", "/two"):
         shared_client.load(120, seed=7, path=path, threads=3)

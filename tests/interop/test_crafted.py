@@ -1,7 +1,8 @@
 """Crafted operation lists on a real NameNode 2.7.3 and by our merge: the same image, or both refuse one operation.
 
-`make differential MODES=crafted SEEDS=200` replays 20,000 lists, SEED=2 others. Where both refuse an operation, the
-next list is the same one without it. `crafted_replay` lists the permitted differences with their reasons.
+`make differential MODES=crafted SEEDS=200` replays 20,000 lists; SEED=2 replays other lists. Where both refuse an
+operation, the next list is the same one without it. `crafted_replay` lists the permitted differences with their
+reasons.
 """
 
 from __future__ import annotations

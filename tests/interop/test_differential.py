@@ -1,8 +1,8 @@
 """Random operations on a real NameNode: our merge of its image and edits against its own SecondaryNameNode's.
 
-`make differential SEEDS=200 MODES="snapshot mixed files"` runs more, SEED=2 others, RELEASE=3.4.2 on that release.
-`+slices`, `+zones`, `+sm4` or `+locks` after a mode, as in `mixed+sm4`, configure the NameNode (`RandomRecorder.java`).
-These rules explain all permitted differences:
+`make differential SEEDS=200 MODES="snapshot mixed files"` runs more; SEED=2 runs others, and RELEASE=3.4.2 uses that
+release. `+slices`, `+zones`, `+sm4` or `+locks` after a mode, as in `mixed+sm4`, configure the NameNode
+(`RandomRecorder.java`). These rules explain all permitted differences:
 
 1. Times that Hadoop takes from its clock at replay, lengths of blocks that it marks as deleted, and symlinks whose
    records it loses: see imgcmp.

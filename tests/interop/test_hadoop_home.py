@@ -20,7 +20,7 @@ CONTENT = {"a-1.jar": b"first", "b-2.jar": b"second"}
 
 @dataclass(eq=False)
 class Source:
-    """A source of jars that keeps damaged ones, as Maven does."""
+    """A source that keeps damaged jars, as Maven does."""
 
     kept: dict[str, bytes]
     size: str = "2 jars"

@@ -95,7 +95,7 @@ def stub(tmp_path: Path) -> Iterator[tuple[NameNodeStub, Path, str, str]]:
 
 
 def test_the_other_takes_over(stub: tuple[NameNodeStub, Path, str, str], tmp_path: Path) -> None:
-    """Take over with a lock on a file, after a kill and after an orderly stop, which needs no wait."""
+    """Take over with a lock on a file: after a kill, and after an orderly stop, which needs no wait."""
     with Pair(tmp_path, *stub, {"checkpointer.leader.lock": (tmp_path / "lock").as_uri()}) as pair:
         leader = pair.checkpointed(pair.daemons)
         (other,) = (each for each in pair.daemons if each is not leader)

@@ -93,7 +93,7 @@ class World:
     # ---- writers ----
 
     def go_on(self, actor: Actor, size: int, choice: int) -> bool:
-        """Take the writer's next own step; return whether one existed."""
+        """Take the next step of the writer itself; return whether it had one."""
         if actor.busy:
             return False
         match actor.phase:

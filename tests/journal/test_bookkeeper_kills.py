@@ -91,7 +91,7 @@ class Process:
         telling.close()
 
     def await_registration(self) -> None:
-        """Wait until clients find it in ZooKeeper: it listens before."""
+        """Wait until clients find the bookie in ZooKeeper: it listens earlier."""
         with self._ready:
             assert "serves" in self._ready.recv()
 

@@ -246,7 +246,7 @@ def test_a_segment_cut_anywhere_keeps_its_whole_operations(ops, data):
     padding = data.draw(st.sampled_from([b"", bytes(40), b"\xff" * 40]))
     torn = content[:cut] + padding
     read = list(iter_ops(torn, first_txid=7, in_progress=True))
-    # all but a cut operation: padding may complete one by chance only when it equals what was cut off
+    # all but a cut operation: by chance, padding may equal the bytes that were cut off
     assert read == ops[: len(read)]
     assert len(read) >= len(list(iter_ops(content[:cut], in_progress=True)))
     scan = scan_segment(torn, first_txid=7)

@@ -285,7 +285,7 @@ def test_of_the_open_segment_a_reader_gets_what_all_members_have(
         append(batch)
 
     monkeypatch.setattr(writer, "append", looked_at)
-    write(log)  # the first two members have it already
+    write(log)  # the first two members already have it
     assert seen == [[2]]
     assert [segment.last for segment in journals.segments(1, in_progress=True)] == [3]
     log.close()

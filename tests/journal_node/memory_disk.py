@@ -212,7 +212,7 @@ class FaultyDisk:
         return work
 
     def _remove_tree(self, name: str) -> None:
-        """Remove one file after the other, VERSION last, the worst order."""
+        """Remove one file after the other, VERSION last, which is the worst order."""
         for each in sorted(self._disk.names(name), key=lambda each: (each == "VERSION", each)):
             self.step(f"remove {name}/{each}", partial(self._remove, f"{name}/{each}"))
         self.step(f"remove_tree {name}", partial(self._disk.remove_tree, name))

@@ -16,7 +16,7 @@ _REQUIREMENTS = Path(__file__).parents[2] / "requirements" / "kerberos.txt"
 
 
 def main() -> int:
-    """Return 1 where a required part is missing and cannot be installed, else 0."""
+    """Return 1 if a required part is missing and cannot be installed, else 0."""
     apt = apt_command() if missing() else None
     if apt is not None:
         print(f"kerberos: installing {', '.join(_PACKAGES)} with apt", flush=True)

@@ -75,7 +75,7 @@ def _kerberos(kdc: Kdc) -> dict[str, str]:
         "dfs.journalnode.kerberos.internal.spnego.principal": web,
         "dfs.web.authentication.kerberos.principal": web,
         "dfs.web.authentication.kerberos.keytab": str(kdc.root / "nn.keytab"),
-        # tests poll these pages; of Hadoop 3
+        # tests poll these pages, which only Hadoop 3 has
         "hadoop.http.authentication.kerberos.endpoint.whitelist": "/status,/jmx,/metrics",
     }
 

@@ -47,7 +47,7 @@ OBSERVER_READS = "org.apache.hadoop.hdfs.server.namenode.ha.ObserverReadProxyPro
 
 @dataclass(frozen=True)
 class Served:
-    """A standby of ours, which answers at the address of a NameNode and at `rpc`.
+    """Our standby, which answers at the address of a NameNode and at `rpc`.
 
     Attributes:
         client: configuration of clients of the nameservice.

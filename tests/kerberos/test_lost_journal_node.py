@@ -145,7 +145,7 @@ def test_next_to_journal_nodes_of_hadoop(kdc: Kdc, confs: list[HadoopConf], monk
         "hadoop.http.authentication.kerberos.principal": f"HTTP/_HOST@{REALM}",
         "hadoop.http.authentication.kerberos.keytab": str(kdc.root / "jn.keytab"),
         "hadoop.http.authentication.kerberos.endpoint.whitelist": "/jmx",
-        # one of them formats itself, and empties the file in that moment
+        # one of them formats itself, and empties the file at that moment
         "dfs.journalnode.enable.sync.format": "false",
     }
     with ExitStack() as stack:

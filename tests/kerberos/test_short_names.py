@@ -1,4 +1,4 @@
-"""auth_to_local with Hadoop's own tool: the same rules, the same names, the same short ones."""
+"""auth_to_local with Hadoop's own tool: the same rules and names give the same short names."""
 
 from __future__ import annotations
 

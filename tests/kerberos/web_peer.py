@@ -1,4 +1,4 @@
-"""A server and a client that log in at each other with SPNEGO tokens."""
+"""A server and a client that authenticate each other with SPNEGO tokens."""
 
 from __future__ import annotations
 

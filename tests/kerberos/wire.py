@@ -28,7 +28,7 @@ def ports_of(confs: Iterable[HadoopConf]) -> set[int]:
 
 
 class Wire:
-    """A context manager that keeps TCP bytes of this host's ports; it skips the test without the right to.
+    """A context manager that keeps TCP bytes of this host's ports; without the right to do this, it skips the test.
 
     Attributes:
         flows: bytes by connection and direction (source port, target port).

@@ -91,7 +91,7 @@ def test_every_acknowledged_operation_survives_a_kill(tmp_path: Path) -> None:
 
         def writer(number: int) -> None:
             step = 0
-            # paced, so that the log stays short and restarts stay fast
+            # with pauses, so that the log stays short and restarts stay fast
             while not stop.wait(0.005):
                 path = f"/w{number}-{step}"
                 stub.namespace.create(path)

@@ -1,4 +1,4 @@
-"""PySpark's worker daemon, which kills one of its workers during a task that merges a part of INODE, only once.
+"""PySpark's worker daemon, which kills one of its workers during a task that merges a part of INODE, but only once.
 
 For `spark.python.daemon.module`. Whichever worker first makes the file that HDFS_CHECKPOINTER_TEST_DEATH names dies.
 """

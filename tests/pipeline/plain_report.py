@@ -70,8 +70,8 @@ class PlainReport:
     A row may have more columns than the table, and a missing number is 0.
 
     Attributes:
-        rows: all inodes of the current tree, columns as in the table `inodes`. Those of `attributes` and `open_files`
-            are those of `random_rows`.
+        rows: all inodes of the current tree, columns as in the table `inodes`. The rows of `attributes` and
+        `open_files` are those of `random_rows`.
     """
 
     rows: Rows

@@ -1,4 +1,4 @@
-"""Starts JVMs that commands do not start, such as a cluster's, with the flags and the class archive of commands.
+"""Starts JVMs that no command starts, such as a cluster's, with the flags and the class archive of commands.
 
 `python -m tests.pipeline.quick_java` makes the archive. Without an archive, and with a different class path, JVMs
 load their classes as usual.
@@ -28,7 +28,7 @@ def quick_java() -> dict[str, str]:
 
 
 def class_path() -> str:
-    """Return the class path of Spark's own launcher, which an archive is for."""
+    """Return the class path of Spark's own launcher, for which an archive is made."""
     jars = spark_jars()
     assert jars is not None
     return os.pathsep.join([str(jars.parent / "conf"), *map(str, jars.glob("slf4j-api-*.jar")), f"{jars}/*"])

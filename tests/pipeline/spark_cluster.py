@@ -123,7 +123,7 @@ class SparkCluster:
             **(conf or {}),
         }
         write_defaults(home, defaults)
-        # not SPARK_CONF_DIR, which is on the class path: the archive of classes is for the usual one
+        # not SPARK_CONF_DIR, which is on the class path: the archive of classes is for the usual class path
         submit = f"--properties-file {home / DEFAULTS} pyspark-shell"
         ours = {"PYSPARK_SUBMIT_ARGS": submit, "PYTHONPATH": str(_ROOT), **quick_java()}
         return {**self._environment(), **ours}

@@ -93,7 +93,7 @@ class Daemon:
         return psutil.Process(int(next(self.gate.glob("waiting-*")).name.removeprefix("waiting-")))
 
     def check_done(self, node: FakeNamenode) -> None:
-        """Wait for the upload; the image is Hadoop's, and nothing else is left of the merge, no idle JVM either."""
+        """Wait for the upload; the image is Hadoop's, and nothing else is left of the merge, not even an idle JVM."""
         self.wait_for(lambda: node.image_txids()[-1] > self.base, "the upload")
         self.wait_for(lambda: not self.java(), "the end of Java")
         txid = node.image_txids()[-1]

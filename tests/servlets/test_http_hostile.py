@@ -1,4 +1,4 @@
-"""Clients that attack the HTTP server: they idle, trickle, do not read, send malformed requests, or are many."""
+"""Clients that attack the HTTP server: they idle, trickle, do not read, send malformed requests, or come in crowds."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ def test_a_hundred_silent_clients_cost_nobody_anything(tmp_path: Path, ca: Ident
 def test_a_handshake_that_takes_long_holds_nobody_up(
     tmp_path: Path, ca: Identity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Handshakes of another address run one at a time; an open connection continues, and new ones are accepted."""
+    """Handshakes of another address run one at a time; open connections continue, and new ones are accepted."""
     config = tls_folder(tmp_path / "conf", ca.issue(), [ca])
     use_client(config)
     entered, release, shake_hands = threading.Event(), threading.Event(), TlsSocket.do_handshake
