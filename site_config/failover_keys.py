@@ -41,7 +41,7 @@ FENCING_SSH_KEYS = ConfigKey(
     "dfs.ha.fencing.ssh.private-key-files", "", text("files"), "Private keys for sshfence, separated by commas."
 )
 FENCING_SSH_TIMEOUT = ConfigKey(
-    "dfs.ha.fencing.ssh.connect-timeout", "30000", MILLISECONDS, "Limit on the connection of sshfence.", least=0.001
+    "dfs.ha.fencing.ssh.connect-timeout", "30000", MILLISECONDS, "Limit on connecting by sshfence.", least=0.001
 )
 STACKS_TIMEOUT = ConfigKey(
     "dfs.ha.zkfc.nn.http.timeout.ms",
