@@ -42,7 +42,7 @@ class CrossingWritersError(ArchiveError):
 
     def __init__(self, branch: str) -> None:
         super().__init__(
-            f"another writer adds to branch {branch} at the same time, and perhaps another history",
+            f"another writer adds to branch {branch} at the same time, perhaps edits of another history",
             hint="Try again; `hdfs haadmin -getAllServiceState` shows whether two NameNodes are active.",
         )
 

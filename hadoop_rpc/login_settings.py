@@ -59,8 +59,8 @@ SENDS_USER_NAME = ConfigKey(
     "false",
     SWITCH,
     "Whether requests with Kerberos also carry our principal as user.name. Hadoop's own checkpointers do so if "
-    "hadoop.http.authentication.type is simple. The web servers then authenticate no caller: every caller can send a name "
-    "and fetch images. Specific to the checkpointer.",
+    "hadoop.http.authentication.type is simple. The web servers then authenticate no caller: every caller can send a "
+    "name and fetch images. Specific to the checkpointer.",
 )
 
 LOGIN_KEYS = keys_in(globals())

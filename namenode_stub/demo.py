@@ -189,7 +189,7 @@ def run(demo: Demo) -> None:
     demo.roll()
     daemon = demo.start_daemon()
     _report(demo, demo.wait_for_image("txns", lambda: demo.drive(_TRANSACTIONS)))
-    say(f"[bold]3. Few more operations;[/] the daemon checkpoints after its period of {_PERIOD_SECONDS} s")
+    say(f"[bold]3. Only a few operations follow;[/] the daemon checkpoints after its period of {_PERIOD_SECONDS} s")
     demo.drive(400)
     _report(demo, demo.wait_for_image("period", lambda: demo.drive(40)))
     # the image is accepted before its edits are purged
