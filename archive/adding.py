@@ -23,9 +23,10 @@ from archive.history import covering_base, newest_moment, reach, removed_edits, 
 from archive.scratch import scratch_folder
 from archive.storing import position_after, store_image, store_segment
 from hadoop_common.errors import HdfsError
-from hadoop_common.file_faults import error_text
+from hadoop_common.file_faults import error_text, hint_for
 from hadoop_common.names import VERSION, image_name, parse_image
-from hadoop_common.storage_info import parse_version, refuse_foreign
+from hadoop_common.regular_file import read_regular
+from hadoop_common.storage_info import MAX_VERSION_BYTES, parse_version, refuse_foreign
 from image_format.md5_file import md5_path
 from journal.segment_file import EditLogSegment, list_segments, map_file
 from journal.segment_format import HEADER_SIZE
@@ -106,13 +107,13 @@ def find_files(directory: Path, edits: Sequence[Path] = (), *, in_progress: bool
     refuse_foreign(directory)
     current = directory / "current"
     try:
-        version = (current / VERSION).read_text()
+        version = read_regular(current / VERSION, MAX_VERSION_BYTES).decode()
         images = sorted(path for path in current.iterdir() if parse_image(path.name) and md5_path(path).is_file())
         segments = find_segments([directory / "current", *(each / "current" for each in edits)], in_progress)
     except (OSError, UnicodeError) as fault:
         raise ArchiveError(
             f"{directory} is not a storage directory that can be read: {error_text(fault)}",
-            hint="Name a NameNode's or checkpointer's storage directory, which has current/VERSION.",
+            hint=hint_for(fault, "Name a NameNode's or checkpointer's storage directory, which has current/VERSION."),
         ) from fault
     return FoundFiles(version, segments, tuple(images))
 

@@ -20,7 +20,7 @@ from archive.scratch import scratch_folder
 from hadoop_common.addresses import without_password
 from hadoop_common.durable import fsync_directory, make_with_mode, remove_durably, removed_on_fault, sync_output
 from hadoop_common.errors import HdfsError
-from hadoop_common.file_faults import error_text
+from hadoop_common.file_faults import error_text, hint_for
 
 INCOMING = "incoming"
 """Folder of objects that are being written; leftovers of a crash are garbage."""
@@ -296,5 +296,5 @@ def _faults(place: Path | str, what: str) -> Iterator[None]:
         # file systems of fsspec raise errors of their own
         path = place if isinstance(place, Path) else None
         text = error_text(fault, path) if isinstance(fault, OSError) else f"{type(fault).__name__}: {fault}"
-        hint = _NO_FOLDER if isinstance(fault, NotADirectoryError) else _HINT
+        hint = _NO_FOLDER if isinstance(fault, NotADirectoryError) else hint_for(fault, _HINT)
         raise ArchiveError(without_password(f"{place} {what}: {text}"), hint=hint) from fault

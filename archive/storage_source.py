@@ -7,8 +7,10 @@ from pathlib import Path
 from archive.errors import ArchiveError, NoSuchMomentError
 from archive.restoring import Source, last_removal
 from engine.in_progress_segments import read_in_progress_segments
-from hadoop_common.file_faults import error_text
+from hadoop_common.file_faults import error_text, hint_for
 from hadoop_common.names import VERSION, parse_image
+from hadoop_common.regular_file import read_regular
+from hadoop_common.storage_info import MAX_VERSION_BYTES
 from hadoop_common.storage_lock import storage_user
 from image_format.md5_file import md5_path
 from journal.op_times import clean_path
@@ -30,13 +32,13 @@ def source_before_deletion(directory: Path, path: str) -> tuple[Source, int]:
             hint="Follow docs/runbook-deleted.md: safe mode comes first, undelete after the NameNode was stopped.",
         )
     try:
-        version = (current / VERSION).read_bytes()
+        version = read_regular(current / VERSION, MAX_VERSION_BYTES)
         segments = _readable(list_segments(current))
         images = [each for each in current.iterdir() if parse_image(each.name) and md5_path(each).is_file()]
     except OSError as fault:
         raise ArchiveError(
             f"{directory} is not a storage directory that can be read: {error_text(fault)}",
-            hint="Name the storage directory of a stopped NameNode, which has current/VERSION.",
+            hint=hint_for(fault, "Name the storage directory of a stopped NameNode, which has current/VERSION."),
         ) from fault
     wanted = clean_path(path)
     txid = next(

@@ -63,14 +63,14 @@ class Configuration:
             ConfigurationError: no file exists, or a file cannot be read; reports all faults of all files.
         """
         paths = {name: directory / name for name in (*RESOURCES, _POLICY)}
-        if not any(paths[name].exists() for name in RESOURCES):
+        if not any(_is_present(paths[name]) for name in RESOURCES):
             raise ConfigurationError(
                 [ConfigurationFault(str(directory), f"contains neither {' nor '.join(RESOURCES)}")]
             )
         collector = FaultCollector()
         none: list[Property] = []
         read = {
-            name: collector.take(partial(read_properties, path), none) if path.exists() else none
+            name: collector.take(partial(read_properties, path), none) if _is_present(path) else none
             for name, path in paths.items()
         }
         collector.raise_if_any()
@@ -231,6 +231,11 @@ class Configuration:
             return substitute(text, self._environment, self._look_up).strip()
         except ValueError as fault:
             raise ConfigurationError([self.fault(key, str(fault), text)]) from fault
+
+
+def _is_present(path: Path) -> bool:
+    """Return whether a file exists; a link to a missing file is present, and a fault when it is read."""
+    return path.exists() or path.is_symlink()
 
 
 def local_path(item: str) -> Path:

@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 from xml.parsers import expat
 
 from hadoop_common.configuration_errors import ConfigurationError, ConfigurationFault
+from hadoop_common.regular_file import open_regular
 
 MAX_INCLUDE_DEPTH = 20
 _FETCH_SECONDS = 10
@@ -39,7 +40,12 @@ class Property:
     source: str
 
 
-def read_properties(path: Path, load: Callable[[Path], bytes] = Path.read_bytes) -> list[Property]:
+def _whole_file(path: Path) -> bytes:
+    with open_regular(path) as source:
+        return source.read()
+
+
+def read_properties(path: Path, load: Callable[[Path], bytes] = _whole_file) -> list[Property]:
     """Return the properties of the file at `path` and of the files it includes, in document order.
 
     Raises:

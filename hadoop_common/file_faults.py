@@ -33,6 +33,8 @@ _HINTS = {
     errno.ENAMETOOLONG: "Check the path.",
     errno.EEXIST: "Move the existing file away, or name another file.",
 }
+# errors whose remedy is known, whatever was done
+_CERTAIN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EMFILE, errno.ENFILE)
 _NO_THREADS = "can't start new thread"
 MORE_THREADS = "Allow this process more threads and memory (ulimit -u, ulimit -v, systemd's TasksMax)."
 # only a bug in this program causes these errors
@@ -96,6 +98,18 @@ def error_text(error: BaseException | None, path: PathLike[str] | None = None) -
         return _reason(error)
     known = None if error is None else as_hdfs_error(error)
     return str(error) if known is None else known.message
+
+
+def hint_for(error: BaseException | None, otherwise: str) -> str:
+    """Return the next step for an error that only a right, another mount or more open files remedies; else `otherwise`.
+
+    The cause of `error` counts too.
+    """
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _CERTAIN:
+            return _HINTS[error.errno]
+        error = error.__cause__
+    return otherwise
 
 
 def network_reason(fault: BaseException) -> str:

@@ -16,7 +16,7 @@ from hadoop_common.regular_file import read_regular
 
 NAME_NODE = "NAME_NODE"
 JOURNAL_NODE = "JOURNAL_NODE"
-_MAX_BYTES = 64 * 1024
+MAX_VERSION_BYTES = 64 * 1024
 
 
 class VersionFileError(HdfsError):
@@ -76,7 +76,7 @@ def read_version(path: Path, *, of: Collection[str] = (NAME_NODE,)) -> StorageIn
         NotRegularError: the path is not a regular file, or the file is larger than 64 KiB.
         OSError: the file cannot be read.
     """
-    return parse_version(read_regular(path, _MAX_BYTES), str(path), of=of)
+    return parse_version(read_regular(path, MAX_VERSION_BYTES), str(path), of=of)
 
 
 def refuse_foreign(directory: Path, of: Collection[str] = (NAME_NODE,)) -> None:
@@ -87,7 +87,7 @@ def refuse_foreign(directory: Path, of: Collection[str] = (NAME_NODE,)) -> None:
     """
     path = directory / "current" / VERSION
     with suppress(OSError, ValueError, VersionFileError):
-        _accepted(parse_properties(read_regular(path, _MAX_BYTES)), str(path), of)
+        _accepted(parse_properties(read_regular(path, MAX_VERSION_BYTES)), str(path), of)
 
 
 def format_version(info: StorageInfo, now: datetime) -> bytes:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hadoop_common.file_faults import error_text
+from hadoop_common.file_faults import error_text, hint_for
 from image_format.codecs import Buffer
 from image_format.direct_file import DirectFile
 from image_format.errors import ImageStorageError
@@ -161,7 +161,8 @@ class DigestingFileSet:
             self._end()
             self._join()
         reasons = "; ".join(f"{failure.path}: {error_text(failure.error, failure.path)}" for failure in failures)
-        raise ImageStorageError(f"the image could not be written in any directory: {reasons}", hint=_HINT)
+        hint = hint_for(failures[0].error, _HINT)
+        raise ImageStorageError(f"the image could not be written in any directory: {reasons}", hint=hint)
 
 
 class _Worker(threading.Thread):

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hadoop_common.durable import TEMPORARY_SUFFIX, refuse_special, rename_durably, write_atomically
-from hadoop_common.file_faults import error_text
+from hadoop_common.file_faults import error_text, hint_for
 from image_format.errors import ImageStorageError
 from image_format.md5_file import format_md5, md5_path
 from image_format.output import DigestingFileSet, WrittenFiles
@@ -70,7 +70,7 @@ def publish_image(path: Path, write: Callable[[Sink], None], confirm: Callable[[
         ImageFile.open(temporary, verify_md5=False, allow_unknown_layout=True).close()
         place_image(temporary, path, written.md5)
     except OSError as error:
-        hint = "Free space there, or check its permissions, and try again."
+        hint = hint_for(error, "Free space there, or check its permissions, and try again.")
         raise ImageStorageError(f"{path} could not be written: {error_text(error, path)}", hint=hint) from error
     finally:
         temporary.unlink(missing_ok=True)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hadoop_common.errors import HdfsError, StorageError
-from hadoop_common.file_faults import error_text
+from hadoop_common.file_faults import error_text, hint_for
 from hadoop_common.storage_info import JOURNAL_NODE, NAME_NODE, StorageInfo
 from hadoop_common.storage_lock import StorageInUseError, StorageLock
 from journal.errors import JournalError, JournalInUseError, JournalStorageError
@@ -72,7 +72,8 @@ def journal_faults(folder: Path, what: str) -> Iterator[None]:
     except HdfsError as error:
         raise JournalError(f"the journal {what}: {error.message}", file=str(folder), hint=error.hint) from error
     except OSError as error:
-        raise JournalStorageError(f"the journal {what}: {error_text(error, folder)}", file=str(folder)) from error
+        problem = f"the journal {what}: {error_text(error, folder)}"
+        raise JournalStorageError(problem, file=str(folder), hint=hint_for(error, "")) from error
 
 
 def check_same_namespace(ours: StorageInfo, theirs: StorageInfo, file: Path | str) -> None:

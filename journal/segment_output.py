@@ -20,7 +20,7 @@ from hadoop_common.durable import (
     rename_durably,
     sync_output,
 )
-from hadoop_common.file_faults import error_text
+from hadoop_common.file_faults import error_text, hint_for
 from hadoop_common.names import segment_name
 from journal.binary_codec import encode_op
 from journal.errors import JournalStorageError, SegmentError, TransactionGapError
@@ -130,7 +130,7 @@ def write_new_file(output: Path, fill: Callable[[BufferedWriter], Path], *, over
                 sync_output(out)
             _place(temporary, target, overwrite)
     except OSError as error:
-        hint = "Check that the directory exists, is writable and has enough space."
+        hint = hint_for(error, "Check that the directory exists, is writable and has enough space.")
         raise JournalStorageError(f"{output} cannot be written: {error_text(error, output)}", hint=hint) from error
     return target
 

@@ -23,6 +23,7 @@ from hadoop_common.cli.output import (
     load_configuration,
 )
 from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import as_hdfs_error
 from hadoop_common.quantities import counted
 from site_config.checkpoint_config import Role
 from site_config.report import likely_role
@@ -47,6 +48,8 @@ class _PluginCommand(click.Command):
             return super().make_context(*arguments, **extra)
         except click.UsageError as error:
             raise _PluginUsageError(error.format_message(), error.ctx) from error
+        except HdfsError as error:
+            raise _PluginUsageError(f"{error.message}; {error.hint}") from error
 
 
 def _thresholds(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
@@ -122,7 +125,9 @@ def command(
             _log_in(cluster.config.kerberos.login, tried=FactGroup.LOGIN in parts)
         facts = gather(cluster, parts, limit=timeout, deep=deep)
         outcomes = perform(chosen, facts, thresholds)
-    except HdfsError as error:
+    except (HdfsError, OSError) as fault:
+        if (error := as_hdfs_error(fault)) is None:
+            raise
         _unknown(error, as_json=as_json)
         sys.exit(State.UNKNOWN)
     if as_json:

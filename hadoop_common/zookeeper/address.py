@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hadoop_common.regular_file import read_regular
 from hadoop_common.tls.settings import ClientStores
 
 DIGEST_MD5, GSSAPI = "DIGEST-MD5", "GSSAPI"
 
 _PERMISSIONS = set("rwcda")
+_MAX_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ def resolved(value: str) -> str:
     if not value.startswith("@"):
         return value
     try:
-        return Path(value[1:]).read_text(encoding="utf-8").strip()
+        return read_regular(Path(value[1:]), _MAX_BYTES).decode("utf-8").strip()
     except (OSError, UnicodeDecodeError) as fault:
         raise ValueError(f"{value[1:]} cannot be read: {fault}") from fault
 

@@ -9,7 +9,7 @@ import click
 
 from hadoop_common.cli.output import EXISTING_FILE, echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
-from hadoop_common.file_faults import error_text
+from hadoop_common.file_faults import error_text, hint_for
 from hadoop_common.file_kind import HEAD_BYTES, IMAGE_XML, XML, file_kind
 from hadoop_common.regular_file import open_regular
 from image_format.codecs import CODEC_SHORT_NAMES, Buffer, codec_class_name
@@ -64,7 +64,7 @@ def command(source: Path, target: Path, codec: str, force: bool, as_json: bool) 
                 txid = _load(source, staged, codec_class, observer)
             written = _published(staged, target, txid, source)
     except OSError as fault:
-        hint = "Free space there, or check its permissions, then retry."
+        hint = hint_for(fault, "Free space there, or check its permissions, then retry.")
         raise ImageStorageError(f"{target} could not be written: {error_text(fault, target)}", hint=hint) from fault
     content = {"file": str(target), "size": written.size, "md5": written.md5.hex(), "txid": txid, "codec": codec_class}
     if as_json:

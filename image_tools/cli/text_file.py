@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from hadoop_common.durable import written_atomically
-from hadoop_common.file_faults import error_text
+from hadoop_common.file_faults import error_text, hint_for
 from image_format.errors import ImageStorageError
 
 _CHUNK = 1 << 16
@@ -42,7 +42,7 @@ def emit(pieces: Iterable[str | bytes], output: Path | None) -> None:
         with written_atomically(output) as out:
             out.writelines(_chunks(pieces))
     except OSError as error:
-        hint = "Free space, or name another --output."
+        hint = hint_for(error, "Free space, or name another --output.")
         raise ImageStorageError(f"cannot write {output}: {error_text(error, output)}", hint=hint) from error
 
 

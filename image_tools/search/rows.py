@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hadoop_common.durable import written_atomically
-from hadoop_common.file_faults import error_text
+from hadoop_common.file_faults import error_text, hint_for
 from hadoop_common.java_utf8 import decode_java_utf8
 from hadoop_common.printable import escaped
 from image_format.errors import ImageStorageError
@@ -71,7 +71,7 @@ def write_parquet(scan: NamespaceScan, batches: Iterable[FoundInodes], output: P
             for found in batches:
                 writer.write_batch(pa.RecordBatch.from_pylist(list(_rows(scan, found)), schema))
     except OSError as error:
-        hint = "Free space, or name another --output."
+        hint = hint_for(error, "Free space, or name another --output.")
         raise ImageStorageError(f"cannot write {output}: {error_text(error, output)}", hint=hint) from error
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hadoop_common.durable import TEMPORARY_SUFFIX, refuse_special, write_atomically
-from hadoop_common.file_faults import error_text
+from hadoop_common.file_faults import error_text, hint_for
 from hadoop_common.names import image_name, parse_image
 from image_format.errors import ImageStorageError, RecordError, TransactionIdError
 from image_format.output import DigestingFileSet, WrittenFiles
@@ -232,5 +232,5 @@ def _publish(unfinished: Path, done: Repair, report: Path) -> None:
         write_atomically(report, (json.dumps(done.as_dict(), indent=2) + "\n").encode())
         place_image(unfinished, done.output, bytes.fromhex(done.md5))
     except OSError as error:
-        hint = "Free space there, or choose another directory, and repair again."
+        hint = hint_for(error, "Free space there, or choose another directory, and repair again.")
         raise ImageStorageError(f"cannot write {done.output}: {error_text(error, done.output)}", hint=hint) from error

@@ -14,6 +14,7 @@ import click
 
 from hadoop_common.cli.output import echo, printed, terminal_width
 from hadoop_common.durable import write_atomically
+from hadoop_common.file_faults import hint_for
 from hadoop_common.quantities import counted
 from pipeline.errors import OutputError
 
@@ -127,4 +128,5 @@ def _writing(out: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise OutputError(f"cannot write {out}: {error}", hint="Free space, or name another --out.") from error
+        hint = hint_for(error, "Free space, or name another --out.")
+        raise OutputError(f"cannot write {out}: {error}", hint=hint) from error

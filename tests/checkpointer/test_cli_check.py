@@ -374,6 +374,17 @@ def test_a_faulty_configuration_is_unknown(site: Site) -> None:
     assert run_cli("check", "--conf", site.root / "nowhere").code == 3
 
 
+def test_a_configuration_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
+    """Other exit codes than 0 to 3 have no meaning for a monitoring system."""
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    outcome = run_cli("check", "--conf", loop)
+    assert (outcome.code, "Too many levels of symbolic links" in outcome.err) == (3, True)
+    (tmp_path / "hdfs-site.xml").symlink_to(loop)
+    outcome = run_cli("check", "--conf", tmp_path)
+    assert (outcome.code, "Too many levels of symbolic links" in outcome.out) == (3, True), outcome
+
+
 def test_journal_nodes_are_asked_without_the_address_of_a_namenode(tmp_path: Path) -> None:
     conf = write_site(tmp_path, {"dfs.namenode.shared.edits.dir": "qjournal://127.0.0.1:1/j1"})
     alone = run_cli("check", "--conf", conf, "--role", "standby", "--only", "journalnodes", "--timeout", "2")

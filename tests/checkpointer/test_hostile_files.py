@@ -174,6 +174,11 @@ def test_a_storage_directory_with_a_fifo_in_it_is_refused(tmp_path: Path, name: 
     outcome = run_cli("merge", tmp_path)
     assert (outcome.code, "is a FIFO" in outcome.err) == (6, True)
     assert fingerprint(current) == before
+    if name == "VERSION":
+        for words in (("archive", "add", tmp_path), ("undelete", tmp_path, "--path", "/a", "--out", tmp_path / "out")):
+            options = ("--archive", tmp_path / "archive") if words[0] == "archive" else ()
+            outcome = run_cli(*words, *options)
+            assert (outcome.code, "is a FIFO" in outcome.err) == (6, True), outcome.err
 
 
 def tree_image(folder: Path, directories: Iterable[pb.INode], entries: Iterable[pb.DirEntry]) -> Path:

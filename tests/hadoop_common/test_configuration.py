@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -148,6 +149,22 @@ def test_faults_of_all_files_are_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as caught:
         load(tmp_path, "<b/>")
     assert len(caught.value.faults) == 2
+
+
+def test_a_link_that_leads_nowhere_is_no_missing_file(tmp_path: Path) -> None:
+    (tmp_path / "core-site.xml").write_text(xml({"a": "1"}))
+    (tmp_path / SITE).symlink_to(tmp_path / "moved.xml")
+    with pytest.raises(ConfigurationError, match=f"{SITE}: cannot be read: No such file"):
+        Configuration.load(tmp_path, {})
+
+
+@pytest.mark.parametrize("name", [SITE, "included.xml"])
+def test_a_fifo_is_no_configuration(tmp_path: Path, name: str) -> None:
+    (tmp_path / SITE).write_text(xml({}, extra='<xi:include href="included.xml"/>'))
+    (tmp_path / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(ConfigurationError, match=rf"{name}: cannot be read: it is a FIFO"):
+        Configuration.load(tmp_path, {})
 
 
 def test_a_directory_without_files_is_a_fault(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hadoop_common.errors import EXIT_STORAGE, EXIT_TRANSFER, StorageError
-from hadoop_common.file_faults import FileFaultError, as_hdfs_error, error_text, file_faults, network_reason
+from hadoop_common.file_faults import FileFaultError, as_hdfs_error, error_text, file_faults, hint_for, network_reason
 
 
 def fault(code: int, *names: str) -> OSError:
@@ -53,7 +53,7 @@ def test_that_a_file_is_there_or_not_is_an_answer(kind: type[OSError]) -> None:
         (fault(errno.ELOOP, "/a"), "/a cannot be used: Too many levels of symbolic links", "Check the path"),
         (fault(errno.EROFS, "/a"), "/a cannot be used: Read-only file system", "read-only"),
         (fault(errno.EMFILE, "/a"), "/a cannot be used: Too many open files", "ulimit"),
-        (fault(errno.EACCES, "/a"), "/a cannot be used: Permission denied", "right"),
+        (fault(errno.EACCES, "/a"), "/a cannot be used: Permission denied", "access"),
         (fault(errno.ENOSPC), "a file, or standard output, fails: No space left on device", "Free space"),
     ],
 )
@@ -62,6 +62,15 @@ def test_what_nobody_translated_is_told_all_the_same(error: OSError, message: st
     assert known is not None
     assert (known.message, known.exit_code) == (message, EXIT_STORAGE)
     assert hint in known.hint
+
+
+def test_a_right_is_not_a_matter_of_space() -> None:
+    assert hint_for(fault(errno.ENOSPC, "/a"), "Free space.") == "Free space."
+    assert hint_for(None, "Free space.") == "Free space."
+    denied = StorageError("x")
+    denied.__cause__ = fault(errno.EACCES, "/a")
+    for error in (denied, FileFaultError(fault(errno.EROFS), "/a", "cannot be written")):
+        assert hint_for(error, "Free space.") not in ("", "Free space.")
 
 
 def test_the_network_has_its_own_exit_code() -> None:
