@@ -9,11 +9,14 @@ from typing import Any
 import click
 
 from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
+from hadoop_common.names import parse_segment
+from hadoop_common.quantities import counted
 from journal.binary_codec import NEWEST_LAYOUT
 from journal.cli.edits_argument import EDITS, journal_edits
+from journal.errors import SegmentError
 from journal.salvage import is_padding
 from journal.segment_file import map_file, segment_ops
-from journal.segment_format import decode_header
+from journal.segment_format import HEADER_SIZE, decode_header
 
 
 @click.command("info")
@@ -43,11 +46,17 @@ def command(edits: Path | str, conf_dir: Path | None, as_json: bool) -> None:
     for name, count in operations.items():
         echo(f"  {name:<30} {count:>10}")
     if summary.get("tornBytes"):
-        echo(
-            f"warning: torn tail: {summary['tornBytes']} bytes after offset {summary['endOffset']} are not a complete "
-            "transaction; `checkpointer edits recover` writes the transactions before them",
-            err=True,
-        )
+        echo(f"warning: {_tail(edits, counted(summary['tornBytes'], 'byte'), summary['endOffset'])}", err=True)
+
+
+def _tail(edits: Path | str, size: str, end: int) -> str:
+    named = parse_segment(Path(edits).name)
+    if named is not None and not named.in_progress:
+        return f"{size} after offset {end} follow the last transaction of the segment's name; nothing reads them"
+    return (
+        f"torn tail: {size} after offset {end} are not a complete transaction; `checkpointer edits recover` writes the "
+        "transactions before them"
+    )
 
 
 def _of_journal(uri: str, conf_dir: Path | None) -> dict[str, Any]:
@@ -76,6 +85,10 @@ def _of_file(path: Path) -> dict[str, Any]:
             first = op.txid if first is None else first
             last = op.txid
             counts[op.name] += 1
+        named = parse_segment(path.name)
+        if named is not None and first not in (None, named.first):
+            problem = f"the segment begins with txid {first}, but by its name with {named.first}"
+            raise SegmentError(problem, file=str(path), offset=HEADER_SIZE)
         return {
             "file": str(path),
             "layoutVersion": layout_version,

@@ -1,4 +1,4 @@
-"""`checkpointer edits dump`, `load` and `recover` as a user runs them."""
+"""`checkpointer edits dump`, `load`, `info` and `recover` as a user runs them."""
 
 from __future__ import annotations
 
@@ -236,6 +236,27 @@ def test_a_segment_is_never_replaced_by_its_own_recovery(tmp_path: Path) -> None
     assert run_cli("edits", "recover", segment, other).code == 6
     assert run_cli("edits", "recover", segment, other, "--force").code == 0
     assert {name: digest for name, digest in fingerprint(tmp_path).items() if "/" not in name} == before
+
+
+# ---- info ----
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize(
+    ("name", "code", "words"),
+    [
+        (NAME, 0, ""),
+        ("edits_0000000000000000031-0000000000000000100", 0, "follow the last transaction of the segment's name"),
+        ("edits_0000000000000000020-0000000000000000183", 4, "begins with txid 31, but by its name with 20"),
+        ("edits_inprogress_0000000000000000020", 4, "begins with txid 31, but by its name with 20"),
+        ("edits_0000000000000000031-0000000000000000190", 4, "by its name it ends with txid 190"),
+        ("any-name", 0, ""),
+    ],
+)
+def test_a_segment_is_compared_with_its_name(tmp_path: Path, name: str, code: int, words: str) -> None:
+    shutil.copy(WHOLE, tmp_path / name)
+    outcome = run_cli("edits", "info", tmp_path / name)
+    assert (outcome.code, words in outcome.err, bool(outcome.err)) == (code, True, bool(words)), outcome.err
 
 
 # ---- recover --skip ----
