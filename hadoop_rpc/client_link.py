@@ -12,6 +12,7 @@ from typing import Self
 
 from google.protobuf.message import Message
 
+from hadoop_common.addresses import host_port
 from hadoop_rpc.client_state import (
     CallFailure,
     CallResponse,
@@ -81,7 +82,7 @@ class ClientLink:
             RpcProtocolError, AuthenticationRequiredError: the server is incompatible.
             KerberosError: there is no ticket for the server, or one side rejects the other.
         """
-        address = f"{host}:{port}"
+        address = host_port(host, port)
         try:
             peer = socket.create_connection((host, port), timeout)
         except (OSError, UnicodeError) as fault:  # UnicodeError: a part of the host name is too long or empty

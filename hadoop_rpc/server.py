@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Self
 
+from hadoop_common.addresses import host_port
 from hadoop_common.fair_queue import FairQueue
 from hadoop_common.file_faults import MORE_THREADS
 from hadoop_common.port_limits import PortLimits, Refusals
@@ -123,7 +124,7 @@ class RpcServer:
         except OSError as fault:
             self.loop.stop()
             raise RpcError(
-                f"cannot listen on {host}:{port}: {fault}",
+                f"cannot listen on {host_port(host, port)}: {fault}",
                 hint="Free the port or configure another address for this RPC server.",
             ) from fault
         try:
@@ -132,8 +133,10 @@ class RpcServer:
             self.loop.start()
         except RuntimeError as fault:
             self.stop()
-            raise RpcError(f"the RPC server of {host}:{port} cannot start: {fault}", hint=MORE_THREADS) from fault
-        _LOG.info("RPC listens on %s:%d", *self.address)
+            raise RpcError(
+                f"the RPC server of {host_port(host, port)} cannot start: {fault}", hint=MORE_THREADS
+            ) from fault
+        _LOG.info("RPC listens on %s", host_port(*self.address))
 
     @property
     def address(self) -> tuple[str, int]:

@@ -11,7 +11,7 @@ from typing import Self
 from console.blueprint import console_blueprint
 from console.sources import ConsoleSources
 from hadoop_common.access import ANYBODY, AccessControl, AccessRules, Resource
-from hadoop_common.addresses import is_local
+from hadoop_common.addresses import host_port, is_local
 from hadoop_common.durable import make_with_mode
 from hadoop_common.errors import StorageError
 from hadoop_common.port_limits import Refusals
@@ -126,7 +126,7 @@ class JournalNodeServer:
         self.node.announce(self._http.address[1], self._http.url)
         self._rpc.start()
         self._start_syncs()
-        _LOG.info("JournalNode on %s:%d, segments at %s", *self.rpc_address, self._http.url)
+        _LOG.info("JournalNode on %s, segments at %s", host_port(*self.rpc_address), self._http.url)
 
     def stop(self) -> None:
         """Stop accepting calls, end running ones, close the journals. A second call does nothing.
@@ -182,7 +182,7 @@ class JournalNodeServer:
     def facts(self) -> JournalNodeFacts:
         host, port = self.rpc_address
         return JournalNodeFacts(
-            address=f"{host}:{port}",
+            address=host_port(host, port),
             version=product_version(),
             started_at=self._started_at,
             journals=tuple(map(journal_facts, self.node.journals())),

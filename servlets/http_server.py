@@ -128,7 +128,7 @@ class HttpServer:
             self._address = self._loop.listen(host, port)
         except OSError as fault:
             raise HttpServerError(
-                f"cannot listen on {host}:{port}: {fault}",
+                f"cannot listen on {host_port(host, port)}: {fault}",
                 hint="Free the port or configure another address for this HTTP server.",
             ) from fault
         try:
@@ -138,9 +138,9 @@ class HttpServer:
         except RuntimeError as fault:
             self.stop()
             raise HttpServerError(
-                f"the HTTP server of {host}:{port} cannot start: {fault}", hint=MORE_THREADS
+                f"the HTTP server of {host_port(host, port)} cannot start: {fault}", hint=MORE_THREADS
             ) from fault
-        _LOG.info("listening on %s:%d", *self.address)
+        _LOG.info("listening on %s", host_port(*self.address))
 
     @property
     def address(self) -> tuple[str, int]:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from checkpointer.checks.facts import LoginStep
 from checkpointer.transfer.common import IMAGE_SERVLET
+from hadoop_common.addresses import host_port
 from hadoop_common.cluster_http import send_request
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import network_reason
@@ -65,8 +66,8 @@ def _rpc_steps(login: KerberosLogin, host: str, port: int, timeout: float) -> It
                     raise
                 refused.append(fault)
 
-    yield _tried(f"RPC handshake with {host}:{port}", call)
-    yield LoginStep(f"RPC call at {host}:{port}", *((refused[0].message, refused[0].hint) if refused else ()))
+    yield _tried(f"RPC handshake with {host_port(host, port)}", call)
+    yield LoginStep(f"RPC call at {host_port(host, port)}", *((refused[0].message, refused[0].hint) if refused else ()))
 
 
 def _of_the_call(fault: RpcError) -> bool:
