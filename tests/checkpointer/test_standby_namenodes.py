@@ -230,6 +230,13 @@ def test_a_namenode_that_was_killed_does_not_report_again(caplog: pytest.LogCapt
     assert "reports its newest image again after" in lines[1]
 
 
+def test_a_stop_is_no_fault_of_a_namenode(caplog: pytest.LogCaptureFixture) -> None:
+    with asking(Double(state=HAState.ACTIVE)) as nodes:
+        nodes.close()
+        assert nodes.last_txids() == {}
+    assert not [line for line in caplog.messages if "does not report" in line]
+
+
 def test_nobody_answers(nodes: Nodes) -> None:
     clock = Clock()
     nodes.txids = {}

@@ -98,6 +98,7 @@ class NameNodes:
         self._active: _NameNodeClients | None = None
         self._faults = {each.address: PeerFaults(_LOG, f"NameNode {each.address}") for each in self._nodes}
         self.retries = retries
+        self._closed = False
 
     @classmethod
     def of(cls, config: CheckpointConfig) -> NameNodes:
@@ -115,7 +116,9 @@ class NameNodes:
         try:
             answer = call()
         except RpcError as error:
-            faults.occurred(question, str(error), hint=error.hint)
+            # a call that a stop ended is not a fault of the NameNode
+            if not self._closed:
+                faults.occurred(question, str(error), hint=error.hint)
             raise
         faults.answered(question)
         return answer
@@ -125,6 +128,7 @@ class NameNodes:
 
     def close(self) -> None:
         """End running calls, and close the connections."""
+        self._closed = True
         for node in self._nodes:
             node.close()
 
