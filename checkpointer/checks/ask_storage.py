@@ -6,7 +6,7 @@ import fcntl
 import os
 import shutil
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,21 +70,26 @@ def lock_holder(root: Path) -> str:
 
 
 def ask_image(
-    directories: Sequence[DirectoryFacts], limit: float, *, content: bool, deep: bool
+    directories: Sequence[DirectoryFacts], limit: float, *, content: bool, deep: bool, conf_dir: Path | None = None
 ) -> Observation[ImageFacts]:
     """Return the newest image of the directories. `content` reads every copy, `deep` also the records of one copy.
 
-    Unusable files count only if there is no other image.
+    Unusable files count only if there is no other image. `conf_dir` has the settings of the command that replaces a
+    damaged image.
     """
+
+    def way_out(of: Sequence[StorageDirectory], unreadable_txid: int) -> str:
+        return _way_out(of, unreadable_txid, limit, conf_dir)
+
     listings = [_checkpoints(each.listing.value) for each in directories if each.listing.value is not None]
     usable = [with_usable_images(each) for each in listings]
     if not any(each.images for each in usable):
-        return ask(lambda: _image(listings, limit, content=content, deep=deep))
-    found = ask(lambda: _image(usable, limit, content=content, deep=deep))
+        return ask(lambda: _image(listings, limit, way_out, content=content, deep=deep))
+    found = ask(lambda: _image(usable, limit, way_out, content=content, deep=deep))
     newest = max(image.txid for each in listings for image in each.images)
     if found.value is None or found.value.txid == newest or not content:
         return found
-    return Observation(replace(found.value, way_out=_way_out(listings, newest, limit)))
+    return Observation(replace(found.value, way_out=way_out(listings, newest)))
 
 
 def _checkpoints(listing: StorageDirectory) -> StorageDirectory:
@@ -92,7 +97,14 @@ def _checkpoints(listing: StorageDirectory) -> StorageDirectory:
     return replace(listing, images=tuple(image for image in listing.images if not image.rollback))
 
 
-def _image(listings: Sequence[StorageDirectory], limit: float, *, content: bool, deep: bool) -> ImageFacts:
+def _image(
+    listings: Sequence[StorageDirectory],
+    limit: float,
+    way_out: Callable[[Sequence[StorageDirectory], int], str],
+    *,
+    content: bool,
+    deep: bool,
+) -> ImageFacts:
     copies = newest_copies(listings)
     found = copies[0].path.stat()
     digests: dict[Path, Observation[str]] = {}
@@ -110,7 +122,7 @@ def _image(listings: Sequence[StorageDirectory], limit: float, *, content: bool,
         modified=found.st_mtime,
         copies=tuple(digests.items()),
         deep=errors,
-        way_out=_way_out(listings, copies[0].txid, limit) if digests and whole is None and not late else "",
+        way_out=way_out(listings, copies[0].txid) if digests and whole is None and not late else "",
         codec=codec,
         layout_version=layout_version,
     )
@@ -125,15 +137,16 @@ def _format(path: Path) -> tuple[str, int] | tuple[None, None]:
         return None, None
 
 
-def _way_out(listings: Sequence[StorageDirectory], unreadable_txid: int, limit: float) -> str:
+def _way_out(listings: Sequence[StorageDirectory], unreadable_txid: int, limit: float, conf_dir: Path | None) -> str:
     """Describe how an earlier image can replace the damaged one.
 
     "" if no earlier image has all edits after it, if a later one is not damaged, or if reading takes too long.
     """
-    return ask_all({"way out": lambda: _replacement(listings, unreadable_txid)}, limit)["way out"].value or ""
+    found = ask_all({"way out": lambda: _replacement(listings, unreadable_txid, conf_dir)}, limit)["way out"]
+    return found.value or ""
 
 
-def _replacement(listings: Sequence[StorageDirectory], unreadable_txid: int) -> str:
+def _replacement(listings: Sequence[StorageDirectory], unreadable_txid: int, conf_dir: Path | None) -> str:
     for each in listings:
         segments = [EditLogSegment(segment.first, segment.last, segment.path) for segment in each.segments]
         older = older_image(each.images, segments, unreadable_txid)
@@ -142,7 +155,7 @@ def _replacement(listings: Sequence[StorageDirectory], unreadable_txid: int) -> 
         if older is not None and all(map(is_damaged, newer)):
             return (
                 f"In {each.root} {describe(older)}. A running daemon makes its next image without the damaged "
-                f"one. Without a daemon, run: {set_aside_command(each.root, newer)}"
+                f"one. Without a daemon, run: {set_aside_command(each.root, newer, conf_dir)}"
             )
     return ""
 

@@ -47,6 +47,7 @@ class Cluster:
         # without HA, the lock is named after the NameNode
         calls = not {FactGroup.NAMENODES, FactGroup.TLS, FactGroup.LOCK}.isdisjoint(parts)
         config = CheckpointConfig.from_configuration(configuration, role, namenodes=calls)
+        config = replace(config, conf_dir=configuration.folder)
         settings = configuration.with_defaults(DEFAULTS)
         return cls(config, identity_of(role, settings).is_ha, RESOURCE_DU_RESERVED.read(settings))
 
@@ -94,7 +95,8 @@ def gather(
     )
     if FactGroup.STORAGE in parts:
         directories = ask_directories(config.image_directories, limit)
-        image = ask_image(directories, limit, content=FactGroup.IMAGE_CONTENT in parts, deep=deep)
+        content = FactGroup.IMAGE_CONTENT in parts
+        image = ask_image(directories, limit, content=content, deep=deep, conf_dir=config.conf_dir)
         edits = [each for each in config.edits_directories if each not in config.image_directories]
         facts = replace(facts, directories=directories, edits_directories=ask_directories(edits, limit), image=image)
     if FactGroup.JOURNAL in parts:

@@ -134,7 +134,7 @@ def command(
     with ExitStack() as stack:
         stack.enter_context(nullcontext() if dry_run else StorageLock(directory))
         plan = plan_directory(directory, in_progress=in_progress, allow_unknown_layout=allow_unknown_layout)
-        stack.enter_context(naming_older_image(plan))
+        stack.enter_context(naming_older_image(plan, conf_dir))
         for path in plan.irregular:
             echo(f"warning: {path} is not a regular file and is left out", err=True)
         if not plan.segments:

@@ -50,12 +50,17 @@ def older_image(
     return None
 
 
-def set_aside_command(directory: Path, images: Sequence[Path]) -> str:
-    """Return the command that moves damaged images aside and merges the older image with the edits."""
+def set_aside_command(directory: Path, images: Sequence[Path], conf_dir: Path | None) -> str:
+    """Return the command that moves damaged images aside and merges the older image with the edits.
+
+    The settings in `conf_dir` decide how edits are replayed.
+    """
     aside = directory / DAMAGED
     files = [each for image in images for each in (image, md5_path(image)) if each.exists()]
     move = shlex.join(["mv", *map(str, files), f"{aside}/"])
-    return f"mkdir -p {shlex.quote(str(aside))} && {move} && checkpointer merge {shlex.quote(str(directory))}"
+    conf = [] if conf_dir is None else ["--conf", str(conf_dir)]
+    merge = shlex.join(["checkpointer", "merge", str(directory), *conf])
+    return f"mkdir -p {shlex.quote(str(aside))} && {move} && {merge}"
 
 
 def describe(older: OlderImage) -> str:
@@ -63,7 +68,7 @@ def describe(older: OlderImage) -> str:
 
 
 @contextmanager
-def naming_older_image(plan: MergePlan) -> Iterator[None]:
+def naming_older_image(plan: MergePlan, conf_dir: Path | None) -> Iterator[None]:
     """On an error about damage in the plan's image, add a hint with the older image and the command to use it.
 
     Raises:
@@ -74,11 +79,11 @@ def naming_older_image(plan: MergePlan) -> Iterator[None]:
     except HdfsError as error:
         if is_damage(error) and str(plan.image) in error.message:
             with suppress(OSError):
-                _add_older(error, plan)
+                _add_older(error, plan, conf_dir)
         raise
 
 
-def _add_older(error: HdfsError, plan: MergePlan) -> None:
+def _add_older(error: HdfsError, plan: MergePlan, conf_dir: Path | None) -> None:
     older = older_image(plan.images, list_segments(plan.folder), plan.image_txid)
     if older is None:
         return
@@ -86,5 +91,5 @@ def _add_older(error: HdfsError, plan: MergePlan) -> None:
     error.args = (error.message,)
     error.hint = (
         "This moves the damaged image aside, and makes a new image from the older one and the edits: "
-        f"{set_aside_command(plan.folder.parent, [plan.image])}"
+        f"{set_aside_command(plan.folder.parent, [plan.image], conf_dir)}"
     )

@@ -24,6 +24,7 @@ from image_format.md5_file import md5_path
 from image_format.reader import ImageFile
 from tests.checkpointer.storage_support import IMAGE_TXID, NEW_TXID, put_image, recorded_directory
 from tests.cli_runner import fingerprint, run_cli
+from tests.site_files import write_site
 
 pytestmark = pytest.mark.recorded
 
@@ -74,6 +75,16 @@ def test_the_command_makes_a_good_image(tmp_path: Path, damage: str) -> None:
     with ImageFile.open(root / "current" / image_name(NEW_TXID)) as image:
         assert image.txid == NEW_TXID
     assert (root / "damaged" / image_name(NEW_TXID)).read_bytes() == kept
+
+
+def test_the_command_has_the_configuration(tmp_path: Path) -> None:
+    """Settings that are not in the edits decide how they are replayed."""
+    root = damaged(tmp_path, "cut")
+    conf = write_site(tmp_path / "a conf", {})
+    assert f"checkpointer merge {root} --conf '{conf}'" in run_cli("merge", root, "--conf", conf).err
+    found = ask_image(ask_directories([root], LIMIT), LIMIT, content=True, deep=False, conf_dir=conf).value
+    assert found is not None
+    assert f"checkpointer merge {root} --conf '{conf}'" in found.way_out
 
 
 @pytest.mark.parametrize("missing", ["edits", "older"])
