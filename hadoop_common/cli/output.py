@@ -134,6 +134,16 @@ def load_configuration(conf_dir: Path, *, warns: bool = True) -> Configuration:
     return found
 
 
+def refuse_input(output: Path, source: Path, name: str) -> None:
+    """Refuse an output that is the input, also with --force and by another path.
+
+    Raises:
+        click.BadParameter: they are the same file; `name` is that of the option or argument.
+    """
+    if output.exists() and output.samefile(source):
+        raise click.BadParameter(f"{output} is the input file", param_hint=name)
+
+
 def parsed_by(parse: Callable[[str], T]) -> Callable[[click.Context, click.Parameter, str | None], T | None]:
     """Return the callback that parses an option's text; None stays None. A ValueError of `parse` is a usage error."""
 

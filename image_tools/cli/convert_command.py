@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from hadoop_common.cli.output import EXISTING_FILE, echo, echo_json, json_option
+from hadoop_common.cli.output import EXISTING_FILE, echo, echo_json, json_option, refuse_input
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.disk_space import disk_space
 from image_format.codecs import CODEC_SHORT_NAMES, codec_class_name
@@ -82,6 +82,7 @@ def command(
     codec_class = None if codec is None else codec_class_name(codec)
     with open_image(source) as image:
         check_target_name(target, image.txid, "SRC")
+        refuse_input(target, source, "DST")
         if not force:
             check_free(target)
         if not as_json:

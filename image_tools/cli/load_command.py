@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from hadoop_common.cli.output import EXISTING_FILE, echo, echo_json, json_option
+from hadoop_common.cli.output import EXISTING_FILE, echo, echo_json, json_option, refuse_input
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.file_faults import error_text, hint_for
 from hadoop_common.file_kind import HEAD_BYTES, IMAGE_XML, XML, file_kind
@@ -53,6 +53,7 @@ def command(source: Path, target: Path, codec: str, force: bool, as_json: bool) 
     """
     codec_class = codec_class_name(codec)
     _check_kind(source)
+    refuse_input(target, source, "FSIMAGE")
     if not force:
         check_free(target)
     folder = target.absolute().parent

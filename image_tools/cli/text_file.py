@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from hadoop_common.cli.output import refuse_input
 from hadoop_common.durable import written_atomically
 from hadoop_common.file_faults import error_text, hint_for
 from image_format.errors import ImageStorageError
@@ -22,8 +23,7 @@ def check_output(output: Path | None, source: Path, *, force: bool) -> None:
     """
     if output is None or not output.exists():
         return
-    if output.samefile(source):
-        raise click.BadParameter(f"{output} is the input file", param_hint="--output")
+    refuse_input(output, source, "--output")
     if not force:
         raise click.BadParameter(f"{output} exists; --force replaces it", param_hint="--output")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from hadoop_common.cli.output import conf_option
+from hadoop_common.cli.output import conf_option, refuse_input
 from journal.binary_codec import NEWEST_LAYOUT
 from journal.cli.edits_argument import EDITS, journal_edits
 from journal.json_codec import dump_json
@@ -54,6 +54,8 @@ def command(
         )
     if release and form == "json":
         raise click.UsageError("--release needs --format xml.")
+    if output is not None and isinstance(edits, Path):
+        refuse_input(output, edits, "--output")
     with _opened(edits, conf_dir, fix_txids=fix_txids) as (ops, layout_version):
         dialect = RELEASES[release] if release else None
         pieces = dump_json(ops, layout_version) if form == "json" else dump_xml(ops, layout_version, dialect)

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import click
 
-from hadoop_common.cli.output import EXISTING_FILE, echo, echo_json, json_option
+from hadoop_common.cli.output import EXISTING_FILE, echo, echo_json, json_option, refuse_input
 from hadoop_common.file_kind import HEAD_BYTES, file_kind
 from hadoop_common.quantities import counted
 from hadoop_common.regular_file import open_regular
@@ -49,6 +49,7 @@ def command(
 
     Exit codes: 0 done, 4 INPUT is not an edit log, 5 unknown layout, 6 OUTPUT exists or cannot be written
     """
+    refuse_input(output, source, "OUTPUT")
     with open_regular(source) as stream:
         chosen = form or _format_of(stream, str(source))
         document = _parse(stream, chosen, str(source))

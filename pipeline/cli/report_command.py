@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hadoop_common.cli.output import json_option, parsed_by
+from hadoop_common.cli.output import json_option, parsed_by, refuse_input
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.quantities import parse_positive_size
 from pipeline.cli.report_outputs import FORMATS, plan_outputs, write_outputs
@@ -201,6 +201,10 @@ def command(
         raise click.UsageError("--since-last excludes --before")
     _check_sections(only, {"--before": "".join(before) or reports or "", "--edits": edits, "--paths": str(paths or "")})
     rules = None if paths is None else _path_rules(paths)
+    for each in out:
+        for given in (image, *before, *filter(None, (edits, str(paths or "")))):
+            if Path(given).is_file():
+                refuse_input(each, Path(given), "--out")
     outputs = plan_outputs(kind, out, force=force)
     small_job = _check_inputs(image, before, edits)
     reference = None if as_of is None else as_of.replace(tzinfo=UTC)

@@ -165,6 +165,39 @@ def test_force_does_not_replace_a_device_or_fifo(tmp_path: Path, words: tuple[st
     assert places["fifo"].is_fifo()
 
 
+@pytest.mark.parametrize("by", ["itself", "link", "hard link"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("image", "dump", "{image}", "--output"),
+        ("image", "convert", "{image}"),
+        ("image", "load", "{xml}"),
+        ("edits", "dump", "{segment}", "--output"),
+        ("edits", "load", "{json}"),
+        ("find", "--image", "{image}", "/", "--output"),
+        ("report", "{image}", "--format", "html", "--out"),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parameters(7)
+def test_force_does_not_replace_the_input(tmp_path: Path, words: tuple[str, ...], by: str) -> None:
+    case = Case(RECORDED / "hadoop-2.7.3" / "basic-files")
+    places = {name: tmp_path / name for name in ("image", "segment", "json", "xml")}
+    shutil.copy(case.image("before"), places["image"])
+    shutil.copy(next((case.path / "before").glob("edits_*")), places["segment"])
+    places["json"].write_text('{"layoutVersion":-63}\n{"opcode":"OP_START_LOG_SEGMENT","txid":1}\n')
+    places["xml"].write_text(run_cli("image", "dump", "--release", "3.x", places["image"]).out)
+    given = next(path for name, path in places.items() if f"{{{name}}}" in words)
+    output = given
+    if by != "itself":
+        output = tmp_path / "output"
+        (output.symlink_to if by == "link" else output.hardlink_to)(given)
+    before = fingerprint(tmp_path)
+    outcome = run_cli(*(word.format(**places) for word in words), output, "--force")
+    assert (outcome.code, "is the input file" in outcome.err) == (2, True), outcome.err
+    assert fingerprint(tmp_path) == before
+
+
 @pytest.mark.parametrize("name", ["VERSION", "seen_txid"])
 def test_a_storage_directory_with_a_fifo_in_it_is_refused(tmp_path: Path, name: str) -> None:
     current = CASE.copy_to(tmp_path)
