@@ -286,7 +286,7 @@ class HaDemo(DemoStage):
     def restart(self, node: str) -> None:
         """Restart the ended processes of a NameNode, and wait for a settled pair."""
         self.down = ""
-        # the NameNode still hangs if it was already a standby when it was stopped, since nobody fences a standby
+        # the NameNode still hangs if it was already a standby when it was stopped, since a standby is not fenced
         self.nodes[node].send_signal(signal.SIGCONT)
         if self.nodes[node].poll() is not None:
             self.start_node(node)

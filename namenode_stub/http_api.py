@@ -133,7 +133,7 @@ def shutdown_blueprint(shut_down: Callable[[], None]) -> Blueprint:
 
 
 def _misfit(signature: inspect.Signature, arguments: Mapping[str, Any]) -> str:
-    """Return what is wrong with the names and types of `arguments`, "" if they fit."""
+    """Return what is wrong with the names and types of `arguments`, "" if nothing is wrong."""
     try:
         signature.bind(**arguments)
     except TypeError as error:

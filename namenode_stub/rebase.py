@@ -125,6 +125,6 @@ class Rebaser:
         return True
 
     def _edits(self, first: int, last: int) -> Iterator[EditOp]:
-        """Yield transactions `first` to `last`, all durable; the open segment is read as well."""
+        """Yield transactions `first` to `last`, all durable; the open segment is read too."""
         ops = read_log(self._journal.segments(first, in_progress=True), first)
         return takewhile(lambda op: op.txid <= last, ops)

@@ -78,7 +78,7 @@ def profile(folder: Path, *switches: str, **options: Any) -> Iterator[BrowserCon
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """The browser; without it tests are skipped, or fail where it is required."""
+    """The browser; without it, tests are skipped, or fail if the browser is required."""
     try:
         with browser() as running:
             yield running

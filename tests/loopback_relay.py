@@ -14,7 +14,7 @@ class LoopbackRelay:
     """A context manager that accepts connections for `target`; `serve` handles each.
 
     Attributes:
-        address: host:port where clients connect to.
+        address: host:port to which clients connect.
     """
 
     def __init__(self, target: tuple[str, int]) -> None:

@@ -1,6 +1,6 @@
 """Required parts of a test run, such as `hadoop-3.5.0` or `kerberos`, from CHECKPOINTER_TEST_REQUIRES.
 
-A test whose real counterpart is missing is skipped, and fails where its name is in that list. `.ci/run` has the list.
+A test whose real counterpart is missing is skipped, and fails if its name is in that list. `.ci/run` has the list.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def required(name: str) -> bool:
 
 
 def skip(name: str, reason: str) -> NoReturn:
-    """Skip the test because `name` is missing, or fail it where `name` is required; `reason` is one sentence."""
+    """Skip the test because `name` is missing, or fail it if `name` is required; `reason` is one sentence."""
     if required(name):
         pytest.fail(f"{reason} ({VARIABLE} lists {name})", pytrace=False)
     pytest.skip(reason)

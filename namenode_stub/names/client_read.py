@@ -22,7 +22,7 @@ class ClientRead(NamespaceRead):
 
     @classmethod
     def of(cls, opened: Callable[[], LoadedImage], page_size: int) -> ClientRead:
-        """Return read access to a namespace that does not change in the meantime."""
+        """Return read access to a namespace that does not change during the read."""
         browser = LiveBrowser(opened, lambda: None, bounded=False)
         return cls(browser, NamespaceReads(browser, _EVERYBODY, page_size))
 

@@ -154,7 +154,7 @@ class Transactions:
         """Encode, apply and log an operation of a caller inside `change`; return the transaction id.
 
         Raises:
-            OperationRefusedError: it does not fit; nothing changed.
+            OperationRefusedError: the namespace does not allow the operation; nothing changed.
             NotServingError: it may have been applied in part.
         """
         self.fail_stop.check()

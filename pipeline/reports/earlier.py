@@ -68,7 +68,7 @@ def last_report(folder: Path, txid: int, namespace: str) -> EarlierReport | None
                 report = _read(path, found)
                 theirs = found.get("namespace", "")
             except (FileNotFoundError, RecursionError, *_NOT_A_REPORT):
-                continue  # another file, or deleted by now
+                continue  # another file, or a report that has been deleted
             if report.txid < txid and not (namespace and theirs and namespace != theirs):
                 return report
     return None

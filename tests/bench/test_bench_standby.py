@@ -1,4 +1,4 @@
-"""The bench of a standby measures checkpoints that were made."""
+"""The benchmark of a standby measures checkpoints that were made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bench of codecs writes whole images, the same in one thread and on all cores."""
+"""The benchmark of codecs writes whole images, the same in one thread and on all cores."""
 
 from __future__ import annotations
 

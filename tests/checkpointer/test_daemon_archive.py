@@ -103,7 +103,7 @@ def test_the_open_segment_is_archived_while_it_grows_and_after_a_kill(
     service = CheckpointService(role, config_of(place), archive=process)
     role.confirms = False
     service.poll()
-    # an image that nobody confirms is not archived
+    # an image that is not confirmed is not archived
     wait_until("the process", lambda: state_of(process).running)
     assert (state_of(process).archived_txid, state_of(process).complete_at, place.exists()) == (-1, None, False)
     role.confirms = True

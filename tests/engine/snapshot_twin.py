@@ -162,7 +162,7 @@ class SnapshotTwin:
     # ---- steps ---------------------------------------------------------------------------------------------
 
     def apply(self, step: Step) -> list[EditOp]:
-        """Return the operations of a step; empty if nothing fits."""
+        """Return the operations of a step; empty if no operation is possible."""
         kind, first, second, third = step
         try:
             return self.MAKERS[kind % len(self.MAKERS)](self, first, second, third)

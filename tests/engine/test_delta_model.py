@@ -99,7 +99,7 @@ TIMES = st.integers(1, 40)
 
 
 class Workload:
-    """Generator of operations that fit the twin; it applies them to the twin and yields them."""
+    """Generator of operations that are possible on the twin; it applies them to the twin and yields them."""
 
     def __init__(self, draw: st.DrawFn, twin: Twin) -> None:
         self.draw = draw

@@ -233,8 +233,8 @@ def deleted_in_order() -> list[EditOp]:
 
 @pytest.mark.parametrize("ordered", [False, True])
 def test_the_second_deletion_of_a_marked_snapshot(tmp_path: Path, ordered: bool) -> None:
-    """If ordered deletion is off by now, the first operation removed it, and the second one does nothing (HDFS-15590,
-    HDFS-17960).
+    """If ordered deletion was switched off since, the first operation removed it, and the second one does nothing
+    (HDFS-15590, HDFS-17960).
     """
     found = Setting(tmp_path, HADOOP3, ReplayRules(ordered_snapshot_deletion=ordered)).merged(*deleted_in_order())
     assert found.reader.order == [b"s3"]

@@ -270,7 +270,7 @@ def test_a_directory_with_the_name_of_a_concatenated_file_leaves_a_snapshot(tmp_
 
 
 def check_stops(folder: Path, before: list[EditOp], trips: list[EditOp], at: int = -1) -> None:
-    """Check that replay as a NameNode 2.7 applies `before`, and stops at the operation `at`."""
+    """Check that replay in the manner of a NameNode 2.7 applies `before`, and stops at the operation `at`."""
     given = numbered([*before, *trips], BASE_TXID)
     setting = Setting(folder, HADOOP2, ReplayRules(healing=HealingMode.AS_HADOOP))
     setting.merged(*before, whole=False)

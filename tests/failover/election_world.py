@@ -481,6 +481,6 @@ class World:
             and len(standby) == len(self.nodes) - 1
             and self.leaders() == [each for each in self.nodes if each.active] == active
             and self.breadcrumb is not None
-            # one of Hadoop's whose lock was wiped by hand may write its breadcrumb when another one has the lock
+            # an elector of Hadoop's whose lock was wiped by hand may write its breadcrumb when another one has the lock
             and (self.breadcrumb[0] == active[0].data or (self.wild and not all(each.ours for each in self.nodes)))
         )

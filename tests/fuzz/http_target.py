@@ -1,4 +1,4 @@
-"""Invariants for any bytes on an HTTP connection: no request makes the server answer with a fault of ours."""
+"""Invariants for any bytes on an HTTP connection: no request makes the server report a bug of ours."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def _below(loaded: LoadedImage, inode_id: int) -> Iterator[EditOp]:
 
 
 def _children(tree: Tree, path: str, row: int) -> list[tuple[str, int]]:
-    """Return the path and row of a directory's children, by name; none where they cannot be read."""
+    """Return the path and row of a directory's children, by name; none if they cannot be read."""
     try:
         return [(f"{path}/{name.decode('utf-8', 'replace')}", child) for name, child in sorted(tree.children(row))]
     except HdfsError:

@@ -1,4 +1,4 @@
-"""Files for code that maps files, in memory where the system has a file system for it."""
+"""Files for code that maps files; they are in memory if the system has a file system there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Configuration files and what Hadoop 3.5.0's Configuration reads from them, or 2.7.3's where 3.5.0 refuses.
+"""Configuration files and what Hadoop 3.5.0's Configuration reads from them, or 2.7.3's if 3.5.0 refuses them.
 
 The expected values were recorded from the real classes, with `hdfs-site.xml` on the class path.
 """

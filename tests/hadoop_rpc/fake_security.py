@@ -77,7 +77,7 @@ class FakeAcceptor(FakeContext):
 
 @dataclass
 class FakeDoor:
-    """A fake `RpcServerSecurity` that allows everybody to use only `PROTOCOL`."""
+    """A fake `RpcServerSecurity` that allows every caller to use `PROTOCOL`, and no other protocol."""
 
     protections: tuple[Protection, ...] = tuple(Protection)
     service: str = "nn"

@@ -1,4 +1,4 @@
-"""DIGEST-MD5 of a server: the example of RFC 2831, responses that do not fit, and protected messages."""
+"""DIGEST-MD5 of a server: the example of RFC 2831, wrong responses, and protected messages."""
 
 from __future__ import annotations
 

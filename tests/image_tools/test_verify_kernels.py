@@ -271,7 +271,7 @@ def test_a_kernel_does_the_same_uncompiled(name: str) -> None:
     kernel = KERNELS[name]
     for make in CASES[name]:
         compiled, interpreted = make(), copy.deepcopy(make())
-        # 64-bit shifts of Python's scalars warn where the machine's wrap around
+        # 64-bit shifts of Python's scalars give a warning, while those of the machine wrap around
         with np.errstate(over="ignore"):
             assert plain(kernel(*compiled)) == plain(kernel.plainly(*interpreted))
         assert marks(compiled) == marks(interpreted)

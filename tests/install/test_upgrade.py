@@ -98,7 +98,7 @@ def wait_for_archive(daemon: OurDaemon, txid: int) -> None:
 
 
 def archive_lacks(archive: Path, wanted: list[str], versions: Versions, folder: Path) -> set[str]:
-    """Return the directories that either version does not restore from the archive, which both must find intact."""
+    """Return the directories that one of the versions does not restore from the archive; both must find no damage."""
     missing: set[str] = set()
     for number, program in enumerate((versions.old, versions.new)):
         cli("archive", "check", "--archive", archive, program=program)

@@ -132,7 +132,7 @@ def _young_images(conf: HadoopConf) -> tuple[str, ...]:
 
 
 class NameNode(_Storing):
-    """A NameNode; as a context manager it provides formatted storage where it is missing, starts and stops.
+    """A NameNode; as a context manager it provides formatted storage if this is missing, starts and stops.
 
     Attributes:
         conf: its HadoopConf.

@@ -1,4 +1,4 @@
-"""Hadoop's tools and servers that tests share; tests without Hadoop are skipped, or fail where it is required."""
+"""Hadoop's tools and servers that tests share; without Hadoop, tests are skipped, or fail if Hadoop is required."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The verdict on a list; `details` lists what differs or was refused, `refused_at` where both refused."""
+    """The verdict on a list; `details` lists differences or refusals, `refused_at` is the operation refused by both."""
 
     verdict: Verdict
     details: str = ""
@@ -178,8 +178,8 @@ class CraftedReplay:
     def _is_healed(self, storage: Path, theirs: Outcome, ours: Outcome) -> bool:
         """Return whether Hadoop stops at inconsistent snapshot diffs, which our merge heals (docs/snapshots.md).
 
-        `--as-hadoop` stops at the same operation, or at any where Hadoop cannot write the image, and a NameNode loads
-        our image if the merge made one.
+        `--as-hadoop` stops at the same operation, or at any operation if Hadoop cannot write the image, and a NameNode
+        loads our image if the merge made one.
         """
         stopped = self._our_side(storage, plain=True, healing=HealingMode.AS_HADOOP)
         stops_there = theirs.txid in (None, stopped.txid) and "are inconsistent with its children" in stopped.error

@@ -35,7 +35,7 @@ _VARIABLE = "CHECKPOINTER_TEST_HADOOP"
 
 
 def skip_without(release: HadoopRelease) -> None:
-    """Skip the test, or fail it where this release is required, unless the release can be run."""
+    """Skip the test, or fail it if this release is required, unless the release can be run."""
     try:
         release.class_path()
     except MissingHadoopError as error:

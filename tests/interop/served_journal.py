@@ -1,4 +1,4 @@
-"""JournalNodes of ours and of Hadoop's behind the same interface."""
+"""Our JournalNodes and Hadoop's behind the same interface."""
 
 from __future__ import annotations
 

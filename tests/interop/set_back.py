@@ -383,7 +383,7 @@ def _nothing_lost_in_images(site: Site) -> bool:
 
 
 def wait_for_a_checkpoint(site: Site, newest: int, *, periodic: bool = False) -> int:
-    """Wait until the NameNode has an image of ours after `newest`; return its txid.
+    """Wait until the NameNode has one of our images after `newest`; return its txid.
 
     Raises:
         AssertionError: no image arrived; the message has the answer to a last request and the daemon's log.
@@ -396,7 +396,7 @@ def wait_for_a_checkpoint(site: Site, newest: int, *, periodic: bool = False) ->
 
 
 def _checkpointed(site: Site, newest: int, *, periodic: bool) -> bool:
-    """Return whether the NameNode has an image of ours after `newest`; request one unless checkpoints are periodic."""
+    """Return whether the NameNode has one of our images after `newest`; request one unless checkpoints are periodic."""
     if not periodic:
         site.roll()
         said = site.daemon.ask_for_checkpoint()

@@ -130,7 +130,7 @@ class Site(ABC):
         self._shell("-setrep", "7", "/base/f19")
 
     def write(self, count: int) -> None:
-        """Write `count` transactions that are kept, and that also fit the lost namespace."""
+        """Write `count` transactions that are kept, and that are also possible in the lost namespace."""
         numbers = range(self._written, self._written + count)
         self._written += count
         self._shell("-mkdir", *(f"/kept/d{number}" for number in numbers))

@@ -10,7 +10,7 @@ release. `+slices`, `+zones`, `+sm4` or `+locks` after a mode, as in `mixed+sm4`
   the damage and stop; if it makes an image, a NameNode has to load that.
 3. Where no NameNode loads Hadoop's own image, ours may be the same.
 4. An error that `image verify` finds in our image is in Hadoop's own too, such as an inode that nothing leads to; in
-   the one it started from, where it makes none.
+the image from which it started, if it makes none.
 5. An error that it finds in the snapshots of Hadoop's image is healed in ours: ours is what a repair makes of Hadoop's.
 6. Where a created list of Hadoop's is out of order, as after the rename of a symlink, Hadoop does not find other names
 in it, and records later renames wrongly: created names of that directory may differ.

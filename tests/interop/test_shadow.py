@@ -39,7 +39,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def damage(image: Path, old: bytes, new: bytes) -> None:
-    """Rename an inode in an uncompressed image, with a digest that fits."""
+    """Rename an inode in an uncompressed image, with a matching digest."""
     content = image.read_bytes()
     assert len(old) == len(new)
     assert content.count(old) == 1

@@ -40,7 +40,7 @@ class Walk:
     """A cluster that is upgraded from release to release, and its expected contents.
 
     Attributes:
-        image: txid of the newest image of ours that the NameNode has.
+        image: txid of the newest of our images that the NameNode has.
         namespace: what clients see.
     """
 

@@ -109,7 +109,7 @@ class ModelNode:
         fetch: content behind a URL of another node's /getJournal.
         tells_committed: whether manifests hold the committed txid, as since 3.0.
         caches: whether getJournaledEdits is served.
-        strict: act as our node where it is stricter than Hadoop's: copies of equal length may differ.
+        strict: act like our node in the cases in which it is stricter than Hadoop's: copies of equal length may differ.
     """
 
     def __init__(

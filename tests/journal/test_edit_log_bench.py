@@ -1,4 +1,4 @@
-"""The bench of the edit log measures logs that contain the written operations."""
+"""The benchmark of the edit log measures logs that contain the written operations."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_what_fails_at_any_step_is_recovered(
     journal.recover(INFO)
     acknowledged = 2 + 2 * ((step - 1) // 3)
     reached = journal.count(1)
-    # an unsynced directory may have the new name all the same
+    # even an unsynced directory may have the new name
     assert reached == (acknowledged + 2 if step in (3, 6) else acknowledged)
     writer = journal.start_segment(reached + 1, LAYOUT)
     writer.append(deletes(reached + 1, reached + 1))

@@ -1,7 +1,7 @@
 """Two writers take turns, each with a separate directory and a quorum of JournalNodes for both; all are processes.
 
-The writer is killed at a random moment, or paused until the other one has taken over. Nodes are killed as well.
-The other writer recovers all that the first one acknowledged, byte for byte, and identical on a majority of the nodes.
+The writer is killed at a random moment, or paused until the other one has taken over. Nodes are killed too. The other
+writer recovers all that the first one acknowledged, byte for byte, and identical on a majority of the nodes.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def missing() -> str:
 
 
 def skip_without_kdc() -> None:
-    """Skip the test without a KDC, or fail it where Kerberos is required."""
+    """Skip the test without a KDC, or fail it if Kerberos is required."""
     if lacking := missing():
         skip("kerberos", f"{lacking} is not installed: `make interop-setup` installs it")
 

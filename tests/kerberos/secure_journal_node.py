@@ -1,4 +1,4 @@
-"""A JournalNode of ours that demands Kerberos."""
+"""Our JournalNode, which demands Kerberos."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def _listens(url: str, rpc: tuple[str, int]) -> bool:
 
 
 def assert_same(theirs: dict[Asked, int], ours: dict[Asked, int]) -> None:
-    """Check that pages of both have the same status, and that pages that we lack answer everybody with an error."""
+    """Check that pages of both have the same status, and that pages that we lack answer every caller with an error."""
     of_both = {each: status for each, status in theirs.items() if each[2] not in OTHERS}
     assert {each: (status, ours[each]) for each, status in of_both.items() if status != ours[each]} == {}
     stranger = {each: status for each, status in ours.items() if each[2] in OTHERS and not each[0]}

@@ -77,7 +77,7 @@ class OivTables:
         return "/" + "/".join(reversed(names))
 
     def table(self, name: str) -> list[Row] | None:
-        """Return rows in the order of the image; None where this release's viewer does not print them."""
+        """Return rows in the order of the image; None if this release's viewer does not print them."""
         if not self.release3 and name in {"acls", "xattrs", "tokens"}:
             return None
         rows: Iterator[Row] = getattr(self, f"_{name}")()
@@ -298,7 +298,7 @@ class OivTables:
                 "group": text(pool, "groupName"),
                 "permission": number(pool, "mode"),
                 "byte_limit": number(pool, "limit"),
-                # The viewer prints 0 where the image has none.
+                # The viewer prints 0 if the image has none.
                 "max_relative_expiry": number(pool, "maxRelativeExpiry") or None,
                 "path": None,
             }

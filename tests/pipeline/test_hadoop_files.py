@@ -1,4 +1,4 @@
-"""Files and settings of the driver's JVM, and where the pipeline enters it."""
+"""Files and settings of the driver's JVM, and the only place at which the pipeline accesses it."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def _random_namespace(chance: random.Random) -> _Namespace:
 
 
 def _quota(chance: random.Random, used: int) -> int:
-    """Choose no limit, or one that is exceeded, met, nearly met or far away."""
+    """Choose no limit, or a limit that is exceeded, met, nearly met or far from being met."""
     return chance.choice([-1, max(1, used - 1), max(1, used), max(1, used * 10 // 9), used * 2 + 5])
 
 

@@ -127,7 +127,7 @@ def test_who_asks_nothing_holds_no_thread(sent):
     ],
 )
 def test_who_says_nothing_more_is_let_go(sent, limit, reason):
-    # `serving` has a short linger; the other limits are far away, since on a slow machine the peer may send late
+    # `serving` has a short linger; the other limits are high, since on a slow machine the peer may send late
     limits = {"opening": WAIT, "idle": WAIT, "stall": WAIT} | ({} if limit == "linger" else {limit: 0.2})
     with serving(**limits) as server, stranger(server, sent) as peer:
         while not (counts := server.refusals.counts()):

@@ -10,7 +10,7 @@ _SOURCE = Path("PKG-INFO")
 
 
 class _Backend:
-    """The name that pip asks for where an archive declares no backend is an attribute of this module."""
+    """The name that pip asks for if an archive declares no backend is an attribute of this module."""
 
     def prepare_metadata_for_build_wheel(self, metadata_directory: str, config_settings: object = None) -> str:
         headers = Parser().parsestr(_SOURCE.read_text(encoding="utf-8"), headersonly=True)
