@@ -82,9 +82,9 @@ def append(
     """Append an image and edits to LAKE. Existing rows never change, so a second run appends nothing.
 
     With --conf the command appends the newest image and all finalized segments of the configured directories to
-    checkpointer.lake.dir. IMAGE and EDITS may be URIs of any file system that Spark knows, LAKE of any that the library
-    deltalake knows, such as hdfs:// and s3://. For the address of an HDFS with high availability set HADOOP_CONF_DIR.
-    The next run completes a run that was killed. Several processes may append at the same time.
+    checkpointer.lake.dir. IMAGE and EDITS may be URIs of any file system that Spark supports, LAKE of any that the
+    library deltalake supports, such as hdfs:// and s3://. For the address of an HDFS with high availability set
+    HADOOP_CONF_DIR. The next run completes a run that was killed. Several processes may append at the same time.
 
     \b
     Examples:

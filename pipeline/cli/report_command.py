@@ -186,7 +186,7 @@ def command(
     One run writes any number of copies: text to standard output (--format summary prints only the totals and what to
     act on), and files with --out. Standard output stays empty if an --out has the format of --format. With --before the
     report uses the edits since the oldest image, otherwise all given edits. Paths may be URIs of any file system that
-    Spark knows, such as hdfs:// and s3a://. A lake has no attributes, open files, snapshots and findings.
+    Spark supports, such as hdfs:// and s3a://. A lake has no attributes, open files, snapshots and findings.
 
     \b
     Examples:

@@ -239,7 +239,7 @@ def file_system(uri: str) -> pyarrow.fs.FileSystem:
 
 
 def is_delta_table(uri: str) -> bool:
-    """Return whether a Delta table exists at `uri`; False for a file system that `deltalake` does not know."""
+    """Return whether a Delta table exists at `uri`; False for a file system that `deltalake` does not support."""
     if path := local_path(uri):
         return (Path(path) / LOG).is_dir()
     try:

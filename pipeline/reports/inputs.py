@@ -1,4 +1,4 @@
-"""Inputs of a report: an image or a lake, and edits, on any file system that Spark knows."""
+"""Inputs of a report: an image or a lake, and edits, on any file system that Spark supports."""
 
 from __future__ import annotations
 

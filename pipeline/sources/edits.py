@@ -39,8 +39,9 @@ OPTIONS = (
 )
 """Options of the data source:
 
-- `path`: a segment, a directory of segments or a storage directory, on any file system that Spark knows; or a journal
-  on BookKeeper, `bookkeeper://zk1:2181;zk2:2181/path`, which the driver reads; or several as a list or a pattern;
+- `path`: a segment, a directory of segments or a storage directory, on any file system that Spark supports; or a
+  journal on BookKeeper, `bookkeeper://zk1:2181;zk2:2181/path`, which the driver reads; or several as a list or a
+  pattern;
 - `archive`: instead of a path, the directory or URL of an archive, which the driver reads; `branch` and `key_file` as
   `checkpointer archive restore` has them;
 - `columns`: comma-separated names; other columns are not read;

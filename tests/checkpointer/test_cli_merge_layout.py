@@ -211,7 +211,7 @@ def test_layouts_too_old_to_merge(layout: int, tmp_path: Path) -> None:
     assert f"layout version {layout} is older than the oldest that can be merged" in err
 
 
-# ---- layouts nobody knows ----------------------------------------------------------------------------------
+# ---- unknown layouts ---------------------------------------------------------------------------------------
 
 
 def test_unknown_layouts_need_the_option(tmp_path: Path) -> None:

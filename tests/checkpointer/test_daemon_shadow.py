@@ -184,7 +184,7 @@ def test_a_checkpointer_that_rolls_and_uploads_between_two_polls_is_compared(
 def test_a_fetched_image_with_known_transactions_is_not_compared_with_itself(
     node: FakeNamenode, shadow: Shadow
 ) -> None:
-    """A standby knows the last runs in an image of the NameNode."""
+    """A standby has stored the last runs of an image of the NameNode."""
     assert shadow.secondary.checkpoint().state is TriggerState.SKIPPED
     folder = shadow.secondary.folder
     image = folder / image_name(image_txids(folder)[-1])

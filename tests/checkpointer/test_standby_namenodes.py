@@ -63,7 +63,7 @@ def test_how_far_the_active_is() -> None:
     standby = Double(state=HAState.STANDBY, last_txid=50)
     with asking(standby, None) as nodes:
         assert nodes.active_txid() is None
-    # a NameNode that lost the active role may not know it yet
+    # a NameNode that lost the active role may not have noticed this yet
     with asking(standby, Double(last_txid=9), Double(last_txid=12)) as nodes:
         assert nodes.active_txid() == 12
     with asking() as nobody:

@@ -258,7 +258,7 @@ def test_a_start_in_the_open_segment_waits_for_its_end(stub: NameNodeStub, tmp_p
 def test_edits_that_break_off_behind_a_start_do_not_hide_it(
     stub: NameNodeStub, daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, behind: int
 ) -> None:
-    """The next tail still knows of START, whether only START or its whole segment was applied."""
+    """The next tail still takes START into account, whether only START or its whole segment was applied."""
     assert stub.administration.start_rolling_upgrade() is not None
     end = stub.namespace.log.segment_first_txid - 1
     write_edits(stub, "during", 3)

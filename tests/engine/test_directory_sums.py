@@ -49,7 +49,7 @@ def directories(browser: LiveBrowser) -> Iterator[LocatedInode]:
 
 
 def check(warm: WarmNamespace) -> None:
-    """Compare the sums of every directory, and those that a kernel finds, with a walk that sees each directory."""
+    """Compare the sums of every directory, and those that a kernel finds, with a walk that visits each directory."""
     with warm.reading(0, 0) as browser:
         kept = browser.sums
         assert kept is not None

@@ -285,7 +285,7 @@ def test_a_second_merge_on_top_keeps_everything(case: Case, tmp_path: Path) -> N
     assert [line for line in differences if not any(text in line for text in loaded)] == []
 
 
-# ---- images with what no release knows ---------------------------------------------------------------------
+# ---- images with content that no release reads -------------------------------------------------------------
 
 
 @pytest.mark.parametrize("case", UNKNOWN, ids=lambda case: case.id)

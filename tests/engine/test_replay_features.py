@@ -59,7 +59,7 @@ def test_inodes_with_acls_and_xattrs_change_by_kernels(tmp_path: Path, layout: i
         rename("/old/acl/f", "/old/both/g"),
         delete("/old/xattrs/f"),
     ]
-    # the first names an owner that kernels do not know yet
+    # the first names an owner that is new to the kernels
     assert rare(path, [mkdir("/old/known", 20_000), *steps], layout) == []
     image = merged(path, mkdir("/old/known", 20_000), *steps)
     assert image.acl("/old/both/g") == image.acl("/old/both/f") == NAMED

@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def _leave_kernels_uncompiled() -> None:
-    """Let kernels run as Python: coverage sees inside them, and an index past an array raises."""
+    """Let kernels run as Python: coverage includes their lines, and an index past an array raises an error."""
     from image_format.kernels import jit
 
     jit._compiled = lambda function, flags: function

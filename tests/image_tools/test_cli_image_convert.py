@@ -131,7 +131,7 @@ def test_an_image_that_no_namenode_loads_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
 
 
-# ---- layouts nobody knows ----------------------------------------------------------------------------------
+# ---- unknown layouts ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture

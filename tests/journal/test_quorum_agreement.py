@@ -61,7 +61,7 @@ def test_what_a_node_knows_to_be_committed_is_durable() -> None:
 
 
 def test_a_node_that_was_cut_off_may_learn_what_is_committed_elsewhere() -> None:
-    """A node knows the committed txid from heartbeats, although its own copy is different."""
+    """A node learns the committed txid from heartbeats, although its own copy is different."""
     assert durable(content(91, 92, 93), content(1, 2), committed=[3, None]) is None
 
 

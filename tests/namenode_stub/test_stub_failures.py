@@ -64,7 +64,7 @@ def test_a_failed_edit_log_ends_all_service(
     tree = restarted_tree(config)
     assert "/kept" in paths(tree)
     assert "/later" not in paths(tree)
-    # the standby, which reads only the shared directory, sees the same
+    # the standby, which reads only the shared directory, gets the same segments
     assert [each.path.name for each in list_segments(tmp_path / "name" / "current")] == [
         each.path.name for each in list_segments(tmp_path / "shared" / "current")
     ]

@@ -1,6 +1,6 @@
 """Finder of counts that are always followed by a plural: "1 segments".
 
-A message writes `counted(number, "segment")` instead. The finder knows a noun, with its adjective, as soon as one
+A message writes `counted(number, "segment")` instead. The finder recognises a noun, with its adjective, as soon as one
 message of the product counts it that way. It leaves out units of measure, a total after "of", a constant, a name, and a
 number with a fraction.
 """
