@@ -10,8 +10,8 @@ rename would have removed is *restored*. Later operations are then adapted, one 
 | names a path that does not exist because an operation was left out | left out |
 | everything else | applied unchanged |
 
-So nothing that was written later is lost, and nothing restored is overwritten or deleted. Every operation that is left
-out or changed is recorded.
+Therefore nothing that was written later is lost, and nothing restored is overwritten or deleted. Every operation that
+is left out or changed is recorded.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `make interop-setup` runs it on two cores, so that the workers of a test run do not each compile them. Of two processes
 that need a kernel at the same time, both compile it. Therefore the second process begins with kernels that the first
-one does not need, and reaches the common ones at a different time than the first process.
+one does not need, and reaches the common kernels at a different time than the first process.
 """
 
 from __future__ import annotations

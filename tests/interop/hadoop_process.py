@@ -82,7 +82,7 @@ def java_command(
     """Return the command of a small JVM that is optimized for its start rather than for long runs.
 
     Args:
-        archive: archive of classes; the JVM ignores a missing one and one of another Java.
+        archive: archive of classes; the JVM ignores a missing archive and an archive of another Java.
     """
     flags = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto"]
     flags += ["-Dfile.encoding=UTF-8", f"-Dhadoop.log.dir={work}", f"-Djava.io.tmpdir={work}"]

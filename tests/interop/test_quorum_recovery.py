@@ -49,7 +49,7 @@ def both(tmp_path: Path) -> Iterator[tuple[Nodes, Nodes]]:
 
 
 def leave_torn(nodes: Nodes, journal_id: str, chance: random.Random) -> list[Any]:
-    """Write a segment 1-3 and one from 4 on, in which one or two writers die; return the answers."""
+    """Write a segment 1-3 and a segment from 4 on, in which one or two writers die; return the answers."""
     said: list[Any] = []
     writers = []
     for served in nodes.served:

@@ -192,7 +192,8 @@ async def _run_numbered(
 
 
 def run_all(runs: Sequence[Run], logs: Path, at_once: int = 1) -> int:
-    """Run all, those with one load in a row next to one set of busy processes; return the number of failures."""
+    """Run all; runs of the same load follow each other next to one set of busy processes. Return the number of
+    failures."""
     ended: list[Ended] = []
     numbered = sorted(enumerate(runs, 1), key=lambda each: each[1].load)
     try:

@@ -39,7 +39,7 @@ def with_empty(image: ImageCounts) -> pa.Table:
 def temporary_trees(image: ImageCounts) -> pa.Table:
     """Return the directories with a name of `TEMPORARY`: path, name, owner, and `MEASURES` and `names` below.
 
-    A tree below another one belongs to that one.
+    A tree below another tree belongs to that tree.
     """
     tree = image.tree
     own = _temporary_names(tree)

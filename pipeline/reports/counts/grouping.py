@@ -133,7 +133,7 @@ def pack(tables: Mapping[str, pa.Table]) -> dict[str, bytes]:
 
 
 def unpack(parts: Iterable[Mapping[str, bytes]]) -> dict[str, pa.Table]:
-    """Return the tables of all parts, those of one name as one."""
+    """Return the tables of all parts; tables of the same name are joined."""
     found: dict[str, list[pa.Table]] = {}
     for part in parts:
         for name, content in part.items():

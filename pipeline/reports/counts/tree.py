@@ -175,7 +175,7 @@ class ImageCounts:
         return found
 
     def _effective_policies(self) -> pa.Table:
-        """Sum files by their own storage policy, or that of the nearest directory above with one.
+        """Sum files by their own storage policy, or that of the nearest directory above that has a policy.
 
         BlockStoragePolicySuite and INode.getStoragePolicyID resolve the policy in this way. Without any policy the
         NameNode's default applies, and the value is null.
