@@ -240,7 +240,7 @@ class ModelWitness:
 
 
 class ModelNode:
-    """One of our nodes: the state it relies on, and the steps of its role.
+    """One of our nodes: the state on which it relies, and the steps of its role.
 
     Args:
         in_progress: whether it reads open segments.

@@ -1,4 +1,4 @@
-"""Commands start quickly: they load modules only when needed."""
+"""Commands start quickly: they load modules only when these are needed."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def test_a_new_storage_during_a_rolling_upgrade(namenode: StreamingNamenode, tmp
 
 
 def test_a_refusal_of_the_first_image_begins_no_segment(namenode: StreamingNamenode, tmp_path: Path) -> None:
-    """The NameNode refuses this host, whatever layout it asks for."""
+    """The NameNode refuses this host, whatever layout the host requests."""
     namenode.layouts_ahead, namenode.reports_software = 1, True
     namenode.faults["image"] = 403
     before = namenode.written

@@ -28,7 +28,7 @@ def test_nothing_of_a_lost_past_is_offered(first: int) -> None:
 
 
 def test_a_node_gets_over_it() -> None:
-    """Once the NameNode's past no longer changes, an image of it arrives within a few steps."""
+    """Once the NameNode's past no longer changes, an image of this past arrives within a few steps."""
     for seed in range(FIRST_SEED, FIRST_SEED + scaled(10_000, quick=50)):
         namenode, node = run_history(seed)
         namenode.telling, namenode.silent, node.hasty = 1.0, 0.0, 0.0

@@ -152,7 +152,7 @@ def stub_config(tmp_path: Path, extra_edits: int) -> StubConfig:
 
 
 def write_and_save(stub: NameNodeStub, label: str) -> int:
-    """Write edits and save an image, which purges the one before it; return its txid."""
+    """Write edits and save an image, which purges the previous image; return the new image's txid."""
     write_edits(stub, label)
     stub.administration.set_safe_mode(on=True)
     assert stub.administration.save_namespace()

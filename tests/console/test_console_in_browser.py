@@ -449,7 +449,7 @@ def test_axe_finds_nothing(chromium: Browser, daemon: ShownDaemon, viewport: dic
 
 
 def spoil(daemon: ShownDaemon) -> None:
-    """Give the page all it can show."""
+    """Give the page everything that it can show."""
     daemon.checkpoint()
     daemon.role.fail_directory()
     daemon.role.fail_upload()

@@ -157,7 +157,7 @@ def test_directories_may_change_their_places(warm: WarmNamespace) -> None:
 def test_an_empty_directory_that_was_found_by_its_name_in_a_snapshot(
     warm: WarmNamespace, tmp_path: Path, compiled: bool
 ) -> None:
-    """Its row exists before the directory that refers to it is opened."""
+    """The row of the renamed directory exists before the directory that refers to it is opened."""
     made = [mkdir("/s", 20010), AllowSnapshotOp(snapshot_root="/s"), mkdir("/s/d", 20011), mkdir("/c", 20012)]
     renamed = [CreateSnapshotOp(snapshot_root="/s", snapshot_name="s"), rename("/s/d", "/c/d")]
     play(warm, [*made, *renamed], compiled=False)

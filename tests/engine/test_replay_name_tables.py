@@ -34,7 +34,7 @@ def with_lost_child(path: Path, child: int) -> Path:
 
 
 def test_a_child_that_is_no_inode_ends_the_replay(tmp_path: Path) -> None:
-    """Kernels find it while they drop the subtree; their previous changes are then useless."""
+    """Kernels find the damage while they drop the subtree; their previous changes are then useless."""
     builder = base(HADOOP2)
     lost = builder.file("/old/a/lost").id
     path = with_lost_child(builder.save(tmp_path), lost)

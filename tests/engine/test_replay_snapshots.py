@@ -368,7 +368,7 @@ def test_unknown_fields_of_snapshots_survive_or_are_refused(tmp_path: Path, layo
 
 @layouts
 def test_no_snapshot_of_a_directory_with_unknown_fields(tmp_path: Path, layout: int) -> None:
-    """The copy would lack them."""
+    """The snapshot's copy would lack the unknown fields."""
     source = unknown_image(layout).save(tmp_path)
     create = ops.CreateSnapshotOp(snapshot_root="/d", snapshot_name="n")
     with pytest.raises(UnsupportedOperationError, match="OP_CREATE_SNAPSHOT at txid 102"):

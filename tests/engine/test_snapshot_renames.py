@@ -346,7 +346,7 @@ def test_records_of_references_fill_gaps(tmp_path: Path, layout: int) -> None:
 
 @layouts
 def test_nested_snapshottable_directories(tmp_path: Path, layout: int) -> None:
-    """Running NameNodes refuse them by default; the newest snapshot above counts."""
+    """Running NameNodes refuse nested directories by default; the newest snapshot above counts."""
     nested = [allow(), allow("/s/d"), create("s0"), create("d1", "/s/d")]
     found = Setting(tmp_path, layout).merged(
         *nested, delete("/s/d/f"), set_permissions("/s/d/e", 0o700), delete("/s/f")

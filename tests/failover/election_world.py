@@ -432,7 +432,7 @@ class World:
     # ---- invariants ----------------------------------------------------------------------------------------
 
     def leaders(self) -> list[Node]:
-        """Return the electors that believe they are active and have a live session."""
+        """Return the electors that believe that they are active, and have a live session."""
         return [
             each
             for each in self.nodes

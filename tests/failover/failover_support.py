@@ -51,7 +51,7 @@ class FakeNameNode:
         self._server.start()
 
     def stop(self) -> None:
-        """Make it unreachable."""
+        """Make the NameNode unreachable."""
         if self._server is not None:
             self._server.stop()
             self._server = None

@@ -180,7 +180,7 @@ def test_a_session_that_expires_ends_the_leadership(scene: Scene, monkeypatch: p
 
 
 def test_servers_may_give_a_shorter_session_than_was_asked_for(scene: Scene) -> None:
-    """By the requested timeout, two controllers would believe they have the lock."""
+    """With the requested timeout, two controllers would believe that they have the lock."""
     with closing(Election(ZooKeeperAddress(scene.hosts, 600.0), scene.parent, NameNode())) as patient:
         patient.join(NN1.to_bytes())
         wait_until("it", lambda: patient.state is ElectorState.ACTIVE)

@@ -22,7 +22,7 @@ from tests.journal_node.journal_node_support import JOURNAL, NAMESPACE, Writer
 
 
 def write_log(folders: list[Path], acknowledged: list[int], *, label: str) -> None:
-    """Recover a log, write some batches, roll it and end it; append durable txids to `acknowledged`."""
+    """Recover a log, write some batches, roll the log and end it; append durable txids to `acknowledged`."""
     journals = JournalSet([JournalMember(FileJournal(folder / "current")) for folder in folders])
     with ExitStack() as stack:
         stack.callback(journals.close)

@@ -76,7 +76,7 @@ def ran(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_kernel_is_recompiled_where_what_it_is_made_of_changed(tmp_path: Path) -> None:
-    """A number from another folder reaches it through a kernel that it calls."""
+    """The kernel gets a number from another folder through a kernel that it calls."""
     for folder in ("kernels", "elsewhere"):
         (tmp_path / folder).mkdir()
     step, kernel = "from elsewhere.factors import FACTORS\n", "from kernels.a_step import scaled\n"

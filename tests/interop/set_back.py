@@ -396,8 +396,7 @@ def wait_for_a_checkpoint(site: Site, newest: int, *, periodic: bool = False) ->
 
 
 def _checkpointed(site: Site, newest: int, *, periodic: bool) -> bool:
-    """Return whether the NameNode has one of our images after `newest`; request a checkpoint unless checkpoints are
-    periodic."""
+    """Return whether the NameNode has an image after `newest` from us; request one unless checkpoints are periodic."""
     if not periodic:
         site.roll()
         said = site.daemon.ask_for_checkpoint()

@@ -192,8 +192,7 @@ async def _run_numbered(
 
 
 def run_all(runs: Sequence[Run], logs: Path, at_once: int = 1) -> int:
-    """Run all; runs of the same load follow each other next to one set of busy processes. Return the number of
-    failures."""
+    """Run all, those of one load one after the other next to the same processes; return the number of failures."""
     ended: list[Ended] = []
     numbered = sorted(enumerate(runs, 1), key=lambda each: each[1].load)
     try:
