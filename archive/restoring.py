@@ -1,7 +1,7 @@
 """Restoring a moment: an image and edits become a storage directory from which a NameNode starts.
 
-The directory is built under a temporary name, VERSION last, and gets its own name at the end, so an interrupted restore
-is never mistaken for a complete one.
+The directory is built under a temporary name, VERSION last, and gets its own name at the end. An interrupted restore is
+therefore never mistaken for a complete one.
 """
 
 from __future__ import annotations

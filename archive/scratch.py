@@ -1,7 +1,7 @@
 """Temporary folders that do not outlive their process: restored images contain the keys of delegation tokens.
 
 A signal that ends a process removes its folders first. The next process of the same user removes the folders of a
-killed process: each process holds a lock (flock) on its folders, which ends with the process.
+killed process. Each process holds a lock (flock) on its folders, which ends with the process.
 """
 
 from __future__ import annotations

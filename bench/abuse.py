@@ -1,8 +1,8 @@
 """`python -m bench.abuse`: what hostile clients on every port of a working cluster cost all other clients.
 
 A stub writes its edits to three JournalNodes, and a standby daemon reads them and makes checkpoints. In turn, clients
-create directories over RPC, query health and request checkpoints: first alone, then for a few minutes during attacks of
-every kind (`bench.abuse_client`), then again a minute after the last attack.
+create directories over RPC, query health and request checkpoints. They do this first alone, then for a few minutes
+during attacks of every kind (`bench.abuse_client`), then again a minute after the last attack.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """`python -m bench.large`: whole checkpoints over increasing sizes, up to the largest image that fits on the disk.
 
-For each size, the benchmark generates the NameNode's image, fetches it with our download, merges edits, verifies the
-result with `checkpointer image verify` and uploads it with our PUT to a server that discards it. The floor is measured
-in the same run on the new image. The disk never holds more than two images: the NameNode's image is removed after the
-fetch, since in production it is on another machine, and the old image before the copy of the floor. With short names an
-image is a quarter smaller, so more inodes fit on the disk.
+For each size, the benchmark generates the NameNode's image, fetches it with our download and merges edits. Then it
+verifies the result with `checkpointer image verify` and uploads it with our PUT to a server that discards it. The floor
+is measured in the same run on the new image. The disk never contains more than two images. The NameNode's image is
+removed after the fetch, since in production it is on another machine, and the old image before the copy of the floor.
+With short names an image is a quarter smaller, so more inodes fit on the disk.
 
 With --cgroup, the benchmark only compares a merge in a group with little memory with the same merge without a limit.
 Before each merge, its files are dropped from the page cache.

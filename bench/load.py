@@ -1,6 +1,6 @@
 """`python -m bench.load`: the secondary daemon next to a busy NameNode stub, with a checkpoint every few seconds.
 
-Clients call the stub over RPC at a given rate while the daemon checkpoints; then the stub is killed and restarted from
+Clients call the stub over RPC at a given rate while the daemon checkpoints. Then the stub is killed and restarted from
 the daemon's last image and the edits after it, and must have exactly the acknowledged files.
 """
 

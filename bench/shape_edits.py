@@ -23,7 +23,7 @@ def write_scattered(
 ) -> list[Path]:
     """Write finalized segments of `transactions` after the image; each one concerns a different directory and file.
 
-    Jobs write a file in one directory and rename it into another; modes and times of files of the image change, and
+    Jobs write a file in one directory and rename it into another. Modes and times of files of the image change, and
     some of these files are renamed.
     """
     mix = _scattered(layout, seed)

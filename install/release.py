@@ -4,7 +4,7 @@
     about them   the bill of materials, SHA256SUMS and its signature
 
 All of it derives from an export of HEAD, so that ignored and forgotten files are not included. The same commit, Python,
-gcc and dpkg make the same bytes in any folder: the time is that of the commit, and `_ENVIRONMENT` fixes everything else
+gcc and dpkg make the same bytes in any folder. The time is that of the commit, and `_ENVIRONMENT` fixes everything else
 that tools read from their environment. Only the signature differs.
 """
 

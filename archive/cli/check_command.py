@@ -39,8 +39,8 @@ def command(
 ) -> None:
     """Compare every object with its digest, and list the moments that are lost by damage; exit with 3 if there are any.
 
-    A crash of `add`, `prune` or a daemon can leave unlisted objects, which do no harm. --repair removes those that are
-    older than a day; another process may be about to list younger ones.
+    A crash of `add`, `prune` or a daemon can leave unlisted objects, which do no harm. --repair removes unlisted
+    objects that are older than a day; another process may be about to list younger ones.
 
     \b
     Example: checkpointer archive check --archive /backup/hdfs --deep

@@ -1,7 +1,7 @@
 """A secondary of a NameNode whose history is set back at random, in memory: see `past_model`.
 
 The secondary uses the product's own `SecondaryPast` and `prove`, in the steps of its role, between which the NameNode
-may be set back; files, sockets and images are left out.
+may be set back. Files, sockets and images are left out.
 """
 
 from __future__ import annotations

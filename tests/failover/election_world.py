@@ -1,7 +1,7 @@
 """Three controllers and a ZooKeeper in simulated time: sessions that expire, answers that are lost, and freezes.
 
-Guarantees of ZooKeeper: requests of a session are performed and answered in order, a watch fires before any answer that
-shows the change, and a session ends no earlier than one timeout after the last message of its owner, together with its
+Guarantees of ZooKeeper: requests of a session are performed and answered in order, and a watch fires before any answer
+that shows the change. A session ends no earlier than one timeout after the last message of its owner, together with its
 ephemeral znodes. Random choices: the time of each arrival, the order in which kazoo's threads deliver answers, watches
 and changes of the connection, and everything else.
 """

@@ -1,8 +1,8 @@
 """Crafted operation lists: every operation of layout -63, with values that clients send and values that none sends.
 
-A `Crafter` makes a list for a seed. It keeps a rough model of the namespace, so that most operations are possible, and
-departs from it now and then: other spellings of a path, names that NameNodes reserve, paths that do not exist, and
-values beyond what a client can ask for.
+A `Crafter` makes a list for a seed. It keeps a rough model of the namespace, so that most operations are possible. Now
+and then it departs from the model: other spellings of a path, names that NameNodes reserve, paths that do not exist,
+and values that no client can request.
 """
 
 from __future__ import annotations

@@ -242,8 +242,8 @@ def _images(*sides: Outcome) -> list[Any]:
 def _strange_inode_id(op: EditOp, error: str) -> bool:
     """Recognise a new inode with an id that is negative, reserved, or of an existing inode.
 
-    A NameNode counts ids upwards from 16386. Hadoop's loader accepts any id: the new inode replaces the inode
-    that has the id in its map, and both have lost their records when the image is written.
+    A NameNode counts ids upwards from 16386. Hadoop's loader accepts any id. The new inode replaces the inode that has
+    the id in its map, and both have lost their records when the image is written.
     """
     return hasattr(op, "inode_id") and ("is reserved" in error or "is in use" in error)
 
