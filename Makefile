@@ -15,12 +15,12 @@ MODES ?= snapshot mixed crafted
 SEEDS ?= 100
 # of the real Hadoop's servers: 2.7.3, 3.3.6, 3.4.2 or 3.5.0
 RELEASE ?=
-# what the product itself needs is installed, and then what builds and tests it
+# first the requirements of the product itself are installed, then those of the build and the tests
 RUNS_STAMP := $(VENV)/.runs
 STAMP := $(VENV)/.ready
 FUZZ := .fuzz/venv
 FUZZ_STAMP := $(FUZZ)/.ready
-# the Python that the packages are for; for a Debian package, the distribution's
+# the Python for which the packages are made; for a Debian package, that of the distribution
 TARGET_PYTHON ?= /usr/bin/python3
 # extras in the packages, in addition to what every cluster needs
 EXTRAS ?= kerberos tls
@@ -34,7 +34,7 @@ DEEP := CHECKPOINTER_TEST_DEPTH=$(DEPTH) CHECKPOINTER_TEST_SEED=$(SEED)
 ON_RELEASE := CHECKPOINTER_TEST_HADOOP=$(RELEASE)
 PROTOS := $(wildcard hadoop_rpc/proto/*.proto image_format/proto/*.proto journal/proto/*.proto)
 
-# images of containers set it: each of hundreds of processes would compile every module it imports anew
+# container images set this variable: each of hundreds of processes would compile every module that it imports
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup wheel sdist wheelhouse deb release demo demo-bookkeeper demo-ha demos-loaded test test-deep test-loaded unit interop differential interop-setup kills faults fuzz lint types layers wording check bench bench-archive bench-compress bench-scale bench-large bench-shapes bench-standby bench-live-reads bench-browsers bench-journal bench-transfer bench-pipeline bench-dump load abuse screenshots format lock clean
@@ -63,7 +63,7 @@ wheel: setup ## the wheel with units, configuration, documents, man pages and co
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir $(DIST) .
 	sed -nE 's/^([A-Za-z0-9_.-]+==[^ \]+( ;[^\]*)?).*/\1/p' requirements/runtime.txt $(EXTRAS:%=requirements/%.txt) | sort -u > $(DIST)/constraints.txt
 
-wheelhouse: wheel ## all that an installation without a network needs, for TARGET_PYTHON, in dist/wheelhouse/; EXTRAS=tls leaves Kerberos out
+wheelhouse: wheel ## everything that an installation without a network needs, for TARGET_PYTHON, in dist/wheelhouse/; EXTRAS=tls leaves Kerberos out
 	mkdir -p $(WHEELHOUSE) && rm -f $(WHEELHOUSE)/*
 	set -e; for needed in runtime $(filter-out kerberos,$(EXTRAS)); do \
 	  $(TARGET_PYTHON) -m pip download --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements/$$needed.txt --dest $(WHEELHOUSE); done
@@ -89,7 +89,7 @@ release: setup ## every package of the commit, its bill of materials, SHA256SUMS
 demo: $(RUNS_STAMP) ## a NameNode stub and the daemon: two checkpoints, a kill, a restart, a deletion undone; then Spark merges and reports; DEMO=--serve keeps the console
 	$(BIN)/python -m namenode_stub.demo $(DEMO)
 
-demo-bookkeeper: $(RUNS_STAMP) ## a NameNode stub on four bookies of ours and a ZooKeeper: a bookie and the stub are killed under load, nothing is lost
+demo-bookkeeper: $(RUNS_STAMP) ## a NameNode stub on four of our bookies and a ZooKeeper: a bookie and the stub are killed under load, nothing is lost
 	$(BIN)/python -m namenode_stub.demo_bookkeeper
 
 demo-ha: $(RUNS_STAMP) ## two NameNode stubs on three JournalNodes fail over automatically during writes: killed, hung, host lost, on request; the gap in ms
@@ -174,7 +174,7 @@ abuse: setup ## ABUSE="--minutes 3 --connections 20": hostile clients of all por
 bench: interop-setup ## our merge, Hadoop's and md5sum + cp in eleven scenes, to bench/results.md; BENCH="--inodes 10000000 --mix jobs" for one
 	$(BIN)/python -m bench $(BENCH)
 
-bench-shapes: setup ## time unlike namespaces together with that of jobs, to bench/shapes.md
+bench-shapes: setup ## time unusual namespaces together with that of jobs, to bench/shapes.md
 	$(BIN)/python -m bench.shapes $(BENCH)
 
 bench-standby: setup ## a standby's checkpoint of a warm namespace of 10 million inodes next to the floor, its upload on loopback and by 1 Gbit/s, and the cost of following; BENCH="--rounds 50"

@@ -25,8 +25,8 @@ import org.apache.hadoop.io.erasurecode.ECSchema;
 import org.apache.hadoop.util.Tool;
 
 /**
- * What `hdfs ec`, `hdfs storagepolicies`, `hdfs cacheadmin`, `hdfs snapshotDiff` and `hdfs dfsadmin` of Hadoop 3 call: the
- * client's jars have the calls, but not these tools. One call an invocation, what it answers one item a line.
+ * The calls of `hdfs ec`, `hdfs storagepolicies`, `hdfs cacheadmin`, `hdfs snapshotDiff` and `hdfs dfsadmin` of Hadoop 3:
+ * the client's jars have the calls, but not these tools. Each invocation makes one call, and prints one item per line.
  */
 public final class AdminCalls extends Configured implements Tool {
   @Override

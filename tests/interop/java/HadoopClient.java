@@ -20,11 +20,11 @@ import org.apache.hadoop.util.Tool;
 import org.apache.hadoop.util.ToolRunner;
 
 /**
- * Hadoop's command line tools behind a pipe, for a JVM's start takes longer than the command.
+ * Hadoop's command line tools behind a pipe, because the start of a JVM takes longer than a command.
  *
- * Reads a command a line from standard input: words in Base64 with spaces between them, the first three being the
- * folder of the configuration, the user (empty: whoever runs this) and what is to run. Answers each with a line: the
- * exit code, what came on standard output and what came on standard error, the two in Base64.
+ * Reads one command per line from standard input: words in Base64, separated by spaces. The first three words are the
+ * folder of the configuration, the user (empty: the user of this process) and the kind of the command. Answers each
+ * command with a line: the exit code, and the contents of standard output and standard error in Base64.
  *
  * <pre>
  * tool CLASS WORD...           the main class of a tool, such as org.apache.hadoop.fs.FsShell, with its arguments
@@ -44,14 +44,14 @@ public final class HadoopClient {
     for (String prefix : without ? new String[] {"", "org.apache.hadoop.shaded."} : new String[0]) {
       System.setProperty(prefix + "javax.ws.rs.ext.RuntimeDelegate", "interop.MediaTypes");
     }
-    // loggers keep the standard error of the time of their first use
+    // loggers keep the standard error that is set when they are first used
     UserGroupInformation.getLoginUser();
     HadoopClient client = new HadoopClient();
     BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.US_ASCII));
     for (String line = commands.readLine(); line != null; line = commands.readLine()) {
       answers.println(client.answer(line, log));
     }
-    // Hadoop leaves threads behind
+    // threads of Hadoop are still running
     Runtime.getRuntime().halt(0);
   }
 
@@ -87,7 +87,7 @@ public final class HadoopClient {
           (PrivilegedExceptionAction<Integer>)
               () -> run(conf, words[2], Arrays.copyOfRange(words, 3, words.length)));
     } finally {
-      // a file system kept open would remember a NameNode that is gone
+      // a file system that stays open would keep the address of a stopped NameNode
       FileSystem.closeAllForUGI(caller);
     }
   }
@@ -118,13 +118,13 @@ public final class HadoopClient {
   }
 
   private Configuration configuration(String folder) {
-    // tools change the one they are given
+    // tools change the configuration that they get
     return new Configuration(
         configurations.computeIfAbsent(
             folder,
             path -> {
               Configuration conf = new HdfsConfiguration();
-              // an idle connection must not outlive the restart of the server it leads to
+              // an idle connection must not outlive a restart of its server
               conf.setInt("ipc.client.connection.maxidletime", 300);
               conf.addResource(new Path(path, "core-site.xml"));
               conf.addResource(new Path(path, "hdfs-site.xml"));

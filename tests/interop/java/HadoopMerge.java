@@ -19,15 +19,15 @@ import org.apache.hadoop.hdfs.server.protocol.RemoteEditLog;
 import org.apache.hadoop.hdfs.server.protocol.RemoteEditLogManifest;
 
 /**
- * What SecondaryNameNode.doMerge does, each part timed: load the newest image of a checkpoint directory, replay the
- * finalized segments in it, save the namespace there.
+ * The steps of SecondaryNameNode.doMerge, each timed: load the newest image of a checkpoint directory, replay the
+ * finalized segments in it, and save the namespace there.
  *
  * <pre>
  * HadoopMerge CHECKPOINT_DIR
  * </pre>
  *
- * Prints a JSON object a line after each part: its name, seconds, seconds of the processors, and when it ended on the
- * clock that System.nanoTime reads. It lies in Hadoop's package because that way to merge is not public.
+ * Prints one JSON object per line after each part: its name, wall seconds, CPU seconds, and the time of its end on the
+ * clock of System.nanoTime. This class is in Hadoop's package because doMerge is not public.
  */
 public final class HadoopMerge {
   private static final Pattern SEGMENT = Pattern.compile("edits_(\\d+)-(\\d+)");
@@ -44,7 +44,7 @@ public final class HadoopMerge {
     PrintStream answers = new PrintStream(System.out, true, "UTF-8");
     System.setOut(System.err);
     new HadoopMerge(answers).merge(new File(arguments[0]));
-    // Hadoop leaves threads behind
+    // threads of Hadoop are still running
     Runtime.getRuntime().halt(0);
   }
 

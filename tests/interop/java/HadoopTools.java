@@ -21,24 +21,24 @@ import org.apache.hadoop.metrics2.lib.DefaultMetricsSystem;
 import org.apache.hadoop.util.ExitUtil;
 
 /**
- * Hadoop's own loader and viewers behind a pipe: reads commands from standard input, one a line with tabs between
- * its words, and answers each with one line, "ok" and a result or "error" and a chain of exceptions.
+ * Hadoop's own loader and viewers behind a pipe: reads one command per line from standard input, with tabs between
+ * its words, and answers each with one line: "ok" and a result, or "error" and a chain of exceptions.
  *
  * <pre>
- * reload NAME_DIR OUT_DIR          load a storage directory as a NameNode does, save the namespace anew: its txid
+ * reload NAME_DIR OUT_DIR          load a storage directory as a NameNode does, save the namespace again: its txid
  * replay NAME_DIR OUT_DIR          load image and edits of a storage directory, save the namespace: its txid; after an
  *                                  error the answer begins with the last txid that was applied
  * oiv IMAGE OUT FORMAT             OfflineImageViewerPB -p FORMAT (XML, Delimited)
  * oev EDITS OUT FORMAT             OfflineEditsViewer -p FORMAT (xml, binary)
  * </pre>
  *
- * It lies in Hadoop's package because a NameNode's way to load and save is not public.
+ * This class is in Hadoop's package because the methods with which a NameNode loads and saves are not public.
  */
 public final class HadoopTools {
   private final Configuration base;
 
   private HadoopTools() {
-    // a stock NameNode of this release refuses symlinks, which some of the recorded namespaces hold
+    // by default, a NameNode of this release refuses symlinks, which some recorded namespaces contain
     FileSystem.enableSymlinks();
     ExitUtil.disableSystemExit();
     // several name systems in one JVM
@@ -46,7 +46,7 @@ public final class HadoopTools {
     base = new HdfsConfiguration();
     base.set("fs.defaultFS", "hdfs://127.0.0.1:1");
     base.set("dfs.namenode.acls.enabled", "true");
-    // from Hadoop 3 on the thread that logs edits counts them
+    // from Hadoop 3 on, a separate thread logs the edits and counts them
     base.set("dfs.namenode.edits.asynclogging", "false");
     NameNode.initMetrics(base, NamenodeRole.NAMENODE);
   }
@@ -59,7 +59,7 @@ public final class HadoopTools {
     for (String line = commands.readLine(); line != null; line = commands.readLine()) {
       answers.println(tools.answer(line.split("\t")));
     }
-    // Hadoop leaves threads behind
+    // threads of Hadoop are still running
     Runtime.getRuntime().halt(0);
   }
 
@@ -83,7 +83,7 @@ public final class HadoopTools {
         return OfflineImageViewerPB.run(new String[] {"-p", words[3], "-i", words[1], "-o", words[2]});
       case "oev":
         if (words[3].equals("binary") && !words[1].endsWith(".xml")) {
-          // From Hadoop 3 on the command line refuses binary to binary, and its way by XML loses the block of a truncate.
+          // From Hadoop 3 on, the command line refuses binary to binary; by XML, the block of a truncate is lost.
           return new OfflineEditsViewer()
               .go(
                   words[1],
@@ -115,7 +115,7 @@ public final class HadoopTools {
     }
   }
 
-  /** As a NameNode does at its start, up to where it would begin a segment of its own. */
+  /** Do what a NameNode does at its start, until it would begin its own segment. */
   private long replay(File name, File out) throws Exception {
     Configuration conf = new Configuration(base);
     conf.set("dfs.namenode.name.dir", name.toURI().toString());
@@ -140,7 +140,7 @@ public final class HadoopTools {
     }
   }
 
-  /** Some exceptions of Hadoop's fail when they are asked for their message. */
+  /** Return the text of an exception; in some exceptions of Hadoop, the method for the message fails. */
   private static String told(Throwable cause) {
     try {
       return cause.toString();

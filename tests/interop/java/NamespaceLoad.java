@@ -15,8 +15,8 @@ import org.apache.hadoop.fs.permission.FsPermission;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
 
 /**
- * Quick operations on a namespace, chosen by a seed: the same names, modes and snapshots each time, whatever the
- * order in which the threads run, for each works in a directory of its own. Each step is at least one transaction.
+ * Quick operations on a namespace, chosen by a seed: names, modes and snapshots are the same each time, whatever the
+ * order of the threads, because each thread has its own directory. Each step is at least one transaction.
  */
 final class NamespaceLoad implements Callable<Void> {
   private static final int MOST = 400;

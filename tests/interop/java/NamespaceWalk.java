@@ -15,7 +15,7 @@ import org.apache.hadoop.fs.permission.FsPermission;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
 import org.apache.hadoop.hdfs.protocol.SnapshottableDirectoryStatus;
 
-/** Prints everything below a path as a client sees it, one JSON object a line, snapshots included. */
+/** Prints everything below a path as a client sees it, one JSON object per line, snapshots included. */
 final class NamespaceWalk {
   private final DistributedFileSystem files;
   private final PrintStream out;
@@ -25,7 +25,7 @@ final class NamespaceWalk {
     this.out = out;
   }
 
-  /** The path itself, what is below it, and the snapshots of every snapshottable directory that is below it. */
+  /** Print the path itself, everything below it, and the snapshots of all snapshottable directories below it. */
   void walk(Path root) throws IOException {
     visit(files.getFileStatus(root), true);
     SnapshottableDirectoryStatus[] roots = files.getSnapshottableDirListing();

@@ -48,7 +48,7 @@ final class RandomAttributes {
     return 1 + random.nextInt(random.nextInt(8) == 0 ? 10 : 3);
   }
 
-  /** Change something of a file or directory. */
+  /** Change one attribute of a file or directory. */
   void change(Path path, boolean directory) throws IOException {
     switch (random.nextInt(14)) {
       case 0:

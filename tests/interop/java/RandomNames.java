@@ -36,7 +36,7 @@ final class RandomNames {
     return word.toString();
   }
 
-  /** A name that nothing had before. */
+  /** Return a name that was never used before. */
   String fresh() {
     int number = made++;
     switch (random.nextInt(12)) {

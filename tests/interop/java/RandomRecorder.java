@@ -22,9 +22,9 @@ import org.apache.hadoop.metrics2.lib.DefaultMetricsSystem;
 import org.apache.hadoop.security.UserGroupInformation;
 
 /**
- * Records random work behind a pipe: reads commands from standard input, one a line with tabs between its words, and
- * answers each with one line, "ok", or "refused" and why the SecondaryNameNode made no checkpoint, or "error" and
- * what went wrong.
+ * Records random work behind a pipe: reads one command per line from standard input, with tabs between its words, and
+ * answers each with one line: "ok", or "refused" and why the SecondaryNameNode made no checkpoint, or "error" and
+ * its cause.
  *
  * <pre>
  * record FOLDER MODE SEED STEPS   a NameNode in FOLDER/name, RandomWork on it: an image after the first third of the
@@ -32,9 +32,9 @@ import org.apache.hadoop.security.UserGroupInformation;
  *                                 FOLDER/secondary
  * </pre>
  *
- * MODE is one of RandomWork, and after a + each what the NameNode is configured for: `slices` (compressed images with
- * sub-sections), `zones` or `sm4` (encryption zones, with AES or SM4), `locks` (the fine-grained lock). A release that
- * does not know a key ignores it.
+ * MODE is a mode of RandomWork. Words after a + configure the NameNode: `slices` (compressed images with sub-sections),
+ * `zones` or `sm4` (encryption zones, with AES or SM4), `locks` (the fine-grained lock). A release ignores unknown
+ * keys.
  */
 public final class RandomRecorder {
   private static final String HOST = "127.0.0.1";
@@ -51,7 +51,7 @@ public final class RandomRecorder {
   public static void main(String[] arguments) throws IOException {
     PrintStream answers = new PrintStream(System.out, true, "UTF-8");
     System.setOut(System.err);
-    // else Java does not read what Hadoop writes into a key store
+    // otherwise Java does not read the objects that Hadoop writes into a key store
     System.setProperty("jceks.key.serialFilter", "java.lang.*;java.security.*;javax.crypto.**;org.apache.hadoop.**;!*");
     DefaultMetricsSystem.setMiniClusterMode(true);
     FileSystem.enableSymlinks();
@@ -60,7 +60,7 @@ public final class RandomRecorder {
     for (String line = commands.readLine(); line != null; line = commands.readLine()) {
       answers.println(recorder.answer(line.split("\t")));
     }
-    // Hadoop leaves threads behind
+    // threads of Hadoop are still running
     Runtime.getRuntime().halt(0);
   }
 

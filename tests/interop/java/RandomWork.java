@@ -19,8 +19,8 @@ import org.apache.hadoop.security.UserGroupInformation;
 import org.apache.hadoop.security.token.Token;
 
 /**
- * Operations on a namespace, chosen by a seed and a mode, with a model of the namespace beside it. What the NameNode
- * refuses is no error: it goes on with the next operation.
+ * Operations on a namespace, chosen by a seed and a mode, with a model of the namespace. An operation that the NameNode
+ * refuses is not an error; the next operation follows.
  */
 final class RandomWork {
   /** Weights of the operations by mode, in the order of `one`. */
@@ -59,7 +59,7 @@ final class RandomWork {
   private List<String> paths;
   private int clients;
 
-  /** `key` is of encryption zones, or null. */
+  /** `key` is the key of encryption zones, or null. */
   RandomWork(DistributedFileSystem files, SimulatedDataNode dataNode, String mode, long seed, String key)
       throws Exception {
     if (!WEIGHTS.containsKey(mode)) {
@@ -237,7 +237,7 @@ final class RandomWork {
     return "/d0";
   }
 
-  /** A closed file; null where none is found. */
+  /** Return a closed file, or null if none is found. */
   private String file() {
     for (int i = 0; i < 60; i++) {
       String path = any();
@@ -316,7 +316,7 @@ final class RandomWork {
     open.add(writer);
   }
 
-  /** Go on with an open file. */
+  /** Continue to write an open file. */
   private void more() throws Exception {
     if (open.isEmpty()) {
       return;
@@ -377,7 +377,7 @@ final class RandomWork {
     cut.length = length;
   }
 
-  /** Wait until a block is recovered, which the NameNode tells the DataNode to do. */
+  /** Wait until the DataNode has recovered a block at the request of the NameNode. */
   private void settle(String path) throws Exception {
     for (int i = 0; i < 200 && !files.isFileClosed(new Path(path)); i++) {
       dataNode.heartbeat();
@@ -405,7 +405,7 @@ final class RandomWork {
       }
       Collections.shuffle(among, random);
       if (random.nextInt(4) != 0) {
-        // the target's blocks must not be the smaller ones
+        // the blocks of the target must not be smaller than those of the sources
         among.sort((a, b) -> Long.compare(tree.get(b).blockSize, tree.get(a).blockSize));
       }
       int count = 1 + random.nextInt(Math.min(3, among.size() - 1));
@@ -462,7 +462,7 @@ final class RandomWork {
     }
   }
 
-  /** Where to move something; null where it would be below itself. */
+  /** Return the target of a move, or null if the target would be below the source. */
   private String target(String source) {
     String target;
     if (random.nextInt(4) == 0) {
@@ -475,7 +475,7 @@ final class RandomWork {
     return isBelow(target, source) || target.length() > LONGEST_PATH ? null : target;
   }
 
-  /** What to move; null where it is not to be. */
+  /** Return the source of a move, or null if this path is not moved. */
   private String source() {
     String path = any();
     return isTop(path) && random.nextInt(6) != 0 ? null : path;

@@ -25,8 +25,8 @@ import org.apache.hadoop.hdfs.server.protocol.StorageReport;
 import org.apache.hadoop.util.VersionInfo;
 
 /**
- * A DataNode that speaks DatanodeProtocol and keeps lengths of blocks only: it registers, reports what it got, and
- * recovers blocks after a truncate or a lost lease.
+ * A DataNode that speaks DatanodeProtocol and stores only the lengths of blocks: it registers, reports received blocks,
+ * and recovers blocks after a truncate or a lost lease.
  */
 final class SimulatedDataNode {
   private static final StorageType[] TYPES = {
@@ -38,7 +38,7 @@ final class SimulatedDataNode {
   private final DatanodeStorage[] storages = new DatanodeStorage[TYPES.length];
   private final Map<Long, Long> lengths = new ConcurrentHashMap<>();
 
-  /** `port` is a number that goes into ids; nobody listens there. */
+  /** `port` is a number that becomes part of ids; no server listens there. */
   SimulatedDataNode(NamenodeProtocols node, int port) throws IOException {
     this.node = node;
     NamespaceInfo space = node.versionRequest();
@@ -65,12 +65,12 @@ final class SimulatedDataNode {
     return storages[0].getStorageID();
   }
 
-  /** A client writes to a block; so many bytes are there now. */
+  /** Record that a client writes to a block, and how many bytes it has now. */
   void written(ExtendedBlock block) {
     lengths.put(block.getBlockId(), block.getNumBytes());
   }
 
-  /** Tell the NameNode that we live, and do what it answers. */
+  /** Send a heartbeat to the NameNode, and execute the commands in its answer. */
   synchronized void heartbeat() throws IOException {
     StorageReport[] reports = new StorageReport[storages.length];
     for (int i = 0; i < reports.length; i++) {
@@ -86,7 +86,7 @@ final class SimulatedDataNode {
     }
   }
 
-  /** As DataNode.syncBlock does it, with one replica. */
+  /** Recover a block like DataNode.syncBlock, with one replica. */
   private void recover(RecoveringBlock recovering) throws IOException {
     ExtendedBlock block = recovering.getBlock();
     Block cut = recovering.getNewBlock();
@@ -106,7 +106,7 @@ final class SimulatedDataNode {
     }
   }
 
-  /** A replica is whole, with this generation stamp and length. */
+  /** Report that a replica is complete, with this generation stamp and length. */
   void received(ExtendedBlock block, String storageId) throws IOException {
     written(block);
     DatanodeStorage storage = storages[0];

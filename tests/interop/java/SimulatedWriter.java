@@ -13,11 +13,11 @@ import org.apache.hadoop.hdfs.protocol.LocatedBlock;
 import org.apache.hadoop.io.EnumSetWritable;
 import org.apache.hadoop.ipc.RemoteException;
 
-/** One open file: what a client's output stream says to the NameNode, without any bytes. */
+/** An open file: the calls that a client's output stream makes to the NameNode, without any bytes. */
 final class SimulatedWriter {
   private static final FsPermission UMASK = new FsPermission((short) 022);
   private static final int PATIENCE = 200;
-  /** Where the file is by now. */
+  /** The current path of the file. */
   String path;
   private final ClientProtocol node;
   private final SimulatedDataNode dataNode;
@@ -110,7 +110,7 @@ final class SimulatedWriter {
     }
   }
 
-  /** A new generation stamp for the block that is being written. */
+  /** Get a new generation stamp for the block that is being written. */
   void recoverPipeline() throws IOException {
     if (!inBlock) {
       return;

@@ -8,8 +8,8 @@ import org.apache.bookkeeper.client.LedgerHandle;
 import org.apache.bookkeeper.conf.ClientConfiguration;
 
 /**
- * BookKeeper's own client: writes a ledger and prints its id, or prints the entries of one, a line each;
- * BookKeeper logs to the same stream, so each begins with "= ".
+ * BookKeeper's own client: writes a ledger and prints its id, or prints the entries of a ledger, one per line.
+ * BookKeeper logs to the same stream, so each line of the answer begins with "= ".
  *
  * <pre>
  * write URI COUNT   closes the ledger
@@ -33,7 +33,7 @@ public final class BookKeeperClient {
       write(client, Integer.parseInt(arguments[2]), arguments[0].equals("write"));
     }
     System.out.flush();
-    // Without a close, as a process that was killed.
+    // Without a close, like a process that was killed.
     Runtime.getRuntime().halt(0);
   }
 

@@ -17,7 +17,7 @@ import org.apache.hadoop.hdfs.server.protocol.NamenodeProtocols;
 import org.apache.hadoop.hdfs.server.protocol.StorageReport;
 import org.apache.hadoop.io.EnumSetWritable;
 
-/** What calls of Hadoop 2.7 want. */
+/** Arguments that calls of Hadoop 2.7 require. */
 final class Shims {
   /** BLOCKID_BASED_LAYOUT_32_by_32 or older; a NameNode does not compare it with its own. */
   static final int DATA_NODE_LAYOUT = -56;
