@@ -39,7 +39,7 @@ class MixResult:
 
     @property
     def label(self) -> str:
-        """Return the same in two words."""
+        """Return the title as a short label for charts."""
         return f"{self.mix} {self.inodes / 1e6:g}M{'+s' if self.snapshots else ''}"
 
     def rate(self, name: str) -> float:

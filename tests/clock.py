@@ -14,10 +14,10 @@ class Clock:
 
 
 class SleepingClock(Clock):
-    """A clock that moves when someone sleeps; each sleep overshoots by `overshoot` seconds.
+    """A clock that moves when code sleeps; each sleep overshoots by `overshoot` seconds.
 
     Attributes:
-        sleeps: how often someone slept.
+        sleeps: number of sleeps.
     """
 
     def __init__(self, overshoot: float = 0.0) -> None:

@@ -105,7 +105,7 @@ def configured_settings(conf_dir: Path | None) -> MergeSettings:
 
 
 def parse_time(text: str) -> int:
-    """Parse `2026-11-28T14:03:00[Z or offset]`, or seconds since the epoch; return ms. Without a zone, local time.
+    """Parse `2026-11-28T14:03:00[Z or offset]`, or seconds since the epoch; return ms. A time without a zone is local.
 
     Raises:
         click.BadParameter: it is not a time.

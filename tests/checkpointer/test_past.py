@@ -141,7 +141,7 @@ STRETCHES = noted(*OURS).runs()
         ((OURS[0],), 9, PastFinding.UNKNOWN, "cannot be read"),
         ((OURS[0],), 4, PastFinding.LOST, "the edits end at 4"),
         ((), None, PastFinding.UNKNOWN, "no active NameNode"),
-        # all of it was purged
+        # all edits up to the image were purged
         ((segment(20, delete(21)),), 22, PastFinding.SILENT, "were purged, and the NameNode lacks the image"),
     ],
 )

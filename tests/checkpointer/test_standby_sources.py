@@ -319,7 +319,7 @@ def test_edits_that_wait_for_too_long() -> None:
     clock.now += 1
     watch.note(10, source=15, active=12)
     assert watch.alarm == "no edit was applied for 301 s: txid 10 is the last one here, the journal contains 15"
-    # slow is not stuck
+    # slow progress is not a failure
     watch.note(11, source=20, active=12)
     assert watch.alarm == ""
     clock.now += 301

@@ -102,7 +102,7 @@ def test_any_other_record_that_is_missing_is_a_difference() -> None:
     # nothing leads to it
     nowhere = {"dirs": {}, "refs": []}
     assert len(imgcmp.compare(without(2, **nowhere), image(**nowhere))) == 2
-    # ours is the one without it
+    # our image is the one that lacks the record
     assert len(imgcmp.compare(image(), without(2))) == 2
     # no symlink
     file = {"inodes": {**image().inodes, 2: {"type": 1, "id": 2, "name": b"file"}}}

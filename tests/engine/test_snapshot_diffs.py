@@ -260,7 +260,7 @@ def test_another_inode_gets_the_name_that_a_concatenated_file_leaves(tmp_path: P
 
 
 def test_a_directory_with_the_name_of_a_concatenated_file_leaves_a_snapshot(tmp_path: Path) -> None:
-    """Hadoop 2.7 computes quota usage then. A directory without quotas may leave."""
+    """Hadoop 2.7 computes quota usage then, and stops. A directory without quotas may leave the snapshot."""
     moved = [add("/s/d/n", NEW), close("/s/d/n")]
     concatenated = [ops.ConcatDeleteOp(trg="/s/d/f", srcs=("/s/d/n",), timestamp=LATER)]
     check_stops(tmp_path, [*SNAPSHOT, *moved, *concatenated], [rename("/s/d", "/z/d"), mkdir("/z/later", NEW + 1)], -2)

@@ -258,7 +258,7 @@ def built_in(number: int, **changed: object) -> pb.ErasureCodingPolicyProto:
         ([policy(64)], ""),
         ([built_in(2)], ""),
         ([*map(built_in, range(1, 7))], ""),
-        # a typical damaged id
+        # a damaged id: 37 in place of 4
         ([*map(built_in, (1, 2, 3, 37, 5))], "policy 37 has no name"),
         ([*map(built_in, range(6)), policy(6, name=None)], "has no name"),
         ([built_in(0)], "has no name"),

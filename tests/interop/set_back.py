@@ -341,7 +341,7 @@ def judge(site: Site, *, expected: str, periodic: bool = False, alike: bool = Fa
         alike: the new transactions equal the lost ones.
 
     Raises:
-        AssertionError: one of them is false.
+        AssertionError: the daemon or the NameNode does not meet this.
     """
     before = site.namespace()
     assert alike or "/lost" not in before, "the cluster was not set back"

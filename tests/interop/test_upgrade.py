@@ -89,7 +89,7 @@ class Walk:
         """Assert that the NameNode has the old namespace, and that the daemon notices and sets its files aside.
 
         Raises:
-            AssertionError: one of these does not hold.
+            AssertionError: the NameNode or the daemon is in another state.
         """
         self._shows(namespace)
         self._write()

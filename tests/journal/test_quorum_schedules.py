@@ -32,7 +32,7 @@ def hadoop_2(name: str, fetch: Fetch) -> ModelNode:
 
 
 def stir(world: World, rng: random.Random, crash_points: tuple[str, ...], *, check_every: int) -> None:
-    """Let things happen in a random order."""
+    """Cause events in a random order."""
     simulation = world.simulation
     faulty = rng.random() * 0.3
     for step in range(STEPS):
