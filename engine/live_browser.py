@@ -131,7 +131,7 @@ class LiveBrowser(NamespaceBrowser):
         return self.namespace.tree.references.hub(row) is not None
 
     def _ids_in_base(self, inode_id: int, *, deleted: bool) -> list[int]:
-        """Return the same for an inode that is where the base image has it."""
+        """Return the same for an inode whose place is still that of the base image."""
         if self.index.slot(inode_id) < 0:
             return []
         if self.index.slot_count > _MAX_SCANNED:

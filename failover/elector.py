@@ -12,8 +12,8 @@ the session:
 
 An answer that we own the lock is valid for one session timeout from its request on, because ZooKeeper does not end a
 session earlier. An older answer never starts a step. A server that is cut off from ZooKeeper's leader may answer with
-an old state for a while. So the write of the breadcrumb, which the leader has to accept, precedes the activation of the
-NameNode. What can never happen:
+an old state for a while. Therefore the write of the breadcrumb, which the leader has to accept, precedes the activation
+of the NameNode. What can never happen:
 
 - The NameNode is made active, or another one fenced, without a valid answer.
 - The breadcrumb of another node is overwritten before that node was fenced.

@@ -4,7 +4,7 @@ The spool reads operations in order and divides them where the NameNode did: bef
 OP_END_LOG_SEGMENT. The journal's own segments do not matter, since the caches of JournalNodes have none.
 
 Each update begins with the last identifying operation of the copies, and compares this operation and the following
-ones. So a journal that was set back is copied from its beginning again, and no file has operations of two pasts.
+ones. Therefore a journal that was set back is copied from its beginning again, and no file has operations of two pasts.
 
 Files that are archived are removed, except those that show the next comparison which history they belong to.
 """

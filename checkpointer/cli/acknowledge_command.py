@@ -17,7 +17,7 @@ from hadoop_common.cli.output import FiniteRange
 )
 @click.option("--reason", default="", help="Why; required except to end the acknowledgement.")
 def command(marked: MarkedKind, minutes: float | None, reason: str) -> None:
-    """Acknowledge the present alarms of one KIND: everybody sees who works on them.
+    """Acknowledge the present alarms of one KIND: every reader sees who works on them.
 
     Alert rules, readiness and the state of `check` stay as they are. An acknowledgement ends when its alarms have
     ended, and is kept over restarts. /status names the kind of each alarm (alarmKinds).

@@ -46,9 +46,9 @@ def marking_options(function: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--minutes", type=FiniteRange(0, 30 * 24 * 60), default=60.0, show_default=True, help="0 ends the silence."
 )
-@click.option("--reason", default="", help="Why; required except to end the silence.")
+@click.option("--reason", default="", help="The reason; required except to end the silence.")
 def command(marked: MarkedKind, minutes: float, reason: str) -> None:
-    """Silence the alarms of one KIND for a while: its alert rule does not fire, and everybody sees who knows of it.
+    """Silence the alarms of one KIND for a while: its alert rule does not fire, and every reader sees who requested it.
 
     Readiness and the state of `check` stay as they are. The silence is kept over restarts. /status names the kind of
     each alarm (alarmKinds).

@@ -147,7 +147,7 @@ class UploadForecast:
         return "" if known is None else known.state
 
     def reported_at(self, address: str) -> float | None:
-        """Return when the NameNode last reported to have got an image, in seconds since the epoch; None if unknown."""
+        """Return when, by its last report, the NameNode got an image, in seconds since the epoch; None if unknown."""
         with self._lock:
             known = self._known.get(address)
         return None if known is None else known.last_at

@@ -1,7 +1,7 @@
 """Proof that applied transactions belong to the NameNode's present past, by comparison with what a witness has.
 
-docs/lost-past.md has the theory. In short: one writer writes a segment without interruption. So two segments with the
-same first transactions, one of them identifying, are equal as far as both reach.
+docs/lost-past.md has the theory. In short: one writer writes a segment without interruption. Therefore two segments
+with the same first transactions, one of them identifying, are equal as far as both reach.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Stale contents of a returning storage directory: images and edits that the other directories do not have.
 
 While the directory was dropped, the others continued. Its images may belong to a past that the NameNode has lost since,
-and would seem to be the newest. So the directory keeps only files that another directory has too, byte for byte, and
-files older than everything in the others, which retention purges in time. All other files are set aside.
+and would seem to be the newest. Therefore the directory keeps only files that another directory has too, byte for byte,
+and files older than everything in the others, which retention purges in time. All other files are set aside.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The thread reads from the cursor to the segment's end, to a wrong checksum, or until it is stopped. It waits while it is
 `_LEAD` bytes ahead. Its position only grows, and all checksums before the position are correct. The replay verifies the
-checksums after the position itself. So a thread that is late, waits or never started costs only time, and the replay,
-not the thread, reports damage.
+checksums after the position itself. Therefore a thread that is late, waits or never started costs only time, and the
+replay, not the thread, reports damage.
 """
 
 from __future__ import annotations

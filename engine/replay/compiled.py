@@ -10,8 +10,8 @@ namespace is then in the same state as if Python had applied the operations.
     a plain operation       `after_plain_op` adds its new names, and invalidates paths that it may have moved.
     another segment         all cached paths become invalid: they are in its bytes.
 
-Kernels and Python never work at the same time, and kernels keep no reference to an array after a run. So Python may
-grow and move tables between runs.
+Kernels and Python never work at the same time, and kernels keep no reference to an array after a run. Therefore Python
+may grow and move tables between runs.
 """
 
 from __future__ import annotations

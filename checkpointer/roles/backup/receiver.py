@@ -2,7 +2,7 @@
 
 `checkpointer.roles.backup.states` has the states and transitions. One lock covers each call, in this order: the caller
 is checked; the batch is decoded completely; it is written and synced in every working edits directory; then it is
-applied. So every acknowledged batch is durable, even one that cannot be applied.
+applied. Therefore every acknowledged batch is durable, even one that cannot be applied.
 
 The stream owns the namespace only in IN_SYNC. `converge` hands the namespace over. A frozen segment, a gap or a fault
 ends this ownership. An open segment is finalized when the next one begins, and when the stream breaks. When this

@@ -1,8 +1,8 @@
 """The standby role: follows the shared edits, makes images and uploads them to the NameNodes.
 
 Two activities exclude each other: the tail, which applies new edits, and the checkpoint, which saves the namespace
-(`JournalFollower`). The role writes only to this node's own directories and only reads the shared edits. So it does not
-depend on which NameNode is active. An image goes to every NameNode that accepts one.
+(`JournalFollower`). The role writes only to this node's own directories and only reads the shared edits. Therefore the
+role does not depend on which NameNode is active. An image goes to every NameNode that accepts one.
 """
 
 from __future__ import annotations

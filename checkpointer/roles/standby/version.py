@@ -1,8 +1,8 @@
 """VERSION of a standby: comparison with the active's, and a watch that follows its changes.
 
 Two numbers of VERSION show what happened to the cluster. cTime changes with each upgrade and each rollback; the end of
-a rolling upgrade changes only the layout. So the same cTime with a newer layout is our history in a new layout, and any
-other difference is another history. During a rolling upgrade neither is final, since it may be rolled back.
+a rolling upgrade changes only the layout. Therefore the same cTime with a newer layout is our history in a new layout,
+and any other difference is another history. During a rolling upgrade neither is final, since it may be rolled back.
 """
 
 from __future__ import annotations
