@@ -164,7 +164,7 @@ class Undo:
                     hint="Restore the state before it with --txid, or leave out the deletion of the file.",
                 )
             self._mark(redirected.path)
-            # blocks and the end of the new file would have no file
+            # otherwise, the operations on blocks and the end of the new file would find no file
             self._redirects[clean_path(given.path)] = self._free(clean_path(redirected.path), op.txid)
 
     def _mark(self, path: str) -> None:

@@ -175,7 +175,7 @@ def test_several_directories_for_images_and_for_edits(node: FakeNamenode, tmp_pa
     for root in edits:
         assert image_txids(root / "current") == []
         assert len(segment_names(root / "current")) == 6
-    # and again over the existing files
+    # another checkpoint, over the existing files
     with Secondary.of(tmp_path, node, **values) as secondary:
         assert done(secondary) == 172
 

@@ -299,7 +299,7 @@ def test_a_cluster_that_was_set_back(
     quorum.writer().format(namespace, force=True)
     with stub_on(quorum, again) as stub, daemon_of(quorum, stub, tmp_path, tail_in_progress=in_progress) as daemon:
         last = write_edits(stub, "b", 2)
-        # only the journal and the NameNode show it
+        # only the journal and the NameNode show that the NameNode was set back
         daemon.role.tail()
         daemon.role.tail()
         assert daemon.service.status()["appliedTxid"] == last

@@ -1,4 +1,4 @@
-"""Each kernel in the table of operations against its plain function: same image, or same error."""
+"""Each kernel in the table of operations against its plain function: both give the same image, or the same error."""
 
 from __future__ import annotations
 

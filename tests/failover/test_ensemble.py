@@ -74,7 +74,7 @@ def hang(server: ZooKeeperServer) -> Callable[[], None]:
 def test_the_server_of_the_session_goes(
     ensemble: ZooKeeperEnsemble, pair: Pair, failure: Callable[[ZooKeeperServer], Callable[[], None]]
 ) -> None:
-    """Stop the server of our session three times, so that the leader of the ensemble is among them."""
+    """Stop the server of our session three times, so that one of the stopped servers is the leader of the ensemble."""
     for _ in range(3):
         server = serving(pair, "nn1", ensemble)
         assert server is not None

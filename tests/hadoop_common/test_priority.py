@@ -44,7 +44,7 @@ def test_a_session_steps_back() -> None:
     lower_session_priority(child.pid, 7)
     found = session_niceness(child.pid)
     child.communicate(b"\n")
-    # a process of the first session of a machine has no group, its child in a new session may have one
+    # a process of the first session of a machine has no group; its child in a new session may have a group
     assert (before, found) in (("0", "7"), ("", ""))
     assert session_niceness(os.getpid()) == own
     # a process that has ended

@@ -127,7 +127,7 @@ class Model:
         return next(entry for entry in self.dirs if entry.refChildren)
 
     def directory_diffs(self, *, created: int = 0, deleted: int = 0, references: int = 0) -> tuple[Diffs, int]:
-        """Return the first diff with that much in its lists, and its number."""
+        """Return the first diff with at least these numbers of list entries, and its number."""
         for found in self.diffs:
             for index, diff in enumerate(found.diffs):
                 if not isinstance(diff, pb.DirectoryDiff):

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.interop]
 
 QUICK = [
     Row("standby", "rolling_rollback"),
-    # the restore of docs/operations.md, with an image here that is ahead of the one it begins with
+    # the restore of docs/operations.md, while the daemon has a newer image than the restored one
     Row("standby", "older_image", down=True, imaged=True),
     # new transactions have the txids, and segments the bounds, of the lost ones
     *(Row(role, "older_files", anew=LOST) for role in ("secondary", "standby", "quorum")),
