@@ -245,7 +245,7 @@ def test_the_directory_of_a_namenode_that_is_down_is_refused(node: FakeNamenode,
 
 @pytest.mark.parametrize("seen_txid", [None, "0"])
 def test_the_directory_of_a_secondary_is_taken_over(node: FakeNamenode, tmp_path: Path, seen_txid: str | None) -> None:
-    """Hadoop's secondary writes no seen_txid, an earlier release of ours wrote 0."""
+    """Hadoop's secondary writes no seen_txid; an earlier release of our secondary wrote 0."""
     current = tmp_path / "secondary" / "current"
     shutil.copytree(node.folder, current)
     (current / "seen_txid").unlink()

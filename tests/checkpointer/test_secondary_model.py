@@ -1,4 +1,5 @@
-"""Random histories of a NameNode and its secondary: no image of a lost past is offered, and no loss is made up."""
+"""Random histories of a NameNode and its secondary: no image of a lost past is offered, and no loss is reported without
+cause."""
 
 from __future__ import annotations
 

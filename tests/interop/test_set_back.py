@@ -22,7 +22,7 @@ QUICK = [
     Row("standby", "rolling_rollback"),
     # the restore of docs/operations.md, while the daemon has a newer image than the restored one
     Row("standby", "older_image", down=True, imaged=True),
-    # new transactions have the txids, and segments the bounds, of the lost ones
+    # the new transactions have the txids of the lost ones, and the new segments have the same bounds
     *(Row(role, "older_files", anew=LOST) for role in ("secondary", "standby", "quorum")),
 ]
 # another namespace: an operator has to decide

@@ -64,7 +64,7 @@ def report(spark: SparkSession) -> NamespaceReport:
 
 @pytest.fixture(scope="module")
 def made_once() -> Callable[..., NamespaceReport]:
-    """`make_report`, which in the quick tier makes a report of the same sections of the same sources once."""
+    """`make_report`; in the quick tier, a report of the same sections of the same sources is made only once."""
     made: dict[Any, NamespaceReport] = {}
 
     def make(context: SparkContext, request: ReportRequest, options: Any, **others: Any) -> NamespaceReport:
