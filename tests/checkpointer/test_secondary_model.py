@@ -1,5 +1,4 @@
-"""Random histories of a NameNode and its secondary: no image of a lost past is offered, and no loss is reported without
-cause."""
+"""Random histories of a NameNode and its secondary: no image of a lost past is offered, no loss falsely reported."""
 
 from __future__ import annotations
 

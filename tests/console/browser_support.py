@@ -113,7 +113,7 @@ class ShownDaemon:
 
 
 class BelowPath:
-    """A proxy's view of an application: requests below a path reach it without the path, all others are refused."""
+    """A proxy's view of an application: requests below a path reach it without the path; all others are refused."""
 
     def __init__(self, application: Callable[..., Iterable[bytes]], path: str) -> None:
         self._application = application
