@@ -20,9 +20,10 @@ from journal.bookkeeper.settings import BookKeeperSettings
 from journal.errors import JournalError
 from journal.ops import MkdirOp
 from namenode_stub.demo import Demo
-from namenode_stub.demo_conf import free_numbers, write_configuration
+from namenode_stub.demo_conf import write_configuration
 from namenode_stub.demo_stage import DemoError, kill, run_demo, tree
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
+from namenode_stub.ports import free_port
 
 _BOOKIES = 4
 _CLIENTS = 8
@@ -91,7 +92,7 @@ def run(demo: Demo) -> None:
             demo.scratch, demo.ports, transactions=1_000_000, period=3600, shared_edits=uri, further=_PATIENCE
         )
         say(f"[bold]1. ZooKeeper and {_BOOKIES} bookies[/] of ours, which are for demos and tests")
-        ports = free_numbers(_BOOKIES)
+        ports = [free_port() for _ in range(_BOOKIES)]
         bookies = {port: _start_bookie(demo, zookeeper.hosts, port) for port in ports}
         say(f"[bold]2. A NameNode stub[/] with {uri} as its required journal, and {_CLIENTS} clients")
         demo.run_process("namenode_stub", "format", "--conf", str(demo.scratch / "conf-nn1"))

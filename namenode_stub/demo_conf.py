@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import random
-import socket
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from namenode_stub.ports import free_port
+
 _LOOPBACK = "127.0.0.1"
-# servers restart on their ports, which must be outside the range for outgoing connections
-_PORTS = range(26000, 32000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,24 +30,7 @@ class DemoPorts:
 
 
 def free_ports() -> DemoPorts:
-    return DemoPorts(*free_numbers(3))
-
-
-def free_numbers(count: int) -> list[int]:
-    with ExitStack() as held:
-        return [_hold_port(held) for _ in range(count)]
-
-
-def _hold_port(held: ExitStack) -> int:
-    """Bind a free port, which stays bound until all ports are chosen."""
-    while True:
-        found = held.enter_context(socket.socket())
-        port = random.choice(_PORTS)
-        try:
-            found.bind((_LOOPBACK, port))
-        except OSError:
-            continue
-        return port
+    return DemoPorts(free_port(), free_port(), free_port())
 
 
 def _site(values: Mapping[str, object]) -> str:
@@ -136,7 +116,7 @@ class HaSite:
     @classmethod
     def below(cls, scratch: Path) -> HaSite:
         """Make a site on free ports."""
-        ports = iter(free_numbers(9))
+        ports = iter([free_port() for _ in range(9)])
         rpc, http, controllers = ({name: next(ports) for name in ("nn1", "nn2")} for _ in range(3))
         return cls(scratch, rpc, http, controllers, list(ports))
 

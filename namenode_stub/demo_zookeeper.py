@@ -13,8 +13,8 @@ from typing import Self
 
 from kazoo.client import KazooClient
 
-from namenode_stub.demo_conf import free_numbers
 from namenode_stub.demo_stage import DemoError
+from namenode_stub.ports import free_port
 
 _JARS = ("zookeeper-3*", "zookeeper-jute-*", "slf4j-api-2*", "metrics-core-4*", "snappy-java-*")
 # additional jars for TLS
@@ -42,11 +42,6 @@ def jars(patterns: tuple[str, ...] = _JARS) -> list[Path]:
 
 
 MISSING = "" if java() and len(jars()) >= len(_JARS) else "PySpark's jars or a JVM are missing: no ZooKeeper"
-
-
-def free_port() -> int:
-    """Return a port that stays free while a server is stopped: outside the range for outgoing connections."""
-    return free_numbers(1)[0]
 
 
 def await_service(hosts: str, ended: Callable[[], bool] = lambda: False) -> None:

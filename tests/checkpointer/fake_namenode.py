@@ -38,7 +38,7 @@ from journal.segment_file import EditLogSegment, read_ops
 from journal.segment_format import encode_header
 from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp, UpdateMasterKeyOp
 from journal.values import DelegationKey
-from tests.interop.hadoop_conf import free_port
+from namenode_stub.ports import free_port
 from tests.web_server import QuietHandler
 
 _RECORDED = Path(__file__).parents[1] / "recorded"

@@ -23,11 +23,11 @@ from journal_node.get_journal import get_journal_blueprint
 from journal_node.node import JournalNode
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
+from namenode_stub.ports import free_port
 from servlets.application import create_application
 from servlets.http_server import HttpServer
 from site_config.checkpoint_config import CheckpointConfig
 from tests.checkpointer.standby_support import config_for
-from tests.interop.hadoop_conf import free_port
 from tests.namenode_stub.stub_support import wait_until
 
 JOURNAL = "ns1"

@@ -31,10 +31,10 @@ from namenode_stub.config import stub_config
 from namenode_stub.demo_conf import DemoPorts, write_configuration
 from namenode_stub.formatting import format_storage, new_storage_info
 from namenode_stub.node import NameNodeStub
+from namenode_stub.ports import free_port
 from servlets.change_guard import ChangeGuard
 from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.cli_runner import Outcome, run_cli
-from tests.interop.hadoop_conf import free_port
 from tests.namenode_stub.stub_support import wait_until
 from tests.site_files import write_site
 from tests.web_server import QuietHandler, web_server

@@ -31,13 +31,13 @@ from hadoop_common.configuration import Configuration, ConfigurationError, Confi
 from hadoop_common.process_control import Control
 from journal.segment_file import list_segments
 from namenode_stub.node import NameNodeStub
+from namenode_stub.ports import free_port
 from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.standby_support import config_for as standby_beside
 from tests.checkpointer.standby_support import write_edits
 from tests.checkpointer.virtual_day import DAY, LogBook, Scheduler, VirtualClock, daemon, stamp
 from tests.depth import deep
-from tests.interop.hadoop_conf import free_port
 from tests.namenode_stub.stub_support import formatted, wait_until
 from tests.tools.status_schema import FILE
 

@@ -32,12 +32,12 @@ from checkpointer.transfer.image_acceptance import (
 )
 from hadoop_common.names import ImageKind
 from hadoop_common.process_control import Control
+from namenode_stub.ports import free_port
 from servlets.status import TriggerState
 from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.secondary_support import Secondary, secondary_config
 from tests.checkpointer.service_support import Clock, standby_config
 from tests.cli_runner import run_cli
-from tests.interop.hadoop_conf import free_port
 from tests.namenode_stub.stub_support import wait_until
 from tests.site_files import write_site
 from tests.web_server import QuietHandler, web_server

@@ -31,9 +31,9 @@ from image_format.reader import ImageFile
 from journal.segment_file import list_segments
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
+from namenode_stub.ports import free_port
 from servlets.status import TriggerState
 from tests.checkpointer.standby_support import PERIOD, TRANSACTIONS, Daemon, daemon_of, images, stub, write_edits
-from tests.interop.hadoop_conf import free_port
 from tests.namenode_stub.stub_support import formatted
 from tests.recorded_cases import imgcmp
 

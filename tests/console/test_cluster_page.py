@@ -19,13 +19,13 @@ from checkpointer.checks.ask_peers import ask_peers, peers_of
 from console.cluster_page import ClusterPage, Peer, PeerAnswer
 from console.model import Level, PageCell
 from hadoop_common.configuration import Configuration
+from namenode_stub.ports import free_port
 from node_state.state import as_json
 from servlets.application import create_application
 from servlets.http_server import HttpServer
 from servlets.status import ProbeResult, health_blueprint
 from site_config.checkpoint_config import Role
 from tests.console.console_support import client_of, daemon_state, text_of
-from tests.interop.hadoop_conf import free_port
 from tests.site_files import write_site
 
 HA = {

@@ -18,7 +18,8 @@ from failover.settings import FailoverSettings
 from failover.watching import watching
 from hadoop_rpc.ha_protocol import HAState
 from hadoop_rpc.zkfc_protocol import ZKFCClient
-from namenode_stub.demo_zookeeper import ZooKeeperServer, await_service, free_port
+from namenode_stub.demo_zookeeper import ZooKeeperServer, await_service
+from namenode_stub.ports import free_port
 from tests.failover.cutting_proxy import end_session
 from tests.failover.failover_support import LONG_SESSIONS, NAMESERVICE, FakeNameNode, properties, settings_of
 from tests.interop.hadoop_process import wait_until

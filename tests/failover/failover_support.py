@@ -14,7 +14,7 @@ from hadoop_rpc.ha_protocol import HAState, RequestSource, ServiceStatus, ha_ser
 from hadoop_rpc.security import RpcServerSecurity
 from hadoop_rpc.server import RpcServer
 from hadoop_rpc.service import CallContext
-from tests.interop.hadoop_conf import free_port
+from namenode_stub.ports import free_port
 
 HERE = "127.0.0.1"
 NAMESERVICE = "ns1"

@@ -21,7 +21,8 @@ from hadoop_common.zookeeper import client as zookeeper_client
 from hadoop_common.zookeeper.address import ZooKeeperAddress
 from hadoop_common.zookeeper.errors import BadVersionError, ZooKeeperError
 from hadoop_common.zookeeper.kazoo_znodes import KazooZNodes
-from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer, free_port
+from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
+from namenode_stub.ports import free_port
 from tests.failover.cutting_proxy import CuttingProxy, end_session
 from tests.failover.failover_support import LONG_SESSIONS, LONGEST_SESSION
 from tests.namenode_stub.stub_support import wait_until

@@ -16,8 +16,9 @@ from hadoop_common.tls.errors import TlsSetupError
 from hadoop_common.tls.reloading import use_client
 from hadoop_common.tls.settings import TlsConfig
 from namenode_stub.demo_zookeeper import ZooKeeperServer
+from namenode_stub.ports import free_port
 from tests.failover.failover_support import HERE, LONG_SESSIONS, NAMESERVICE, FakeNameNode, namenode, properties
-from tests.interop.hadoop_conf import HadoopConf, free_port
+from tests.interop.hadoop_conf import HadoopConf
 from tests.namenode_stub.stub_support import wait_until
 from tests.tls.certificates import Identity, authority, tls_folder
 

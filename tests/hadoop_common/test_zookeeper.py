@@ -22,7 +22,8 @@ from hadoop_common.zookeeper.address import DIGEST_MD5, SaslLogin, ZooKeeperAddr
 from hadoop_common.zookeeper.errors import NodeExistsError, ZooKeeperError
 from hadoop_common.zookeeper.kazoo_znodes import KazooZNodes
 from hadoop_common.zookeeper.settings import zookeeper_address
-from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer, free_port
+from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
+from namenode_stub.ports import free_port
 from tests.namenode_stub.stub_support import wait_until
 from tests.tls.certificates import STORE_PASSWORD, authority
 

@@ -14,9 +14,9 @@ from namenode_stub.config import stub_config
 from namenode_stub.edit_journals import open_other_journals
 from namenode_stub.formatting import format_storage, new_storage_info
 from namenode_stub.node import NameNodeStub
+from namenode_stub.ports import free_port
 from tests.cli_runner import run_cli
 from tests.install.host import REPOSITORY
-from tests.interop.hadoop_conf import free_port
 from tests.interop.hadoop_process import wait_until
 from tests.interop.our_commands import CHECKOUT
 

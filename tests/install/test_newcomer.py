@@ -15,10 +15,11 @@ from image_format.md5_file import read_md5_file
 from namenode_stub.config import stub_config
 from namenode_stub.formatting import format_storage, new_storage_info
 from namenode_stub.node import NameNodeStub
+from namenode_stub.ports import free_port
 from tests.depth import deep
 from tests.install.host import REPOSITORY, Host, blocks, build_wheel, build_wheelhouse, with_version
 from tests.interop.cluster import NameNode
-from tests.interop.hadoop_conf import HadoopConf, free_port
+from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_home import SERVER, skip_without
 
 NEWER = "99.0"

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from namenode_stub.demo_zookeeper import MISSING
+from namenode_stub.ports import free_port
 from tests.install.versions import NEWER, Versions, program_in
 from tests.interop.clients import ClientJvm, HdfsClient
 from tests.interop.cluster import NameNode
 from tests.interop.failover_pair import FailoverPair, OurController
-from tests.interop.hadoop_conf import NAMESERVICE, HadoopConf, free_port
+from tests.interop.hadoop_conf import NAMESERVICE, HadoopConf
 from tests.interop.hadoop_home import SERVER, skip_without
 from tests.interop.hadoop_process import wait_until
 from tests.interop.journal_trio import JournalTrio, OurJournalNode

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Self
 
-from namenode_stub.demo_zookeeper import free_port
+from namenode_stub.ports import free_port
 from tests.interop.hadoop_home import NEWEST, HadoopRelease
 from tests.interop.hadoop_jars import JarSet, Maven, listed_jars
 from tests.interop.hadoop_process import CommandResult, java_command

@@ -16,9 +16,10 @@ from hadoop_common.storage_info import StorageInfo, parse_version
 from hadoop_rpc.client import NO_RETRY
 from hadoop_rpc.errors import RetriableError, RpcConnectionError, RpcError
 from hadoop_rpc.namenode_protocol import NamenodeClient
+from namenode_stub.ports import free_port
 from tests.interop.clients import HdfsClient
 from tests.interop.formatted import provide_storage
-from tests.interop.hadoop_conf import HadoopConf, free_port, ha_pair_confs
+from tests.interop.hadoop_conf import HadoopConf, ha_pair_confs
 from tests.interop.hadoop_home import SERVER, HadoopRelease
 from tests.interop.hadoop_process import CommandResult, HadoopProcess, beans, port_is_open, run_once, wait_until
 

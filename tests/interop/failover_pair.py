@@ -21,11 +21,12 @@ from hadoop_rpc.client import NO_RETRY
 from hadoop_rpc.errors import RpcError
 from hadoop_rpc.ha_protocol import HAServiceClient, HAState
 from namenode_stub.demo_zookeeper import ZooKeeperServer
+from namenode_stub.ports import free_port
 from tests.depth import deep
 from tests.failover.failover_support import LONG_SESSIONS
 from tests.interop.clients import ClientJvm
 from tests.interop.cluster import HaPair, NameNode
-from tests.interop.hadoop_conf import NAMESERVICE, HadoopConf, free_port
+from tests.interop.hadoop_conf import NAMESERVICE, HadoopConf
 from tests.interop.hadoop_process import HadoopProcess, port_is_open, run_once, wait_until
 from tests.interop.journal_trio import JournalTrio
 from tests.interop.our_commands import CHECKOUT

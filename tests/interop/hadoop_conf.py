@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
-import os
-import random
-import socket
 from collections.abc import Mapping
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from namenode_stub.ports import free_port
 from tests.interop.hadoop_home import SERVER, HadoopRelease
 
 NAMESERVICE = "ns1"
 _HOST = "127.0.0.1"
-# A NameNode restarts on its port, so the port must be outside the kernel's range for outgoing connections. It is probed
-# long before it is used: each worker of the tests has ports of its own, and `namenode_stub.demo_conf` has the others.
-_WORKER, _WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]), os.environ.get("PYTEST_XDIST_WORKER_COUNT")
-_PORTS = range(12000 + _WORKER, 26000, int(_WORKERS or 1))
-_GIVEN: set[int] = set()
 _CORE = "core-site.xml"
 _HDFS = "hdfs-site.xml"
 _WEB_APPLICATIONS = ("hdfs", "secondary", "journal", "datanode", "static")
@@ -41,23 +33,6 @@ _COMMON = {
     # without an fsync per transaction: the tests kill processes, not machines
     "dfs.namenode.edits.noeditlogchannelflush": "true",
 }
-
-
-def free_port() -> int:
-    """Return an unused port of 127.0.0.1 that this process has not returned recently."""
-    if len(_GIVEN) > len(_PORTS) // 2:
-        _GIVEN.clear()
-    spread = random.Random(os.getpid() * 1_000_003 + len(_GIVEN))
-    for port in (spread.choice(_PORTS) for _ in itertools.count()):
-        if port not in _GIVEN:
-            with socket.socket() as probe:
-                try:
-                    probe.bind((_HOST, port))
-                except OSError:
-                    continue
-            _GIVEN.add(port)
-            return port
-    raise AssertionError("unreachable")
 
 
 class HadoopConf:

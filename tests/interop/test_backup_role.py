@@ -12,10 +12,11 @@ import pytest
 from hadoop_common.names import image_name
 from image_tools.verify.checker import verify_image
 from journal.segment_file import list_segments
+from namenode_stub.ports import free_port
 from tests.depth import deep, scaled
 from tests.interop.clients import ClientJvm, HdfsClient, without_clock_times
 from tests.interop.cluster import NameNode
-from tests.interop.hadoop_conf import HadoopConf, free_port
+from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_process import wait_until
 from tests.interop.our_daemon import OurDaemon
 

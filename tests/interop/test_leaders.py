@@ -13,8 +13,9 @@ import pytest
 from hadoop_common.tls.settings import WebAddresses
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
 from namenode_stub.node import NameNodeStub
+from namenode_stub.ports import free_port
 from tests.depth import SEED, deep, scaled
-from tests.interop.hadoop_conf import HadoopConf, free_port
+from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_process import wait_until
 from tests.interop.leader_rounds import BOUND, Load, Rounds, Stalls, WatchedDaemon
 from tests.interop.our_daemon import OurDaemon

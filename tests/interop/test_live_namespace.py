@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from namenode_stub.demo_zookeeper import free_port
+from namenode_stub.ports import free_port
 from tests.interop.clients import ClientJvm, CommandResult, HdfsClient
 from tests.interop.cluster import HaPair
 from tests.interop.hadoop_conf import HadoopConf

@@ -14,8 +14,9 @@ from hadoop_common.names import segment_name
 from journal.errors import JournalError
 from journal.journal import RecordBatch
 from journal.quorum.open_quorum import open_quorum_journal
+from namenode_stub.ports import free_port
 from tests.depth import scaled
-from tests.interop.hadoop_conf import HadoopConf, free_port
+from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.served_journal import Served, content, hadoops, ours, version
 from tests.journal.quorum_processes import SETTINGS
 from tests.journal_node.journal_node_support import LAYOUT, NAMESPACE, Writer, batch, outcome

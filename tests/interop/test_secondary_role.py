@@ -13,13 +13,14 @@ from checkpointer.transfer import download_image, download_segment
 from hadoop_common.configuration import Configuration
 from hadoop_common.names import image_name
 from image_tools.verify.checker import verify_image
+from namenode_stub.ports import free_port
 from servlets.status import TriggerState
 from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.checkpointer.secondary_support import Secondary, image_txids, leftovers, segment_names, sound
 from tests.depth import scaled
 from tests.interop.clients import ClientJvm, HdfsClient, without_clock_times
 from tests.interop.cluster import NameNode, SecondaryNameNode
-from tests.interop.hadoop_conf import HadoopConf, free_port
+from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_home import SERVER
 from tests.interop.hadoop_process import wait_until
 from tests.interop.our_daemon import OurDaemon

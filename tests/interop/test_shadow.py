@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from hadoop_common.names import image_name, md5_name
+from namenode_stub.ports import free_port
 from tests.interop.clients import ClientJvm, HdfsClient
 from tests.interop.cluster import HaPair, NameNode, SecondaryNameNode
-from tests.interop.hadoop_conf import HadoopConf, free_port
+from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_process import wait_until
 from tests.interop.our_daemon import OurDaemon
 

@@ -9,9 +9,10 @@ import pytest
 
 from hadoop_common.names import image_name
 from image_tools.verify.checker import verify_image
+from namenode_stub.ports import free_port
 from tests.interop.clients import ClientJvm, HdfsClient, without_clock_times
 from tests.interop.cluster import HaPair
-from tests.interop.hadoop_conf import HadoopConf, free_port
+from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_process import wait_until
 from tests.interop.our_daemon import STANDBY_SETTINGS, OurDaemon
 

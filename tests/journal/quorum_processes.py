@@ -18,9 +18,9 @@ from journal.quorum.settings import QuorumSettings
 from journal_node.file_disk import below
 from journal_node.get_journal import get_journal_blueprint
 from journal_node.node import JournalNode
+from namenode_stub.ports import free_port
 from servlets.application import create_application
 from servlets.http_server import HttpServer
-from tests.interop.hadoop_conf import free_port
 
 # nodes that are killed refuse connections immediately
 _SECONDS = 60.0

@@ -28,7 +28,8 @@ from journal.bookkeeper.open_bookkeeper import BookKeeperOptions, open_bookkeepe
 from journal.bookkeeper.settings import BookKeeperSettings
 from journal.bookkeeper.zookeeper import JournalZNodes
 from journal.errors import JournalError
-from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer, free_port
+from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
+from namenode_stub.ports import free_port
 from tests.depth import SEED, scaled
 from tests.failover.cutting_proxy import end_session
 from tests.journal.quorum_model import LAYOUT, NAMESPACE

@@ -11,7 +11,7 @@ from hadoop_common.configuration import Configuration
 from hadoop_rpc.qjournal_protocol import QJournalClient
 from journal_node.config import JournalNodeConfig
 from journal_node.server import JournalNodeServer
-from tests.interop.hadoop_conf import free_port
+from namenode_stub.ports import free_port
 from tests.journal_node.journal_node_support import JOURNAL, NAMESPACE, Writer
 
 

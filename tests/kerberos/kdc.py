@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Self
 
-from tests.interop.hadoop_conf import free_port
+from namenode_stub.ports import free_port
 from tests.interop.hadoop_process import port_is_open, wait_until
 from tests.required import skip
 

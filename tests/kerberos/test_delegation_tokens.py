@@ -16,7 +16,7 @@ import requests
 from hadoop_rpc.security import Protection
 from journal import primitives
 from journal.primitives import PrimitiveReader
-from namenode_stub.demo_zookeeper import free_port
+from namenode_stub.ports import free_port
 from tests.interop.clients import ClientJvm
 from tests.interop.cluster import HaPair
 from tests.interop.hadoop_conf import HadoopConf

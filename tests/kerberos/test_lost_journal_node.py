@@ -17,9 +17,10 @@ from hadoop_rpc.qjournal_protocol import QJournalClient
 from journal_node import peers
 from journal_node.config import JournalNodeConfig
 from journal_node.server import JournalNodeServer
+from namenode_stub.ports import free_port
 from tests.cli_runner import run_cli
 from tests.interop.cluster import JournalNode
-from tests.interop.hadoop_conf import HadoopConf, free_port
+from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_home import release_of, skip_without
 from tests.interop.hadoop_process import wait_until
 from tests.journal_node.journal_node_support import JOURNAL, NAMESPACE, Writer

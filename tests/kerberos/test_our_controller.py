@@ -21,11 +21,12 @@ from hadoop_rpc.ha_protocol import HAState
 from hadoop_rpc.kerberos import log_in
 from hadoop_rpc.zkfc_protocol import ZKFCClient
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
+from namenode_stub.ports import free_port
 from site_config.addresses import Identity
 from site_config.kerberos import ProcessKind, kerberos_settings, open_security
 from site_config.keys import DEFAULTS
 from tests.failover.failover_support import LONG_SESSIONS, NAMESERVICE, FakeNameNode, namenode, properties
-from tests.interop.hadoop_conf import HadoopConf, free_port
+from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_process import wait_until
 from tests.kerberos.callers import add_users, get, login
 from tests.kerberos.kdc import Kdc

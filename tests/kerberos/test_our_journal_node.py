@@ -26,7 +26,8 @@ from hadoop_rpc.wire import AuthProtocol, connection_header, sasl_request_frame
 from journal_node.config import JournalNodeConfig
 from journal_node.process import run_journal_node
 from journal_node.server import JournalNodeServer
-from tests.interop.hadoop_conf import HadoopConf, free_port
+from namenode_stub.ports import free_port
+from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_process import port_is_open, wait_until
 from tests.journal_node.journal_node_support import JOURNAL, NAMESPACE, Writer
 from tests.kerberos.callers import SERVERS, USERS, Tap, get, login

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from tests.interop.hadoop_conf import HadoopConf, free_port
+from namenode_stub.ports import free_port
+from tests.interop.hadoop_conf import HadoopConf
 from tests.tls.certificates import write_xml
 
 STORES = Path(__file__).parent / "stores"

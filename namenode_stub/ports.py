@@ -1,0 +1,40 @@
+"""Ports of loopback for servers that restart on them, each used by one demo or test of this machine.
+
+The ports are outside the kernel's range for outgoing connections. Nothing listens on a port before its server starts
+and between two starts. So each chosen port is marked by an abstract Unix socket, which disappears with its process.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections import deque
+
+_LOOPBACK = "127.0.0.1"
+_PORTS = range(12000, 32000)
+_MAX_MARKS = 400
+_CHOICE = random.SystemRandom()
+_marks: deque[socket.socket] = deque()
+
+
+def free_port() -> int:
+    """Return an unused port; it stays marked until this process has chosen 400 others."""
+    while (mark := _mark(port := _CHOICE.choice(_PORTS))) is None:
+        pass
+    _marks.append(mark)
+    if len(_marks) > _MAX_MARKS:
+        _marks.popleft().close()
+    return port
+
+
+def _mark(port: int) -> socket.socket | None:
+    """Return the mark of a port, None if a process has marked or bound it."""
+    mark = socket.socket(socket.AF_UNIX)
+    try:
+        mark.bind(f"\0hdfs-checkpointer-port-{port}")
+        with socket.socket() as probe:
+            probe.bind((_LOOPBACK, port))
+    except OSError:
+        mark.close()
+        return None
+    return mark
