@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hadoop_common.names import parse_image
+from hadoop_common.names import inprogress_name, parse_image
 from image_format.md5_file import md5_of_file, read_md5_file
 from image_tools.verify.catalogue import Severity
 from image_tools.verify.checker import verify_image
@@ -245,7 +245,7 @@ def test_a_torn_tail_shows(tmp_path: Path) -> None:
     good = json.loads(run_cli("edits", "info", whole, "--json").out)
     # END_LOG_SEGMENT is an opcode, a length, a txid and a checksum
     end = len(content) - 17
-    torn = tmp_path / "edits_inprogress_0000000000000000001"
+    torn = tmp_path / inprogress_name(good["firstTxid"])
     for tail, bytes_torn in ((b"", 0), (content[end:-1], 16), (bytes(1000), 0), (b"\xff" * 1000, 0)):
         torn.write_bytes(content[:end] + tail)
         code, out, err = run_cli("edits", "info", torn, "--json")
