@@ -241,7 +241,7 @@ class Archive:
         """Open an object.
 
         Raises:
-            ArchiveDamagedError: it is missing, or its footer is damaged.
+            ArchiveDamagedError: the object is missing, or its footer is damaged.
         """
         try:
             stream = BytesIO(self._pinned[name]) if name in self._pinned else self.store.open(name)
@@ -259,7 +259,7 @@ class Archive:
         """Read an object as stored and compare its SHA-256 with the catalogue.
 
         Raises:
-            ArchiveDamagedError: it is missing or damaged.
+            ArchiveDamagedError: the object is missing or damaged.
         """
         try:
             stream = self.store.open(record.name)

@@ -43,7 +43,7 @@ def report_response(reports: Reports, name: str) -> Response | None:
     """Return a report's page or data, None if there is no such report.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the report cannot be read.
     """
     for report in reports():
         for path, kind in ((report.page, "text/html"), (report.data, "application/json")):

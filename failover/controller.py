@@ -173,7 +173,7 @@ class Controller:
         """Make the NameNode active.
 
         Raises:
-            HdfsError: it did not become active.
+            HdfsError: the NameNode did not become active.
         """
         self._goes_on()
         self._predecessor = False
@@ -272,7 +272,7 @@ class Controller:
         """Ensure that the NameNode that the breadcrumb names is not active.
 
         Raises:
-            HdfsError: it may still be active.
+            HdfsError: the NameNode may still be active.
         """
         try:
             self._fencing.fence_last_active(breadcrumb)
@@ -360,7 +360,7 @@ class Controller:
         """Make the NameNode active instead of the present active, which cedes.
 
         Raises:
-            ServiceFailedError: it did not become active.
+            ServiceFailedError: the NameNode did not become active.
         """
         _LOG.info("%s is asked to become active", self._own)
         try:

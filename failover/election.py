@@ -221,9 +221,9 @@ class Election:
         """Remove the breadcrumb at the version that was read.
 
         Raises:
-            BadVersionError: it was changed since.
-            NoNodeError: it does not exist any more.
-            ZooKeeperError: it may still exist.
+            BadVersionError: the breadcrumb was changed since then.
+            NoNodeError: the breadcrumb no longer exists.
+            ZooKeeperError: the breadcrumb may still exist.
         """
         self._znodes.delete(self._breadcrumb, version)
 

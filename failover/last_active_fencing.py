@@ -53,7 +53,7 @@ class LastActiveFencing:
         """Ensure that the NameNode that the breadcrumb names is not active.
 
         Raises:
-            HdfsError: it may still be active.
+            HdfsError: the NameNode may still be active.
         """
         own = self._settings.own
         found = last_active(breadcrumb, self._settings)

@@ -20,7 +20,7 @@ def check_free(path: Path) -> None:
     """Refuse to overwrite an image or its `.md5` file.
 
     Raises:
-        ImageStorageError: one of them exists.
+        ImageStorageError: one of the two files exists.
     """
     for each in (path, md5_path(path)):
         if each.exists():

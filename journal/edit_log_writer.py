@@ -130,7 +130,7 @@ class EditLogWriter:
 
         Raises:
             JournalError: the writer failed earlier.
-            ValueError: this txid is not assigned yet.
+            ValueError: the txid is not assigned yet.
         """
         with self._lock:
             if self._await_durable(txid):

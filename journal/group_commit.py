@@ -133,7 +133,7 @@ class GroupCommit:
 
         Raises:
             JournalError: the log failed earlier.
-            ValueError: this txid is not assigned yet.
+            ValueError: the txid is not assigned yet.
         """
         if txid > self.last_txid:
             raise ValueError(f"txid {txid} is not written yet, the last written txid is {self.last_txid}")

@@ -115,7 +115,7 @@ class JsonFolder:
 
         Raises:
             SegmentError: a file does not belong to the journal; nothing is changed.
-            OSError: it failed; some files may be removed.
+            OSError: the removal failed; some files may have been removed.
         """
         files = self.files()
         remove_durably(self.path / MANIFEST)

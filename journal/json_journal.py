@@ -196,7 +196,7 @@ def _check_whole(run: FileRun, before: int | None) -> None:
     """Read the segment in progress, which follows txid `before`.
 
     Raises:
-        JournalError: it is damaged, or its beginning is missing.
+        JournalError: the segment is damaged, or its beginning is missing.
     """
     if before is not None and run.first > before + 1 and not run.files[0].opens:
         raise TransactionGapError(before + 1, run.first, file=str(run.files[0].path))

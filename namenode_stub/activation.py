@@ -54,7 +54,7 @@ def load_newest(parts: NodeParts) -> LoadedImage:
 
     Raises:
         StorageError: there is none, or its layout differs from VERSION.
-        ImageFormatError: it is damaged.
+        ImageFormatError: the image is damaged.
     """
     newest = latest_image(parts.image_folders)
     with ExitStack() as undone:

@@ -79,7 +79,7 @@ class DemoStage:
             accept: exit codes of success.
 
         Raises:
-            DemoError: it failed.
+            DemoError: the module failed.
         """
         return self.finish(self.begin(module, *arguments, environment=environment), accept)
 
@@ -149,7 +149,7 @@ def tree(url: str) -> list[dict[str, Any]]:
     """Return all inodes of the active NameNode stub at `url`.
 
     Raises:
-        OSError: it does not answer, or is not active.
+        OSError: the stub does not answer, or is not active.
     """
     with open_request("GET", f"{url}/namespace/tree", timeout=HTTP_SECONDS) as answer:
         if answer.status != HTTPStatus.OK:
@@ -161,7 +161,7 @@ def perform(url: str, operation: str, **arguments: Any) -> None:
     """Perform an operation on the namespace of the active NameNode stub at `url`.
 
     Raises:
-        DemoError: it is refused.
+        DemoError: the operation is refused.
         OSError: the stub does not answer.
     """
     answer = send_request(

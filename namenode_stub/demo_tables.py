@@ -43,7 +43,7 @@ def print_report(report: RunningModule, stage: DemoStage) -> None:
     """Wait for the report, and print its summary.
 
     Raises:
-        DemoError: it failed.
+        DemoError: the report failed.
     """
     _, printed = stage.finish(report)
     stage.console.print(printed, markup=False)

@@ -54,8 +54,8 @@ def check_shared_edits(journals: JournalSet, last_txid: int) -> None:
     """Check that the recovered shared journal reaches the loaded transactions; an empty journal is new.
 
     Raises:
-        StorageError: it ends earlier, so a standby could not continue after it.
-        JournalError: it cannot be listed.
+        StorageError: the journal ends earlier, so a standby could not continue after it.
+        JournalError: the journal cannot be listed.
     """
     for member in journals.members:
         reached = journals.reach(member) if member.shared else None

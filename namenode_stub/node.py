@@ -267,9 +267,9 @@ class NameNodeStub:
         """Become active: fence other writers, apply all their edits, begin a segment, serve.
 
         Raises:
-            NotServingError: it has failed, or is shutting down.
-            HdfsError: it could not become active and stays a standby. If edits cannot be followed, nothing was done;
-                otherwise the other NameNode may be fenced nevertheless.
+            NotServingError: the node has failed, or is shutting down.
+            HdfsError: the node could not become active and stays a standby. If edits cannot be followed, nothing was
+                done; otherwise the other NameNode may be fenced nevertheless.
         """
         with self._changing:
             self.fail_stop.check()
@@ -298,7 +298,7 @@ class NameNodeStub:
         acknowledged.
 
         Raises:
-            NotServingError: it cannot follow them, or is shutting down.
+            NotServingError: the node cannot follow them, or is shutting down.
             StorageError: there are no shared edits.
         """
         with self._changing:
@@ -324,7 +324,7 @@ class NameNodeStub:
         """Become a standby after a failure if a controller expects that.
 
         Raises:
-            NotServingError: it cannot; only a new process may help.
+            NotServingError: the node cannot; only a new process may help.
         """
         if self._config.automatic_failover and self.fail_stop.reason and not self.shutdown_requested.is_set():
             _LOG.warning("this NameNode failed and becomes a standby: %s", self.fail_stop.reason)

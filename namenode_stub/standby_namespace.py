@@ -111,8 +111,8 @@ class StandbyNamespace:
 
         Raises:
             StorageError: edits are missing, or cannot be read.
-            JournalError, ReplayError, ImageFormatError: they are damaged, or do not fit.
-            CheckpointCancelledError: it was stopped.
+            JournalError, ReplayError, ImageFormatError: the edits are damaged, or do not fit.
+            CheckpointCancelledError: the call was stopped.
         """
         with self._working:
             if not self._warm.usable:

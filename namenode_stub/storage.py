@@ -31,7 +31,7 @@ class StorageLocks:
 
         Raises:
             StorageInUseError: another process uses it.
-            StorageError: it does not exist, or cannot be locked.
+            StorageError: the directory does not exist, or cannot be locked.
         """
         if not directory.is_dir():
             raise StorageError(f"{directory} does not exist", hint=_FORMAT_HINT)

@@ -14,7 +14,7 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class ArchiveSource:
-    """What there is to archive.
+    """The sources of the archive.
 
     Attributes:
         storages: `current` folders with VERSION.

@@ -51,7 +51,7 @@ class ImageFolder:
         """Create, lock and clean the folder.
 
         Raises:
-            StorageError: it is a storage directory, in use, or cannot be written.
+            StorageError: the folder is a storage directory, is in use, or cannot be written.
         """
         try:
             # an image names all files and contains the keys of delegation tokens
@@ -137,7 +137,7 @@ class ImageFolder:
         """Write the VERSION of an image that has none yet.
 
         Raises:
-            StorageError: it could not be written.
+            StorageError: the file could not be written.
         """
         try:
             if not self.version_path(txid).exists():

@@ -22,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class NamespaceSource:
-    """Where the namespace comes from: exactly one of an image, a configuration's directories, or an archive.
+    """The source of the namespace: exactly one of an image, a configuration's directories, or an archive.
 
     Attributes:
         moment: transaction or time in the archive, "" for the newest transaction.

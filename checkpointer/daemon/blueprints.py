@@ -51,7 +51,7 @@ def transfer_options(config: CheckpointConfig) -> TransferOptions:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleQuestions:
-    """What the console asks in the background: the checks, the other nodes of the cluster, and the newest image."""
+    """The console's queries in the background: the checks, the other nodes of the cluster, and the newest image."""
 
     checks: Callable[[], Sequence[CheckRow]]
     peers: Callable[[], Sequence[PeerAnswer]]

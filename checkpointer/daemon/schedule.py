@@ -1,4 +1,4 @@
-"""When a checkpoint is due, and when a failed one is retried.
+"""Schedule of checkpoints: when one is due, and when a failed one is retried.
 
 `decide` is the pure decision; `CheckpointSchedule` keeps the clock readings that it needs.
 """
@@ -18,7 +18,7 @@ _TRIES_PER_PERIOD = 4
 
 
 class TriggerReason(Enum):
-    """What made a checkpoint due."""
+    """Reason why a checkpoint is due."""
 
     FORCED = "forced"
     URGENT = "urgent"

@@ -54,7 +54,7 @@ def plan_directory(directory: Path, *, in_progress: bool = False, allow_unknown_
     `allow_unknown_layout` accepts a VERSION and an image newer than every known layout.
 
     Raises:
-        StorageError: it is not formatted, has no image, or lacks edits up to its seen_txid.
+        StorageError: the directory is not formatted, has no image, or lacks edits up to its seen_txid.
         TransactionGapError: edits are missing between the image and the newest segment.
         JournalError: a segment in progress is damaged before its end, or overlaps another one.
     """

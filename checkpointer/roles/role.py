@@ -267,7 +267,7 @@ class CheckpointRole(Protocol):
         """Yield the operations `first` to `last` of the edits that the role follows.
 
         Raises:
-            HdfsError: they cannot be read.
+            HdfsError: the edits cannot be read.
         """
 
     @property

@@ -121,7 +121,8 @@ class StorageDirectories:
         Directories not in use at the end of the last run are dropped, too, until `restore` has compared them.
 
         Raises:
-            StorageError: none can be used, one is in use, foreign or of a newer release; then no directory is locked.
+            StorageError: no directory can be used, or one is in use, foreign or of a newer release; then no directory
+                is locked.
         """
         faults: dict[Path, HdfsError] = {}
         try:
@@ -180,7 +181,7 @@ class StorageDirectories:
         """Return the common VERSION.
 
         Raises:
-            StorageError: none is formatted, or the VERSIONs differ.
+            StorageError: no directory is formatted, or the VERSIONs differ.
         """
         return agree_on_version(self._inspect())
 
@@ -296,7 +297,7 @@ class StorageDirectories:
         """Drop a directory, given by its root or its `current` folder, until it is restored.
 
         Raises:
-            StorageError: it was the last one.
+            StorageError: the directory was the last one.
         """
         root = directory if directory in self._locks else directory.parent
         if root not in self._locks:
@@ -394,7 +395,7 @@ class StorageDirectories:
         """Lock a directory, creating it if it is missing, unless it has lost its contents.
 
         Raises:
-            StorageError: it cannot be used.
+            StorageError: the directory cannot be used.
         """
         found = inspect(root)
         self._accept(found)

@@ -33,7 +33,7 @@ def refuse_newer_formats(root: Path) -> None:
     """Check the checkpointer's files of a storage directory; a missing or unreadable file has no format.
 
     Raises:
-        NewerFormatError: one has a newer format.
+        NewerFormatError: a file has a newer format.
     """
     for path in (root / "current" / PROVENANCE, root / RECORD, *sorted(root.glob(_NAMED))):
         try:

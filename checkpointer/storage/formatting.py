@@ -21,7 +21,7 @@ def make_directory(root: Path, permission: int) -> None:
     """Create `root` with the mode `permission`, and its parents, unless it exists.
 
     Raises:
-        StorageError: it cannot be created.
+        StorageError: the directory cannot be created.
     """
     for each in (root, *root.parents):
         if each.is_symlink() and not each.exists():
@@ -84,7 +84,7 @@ def require_empty(found: Iterable[StorageDirectory], *, hint: str) -> None:
     """Check that directories contain no images and no edits.
 
     Raises:
-        StorageError: one does.
+        StorageError: a directory contains images or edits.
     """
     for each in found:
         if each.images or each.segments:
@@ -95,7 +95,7 @@ def check_formattable(found: Iterable[StorageDirectory], info: StorageInfo) -> N
     """Check that directories are empty and unformatted, or formatted with `info`.
 
     Raises:
-        StorageError: one is not.
+        StorageError: a directory has other contents.
     """
     for each in found:
         require_empty([each], hint="Format only empty directories.")

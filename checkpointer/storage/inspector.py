@@ -70,7 +70,7 @@ def inspect(directory: Path, *, allow_unknown_layout: bool = False) -> StorageDi
         allow_unknown_layout: accept a VERSION newer than every known layout.
 
     Raises:
-        StorageError: it cannot be read, its seen_txid is not a number, or an upgrade in it was interrupted.
+        StorageError: the directory cannot be read, its seen_txid is not a number, or an upgrade in it was interrupted.
         VersionFileError: its VERSION is damaged.
         UnsupportedLayoutError: its VERSION has an unknown layout.
     """
@@ -86,8 +86,8 @@ def read_storage_info(directory: Path) -> StorageInfo:
     """Read VERSION of the storage directory `directory`.
 
     Raises:
-        StorageError: it does not exist or cannot be read.
-        VersionFileError: it is damaged.
+        StorageError: the file does not exist or cannot be read.
+        VersionFileError: the file is damaged.
     """
     path = directory / "current" / VERSION
     try:
@@ -164,7 +164,7 @@ def agree_on_version(directories: Iterable[StorageDirectory]) -> StorageInfo:
     """Return the VERSION that all formatted directories share.
 
     Raises:
-        StorageError: none is formatted, or they belong to different namespaces or layouts.
+        StorageError: no directory is formatted, or the directories belong to different namespaces or layouts.
     """
     versions = [(each.current / VERSION, each.version) for each in directories if each.version is not None]
     if not versions:

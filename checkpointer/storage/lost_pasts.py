@@ -73,7 +73,7 @@ def folders_aside(root: Path, parent: str = LOST_PAST) -> tuple[Path, ...]:
     """Return the folders below `root`/`parent`, the oldest first.
 
     Raises:
-        OSError: they cannot be listed.
+        OSError: the folders cannot be listed.
     """
     above = root / parent
     return tuple(sorted(path for path in above.iterdir() if path.is_dir())) if above.is_dir() else ()

@@ -1,6 +1,6 @@
-"""When a NameNode accepts an image: the rule of Hadoop 3.3's ImageServlet, from its beans and its refusals.
+"""Acceptance of images by a NameNode: the rule of Hadoop 3.3's ImageServlet, derived from its beans and refusals.
 
-A NameNode refuses an image that it has already, and one that follows the last image too soon with too few transactions.
+A NameNode refuses an image that it already has, and one that follows the last image too soon with too few transactions.
 The beans predict a refusal before an upload, and the text of a refusal explains it afterwards.
 """
 
@@ -77,7 +77,7 @@ def ask_acceptance(base_url: str, *, timeout: float, cancel: Callable[[], bool] 
     The values may be up to 10 s old, because the NameNode caches its metrics.
 
     Raises:
-        TransferError: it does not answer, or the server is not a NameNode.
+        TransferError: the server does not answer, or is not a NameNode.
         TransferCancelledError: `cancel()` became true.
     """
     system = _bean(base_url, {"qry": _SYSTEM}, timeout, cancel)
@@ -98,7 +98,7 @@ def ask_start_time(base_url: str, *, timeout: float, cancel: Callable[[], bool] 
     """Return when the process of the NameNode at `base_url` started, in ms since the epoch; None if unknown.
 
     Raises:
-        TransferError: it does not answer.
+        TransferError: the NameNode does not answer.
         TransferCancelledError: `cancel()` became true.
     """
     found = _bean(base_url, {"get": _START}, timeout, cancel).get("StartTime")

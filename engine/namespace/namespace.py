@@ -131,7 +131,7 @@ class Namespace:
         """Return the row of the inode at `path`.
 
         Raises:
-            NamespaceError: it does not exist; and as `existing_or_none`.
+            NamespaceError: the inode does not exist; and as `existing_or_none`.
         """
         row = self.existing_or_none(path)
         if row == NO_ROW:
@@ -142,7 +142,7 @@ class Namespace:
         """Return the row of the inode at `path`, `NO_ROW` if it does not exist.
 
         Raises:
-            NamespaceError: it is a symbolic link, which only renames, DELETE, MKDIR and SYMLINK accept; and as
+            NamespaceError: the inode is a symbolic link, which only renames, DELETE, MKDIR and SYMLINK accept; and as
                 `Tree.resolve`.
         """
         row = self.tree.paths.find(path)
@@ -209,7 +209,7 @@ class Namespace:
 
         Raises:
             NamespaceError: the id is below the counter.
-            UnsupportedNamespaceError: it is the id of a striped block, and the layout is older than -64.
+            UnsupportedNamespaceError: the id is that of a striped block, and the layout is older than -64.
         """
         if block_id < 0:
             self.require(LayoutVersion.ERASURE_CODING, "a striped block")

@@ -29,7 +29,7 @@ def checked_path(path: str) -> str:
     """Validate and return `path`.
 
     Raises:
-        InvalidPathRefusalError: it is not absolute and normalized, or has an invalid component.
+        InvalidPathRefusalError: the path is not absolute and normalized, or has an invalid component.
     """
     if not path.startswith("/") or "//" in path or (path != "/" and path.endswith("/")):
         raise InvalidPathRefusalError(f"{path!a} is not a normalized absolute path")
@@ -77,7 +77,7 @@ def find_for_change(namespace: Namespace, path: str) -> int:
     """Call `find` for a path to be created, changed or removed.
 
     Raises:
-        SnapshotPathError: it is in a snapshot.
+        SnapshotPathError: the path is in a snapshot.
         IllegalArgumentError: a name in it is reserved.
     """
     check_changeable(namespace, path)

@@ -88,7 +88,7 @@ class SnapshotDiffs:
 
         Raises:
             NotThereError, NotADirectoryRefusalError: the directory does not exist.
-            SnapshotRefusedError: it has no snapshots, or none with that name.
+            SnapshotRefusedError: the directory has no snapshots, or none with that name.
         """
         with self._transactions.view() as namespace:
             top = find(namespace, path)

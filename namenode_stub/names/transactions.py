@@ -82,7 +82,7 @@ class Transactions:
         """Continue with the same namespace on another base image; the caller holds the lock.
 
         Raises:
-            ValueError: it ends at another transaction.
+            ValueError: the image ends at another transaction.
         """
         namespace = loaded.namespace
         if namespace.last_txid != self.namespace.last_txid:

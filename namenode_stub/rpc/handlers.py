@@ -26,8 +26,8 @@ def new_path(path: str) -> str:
     """Return `client_path` of a path to be created.
 
     Raises:
-        InvalidPathRefusalError: it contains an invalid name (DFSUtil.isValidName).
-        OperationRefusedError: it is too long.
+        InvalidPathRefusalError: the path contains an invalid name (DFSUtil.isValidName).
+        OperationRefusedError: the path is too long.
     """
     if ":" in path or "//" in path.rstrip("/"):
         raise InvalidPathRefusalError(f"Invalid path name {path}")

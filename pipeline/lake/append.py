@@ -62,7 +62,7 @@ class AppendedEdits:
 
 @dataclass(frozen=True, slots=True)
 class ImageOptions:
-    """What an append stores of an image.
+    """Options for the append of an image.
 
     Attributes:
         cluster: name of the cluster; "" for the name in the VERSION file next to the image.

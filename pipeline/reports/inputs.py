@@ -120,7 +120,7 @@ def check_series(older: Sequence[ImageInput], after: ImageInput) -> None:
     """Check that older images, sorted by txid, are of the same namespace as the reported image, and older.
 
     Raises:
-        SourceFileError: they are not, or one is given twice.
+        SourceFileError: an image belongs to another namespace, is not older, or is given twice.
     """
     for image in older:
         ours, theirs = after.namespace, image.namespace

@@ -49,7 +49,8 @@ class _Places(NamedTuple):
 
 
 class RecordedBlocks(NamedTuple):
-    """What the diffs of a file record, for disjoint sets of snapshots; None for what the current file has.
+    """Blocks and replication in the diffs of a file, for disjoint sets of snapshots; None for those of the current
+    file.
 
     Attributes:
         blocks: (view, blocks: bytes by id) of each list of blocks.

@@ -69,7 +69,7 @@ class CountedImage:
 
 @dataclass(frozen=True)
 class ReportData:
-    """What the sections of a report show.
+    """The data for the sections of a report.
 
     Attributes:
         image: counts of the reported image.

@@ -33,7 +33,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class _CheckpointEnd:
-    """What the NameNode expects after the last started checkpoint: an image if it wants one, and endCheckpoint."""
+    """The NameNode's expectations after the last started checkpoint: an image if it wants one, and endCheckpoint."""
 
     def __init__(self) -> None:
         self._command: CheckpointCommand | None = None

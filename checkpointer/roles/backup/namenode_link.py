@@ -118,7 +118,7 @@ class NamenodeLink:
         Raises:
             RpcError: the NameNode cannot be asked.
             UnsupportedLayoutError: its layout is unknown here.
-            CheckpointError: it is not active.
+            CheckpointError: the NameNode is not active.
         """
         found = self._ask(NamenodeClient.version_request)
         check_supported(found.storage_info.layout_version, self.address)
@@ -151,8 +151,8 @@ class NamenodeLink:
         Raises:
             RpcError: the NameNode cannot be asked, or refuses.
             StorageError: its namespace is not that of our storage.
-            NoBackupNodesError: it cannot register backup nodes.
-            CheckpointError: it is not an active NameNode.
+            NoBackupNodesError: the NameNode cannot register backup nodes.
+            CheckpointError: the NameNode is not active.
         """
         theirs = self.namespace().storage_info
         check_same_namespace(theirs, ours, self.address)
@@ -239,7 +239,7 @@ def check_same_namespace(theirs: StorageInfo, ours: StorageInfo, where: str) -> 
     """Refuse a NameNode of another namespace. Layout and cTime may differ, as after an upgrade.
 
     Raises:
-        StorageError: it has another namespace.
+        StorageError: the NameNode has another namespace.
     """
     for name in ("namespace_id", "cluster_id", "blockpool_id"):
         left, right = getattr(theirs, name), getattr(ours, name)

@@ -21,7 +21,7 @@ from typing import Final
 
 
 class BackupState(Enum):
-    """What happens to edits that arrive."""
+    """Treatment of arriving edits."""
 
     DROP_UNTIL_NEXT_ROLL = "dropUntilNextRoll"
     """Edits are refused: the transactions before them are unknown."""
@@ -34,7 +34,7 @@ class BackupState(Enum):
 
 
 class StreamEvent(Enum):
-    """What changes the state."""
+    """Event that changes the state."""
 
     SEGMENT_CONTINUES = "a segment began with the transaction after our newest one"
     SEGMENT_AFTER_GAP = "a segment began, and transactions before it are missing here"

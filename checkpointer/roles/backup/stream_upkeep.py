@@ -39,7 +39,7 @@ from hadoop_rpc.namenode_protocol import CheckpointSignature
 
 
 class UpkeepPace:
-    """When to check the NameNode again, and whether the stream has dried up; one thread at a time.
+    """Times of the next checks of the NameNode, and detection of a stream that has dried up; for one thread at a time.
 
     Args:
         back_off: waits after failures.
@@ -220,7 +220,7 @@ class StreamUpkeep:
         """Set aside our state, as `verdict` requires, and continue from the NameNode's image.
 
         Raises:
-            StorageError: this did not help a short while ago.
+            StorageError: the same step did not help a short while ago.
             HdfsError: the image could not be fetched.
         """
         cause = verdict.cause(f"the NameNode at {self.link.address}")

@@ -51,7 +51,7 @@ def check_signature(signature: CheckpointSignature, namenode: str) -> None:
     """Check the txids of a roll.
 
     Raises:
-        TransferError: they contradict each other.
+        TransferError: the txids contradict each other.
     """
     base, following = signature.most_recent_checkpoint_txid, signature.current_segment_txid
     if not 0 <= base < following - 1:
@@ -75,7 +75,7 @@ def needed_logs(manifest: EditLogManifest, signature: CheckpointSignature, namen
     """Return the segments between the NameNode's newest image and the segment that its roll began.
 
     Raises:
-        TransferError: they do not follow the image, have a gap, or do not reach the roll.
+        TransferError: the segments do not follow the image, have a gap, or do not reach the roll.
     """
     expected = signature.most_recent_checkpoint_txid + 1
     logs = tuple(each for each in manifest.logs if each.first < signature.current_segment_txid)

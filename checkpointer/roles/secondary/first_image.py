@@ -31,7 +31,7 @@ class FirstImageFetch:
         A fault of RPC needs no wait: it occurs before the transfer.
 
         Raises:
-            StorageError: it failed a short while ago.
+            StorageError: `fetch` failed a short while ago.
             HdfsError, OSError: raised by `fetch`.
         """
         left = self._next - self._clock()

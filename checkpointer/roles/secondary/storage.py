@@ -123,7 +123,7 @@ class SecondaryStorage:
         """Return the segments in the directories for edits.
 
         Raises:
-            StorageError: they cannot be listed.
+            StorageError: the directories cannot be listed.
         """
         try:
             return [each for folder in self.edits_folders() for each in list_segments(folder)]
@@ -154,7 +154,7 @@ class SecondaryStorage:
         """Check that another image, and edits, fit.
 
         Raises:
-            StorageError: they do not fit.
+            StorageError: the space is too small.
         """
         if problem := self._space_shortage():
             raise StorageError(problem, hint=SPACE_HINT)
@@ -191,7 +191,7 @@ class SecondaryStorage:
         """Write the VERSION of an upgraded or rolled back NameNode to all directories.
 
         Raises:
-            StorageError: none can be written.
+            StorageError: no directory can be written.
         """
         self._directories.write_version(info)
         self._check_left()
@@ -210,7 +210,7 @@ class SecondaryStorage:
         """Stop using a directory, named by its `current` folder.
 
         Raises:
-            StorageError: it was the last one for images or for edits.
+            StorageError: the directory was the last one for images or for edits.
         """
         if folder.parent in self._directories.roots:
             self._directories.drop(folder, reason)
@@ -229,7 +229,7 @@ class SecondaryStorage:
         If no directory of a kind is left, dropped ones are retried in any case.
 
         Raises:
-            StorageError: none is left for images or for edits.
+            StorageError: no directory is left for images or for edits.
         """
         roots = self._directories.roots
         formatted = bool(self._directories.held)
@@ -273,7 +273,7 @@ def refuse_directory_of_namenode(found: StorageDirectory) -> None:
     A SecondaryNameNode, Hadoop's or this one, has neither an open segment nor a transaction in seen_txid.
 
     Raises:
-        ForeignDirectoryError: it is such a directory.
+        ForeignDirectoryError: the directory is one of these.
     """
     open_segment = next((each.path.name for each in found.segments if each.last is None), "")
     if not open_segment and not found.seen_txid:

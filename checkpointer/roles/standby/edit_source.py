@@ -75,21 +75,21 @@ class EditSource(Protocol):
         """Return the newest known transaction of the finalized segments without waiting; -1 for none.
 
         Raises:
-            StorageError: it cannot be read.
+            StorageError: the source cannot be read.
         """
 
     def present(self, first: int, last: int) -> Sequence[ReadableSegment]:
         """Return segments that end at `first` or later, by first txid, with the readable open one if `last` needs it.
 
         Raises:
-            StorageError, JournalError: they cannot be listed now.
+            StorageError, JournalError: the segments cannot be listed now.
         """
 
     def files(self) -> list[EditLogSegment]:
         """Return the segments that are files here, to be served and shown; empty for other journals.
 
         Raises:
-            StorageError: they cannot be listed.
+            StorageError: the files cannot be listed.
         """
 
     def journal_nodes(self) -> tuple[JournalNodeState, ...] | None:

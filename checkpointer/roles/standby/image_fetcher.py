@@ -131,8 +131,8 @@ class ImageReplacement:
         """Fetch the newest image of the active NameNode if it makes missing edits unnecessary.
 
         Raises:
-            TransactionGapError: it does not, or no NameNode is active.
-            HdfsError: it could not be fetched.
+            TransactionGapError: the image does not, or no NameNode is active.
+            HdfsError: the image could not be fetched.
         """
         active = self.nodes.active_version()
         # Only the active's image is certain to belong to the past.

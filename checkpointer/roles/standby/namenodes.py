@@ -238,7 +238,7 @@ class NameNodes:
         """Return the VERSION of the configured NameNode with this HTTP address, in any state.
 
         Raises:
-            RpcError: it does not answer.
+            RpcError: the NameNode does not answer.
         """
         node = next(each for each in self._nodes if each.http_address == http_address)
         return node.edits.version_request().storage_info

@@ -58,7 +58,7 @@ def open_edit_source(config: SharedEditsConfig) -> EditSource:
 
     Raises:
         StorageError: the key is not set.
-        JournalError: it names a journal of an unknown kind.
+        JournalError: the key names a journal of an unknown kind.
     """
     if not config.shared_edits:
         raise StorageError(

@@ -295,7 +295,7 @@ class StandbyRole(StoredRole):
         """Check right before an upload that an image belongs to the cluster's present past.
 
         Raises:
-            StorageError: it does not, or it is damaged.
+            StorageError: the image does not, or it is damaged.
             TransferError: that is not known now.
         """
         verdict = self._follower.past.confirm(ImageId(txid, image_md5(image)))

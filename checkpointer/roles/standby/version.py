@@ -24,7 +24,7 @@ from image_format.layout import check_supported
 
 
 class VersionAction(Enum):
-    """What to do about the VERSION of the active NameNode.
+    """Action that the VERSION of the active NameNode requires.
 
     NONE: it equals ours. WAIT: a rolling upgrade is in progress and may still be rolled back. CONVERT: a rolling
     upgrade was finalized; our images belong to the same history, and are written in the new layout from now on. FETCH:
@@ -39,11 +39,11 @@ class VersionAction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ActiveVersion:
-    """What the active NameNode reports of itself.
+    """The active NameNode's report about itself.
 
     Attributes:
         address, http_address: `host:port` of its RPC server, `http://host:port`.
-        rolling: whether a rolling upgrade is in progress; None if it does not know the question (Hadoop 2).
+        rolling: whether a rolling upgrade is in progress; None if the NameNode does not support the query (Hadoop 2).
         image_txid: its newest image.
     """
 
@@ -61,7 +61,7 @@ def decide_version_action(ours: StorageInfo, theirs: StorageInfo, *, rolling: bo
     (FSImage.doUpgrade, NNStorage.writeAll). During a rolling upgrade some releases report the layout of their software.
 
     Raises:
-        StorageError: it has another namespace.
+        StorageError: the NameNode has another namespace.
         UnsupportedLayoutError: edits of its layout cannot be replayed.
     """
     if _namespace(ours) != _namespace(theirs):

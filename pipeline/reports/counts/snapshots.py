@@ -53,7 +53,7 @@ def replica_views(factors: Iterable[tuple[View, int | None]], own: int, *, is_cu
 
 @dataclass(slots=True)
 class KeptSpace:
-    """What only snapshots keep.
+    """Space that only snapshots keep.
 
     Attributes:
         by_views: `KEPT` by views, of which each keeps it as long as one of its snapshots exists: a replica beyond the
