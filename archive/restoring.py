@@ -110,7 +110,7 @@ def restore_moment(
 
     Raises:
         ArchiveDamagedError: an object is missing or damaged, and the moment needs it.
-        HdfsError: as `restore`.
+        HdfsError: see `restore`.
     """
     source = fetch_source(archive, plan, folder / "source")
     return restore(source, folder / "restored", options, observer)
@@ -148,7 +148,7 @@ def restore(source: Source, target: Path, options: RestoreOptions, observer: Obs
 
     Raises:
         ArchiveError: the target is in use, or an operation cannot be applied.
-        HdfsError: as a merge raises it. Nothing is left at `target`.
+        HdfsError: the merge failed. Nothing is left at `target`.
     """
     started = time.monotonic()
     target = Path(os.path.abspath(target))  # noqa: PTH100 - a link to the directory stays a link

@@ -114,7 +114,7 @@ def read_part(
         note(columns.times.tolist())
         cursor.advance(cursor.position + frames.end, frames.next_txid)
         reached(cursor.position)
-    # damaged operations, whose errors have the place, and operations without lengths
+    # for damaged operations, whose errors contain the position, and for operations without lengths
     for op in cursor:
         note([op_time(op) or 0])
         paths.add(op)

@@ -151,11 +151,11 @@ def _page(costs: dict[str, _Cost], sizes: dict[str, float], arguments: argparse.
     base = costs["jobs"]
     introduction = (
         f"`python -m bench.shapes` on {machine()}; medians of {arguments.rounds} rounds, in each of which all shapes "
-        f"ran in turn; {arguments.inodes:,} inodes and {arguments.transactions:,} transactions each. Load and write "
-        "count for an inode, replay for a transaction. What writing takes is that of the whole image, and that of the "
-        "entries and records that edits changed. The columns at the right separate these: load and write of "
-        "the image without edits count for an inode there, replay and what writing takes longer with edits for a "
-        "transaction. x is in comparison with `jobs`."
+        f"ran in turn; {arguments.inodes:,} inodes and {arguments.transactions:,} transactions each. The columns per "
+        "inode contain the time of load and write; the columns per transaction contain the time of replay. A write "
+        "covers the whole image, and the entries and records that edits changed. The columns at the right separate "
+        "these parts: `unedited ns/inode` is load and write of the image without edits, `all, ns/transaction` is "
+        "replay and the additional time of a write with edits. Each x is relative to `jobs`."
     )
     lines = [
         "# Cost by shape",

@@ -62,7 +62,7 @@ def examine_in_progress_segment(segment: EditLogSegment, content: Buffer) -> InP
     """Return the readable part of `content`, the bytes of a segment in progress; None if it contains no operation.
 
     Raises:
-        JournalError: as `read_in_progress_segments`.
+        JournalError: see `read_in_progress_segments`.
     """
     found = examine_segment(content, file=str(segment.path), first_txid=segment.first)
     fault = found.fault

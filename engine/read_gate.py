@@ -1,9 +1,9 @@
 """A gate between the thread that changes a namespace and the threads that read it.
 
 One thread at a time is inside. A thread that wants to change the namespace enters before all waiting readers, so it
-waits for one reader at most. Readers enter in the order in which they came. They stay inside for a short batch of work,
-and `pause` in between, so that a long read lets short ones pass. A thread that leaves wakes only the next one, which is
-inside from then on.
+waits for one reader at most. Readers enter in order of arrival. They stay inside for a short batch of work, and `pause`
+in between, so that a long read lets short ones pass. A thread that leaves wakes only the next one, which is inside from
+then on.
 
 While an image is loaded or saved, the gate is occupied: no reader can enter for seconds. Readers are not refused then,
 because refused clients repeat their requests immediately, and take CPU time from the checkpoint.
@@ -38,7 +38,7 @@ class ReadGate:
         self._lock = threading.Lock()
         self._inside: int | None = None
         self._depth = 0
-        # in the order in which they came
+        # in order of arrival
         self._changes: _Queue = {}
         self._readers: _Queue = {}
         self._unoccupied = threading.Event()
@@ -48,7 +48,7 @@ class ReadGate:
 
     @contextmanager
     def occupying(self) -> Iterator[None]:
-        """Announce changes that take long."""
+        """Announce changes that take a long time."""
         self._unoccupied.clear()
         try:
             yield
@@ -57,7 +57,7 @@ class ReadGate:
 
     @property
     def occupied(self) -> bool:
-        """Whether an image is loaded or saved, so that readers wait long."""
+        """Whether an image is being loaded or saved, so that readers wait for a long time."""
         return not self._unoccupied.is_set()
 
     def wait_while_occupied(self, timeout: float) -> bool:

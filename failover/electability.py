@@ -10,7 +10,7 @@ from failover.health import HealthReport, NameNodeHealth
 from hadoop_rpc.ha_protocol import HAState
 
 BAD_STATE_SECONDS: Final = 1.0
-"""How long a NameNode stays out after another program changed its state."""
+"""Time for which a NameNode stays out of the election after another program changed its state."""
 
 
 class ElectionStep(Enum):

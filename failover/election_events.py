@@ -79,7 +79,7 @@ class Reply:
 
 
 class Failure(Enum):
-    """Why a request failed."""
+    """Reason why a request failed."""
 
     EXISTS = "exists"
     NO_NODE = "no node"

@@ -31,7 +31,7 @@ _LOG_SECONDS = 1.0
 
 
 class Right(StrEnum):
-    """What a call does to the server's data."""
+    """Effect of a call on the server's data."""
 
     READ = "read"
     CHANGE = "change"

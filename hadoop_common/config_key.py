@@ -102,7 +102,7 @@ DIRECTORIES = paths("directories")
 
 
 class KeyStatus(Enum):
-    """How the checkpointer treats a key."""
+    """Treatment of a key by the checkpointer."""
 
     SUPPORTED = "supported"
     IGNORED = "ignored"

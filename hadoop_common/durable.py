@@ -65,7 +65,7 @@ def refuse_special(path: Path) -> None:
     """Refuse the name of a device, FIFO or socket, such as /dev/null, which a rename over it would remove.
 
     Raises:
-        FileFaultError: `path` is one, or in the folder of devices.
+        FileFaultError: `path` names a special file, or is in the folder of devices.
     """
     try:
         mode = path.stat().st_mode

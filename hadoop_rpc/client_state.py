@@ -78,7 +78,7 @@ class CallResponse:
 
 @dataclass(frozen=True, slots=True)
 class CallFailure:
-    """The server answered with an exception; `call_id` None ends the connection and all its calls."""
+    """The server answered with an exception; if `call_id` is None, the connection and all its calls end."""
 
     call_id: int | None
     error: RpcError

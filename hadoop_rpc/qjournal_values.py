@@ -59,7 +59,7 @@ class NodeManifest:
 
 @dataclass(frozen=True, slots=True)
 class PreparedRecovery:
-    """What a node knows about a segment to be recovered (PrepareRecoveryResponseProto).
+    """A node's state of a segment to be recovered (PrepareRecoveryResponseProto).
 
     Attributes:
         segment: None if the node has no transaction of it.

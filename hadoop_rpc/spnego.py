@@ -130,7 +130,7 @@ def open_logged_in(
     """Send a request with our login, and yield the answer of the verified server.
 
     Raises:
-        KerberosError: as Spnego and its `check`.
+        KerberosError: see `Spnego` and `Spnego.check`.
         OSError, WaitCancelled: see `open_request`.
     """
     # commands without a request do not load the HTTP client

@@ -69,7 +69,7 @@ class MessageReader:
         """Yield the messages at `offsets`, or all remaining ones.
 
         Raises:
-            RecordError: as `read`.
+            RecordError: see `read`.
         """
         if offsets is None:
             while not self.done:

@@ -218,7 +218,7 @@ class ImageFile:
         """Decompress several sections in parallel, for later calls of `section`; does nothing for a fast codec.
 
         Raises:
-            CodecError, ImageStorageError: as `section`, for the first of `names` that cannot be decompressed.
+            CodecError, ImageStorageError: see `section`; raised for the first of `names` that cannot be decompressed.
         """
         entries = [self._by_name[name] for name in names if name in self._by_name and name not in self._decompressed]
         if not self.codec or not entries or find_codec(self.codec, str(self.path)).quick:

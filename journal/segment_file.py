@@ -52,7 +52,8 @@ def map_file(path: Path, *, follow: bool = True) -> Iterator[Buffer]:
     A segment in progress becomes shorter when it is finalized. This is an error only if removed bytes were read.
 
     Raises:
-        OSError: the file cannot be read. NotRegularError, SparseFileError: the file cannot be one of an edit log.
+        OSError: the file cannot be read.
+        NotRegularError, SparseFileError: the file cannot belong to an edit log.
         SegmentError: the file became shorter, and the reader has read bytes that are no longer in it.
     """
     with file_faults(path, "cannot be read"):

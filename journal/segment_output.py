@@ -80,7 +80,7 @@ def write_range(output: Path, buffer: Buffer, end: int, *, overwrite: bool = Fal
     """Write `buffer[:end]` as file `output`; return the path of the file.
 
     Raises:
-        JournalStorageError: as `write_new_file`.
+        JournalStorageError: see `write_new_file`.
     """
     return write_pieces(output, buffer, [range(end)], overwrite=overwrite)
 
@@ -89,7 +89,7 @@ def write_pieces(output: Path, buffer: Buffer, pieces: Iterable[range | bytes], 
     """Write ranges of `buffer`, and bytes, one after the other as file `output`; return the path of the file.
 
     Raises:
-        JournalStorageError: as `write_new_file`.
+        JournalStorageError: see `write_new_file`.
     """
 
     def fill(out: BufferedWriter) -> Path:

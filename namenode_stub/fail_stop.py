@@ -48,7 +48,7 @@ class FailStop:
 
     @property
     def reason(self) -> str:
-        """Why it tripped, "" if it did not."""
+        """Reason why the switch tripped; "" before that."""
         with self._lock:
             return self._reason
 

@@ -77,12 +77,12 @@ class StandbyNamespace:
 
     @property
     def roll_alarm(self) -> str:
-        """Why no new edits arrive although the active writes some, "" if they do."""
+        """Reason why no new edits arrive although the active NameNode writes some; "" if they arrive."""
         return self._roller.alarm
 
     @property
     def lag_alarm(self) -> str:
-        """How long available edits have not been applied, "" if they are."""
+        """Message with the time for which available edits have not been applied; "" if all are applied."""
         return self._lag.alarm
 
     @property

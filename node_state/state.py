@@ -235,7 +235,7 @@ class StorageSpace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointBlock:
-    """Why no checkpoint may begin now, and for how long."""
+    """Reason why no checkpoint may begin now, and the remaining time."""
 
     reason: str
     seconds_left: float
@@ -302,7 +302,7 @@ class CheckpointRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleDetails:
-    """How a node follows the edits; roles add their own fields. Fields that do not apply to a role are None.
+    """State of a node's tailing of the edits; roles add their own fields. Fields that do not apply to a role are None.
 
     Attributes:
         applied_txid: newest transaction in memory; `source_txid`: newest transaction seen in the journal;

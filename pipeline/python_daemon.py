@@ -1,11 +1,11 @@
 """PySpark's worker daemon, which imports what most tasks need once, before it forks its workers.
 
-For `spark.python.daemon.module` on this host. On a cluster the module may be missing where the daemon starts, because
-Spark passes `--py-files` only to workers.
+The module is the value of `spark.python.daemon.module` on this host. On a cluster the module may be missing where the
+daemon starts, because Spark passes `--py-files` only to workers.
 
 Spark starts its daemon with the first task, seconds after Java has started. A command can start the process earlier,
-while Java starts (`start_early`). The process that Spark starts then only gives its standard streams, environment and
-arguments to the early one, which becomes the daemon, and ends when that ends.
+while Java starts (`start_early`). The process that Spark starts then only passes its standard streams, environment and
+arguments to the early process. The latter becomes the daemon; the former ends together with it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 _IMPORTED = ("numpy", "numba", "pyarrow", "pyspark.worker", "pipeline.sources.readers")
 """Modules that start no threads, because threads do not survive a fork."""
 _IMPORTED_EARLY = ("pipeline.reports.tasks",)
-"""Modules that an early daemon imports too, because no task waits for it."""
+"""Further modules that an early daemon imports, because no task waits for it."""
 _MODULE = "pipeline.python_daemon"
 _EARLY = "--early"
 _SOCKET = "HDFS_CHECKPOINTER_DAEMON_SOCKET"
@@ -78,7 +78,7 @@ def _early_process() -> Iterator[None]:
 
 
 def main() -> None:
-    """Serve requests for workers until Spark ends, in this process or in an early one."""
+    """Serve requests for workers until Spark ends, in this process or in the one that `start_early` started."""
     if sys.argv[1:2] == [_EARLY]:
         _become_daemon(socket.socket(fileno=int(sys.argv[2])))
         return

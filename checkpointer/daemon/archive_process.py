@@ -243,7 +243,7 @@ class ArchiveProcess:
         return last
 
     def _send(self, message: object) -> None:
-        """Write a message to the running process; one that does not read is killed, and started again."""
+        """Write a message to the running process; a process that does not read is killed and restarted."""
         child = self._child
         if child is None or child.stdin is None:
             return

@@ -133,7 +133,7 @@ class CheckpointService:
 
     @property
     def fault(self) -> RoleGaveUpError | None:
-        """Why the role stopped permanently, None as long as it works."""
+        """Reason why the role stopped permanently; None as long as it works."""
         return self._attempts.gave_up_error
 
     def reconfigure(self, config: CheckpointConfig) -> None:
@@ -229,7 +229,7 @@ class CheckpointService:
 
     @property
     def switched_off(self) -> str:
-        """Why the configuration allows no checkpoints, "" if it does."""
+        """Reason why the configuration allows no checkpoints; "" if it allows them."""
         off = self._config.role is Role.STANDBY and not self._config.standby_checkpoints
         return _SWITCHED_OFF if off else ""
 

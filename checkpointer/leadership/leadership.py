@@ -190,7 +190,7 @@ class Leadership:
             self.check_backend()
 
     def ask(self) -> None:
-        """Ask for the lock once, and log what has changed."""
+        """Try once to acquire the lock, and log changes."""
         assert self._backend is not None
         asked_at = self._clock()
         with self._changed:

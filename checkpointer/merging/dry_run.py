@@ -77,7 +77,7 @@ def dry_run(plan: MergePlan, settings: MergeSettings = MergeSettings(), *, obser
     """Run a plan without writing; it takes the time of `merge_directory` less the writing.
 
     Raises:
-        HdfsError: as the merge would.
+        HdfsError: the merge would fail.
     """
     expected = plan.last_txid - plan.image_txid
     with WarmNamespace(settings) as namespace:

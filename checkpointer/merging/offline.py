@@ -114,7 +114,7 @@ def merge_directory(
     (`-upgrade`), and it reads that file. `engine` None is the local engine.
 
     Raises:
-        HdfsError: as `merge`; the directory is not changed.
+        HdfsError: see `merge`; the directory is not changed.
         EngineError: the requested engine cannot make the checkpoint.
     """
     task = MergeTask(

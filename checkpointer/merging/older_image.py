@@ -72,7 +72,7 @@ def naming_older_image(plan: MergePlan, conf_dir: Path | None) -> Iterator[None]
     """On an error about damage in the plan's image, add a hint with the older image and the command to use it.
 
     Raises:
-        HdfsError: as the body does.
+        HdfsError: raised by the body of the `with` statement.
     """
     try:
         yield

@@ -31,11 +31,11 @@ _REJECTIONS = (UploadResult.OLD_TRANSACTION_ID_FAILURE, UploadResult.NOT_ACTIVE_
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far image and edits are: newest own image, newest transaction that is available without a roll.
+    """State of image and edits: the newest own image, and the newest transaction that is available without a roll.
 
     Attributes:
         image_at: when that image was written, in seconds since the epoch; None if missing or not a checkpoint.
-        urgent: why an image is due immediately, regardless of period and transaction count; "" usually.
+        urgent: reason why an image is due immediately, regardless of period and transaction count; usually "".
     """
 
     image_txid: int

@@ -1,4 +1,4 @@
-"""What the standby and the backup role report about their storage directories and uploads."""
+"""The standby and backup roles' reports about their storage directories and uploads."""
 
 from __future__ import annotations
 

@@ -52,11 +52,11 @@ TakesImages = Callable[[str], bool | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadPolicy:
-    """How images are offered. Times are in seconds. `bandwidth` is in bytes per second for all transfers, 0 for
-    no limit.
+    """Rules for offering images. Times are in seconds. `bandwidth` is in bytes per second for all transfers, 0 for no
+    limit.
 
     Attributes:
-        quiet_period: how long a NameNode that rejected an image gets no offer; 0 offers every image.
+        quiet_period: time for which a NameNode that rejected an image gets no offer; with 0, every image is offered.
         back_off: approximate waits after failed transfers.
         parallelism: simultaneous transfers.
         shadow: whether nothing is offered to any NameNode.
@@ -179,7 +179,7 @@ class Uploader:
 
     @property
     def policy(self) -> UploadPolicy:
-        """How images are offered; a new policy applies from the next offer on."""
+        """The rules for offering images; a new policy applies from the next offer on."""
         return self._policy
 
     @policy.setter

@@ -94,8 +94,8 @@ class CreatedLists:
         """Check the diff that created an inode before the inode leaves its name to snapshots.
 
         Raises:
-            InconsistentNamespaceError: the diff has an older reference to the inode, or a link itself while its
-                directory has a reference; see `report_stop`.
+            InconsistentNamespaceError: the diff has an older reference to the inode, or contains a link to it although
+                its directory has a reference; see `report_stop`.
         """
         directory, name = int(self._table.parent[row]), self._table.name(row)
         if self._table.kind[row] == SYMLINK and self._references.hub(row) is not None:
@@ -191,7 +191,7 @@ class CreatedLists:
         Hadoop 3's SecondaryNameNode does not compute quota usage.
 
         Raises:
-            InconsistentNamespaceError: as `changes_since`.
+            InconsistentNamespaceError: see `changes_since`.
         """
         if self._tree.hadoop3 and self._tree.healing_log.mode is HealingMode.AS_HADOOP:
             return
@@ -207,7 +207,7 @@ class CreatedLists:
         Hadoop 2.7 computes quota usage there.
 
         Raises:
-            InconsistentNamespaceError: as `changes_since`.
+            InconsistentNamespaceError: see `changes_since`.
         """
         if self._tree.hadoop3 or not self._strays:
             return

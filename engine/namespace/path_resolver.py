@@ -82,7 +82,7 @@ class PathResolver:
         """Return (row of the directory of `path`, local name).
 
         Raises:
-            NamespaceError: as `resolve`; or the directory does not exist, or is not a directory.
+            NamespaceError: see `resolve`; also if the directory does not exist, or is not a directory.
         """
         place = self.resolve(path)
         if place.row == ROOT_ROW:
@@ -95,7 +95,7 @@ class PathResolver:
         """Return (row of the last existing inode on the path, last component), which SYMLINK uses.
 
         Raises:
-            NamespaceError: as `resolve`; or the path is the root's.
+            NamespaceError: see `resolve`; also if the path is the root's.
         """
         names = split_path(path, hadoop3=self._hadoop3)
         if not names:

@@ -181,7 +181,7 @@ def truncate(namespace: Namespace, op: TruncateOp) -> None:
         copies = True
     length = last.num_bytes - (size - op.new_length)
     if copies:
-        # The new block replaces the last one immediately; in the other case only CLOSE changes the last block.
+        # The new block replaces the last one immediately; otherwise, only CLOSE changes the last block.
         table.truncate_blocks(row, kept - 1)
         table.extend_blocks(row, [(op.truncate_block.block_id, length, op.truncate_block.genstamp)])
     elif length == table.block_size[row]:

@@ -69,7 +69,7 @@ def make(namespace: Namespace, row: int, name: bytes, mtime: int, entry: np.void
         entry: the row at the time of the snapshot.
 
     Raises:
-        NamespaceError: as `Snapshots.create`.
+        NamespaceError: see `Snapshots.create`.
     """
     diffs, kept = namespace.history.diffs, namespace.table.copy_row(row, entry)
     attributes = partial(_attributes, kept, mtime, with_quotas=namespace.hadoop3)
@@ -118,7 +118,8 @@ def remove(namespace: Namespace, row: int, name: bytes, mtime: int) -> None:
     release writes edits of the older layout.
 
     Raises:
-        NamespaceError: as `SnapshotManager.find`; or it is unknown whether the NameNode marks or removes the snapshot.
+        NamespaceError: see `SnapshotManager.find`; also if it is unknown whether the NameNode marks or removes the
+            snapshot.
         InconsistentNamespaceError: a NameNode stops here.
     """
     rules = namespace.rules
@@ -188,7 +189,7 @@ def rename_snapshot(namespace: Namespace, row: int, old: bytes, new: bytes, mtim
     """Rename a snapshot of a directory.
 
     Raises:
-        NamespaceError: as `SnapshotManager.find` and `SnapshotManager.rename`.
+        NamespaceError: see `SnapshotManager.find` and `SnapshotManager.rename`.
     """
     root = int(namespace.table.id[row])
     if new == old:

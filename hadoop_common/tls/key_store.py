@@ -76,7 +76,7 @@ def decode_anchors(data: bytes, password: str | None) -> tuple[Certificate, ...]
     The keys are not opened. A JKS or JCEKS store needs no password, but without one its digest is not checked.
 
     Raises:
-        KeyStoreError: as for `decode_key_store`.
+        KeyStoreError: see `decode_key_store`.
     """
     if data[:4] in (JKS_MAGIC, JCEKS_MAGIC):
         java = parse_java_store(data, password)

@@ -173,7 +173,7 @@ class DiffListCheck:
             if index == 0 or diff.snapshotId != block.diffs[index - 1].snapshotId
         ]
         if len(kept) < len(block.diffs):
-            self._add("diff-snapshot-twice", f"two diffs of inode {self._inode} are for one snapshot")
+            self._add("diff-snapshot-twice", f"two diffs of inode {self._inode} belong to the same snapshot")
             block.diffs = [block.diffs[index] for index in kept]
             block.created = [block.created[index] for index in kept]
             self._changed = True

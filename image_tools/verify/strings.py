@@ -43,7 +43,7 @@ class StringTableCheck:
         self._read(start)
         self.users, self.groups, self.xattrs = (self._array(kind) for kind in _KINDS)
         if not view.present or view.damaged:
-            # A lost table is one finding, not one for each record.
+            # A lost table yields one finding, not one for each record.
             for array in self._known.values():
                 array[:] = 1
 

@@ -53,7 +53,7 @@ class EntryRecord:
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """Journal record that a ledger exists, with its key."""
+    """Journal record of a ledger's existence, with its key."""
 
     ledger_id: int
     key: bytes

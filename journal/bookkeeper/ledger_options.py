@@ -30,5 +30,5 @@ class LedgerLimits:
 
     @property
     def patience(self) -> float:
-        """How long a writer waits while too few bookies are writable; the default is that of QJM."""
+        """Time for which a writer waits while too few bookies are writable; the default is that of QJM."""
         return 4 * self.add

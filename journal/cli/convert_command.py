@@ -114,7 +114,7 @@ def _namespace_of(journal: Journal) -> StorageInfo:
     """Return the namespace recorded in a journal.
 
     Raises:
-        click.UsageError: the journal does not record it.
+        click.UsageError: the journal records no namespace.
         JournalError: the journal is missing or cannot be read.
     """
     found = None

@@ -81,7 +81,7 @@ class Tally(Generic[T]):
 
 
 class CallKind(Enum):
-    """How a writer's call depends on the state of the node's channel.
+    """Kind of a writer's call, by its dependence on the state of the node's channel.
 
     ORDERED does not depend on this state. START brings the node back in sync. WRITE and FINALIZE are not sent to a node
     that is out of sync, and a failed WRITE makes the node out of sync.

@@ -29,11 +29,11 @@ class HaNode(Protocol):
 
     @property
     def failure(self) -> str:
-        """Why it stopped serving, "" if it serves."""
+        """Reason why the node stopped serving; "" if it serves."""
 
     @property
     def not_ready(self) -> str:
-        """Why it cannot become active now, "" if it can."""
+        """Reason why the node cannot become active now; "" if it can."""
 
     def transition_to_active(self) -> None: ...
 

@@ -44,7 +44,7 @@ class LakeFile:
     """A Parquet file of a table.
 
     Attributes:
-        path: relative to the table.
+        path: path relative to the table.
         partition: values of the partition columns.
         txids: smallest and largest value of a column `txid`; None without that column.
         added: time of the commit, in ms since 1970; 0 before it.

@@ -49,8 +49,7 @@ class _Places(NamedTuple):
 
 
 class RecordedBlocks(NamedTuple):
-    """Blocks and replication in the diffs of a file, for disjoint sets of snapshots; None for those of the current
-    file.
+    """Blocks and replication in a file's diffs, for disjoint sets of snapshots; None where they equal the current ones.
 
     Attributes:
         blocks: (view, blocks: bytes by id) of each list of blocks.

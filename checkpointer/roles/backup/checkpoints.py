@@ -144,7 +144,7 @@ class BackupCheckpoints:
 
         Raises:
             StorageError: that is not known now.
-            HdfsError: as `BackupFollower.reach`.
+            HdfsError: see `BackupFollower.reach`.
         """
         verdict = self.past.check(deep=True)
         started_over = verdict.lost

@@ -182,7 +182,7 @@ class BackupFollower:
         """Catch up with the stream and hand the namespace over; return False if the stream broke.
 
         Raises:
-            HdfsError: as `reach`.
+            HdfsError: see `reach`.
         """
         while not receiver.converge():
             position = receiver.position()

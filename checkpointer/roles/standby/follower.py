@@ -10,8 +10,8 @@ The namespace is not loaded, following, held at the start of a rolling upgrade, 
 - Lost: our state does not belong to the cluster's past. It is set aside, and the active's image replaces it. The same
   image is fetched again only after growing waits.
 
-Every image is made of a proven namespace (`_assure(deep=True)`) with new edits. A fault of a tail is an alarm until a
-later tail succeeds; the namespace stays as it was.
+Every image is made from a verified namespace (`_assure(deep=True)`) with new edits. A fault of a tail is an alarm until
+a later tail succeeds; the namespace stays as it was.
 """
 
 from __future__ import annotations

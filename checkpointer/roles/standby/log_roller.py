@@ -52,7 +52,7 @@ class LogRoller:
 
     @property
     def alarm(self) -> str:
-        """Why no new edits arrive although the active writes some, "" if all is well."""
+        """Reason why no new edits arrive although the active NameNode writes some; "" if they arrive."""
         return self._fault.alarm
 
     def forget(self) -> None:
@@ -144,7 +144,7 @@ class LagWatch:
 
     @property
     def alarm(self) -> str:
-        """How long edits have waited, and how many; "" if none wait too long."""
+        """Message with the waiting time and the number of the waiting edits; "" if none wait too long."""
         return self._fault.alarm
 
     def note(self, applied: int, *, source: int, active: int) -> None:
