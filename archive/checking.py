@@ -35,7 +35,7 @@ class CheckReport:
         lost: moments that need damaged objects: branch, first and last transaction.
         missing: transactions that were purged before they were archived, in the same form.
         garbage: objects and unfinished objects that no commit lists.
-        removed: those of them that the repair removed.
+        removed: garbage that the repair removed.
         adopted: objects of damaged commits that the repair listed again.
         unlisted: missing objects that the repair has unlisted, since other objects cover their moments.
         rewritten: damaged files that the repair made from other objects.

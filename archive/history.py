@@ -116,7 +116,7 @@ def plan_restore(view: BranchView, txid: int) -> RestorePlan:
     """Choose the newest base image from which edits lead to `txid`.
 
     Raises:
-        NoSuchMomentError: no base image does; the error names the missing transactions, or the nearest moments.
+        NoSuchMomentError: no such image exists; the error names the missing transactions, or the nearest moments.
     """
     bases = sorted(
         (each for each in view.images if each.txid <= txid), key=lambda each: (each.txid, each.added), reverse=True

@@ -73,10 +73,10 @@ class Restored:
     """A restored storage directory.
 
     Attributes:
-        source: what was replayed.
+        source: the replayed image and segments.
         image: path of its image.
         txid: transaction of the image; one more than the last restored one if transactions were left out.
-        changes: what was left out or changed because of `without`.
+        changes: transactions that were left out or changed because of `without`.
         seconds: how long the restore took.
     """
 

@@ -69,7 +69,7 @@ def run_watched(command: list[str], *, environment: dict[str, str] | None = None
     """Run a command that starts Java as a child.
 
     Raises:
-        subprocess.CalledProcessError: it failed; `stderr` contains its error output.
+        subprocess.CalledProcessError: the command failed; `stderr` contains its error output.
     """
     started = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as child:

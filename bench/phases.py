@@ -37,10 +37,10 @@ class Run:
 
 
 def run_phases(command: list[str]) -> Run:
-    """Run a command that prints a JSON object per part, on a line: phase, seconds, cpu, at (monotonic clock).
+    """Run a command that prints a line of JSON for each phase: phase, seconds, cpu, at (monotonic clock).
 
     Raises:
-        subprocess.CalledProcessError: it failed; `stderr` contains the end of its error output.
+        subprocess.CalledProcessError: the command failed; `stderr` contains the end of its error output.
     """
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
         sampler = Sampler(child.pid)
@@ -68,7 +68,7 @@ def run_process(command: list[str]) -> Part:
     """Measure a whole process from start to end; its output is discarded.
 
     Raises:
-        subprocess.CalledProcessError: it failed.
+        subprocess.CalledProcessError: the command failed.
     """
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as child:

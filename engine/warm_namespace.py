@@ -167,7 +167,7 @@ class WarmNamespace:
             timeout: longest wait in seconds; also in each pause, unless `pause_timeout` is given.
 
         Raises:
-            NamespaceBusyError: that did not happen in time.
+            NamespaceBusyError: access was not possible in time.
         """
         in_pause = timeout if pause_timeout is None else pause_timeout
 

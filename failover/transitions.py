@@ -42,7 +42,7 @@ class Transitions:
         self._clock = clock
 
     def to_active(self, target: Target, given_up: Callable[[], str]) -> None:
-        """Make `target` active. While it is slow, ask for its state and repeat the request, until the limit.
+        """Make `target` active. While the NameNode is slow, ask for its state and repeat the request, until the limit.
 
         Args:
             given_up: returns why the attempt has to stop, "" to continue; called after each wait.
@@ -80,7 +80,7 @@ class Transitions:
         """Make `target` a standby.
 
         Raises:
-            TransitionError: `target` did not confirm it.
+            TransitionError: `target` did not confirm the transition.
         """
         timeout = self._settings.graceful_timeout
         try:

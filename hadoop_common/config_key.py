@@ -115,7 +115,7 @@ class ConfigKey(Generic[T]):
 
     Attributes:
         default: default value in Hadoop 3.4, "" for unset.
-        meaning: what the key does; for an ignored key, what it does in Hadoop.
+        meaning: effect of the key; for an ignored key, its effect in Hadoop.
         status: SUPPORTED, IGNORED (setting it changes nothing), or REFUSED (any value but the default is a fault).
         reason: why the key is ignored or refused; for a supported key, which of its values are refused.
         release2: default value in Hadoop 2.7 if it differs; ABSENT if 2.7 has no such key.

@@ -43,7 +43,7 @@ def start_write_back(descriptor: int, start: int, size: int) -> None:
     """Start writing the dirty pages of a range to disk; return without waiting where the system allows it.
 
     Raises:
-        OSError: this or an earlier write failed.
+        OSError: the present write or an earlier one failed.
     """
     _sync(descriptor, start, size, _WRITE)
 
@@ -54,7 +54,7 @@ def write_back(descriptor: int, start: int, size: int) -> None:
     This does not make the data durable: neither the file size nor the disk's own cache is flushed.
 
     Raises:
-        OSError: this or an earlier write failed.
+        OSError: the present write or an earlier one failed.
     """
     if not _sync(descriptor, start, size, _WAIT_BEFORE | _WRITE | _WAIT_AFTER):
         os.fdatasync(descriptor)

@@ -48,7 +48,7 @@ class RecurringFault:
 
     Attributes:
         text: the latest problem; "" while the operation succeeds.
-        hint: what to do next, "" if unknown.
+        hint: next step, "" if unknown.
         count: consecutive failures of the operation, whatever their texts.
     """
 
@@ -90,7 +90,7 @@ class RecurringFault:
         """Record a failure of the operation.
 
         Args:
-            hint: what to do next.
+            hint: next step.
             bug: a bug in this program, logged with its stack.
             fields: extra fields for log collectors.
         """

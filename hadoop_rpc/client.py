@@ -124,7 +124,7 @@ class RpcClient:
             RemoteError: the server answered with an exception.
             RpcConnectionError: no connection, or it broke; `RpcTimeoutError`: no answer in time.
             RpcProtocolError: the server does not speak Hadoop RPC, or the answer is not of the expected type.
-            AuthenticationRequiredError: both sides share no authentication method.
+            AuthenticationRequiredError: the two sides share no authentication method.
             KerberosError: we have no ticket for the server, or one side rejects the other.
         """
         call_id = next(self._call_ids) & 0x7FFFFFFF

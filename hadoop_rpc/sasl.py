@@ -97,7 +97,7 @@ class SaslClient:
         """Return the answer to a step of the server; None if it needs none.
 
         Raises:
-            AuthenticationRequiredError: both sides share no authentication method or protection.
+            AuthenticationRequiredError: the two sides share no authentication method or protection.
             KerberosError: the server's tokens do not prove its identity, or there is no ticket for it.
             RpcProtocolError: the step is invalid at this stage.
         """

@@ -84,7 +84,7 @@ class ClientSecurity(Protocol):
         """Return a new context for the server that names itself `service/host`.
 
         Raises:
-            KerberosError: this is not the expected server, or there is no ticket for it.
+            KerberosError: the server is not the expected one, or the login has no ticket for it.
         """
 
     def renew(self) -> bool:

@@ -51,7 +51,7 @@ class Spnego:
     Attributes:
         headers: headers of the request; empty without Kerberos.
         ignored: whether the server neither answered our token nor asked for one; set by `check`.
-        hint: what to do about logins if the answer is a refusal, "" for nothing; set by `check`.
+        hint: next step for logins if the answer is a refusal, "" for none; set by `check`.
 
     Raises:
         KerberosError: there is no ticket for the server.

@@ -117,7 +117,7 @@ class DirectFile:
         """Append bytes.
 
         Raises:
-            OSError: these or earlier bytes cannot be written.
+            OSError: the bytes or earlier ones cannot be written.
         """
         while part:
             count = min(len(part), _BUFFER - self._filled)
@@ -132,7 +132,7 @@ class DirectFile:
         """Write the remaining bytes and sync the file.
 
         Raises:
-            OSError: this or an earlier write failed.
+            OSError: the present write or an earlier one failed.
         """
         self._wait(0)
         # The last bytes do not fill a block.

@@ -35,8 +35,8 @@ class JsonFolder:
         """Return the content of `journal.json`; None if it is missing.
 
         Raises:
-            JournalError: it is damaged.
-            OSError: it cannot be read.
+            JournalError: the file is damaged.
+            OSError: the file cannot be read.
         """
         path = self.path / MANIFEST
         try:
@@ -102,7 +102,7 @@ class JsonFolder:
         """Remove temporary files left by a killed process, and make all names durable.
 
         Raises:
-            OSError: it failed.
+            OSError: a file cannot be removed, or the sync failed.
         """
         for path in list(self.path.iterdir()):
             if is_temporary(path.name):

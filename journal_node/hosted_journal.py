@@ -176,7 +176,7 @@ class HostedJournal:
         """Refuse to report segments while earlier ones are unknown.
 
         Raises:
-            JavaIOError: this node formatted itself, and no segment has begun here since then.
+            JavaIOError: the node formatted itself, and no segment has begun here since then.
         """
         if self.storage.self_formatted:
             problem = "was formatted from its peers and lacks segments begun before"

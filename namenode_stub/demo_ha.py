@@ -246,7 +246,7 @@ class HaDemo(DemoStage):
         """Inject a failure into the active NameNode during writes, and check that the other one takes over.
 
         Raises:
-            DemoError: the other NameNode does not, or an acknowledged directory is lost.
+            DemoError: the other NameNode does not take over, or an acknowledged directory is lost.
         """
         self.reach(_ENOUGH)
         before = self.settled()

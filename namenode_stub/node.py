@@ -324,7 +324,7 @@ class NameNodeStub:
         """Become a standby after a failure if a controller expects that.
 
         Raises:
-            NotServingError: the node cannot; only a new process may help.
+            NotServingError: the node cannot become a standby; only a new process may help.
         """
         if self._config.automatic_failover and self.fail_stop.reason and not self.shutdown_requested.is_set():
             _LOG.warning("this NameNode failed and becomes a standby: %s", self.fail_stop.reason)

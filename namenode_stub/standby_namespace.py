@@ -92,7 +92,7 @@ class StandbyNamespace:
 
     @property
     def following(self) -> bool:
-        """Whether it has not been stopped yet."""
+        """Whether the namespace still follows the edits."""
         return not self._stopping.is_set()
 
     # ---- life ----------------------------------------------------------------------------------------------

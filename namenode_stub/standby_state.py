@@ -96,7 +96,7 @@ class StandbyState:
 
     @property
     def following(self) -> bool:
-        """Whether it has not been stopped yet."""
+        """Whether the standby still follows the edits."""
         return self.namespace.following
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ class AlarmKind:
     """A kind of alarm.
 
     Attributes:
-        title: what is wrong, in a few words.
+        title: the problem, in a few words.
         section: anchor of the section of docs/operations.md that describes what to do.
         pages: whether the alarm should wake an operator up.
     """

@@ -33,7 +33,7 @@ def copy_segments(uri: str, folder: Path, values: Mapping[str, str], *, in_progr
     """Copy the segments of a journal into `folder`; an open one up to its last confirmed transaction.
 
     Args:
-        values: the set ones among `KEYS`.
+        values: those of `KEYS` that are set.
     """
     settings = BookKeeperSettings.from_configuration(Configuration.from_mapping(values, os.environ))
     with closing(open_journal(uri, bookkeeper=BookKeeperOptions(settings))) as journal:

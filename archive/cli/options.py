@@ -41,10 +41,10 @@ def configured_archive_options(function: F) -> F:
 
 
 def configured_archive(location: str | None, key_file: Path | None, conf_dir: Path | None) -> tuple[str, Path | None]:
-    """Return the archive that the command line names, or otherwise the configuration.
+    """Return the archive that the command line or otherwise the configuration names.
 
     Raises:
-        click.UsageError: neither names one.
+        click.UsageError: neither the command line nor the configuration names an archive.
     """
     if location:
         return location, key_file
@@ -108,7 +108,7 @@ def parse_time(text: str) -> int:
     """Parse `2026-11-28T14:03:00[Z or offset]`, or seconds since the epoch; return ms. A time without a zone is local.
 
     Raises:
-        click.BadParameter: it is not a time.
+        click.BadParameter: the text is not a time.
     """
     if text.isdecimal():
         return int(text) * 1000

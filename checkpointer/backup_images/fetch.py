@@ -57,7 +57,7 @@ class StoredBackup:
 
     Attributes:
         fetched: False if the image was stored already.
-        notes: what did not work, one sentence each.
+        notes: steps that failed, one sentence each.
     """
 
     txid: int

@@ -73,7 +73,7 @@ def daemon_blueprints(
 
     Args:
         guard: which hosts may request changes.
-        questions: what the console asks besides the daemon.
+        questions: further sources of the console besides the daemon.
         live: answers reads of the namespace, None if that is switched off; it checks permissions itself.
     """
     facts = _facts(config)

@@ -74,7 +74,7 @@ def run_role(
         reload: reloads the configuration at SIGHUP.
         notifier: informs the service manager when the role is open and serves.
         heartbeat: seconds between two signs of life to the service manager; None if it wants none.
-        questions: what the console asks besides the daemon.
+        questions: further sources of the console besides the daemon.
 
     Raises:
         HdfsError: storage, journal or address cannot be used at the start, or the role stopped permanently.

@@ -41,7 +41,7 @@ def decide(
 
     Args:
         now, last_checkpoint: seconds of one monotonic clock.
-        transactions: those that no image has yet.
+        transactions: number of transactions that no image contains yet.
         urgent: whether the role needs an image immediately, such as the rollback image of a rolling upgrade.
     """
     if urgent:

@@ -194,8 +194,8 @@ def refuse(verdict: PastVerdict, txid: int, witness: str) -> NoReturn:
     """Refuse to offer the image at `txid`, which `witness` does not prove to belong to the present past.
 
     Raises:
-        StorageError: the image does not belong to it.
-        TransferError: that is not known now.
+        StorageError: the image does not belong to the present past.
+        TransferError: it is unknown now whether the image belongs to the present past.
     """
     problem = f"the image at txid {txid} is not offered"
     if verdict.lost and not verdict.hasty:

@@ -49,7 +49,7 @@ def read_operations(segments: Sequence[EditLogSegment], first: int, last: int) -
     """Return the operations `first` to `last` of finalized segment files.
 
     Raises:
-        JournalError: some are missing or damaged.
+        JournalError: operations are missing or damaged.
         OSError: a file cannot be read.
     """
     chosen = select_segments(segments, first, last)

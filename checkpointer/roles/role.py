@@ -284,7 +284,7 @@ class CheckpointRole(Protocol):
         """Return the state of each storage directory by its path: "in use", or why it was dropped."""
 
     def alarms(self) -> Sequence[str]:
-        """Return what needs an operator, one sentence each; with any alarm the daemon is not ready."""
+        """Return the problems that need an operator, one sentence each; with any alarm the daemon is not ready."""
 
     def space_shortage(self) -> str:
         """Return why the next image fits into no storage directory, "" if it fits."""
@@ -305,10 +305,10 @@ class CheckpointRole(Protocol):
         """Drop storage directories that fail and retry dropped ones; called before each attempt."""
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
-        """Keep what the next checkpoint needs; called at each poll while another daemon makes the checkpoints.
+        """Keep the data that the next checkpoint needs; called at each poll while another daemon makes the checkpoints.
 
         Raises:
-            HdfsError: that is not available now.
+            HdfsError: the data is not available now.
             CheckpointCancelledError: `cancelled()` became true.
         """
 

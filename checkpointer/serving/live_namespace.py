@@ -92,11 +92,11 @@ class LiveNamespace:
         """Yield read access once `min_txid` is applied.
 
         Args:
-            waited: seconds that the request waited before.
+            waited: seconds that the request has already waited.
 
         Raises:
-            ReadRefusedError: that did not happen in time, or too many requests wait for it; also raised by a pause of
-                the browser when too many requests take long.
+            ReadRefusedError: `min_txid` was not applied in time, or too many requests wait for it; also raised by a
+                pause of the browser when too many requests take a long time.
         """
         applied = self._namespace.applied_txid
         if applied is not None and min_txid > applied + MAX_AHEAD:

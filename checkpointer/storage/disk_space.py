@@ -14,7 +14,7 @@ from hadoop_common.names import parse_checkpoint
 
 # for VERSION, digests and names, and for a first image of unknown size
 MIN_FREE_SPACE = 1 << 20
-_BLOCK = 512  # bytes, what st_blocks counts
+_BLOCK = 512  # bytes, the unit of st_blocks
 FREE_SPACE_HINT = "Free space on that disk, or correct its permissions."
 SPACE_HINT = f"{FREE_SPACE_HINT} The daemon retries automatically."
 
@@ -23,7 +23,7 @@ def require_space(roots: Sequence[Path], image: Path | None) -> None:
     """Check that one of the storage directories `roots` is writable and has space for an image as large as `image`.
 
     Raises:
-        StorageError: no directory is.
+        StorageError: no directory is suitable.
     """
     if problem := space_shortage(roots, image):
         raise StorageError(problem, hint=SPACE_HINT)

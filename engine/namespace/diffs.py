@@ -31,7 +31,7 @@ class LinkCopy:
     """A symlink as it was in a snapshot: a deleted entry with the id of a link that still exists elsewhere.
 
     Attributes:
-        loaded: it is the link itself and not a copy, as for a NameNode that loads the image.
+        loaded: whether the entry is the link itself and not a copy, as for a NameNode that loads the image.
     """
 
     row: int

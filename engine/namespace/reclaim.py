@@ -70,7 +70,7 @@ class Reclaimer(FileReclaimer):
     _wanted_in: dict[int, list[tuple[bytes, Node]]]
 
     def remove_snapshot(self, row: int, prior: int) -> None:
-        """Drop what only the deleted snapshot of a directory needs."""
+        """Drop the data that only the deleted snapshot of a directory needs."""
         self._wanted_in = {}
         # A NameNode may stop at an inode outside the paths.
         if not self._history.created.may_be_inconsistent:
@@ -254,7 +254,7 @@ class Reclaimer(FileReclaimer):
     # ---- clean ---------------------------------------------------------------------------------------------
 
     def clean(self, node: Node, snapshot: int, prior: int) -> None:
-        """Drop what only `snapshot` needs of an entry of a directory; see the class."""
+        """Drop the parts of a directory's entry that only `snapshot` needs; see the class."""
         if isinstance(node, LinkCopy) or self._table.flags.item(row_of(node)) & DROPPED:
             return
         if isinstance(node, int) and not self._references.is_dst(node):
@@ -277,7 +277,7 @@ class Reclaimer(FileReclaimer):
             self.clean_inode(hub.row, snapshot, prior)
 
     def clean_inode(self, row: int, snapshot: int, prior: int) -> None:
-        """Drop what only `snapshot` needs of an inode, whatever refers to it."""
+        """Drop the parts of an inode that only `snapshot` needs, regardless of references to the inode."""
         kind = self._table.kind.item(row)
         if kind == FILE:
             self.clean_file(row, snapshot, prior)

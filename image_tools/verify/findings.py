@@ -24,7 +24,7 @@ class Finding:
         offset: offset of the record in the file, or in the decompressed section if `decompressed` is set; None without
             a record.
         inode: id of the affected inode, None for none.
-        change: what the repair did, "" for the usual repair of the code.
+        change: action of the repair, "" for the usual repair of the code.
     """
 
     code: str

@@ -44,11 +44,11 @@ _HINT = "`checkpointer image verify` lists all faults; use another copy of the i
 def repair_history(image: ImageFile, *, spool_dir: Path | None = None) -> tuple[ImageFile, list[Finding]]:
     """Return `image` with repaired lists of children, references and snapshots, and the repaired findings.
 
-    Unlike `repair_image`, this changes nothing else: inodes are not added, removed or renamed. The caller must close
-    the result; errors name the original's path.
+    Unlike `repair_image`, the function changes nothing else: inodes are not added, removed or renamed. The caller must
+    close the result; errors name the original's path.
 
     Raises:
-        InconsistentHistoryError: these sections have other damage.
+        InconsistentHistoryError: the sections have other damage.
         ImageStorageError: not enough disk space.
     """
     changes: list[Finding] = []

@@ -46,7 +46,7 @@ def check_cookie(znodes: ZNodes, root: str, bookie_id: str, directory: Path) -> 
     """Check that ZooKeeper and the directory refer to each other; a new bookie is recorded in both.
 
     Raises:
-        JournalError: one of them refers to another bookie.
+        JournalError: ZooKeeper or the directory refers to another bookie.
     """
     instance, _ = znodes.get(f"{root}/INSTANCEID")
     cookie = pb.CookieFormat(

@@ -132,7 +132,7 @@ def address_of(bookie_id: str, registration: bytes | None = None) -> tuple[str, 
         registration: the value of the bookie's znode below `available`, if it exists.
 
     Raises:
-        BookKeeperError: neither of the two contains the address.
+        BookKeeperError: neither the id nor the registration contains the address.
     """
     if registration:
         try:

@@ -78,7 +78,7 @@ def find_for_change(namespace: Namespace, path: str) -> int:
 
     Raises:
         SnapshotPathError: the path is in a snapshot.
-        IllegalArgumentError: a name in it is reserved.
+        IllegalArgumentError: a component of the path is reserved.
     """
     check_changeable(namespace, path)
     return find(namespace, path)

@@ -143,7 +143,7 @@ class BackupCheckpoints:
         """Check that the namespace belongs to the NameNode's present past; start over from its image if not.
 
         Raises:
-            StorageError: that is not known now.
+            StorageError: the answer is unknown now.
             HdfsError: see `BackupFollower.reach`.
         """
         verdict = self.past.check(deep=True)
@@ -189,8 +189,8 @@ class BackupCheckpoints:
         """Check right before an upload that an image belongs to the NameNode's present past.
 
         Raises:
-            StorageError: the image does not; the next checkpoint starts over.
-            TransferError: that is not known now.
+            StorageError: the image does not belong to it; the next checkpoint starts over.
+            TransferError: the answer is unknown now.
         """
         verdict = self.past.confirm(ImageId(txid, image_md5(image)))
         if not verdict.holds:

@@ -43,7 +43,7 @@ def missing_segments(
     `last`.
 
     Raises:
-        TransactionGapError: both sides together lack some of them.
+        TransactionGapError: both sides lack some transactions.
     """
     held = {(each.first, each.last): each for each in local}
     fetchable = [

@@ -172,8 +172,8 @@ class PastGuard:
         """Check right before an upload that an image belongs to the NameNode's present past.
 
         Raises:
-            StorageError: the image does not, and was set aside; or it is damaged.
-            TransferError: that is not known now.
+            StorageError: the image does not belong to it and was set aside, or is damaged.
+            TransferError: the answer is unknown now.
         """
         verdict = self.past.compare(ImageId(txid, image_md5(image)), witness)
         if verdict.holds:

@@ -65,10 +65,10 @@ class EditSource(Protocol):
         """
 
     def update_finalized(self, from_txid: int) -> None:
-        """Find out how far finalized segments from `from_txid` on reach, if `finalized_txid` does not do that itself.
+        """Find the end of the finalized segments from `from_txid` on, if `finalized_txid` does not do that itself.
 
         Raises:
-            StorageError, JournalError: that cannot be found out.
+            StorageError, JournalError: the segments cannot be listed.
         """
 
     def finalized_txid(self) -> int:

@@ -131,7 +131,7 @@ class ImageReplacement:
         """Fetch the newest image of the active NameNode if it makes missing edits unnecessary.
 
         Raises:
-            TransactionGapError: the image does not, or no NameNode is active.
+            TransactionGapError: the edits are necessary nevertheless, or no NameNode is active.
             HdfsError: the image could not be fetched.
         """
         active = self.nodes.active_version()

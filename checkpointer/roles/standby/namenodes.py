@@ -261,13 +261,13 @@ class NameNodes:
             return {node.address: answer for node, answer in answers if answer is not None}
 
     def roll(self, cancelled: Callable[[], bool]) -> str:
-        """Make the active end its segment and begin the next (rollEditLog); return its address.
+        """Make the active NameNode end its segment and begin the next one (rollEditLog); return its address.
 
         The NameNode that was active last is asked first, then the others, all of them `retries` times
         (EditLogTailer.MultipleNameNodeProxy).
 
         Raises:
-            RollRefusedError: no NameNode did.
+            RollRefusedError: no NameNode rolled its edits.
         """
         refusals: dict[str, str] = {}
         for _ in range(self.retries):

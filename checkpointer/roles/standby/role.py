@@ -221,10 +221,10 @@ class StandbyRole(StoredRole):
     def prepare(self) -> None:
         """Drop failed storage directories, as long as another works, and retry dropped ones if configured.
 
-        Also find out how far the edits reach, if that takes time.
+        Also find the end of the edits, if that takes time.
 
         Raises:
-            HdfsError: that cannot be found out.
+            HdfsError: the end of the edits cannot be found.
         """
         self._storage.revise(restore=self._config.restore_directories)
         self._source.update_finalized(self._storage.latest_image().txid + 1)
@@ -295,8 +295,8 @@ class StandbyRole(StoredRole):
         """Check right before an upload that an image belongs to the cluster's present past.
 
         Raises:
-            StorageError: the image does not, or it is damaged.
-            TransferError: that is not known now.
+            StorageError: the image does not belong to it, or is damaged.
+            TransferError: the answer is unknown now.
         """
         verdict = self._follower.past.confirm(ImageId(txid, image_md5(image)))
         if verdict.holds:
